@@ -1,0 +1,150 @@
+// The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, Event, Lease.
+// Fields not named here survive because writes are patches, never whole objects. Standard library only.
+#pragma once
+
+#include "api/core/meta.h"
+
+namespace egpu::core {
+
+struct NodeSelectorRequirement {
+  std::string key;
+  std::string op;  ///< In | NotIn | Exists | DoesNotExist | Gt | Lt
+  std::vector<std::string> values;
+  bool operator==(const NodeSelectorRequirement&) const = default;
+};
+/// All requirements of one term must hold.
+struct NodeSelectorTerm {
+  std::vector<NodeSelectorRequirement> matchExpressions;
+  std::vector<NodeSelectorRequirement> matchFields;
+  bool operator==(const NodeSelectorTerm&) const = default;
+};
+/// One of the terms must hold.
+struct NodeSelector {
+  std::vector<NodeSelectorTerm> terms;
+  bool operator==(const NodeSelector&) const = default;
+};
+
+struct Taint {
+  std::string key, value, effect;
+  bool operator==(const Taint&) const = default;
+};
+struct Toleration {
+  std::string key, op, value, effect;
+  bool operator==(const Toleration&) const = default;
+};
+
+struct Namespace {
+  ObjectMeta metadata;
+  std::string phase;  ///< Active | Terminating
+};
+
+struct Node {
+  ObjectMeta metadata;
+  bool unschedulable = false;
+  std::vector<Taint> taints;
+  int64_t cpuMilli = 0;     ///< allocatable CPU, milli-cores
+  int64_t memoryBytes = 0;  ///< allocatable memory
+  int64_t maxPods = 110;    ///< allocatable pods
+  bool ready = false;       ///< condition Ready is True
+  bool operator==(const Node&) const = default;
+};
+
+struct EnvVar {
+  std::string name, value;
+  bool operator==(const EnvVar&) const = default;
+};
+
+struct Container {
+  std::string name;
+  std::string image;
+  StringMap requests;                       ///< resource name → quantity text
+  std::vector<std::string> resourceClaims;  ///< names in resources.claims
+  bool operator==(const Container&) const = default;
+};
+
+/// One entry of spec.resourceClaims that names an existing ResourceClaim (templates are not ours).
+struct PodResourceClaim {
+  std::string name;
+  std::string resourceClaimName;
+  bool operator==(const PodResourceClaim&) const = default;
+};
+
+struct Pod {
+  ObjectMeta metadata;
+  std::string nodeName;
+  std::string schedulerName;
+  std::vector<std::string> schedulingGates;
+  std::vector<PodResourceClaim> resourceClaims;
+  std::vector<Container> initContainers;
+  std::vector<Container> containers;
+  StringMap nodeSelector;
+  std::optional<NodeSelector> requiredNodeAffinity;
+  std::vector<Toleration> tolerations;
+  std::string phase;  ///< Pending | Running | Succeeded | Failed
+  std::vector<Condition> conditions;
+  bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
+};
+
+/// status.allocation of a ResourceClaim as far as we write it: one result, pinned to one node by metadata.name.
+struct ResourceClaimAllocation {
+  std::string request, driver, pool, device;
+  std::string nodeName;             ///< from nodeSelector matchFields metadata.name
+  std::string allocationTimestamp;  ///< 1.36 refuses reservations without it
+  bool operator==(const ResourceClaimAllocation&) const = default;
+};
+struct ResourceClaimConsumer {
+  std::string resource, name, uid;
+  bool operator==(const ResourceClaimConsumer&) const = default;
+};
+struct ResourceClaim {
+  ObjectMeta metadata;
+  std::string deviceClassName;  ///< of the first request
+  std::string requestName;      ///< of the first request
+  std::optional<ResourceClaimAllocation> allocation;
+  std::vector<ResourceClaimConsumer> reservedFor;
+};
+
+struct DeviceClass {
+  ObjectMeta metadata;
+  std::string celSelector;  ///< first selector's expression
+};
+
+struct ObjectReference {
+  std::string apiVersion, kind, namespace_, name, uid, resourceVersion;
+};
+
+/// A core/v1 Event.
+struct Event {
+  ObjectMeta metadata;
+  ObjectReference involvedObject;
+  std::string reason, message;
+  std::string type;  ///< Normal | Warning
+  std::string component;
+  int64_t count = 1;
+  std::string firstTimestamp, lastTimestamp;
+};
+
+struct Lease {
+  ObjectMeta metadata;
+  std::string holderIdentity;
+  int64_t leaseDurationSeconds = 0;
+  std::string acquireTime, renewTime;  ///< RFC 3339 with microseconds
+  int64_t leaseTransitions = 0;
+};
+
+template <>
+inline constexpr Kind kindOf<Namespace>{"", "v1", "Namespace", "namespaces", false};
+template <>
+inline constexpr Kind kindOf<Node>{"", "v1", "Node", "nodes", false};
+template <>
+inline constexpr Kind kindOf<Pod>{"", "v1", "Pod", "pods", true};
+template <>
+inline constexpr Kind kindOf<Event>{"", "v1", "Event", "events", true};
+template <>
+inline constexpr Kind kindOf<Lease>{"coordination.k8s.io", "v1", "Lease", "leases", true};
+template <>
+inline constexpr Kind kindOf<ResourceClaim>{"resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true};
+template <>
+inline constexpr Kind kindOf<DeviceClass>{"resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false};
+
+}  // namespace egpu::core

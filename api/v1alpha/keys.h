@@ -1,0 +1,60 @@
+// Every annotation, label, finalizer, driver and well-known name of the project, with its meaning. Nothing else spells them.
+#pragma once
+
+#include <string_view>
+
+namespace egpu::v1alpha::keys {
+
+inline constexpr std::string_view kGroup = "elasticgpu.io";
+
+// Labels.
+inline constexpr std::string_view kRoleLabel = "elasticgpu.io/role";  ///< on ElasticGPU: kRoleCard or kRoleDevice
+inline constexpr std::string_view kRoleCard = "card";
+inline constexpr std::string_view kRoleDevice = "device";
+inline constexpr std::string_view kNodeLabel = "elasticgpu.io/node";  ///< convenience only; spec.card.nodeName is the truth
+inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  ///< "true" on what the simulation made
+
+// Annotations.
+inline constexpr std::string_view kClaimAnnotationPrefix = "egpuc.elasticgpu.io/";  ///< pod: + <name> → claim
+inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-default-class";
+/// pod: + container name → what the node side gave it (env, devices, mounts), written by the simulated kubelet.
+inline constexpr std::string_view kPreparedAnnotationPrefix = "prepared.elasticgpu.io/";
+
+// Finalizers.
+inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";    ///< card: until its ledger is empty
+inline constexpr std::string_view kDeviceFinalizer = "elasticgpu.io/device";    ///< device: until deprovisioned and entries nulled
+inline constexpr std::string_view kClaimFinalizer = "elasticgpu.io/claim";      ///< claim: until its device is released
+inline constexpr std::string_view kCarrierFinalizer = "elasticgpu.io/carrier";  ///< ResourceClaim: until nobody reserves it
+
+// The carrier.
+inline constexpr std::string_view kDriver = "elasticgpu.io";           ///< DRA driver name
+inline constexpr std::string_view kDeviceClass = "elasticgpu.io";      ///< DeviceClass whose selector is CEL false
+inline constexpr std::string_view kCarrierRequest = "gpu";             ///< the one request of a carrier ResourceClaim
+inline constexpr std::string_view kSchedulingGate = "elasticgpu.io/claims";
+
+// Names.
+inline constexpr std::string_view kDevicePrefix = "egpu-";  ///< + claim uid
+
+// Request key suffixes after "<provisioner>/" or "elasticgpu.io/".
+inline constexpr std::string_view kGpu = "gpu";
+inline constexpr std::string_view kGpuCore = "gpu-core";
+inline constexpr std::string_view kGpuMemory = "gpu-memory";
+inline constexpr std::string_view kTflops = "tflops";
+
+// Reasons on a claim's conditions.
+namespace reason {
+inline constexpr std::string_view kClassNotFound = "ClassNotFound";
+inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavailable";
+inline constexpr std::string_view kInvalidParameter = "InvalidParameter";
+inline constexpr std::string_view kNotRepresentable = "NotRepresentable";
+inline constexpr std::string_view kWaitingForConsumer = "WaitingForConsumer";
+inline constexpr std::string_view kNoFit = "NoFit";
+inline constexpr std::string_view kProvisioning = "Provisioning";
+inline constexpr std::string_view kProvisionFailed = "ProvisionFailed";
+inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";
+inline constexpr std::string_view kCardGone = "CardGone";
+inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
+inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
+}  // namespace reason
+
+}  // namespace egpu::v1alpha::keys

@@ -1,0 +1,35 @@
+// Kubernetes quantities ("4", "1.5Gi", "100m", "1e3"), parsed exactly as apimachinery's resource.Quantity does.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace egpu::v1alpha {
+
+/// How a quantity was written: decides what a bare number means for gpu-memory.
+enum class QuantityForm { bareInteger, bareDecimal, suffixed };
+
+/// value = units · 10⁻⁹, exact; quantities finer than nano are rounded up, as Kubernetes does.
+struct Quantity {
+  __int128 nano = 0;
+  QuantityForm form = QuantityForm::bareInteger;
+
+  /// The value if it is a whole number that fits int64, else nothing.
+  std::optional<int64_t> asInteger() const;
+  /// ⌈value⌉ saturated to int64.
+  int64_t ceil() const;
+  bool negative() const { return nano < 0; }
+};
+
+/// Grammar: <sign>? <digits>[.<digits>] (Ki|Mi|Gi|Ti|Pi|Ei | n|u|m|k|M|G|T|P|E | (e|E)<sign>?<digits>)?.
+/// Nothing on a syntax error (error, if given, says which part) . Out-of-range values are capped as Kubernetes caps them.
+std::optional<Quantity> parseQuantity(std::string_view text, std::string* error = nullptr);
+
+/// "4Gi", "1536Mi", "1000": the shortest binary-suffix form that is exact.
+std::string formatBytes(int64_t bytes);
+/// 100 → "10%", 1000 → "100%", 5 → "0.5%".
+std::string formatMilliCards(int64_t milli);
+
+}  // namespace egpu::v1alpha

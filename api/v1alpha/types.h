@@ -1,0 +1,161 @@
+// ElasticGPU, ElasticGPUClaim and ElasticGPUClass (group elasticgpu.io, stored version v1alpha) as plain structs.
+// Amounts are integers: core in milli-cards (1000 = one card), memory in bytes. Standard library only.
+#pragma once
+
+#include "api/core/meta.h"
+#include "api/core/objects.h"
+
+namespace egpu::v1alpha {
+
+using core::Condition;
+using core::ObjectMeta;
+using core::StringMap;
+
+/// One link from a card to a peer.
+struct CardLink {
+  std::string peer;  ///< uuid of the peer card
+  std::string type;  ///< nvlink | nvswitch | single | multiple | hostbridge | cpu | system | board
+  int64_t count = 0;
+  bool operator==(const CardLink&) const = default;
+};
+struct CardTopology {
+  int64_t numa = -1;  ///< NUMA node, -1 = unknown
+  std::string pcie;   ///< PCI bus id
+  std::vector<CardLink> links;
+  bool operator==(const CardTopology&) const = default;
+};
+/// spec.card: a piece of hardware as its node's agent publishes it.
+struct Card {
+  std::string uuid;
+  std::string nodeName;
+  int64_t index = 0;
+  std::string model;
+  int64_t smCount = 0;
+  int64_t tflops = 0;   ///< whole TFLOPS rating, 0 = unknown
+  int64_t core = 1000;  ///< milli-cards
+  int64_t memory = 0;   ///< bytes
+  CardTopology topology;
+  bool operator==(const Card&) const = default;
+};
+
+/// One entry of a card's ledger, keyed by device uid. Amounts are the charged ones.
+struct LedgerEntry {
+  std::string device;  ///< name of the device object
+  std::string claim;   ///< "namespace/name"
+  int64_t core = 0;
+  int64_t memory = 0;
+  bool operator==(const LedgerEntry&) const = default;
+};
+
+/// What a device takes of one card. charged = granted ÷ overcommit, rounded up.
+struct DeviceCard {
+  std::string name;  ///< card object name
+  std::string uuid;
+  int64_t core = 0;
+  int64_t memory = 0;
+  int64_t chargedCore = 0;
+  int64_t chargedMemory = 0;
+  bool operator==(const DeviceCard&) const = default;
+};
+
+struct ClaimRef {
+  std::string namespace_, name, uid;
+  bool operator==(const ClaimRef&) const = default;
+};
+
+enum class SourceKind { none, physicalGPU, gpuShare, qGPU, mig, remote };
+/// The one source of an ElasticGPU; which fields count depends on kind.
+struct Source {
+  SourceKind kind = SourceKind::none;
+  std::vector<std::string> gpuNames;  ///< physicalGPU; [0] is gpuName of gpuShare, qGPU, mig
+  std::string deviceName;             ///< qGPU
+  std::vector<std::string> paths;     ///< qGPU
+  std::string profile;                ///< mig
+  std::vector<std::string> instances; ///< mig
+  std::string endpoint;               ///< remote
+  bool operator==(const Source&) const = default;
+};
+
+struct ElasticGPUSpec {
+  StringMap capacity;
+  Source source;
+  std::optional<Card> card;                                    ///< cards only
+  std::map<std::string, LedgerEntry, std::less<>> allocations;  ///< cards only: the ledger, by device uid
+  // Devices only; fixed at creation except claimRef.
+  std::string nodeName;
+  std::vector<DeviceCard> cards;
+  std::string provisioner;
+  StringMap parameters;
+  std::string className;
+  std::string reclaimPolicy;  ///< Retain | Delete
+  std::optional<core::NodeSelector> nodeAffinityRequired;
+  std::optional<ClaimRef> claimRef;
+  bool operator==(const ElasticGPUSpec&) const = default;
+};
+
+/// The auditor's debounced summary on a card, for printer columns.
+struct AllocatedSummary {
+  int64_t core = 0, memory = 0, claims = 0;
+  std::string coreText, memoryText;  ///< "35%", "12Gi/80Gi"
+  bool operator==(const AllocatedSummary&) const = default;
+};
+struct ElasticGPUStatus {
+  std::string phase;  ///< Pending | Available | Bound | Released | Failed; empty = not yet written
+  std::string reason, message;
+  std::vector<Condition> conditions;
+  std::optional<AllocatedSummary> allocated;
+  bool operator==(const ElasticGPUStatus&) const = default;
+};
+/// A card (spec.card) or a device (spec.cards).
+struct ElasticGPU {
+  ObjectMeta metadata;
+  ElasticGPUSpec spec;
+  ElasticGPUStatus status;
+  bool isCard() const { return spec.card.has_value(); }
+  bool isDevice() const { return !spec.card.has_value(); }
+};
+
+struct ElasticGPUClaimSpec {
+  std::string className;       ///< egpuClassName
+  std::string classNameAlias;  ///< elasticGPUClassName
+  std::string elasticGPUName;
+  StringMap requests;  ///< key → quantity text exactly as written (a JSON number becomes its text)
+  bool operator==(const ElasticGPUClaimSpec&) const = default;
+  /// The class under either spelling; empty = the default class.
+  const std::string& effectiveClass() const { return className.empty() ? classNameAlias : className; }
+};
+struct ElasticGPUClaimStatus {
+  std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
+  std::string elasticGPUName;
+  std::string nodeName;
+  StringMap capacity;  ///< granted, as text for people: core "10%", memory "4Gi"
+  std::vector<Condition> conditions;
+  bool operator==(const ElasticGPUClaimStatus&) const = default;
+};
+struct ElasticGPUClaim {
+  ObjectMeta metadata;
+  ElasticGPUClaimSpec spec;
+  ElasticGPUClaimStatus status;
+};
+
+struct ElasticGPUClass {
+  ObjectMeta metadata;
+  std::string provisioner;
+  StringMap parameters;
+  std::string reclaimPolicy = "Delete";   ///< Retain | Delete
+  std::string bindingMode = "Immediate";  ///< egpuBindingMode: Immediate | WaitForFirstConsumer
+  std::vector<Condition> conditions;      ///< status.conditions
+};
+
+}  // namespace egpu::v1alpha
+
+namespace egpu::core {
+template <>
+inline constexpr Kind kindOf<v1alpha::ElasticGPU>{"elasticgpu.io", "v1alpha", "ElasticGPU", "elasticgpus", false};
+template <>
+inline constexpr Kind kindOf<v1alpha::ElasticGPUClaim>{"elasticgpu.io", "v1alpha", "ElasticGPUClaim",
+                                                       "elasticgpuclaims", true};
+template <>
+inline constexpr Kind kindOf<v1alpha::ElasticGPUClass>{"elasticgpu.io", "v1alpha", "ElasticGPUClass",
+                                                       "elasticgpuclasses", false};
+}  // namespace egpu::core

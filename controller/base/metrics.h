@@ -1,0 +1,31 @@
+// Metrics as an interface: modules count, cmd decides what collects (prometheus-cpp in server/).
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace egpu::base {
+
+using MetricLabels = std::map<std::string, std::string>;
+
+/// Thread-safe. Names follow Prometheus' rules; a name is always used with the same kind.
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+  virtual void add(std::string_view counter, double by, const MetricLabels& labels) = 0;
+  virtual void set(std::string_view gauge, double value, const MetricLabels& labels) = 0;
+  virtual void observe(std::string_view histogram, double seconds, const MetricLabels& labels) = 0;
+  virtual void forget(std::string_view gauge, const MetricLabels& labels) = 0;
+};
+
+/// Collects nothing.
+class NoMetrics final : public Metrics {
+ public:
+  void add(std::string_view, double, const MetricLabels&) override {}
+  void set(std::string_view, double, const MetricLabels&) override {}
+  void observe(std::string_view, double, const MetricLabels&) override {}
+  void forget(std::string_view, const MetricLabels&) override {}
+};
+
+}  // namespace egpu::base

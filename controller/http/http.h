@@ -1,0 +1,68 @@
+// Requests and answers as our own two servers see them, and the listener that serves a handler (cpp-httplib behind it).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "controller/base/status.h"
+
+namespace egpu::http {
+
+struct Request {
+  std::string method;  ///< "GET", …
+  std::string path;    ///< percent-decoded? no: as sent, without the query
+  std::string query;   ///< raw, without '?'
+  std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
+  std::string body;
+  std::string_view header(std::string_view name) const {
+    for (const auto& [k, v] : headers)
+      if (k == name) return v;
+    return {};
+  }
+};
+
+/// A body that comes in pieces (a watch).
+class BodyStream {
+ public:
+  virtual ~BodyStream() = default;
+  /// Blocks until there is something, then appends it to `chunk`; false at the end or when stopped.
+  virtual bool next(std::string& chunk, std::stop_token stop) = 0;
+};
+
+struct Response {
+  int status = 200;
+  std::string contentType = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;
+  std::string body;
+  std::unique_ptr<BodyStream> stream;  ///< if set, body is ignored
+};
+
+/// Thread-safe: called on many threads at once.
+class Handler {
+ public:
+  virtual ~Handler() = default;
+  virtual Response handle(const Request& request, std::stop_token stop) = 0;
+};
+
+/// Query parameters, percent-decoded, in order.
+std::vector<std::pair<std::string, std::string>> parseQuery(std::string_view query);
+std::string percentDecode(std::string_view text);
+
+/// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end with it.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual std::string address() const = 0;  ///< "127.0.0.1:7443", the real port
+  /// Ends open streams, lets running requests finish, joins all threads. Idempotent.
+  virtual void stop() = 0;
+};
+/// `handler` must outlive the listener. Fails with Code::unavailable if the address can't be bound.
+base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler);
+
+}  // namespace egpu::http

@@ -1,0 +1,88 @@
+// A typed client for the Kubernetes REST API over a Transport: retries on 429 and 5xx, unknown outcomes, preconditions.
+#pragma once
+
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/core/meta.h"
+#include "controller/base/clock.h"
+#include "controller/base/ids.h"
+#include "controller/base/metrics.h"
+#include "controller/base/status.h"
+#include "controller/codec/codec.h"
+#include "controller/kube/transport/transport.h"
+
+namespace egpu::kube {
+
+enum class PatchType { merge, json, strategic };
+
+struct ListOptions {
+  std::string namespace_;  ///< empty = all
+  std::string labelSelector;
+  std::string fieldSelector;
+  std::string resourceVersion;  ///< empty = quorum read; "0" = any cache
+  int64_t limit = 500;          ///< page size; 0 = one full list
+};
+
+struct ClientOptions {
+  std::string fieldManager = "elastic-gpu-controller";
+  std::string userAgent = "elastic-gpu-controller";
+  int maxAttempts = 10;                             ///< per request, on 429 and 5xx
+  std::chrono::milliseconds requestTimeout{30'000};
+};
+
+/// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.
+/// Every call blocks until answered, given up (retries included) or stopped.
+/// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries preconditions; an unknown
+/// outcome of a write is returned as Code::unknownOutcome, and the caller reads before it decides.
+class Client {
+ public:
+  Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics, ClientOptions options = {});
+
+  /// Quorum read.
+  template <class T>
+  base::Result<T> get(const core::ObjectKey& key, std::stop_token stop = {});
+  /// All pages; a 410 in the middle starts over once without a limit. `each` gets the objects as they are decoded
+  /// (again from the first after such a restart: `restart` is called before).
+  template <class T>
+  base::Result<codec::ListMeta> list(const ListOptions& options, const std::function<void(T&&)>& each,
+                                     const std::function<void()>& restart, std::stop_token stop = {});
+  template <class T>
+  base::Result<std::vector<T>> listAll(const ListOptions& options, std::stop_token stop = {});
+  template <class T>
+  base::Result<T> create(const T& object, std::stop_token stop = {});
+  /// subresource: "" or "status", "binding", …
+  template <class T>
+  base::Result<T> patch(const core::ObjectKey& key, PatchType type, std::string_view body, std::string_view subresource = {},
+                        std::stop_token stop = {});
+  /// PUT; needs metadata.resourceVersion.
+  template <class T>
+  base::Result<T> replace(const T& object, std::string_view subresource = {}, std::stop_token stop = {});
+  /// options: JSON of DeleteOptions (codec::patch::deleteOptions) or empty. notFound is an error like any other.
+  template <class T>
+  base::Status remove(const core::ObjectKey& key, std::string_view options = {}, std::stop_token stop = {});
+
+  /// One exchange with retries, for everything that has no struct (discovery, pods/binding).
+  base::Result<HttpResponse> call(HttpRequest request, std::stop_token stop = {});
+  /// The raw transport for watches (no retry).
+  Transport& transport() { return transport_; }
+  const ClientOptions& options() const { return options_; }
+  base::Clock& clock() { return clock_; }
+  base::Random& random() { return random_; }
+  base::Metrics& metrics() { return metrics_; }
+
+  /// "/apis/elasticgpu.io/v1alpha/namespaces/ns/elasticgpuclaims/name/status"; parts are percent-encoded.
+  static std::string path(const core::Kind& kind, std::string_view ns, std::string_view name = {}, std::string_view subresource = {});
+
+ private:
+  Transport& transport_;
+  base::Clock& clock_;
+  base::Random& random_;
+  base::Metrics& metrics_;
+  const ClientOptions options_;
+};
+
+}  // namespace egpu::kube

@@ -1,0 +1,111 @@
+// A provisioner as the controller and the node side call it, whatever process it runs in.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/core/meta.h"
+#include "controller/base/status.h"
+
+namespace egpu::plugin {
+
+/// Mirrors the codes of api/plugin/provisioner.h. timeout, crashed and garbage are the host's own findings.
+enum class Outcome { ok, inProgress, noChange, reschedule, exists, invalid, unavailable, internal, timeout, crashed, garbage };
+std::string_view toString(Outcome outcome);
+/// The effect may have happened or still be under way: repeat the same key until a definite answer.
+bool indefinite(Outcome outcome);
+
+struct Reply {
+  Outcome outcome = Outcome::ok;
+  std::string message;
+  bool ok() const { return outcome == Outcome::ok || outcome == Outcome::noChange; }
+};
+
+struct CardShare {
+  std::string uuid;
+  std::string model;
+  int64_t index = 0;
+  int64_t core = 0;         ///< granted milli-cards
+  int64_t memory = 0;       ///< granted bytes
+  int64_t cardMemory = 0;   ///< the card's bytes, 0 = unknown
+  bool operator==(const CardShare&) const = default;
+};
+
+/// What a device is, for the plugin. key is the device's uid: the idempotency key.
+struct DeviceRequest {
+  std::string key;
+  std::string device;  ///< object name
+  std::string claim;   ///< "namespace/name"
+  std::string node;
+  std::vector<CardShare> cards;
+  core::StringMap parameters;
+};
+
+/// CDI containerEdits.
+struct DeviceNode {
+  std::string path, hostPath, permissions;
+  bool operator==(const DeviceNode&) const = default;
+};
+struct Mount {
+  std::string hostPath, containerPath;
+  std::vector<std::string> options;
+  bool operator==(const Mount&) const = default;
+};
+struct ContainerEdits {
+  std::vector<std::pair<std::string, std::string>> env;
+  std::vector<DeviceNode> deviceNodes;
+  std::vector<Mount> mounts;
+  std::vector<std::string> cdiDevices;  ///< foreign CDI devices, "nvidia.com/gpu=GPU-…"
+  bool operator==(const ContainerEdits&) const = default;
+};
+struct MountReply {
+  Reply reply;
+  ContainerEdits edits;
+};
+struct ListReply {
+  Reply reply;
+  std::vector<std::string> keys;
+};
+
+struct Description {
+  std::string name;     ///< "gpushare.provisioner.elasticgpu.io"
+  std::string version;
+  std::string source;       ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
+  std::string isolation;    ///< Enforced | Advisory
+};
+
+/// One loaded plugin. Thread-safe; every call blocks at most until its deadline. Owned by the registry.
+class Provisioner {
+ public:
+  virtual ~Provisioner() = default;
+  virtual const Description& description() const = 0;
+  virtual Reply validate(const core::StringMap& parameters) = 0;
+  virtual Reply provision(const DeviceRequest& request) = 0;
+  virtual Reply deprovision(const std::string& key) = 0;
+  virtual ListReply list() = 0;
+  // Node side.
+  virtual Reply stage(const DeviceRequest& request) = 0;
+  virtual MountReply mount(const DeviceRequest& request, const std::string& pod, const std::string& container) = 0;
+  virtual Reply unmount(const std::string& key, const std::string& pod, const std::string& container) = 0;
+  virtual Reply unstage(const std::string& key) = 0;
+};
+
+/// Finds plugins by the name their describe gave. Thread-safe.
+class Registry {
+ public:
+  virtual ~Registry() = default;
+  /// Null if no such plugin is loaded; `why` (may be null) then says what is known (crashed, wrong version, duplicate name, never seen).
+  /// The pointer stays valid as long as the registry; a plugin that is down answers Outcome::unavailable.
+  virtual Provisioner* find(std::string_view name, std::string* why) = 0;
+  virtual std::vector<std::string> names() const = 0;
+  /// Called (on any thread) when a plugin comes, goes down or recovers, with its name.
+  virtual void onChange(std::function<void(const std::string& name)> listener) = 0;
+  /// Ready, or the reason and message for the class's Ready condition.
+  virtual Reply readiness(std::string_view name) const = 0;
+};
+
+}  // namespace egpu::plugin

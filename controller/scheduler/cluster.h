@@ -1,0 +1,74 @@
+// What the scheduler believes: nodes, cards and what is taken of each, with indexes kept up to date by event.
+// Pure state: no I/O, locks, clocks. Not thread-safe; the cache serialises access. Copyable for simulation.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/v1alpha/types.h"
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler {
+
+struct NodeInfo {
+  std::string name;
+  bool schedulable = true;  ///< not cordoned, ready; a node without a Node object is not schedulable
+};
+
+struct CardInfo {
+  std::string name;  ///< object name
+  v1alpha::Card card;
+  bool healthy = true;  ///< false: quarantined; existing takes stay
+};
+
+/// A read-only view of one card.
+struct CardView {
+  std::string_view name;
+  std::string_view node;
+  const v1alpha::Card* card = nullptr;
+  bool healthy = true;
+  Amount used;        ///< Σ charged of takes
+  int64_t claims = 0; ///< number of takes
+};
+
+class Cluster {
+ public:
+  Cluster();
+  ~Cluster();
+  Cluster(const Cluster&);
+  Cluster& operator=(const Cluster&);
+  Cluster(Cluster&&) noexcept;
+  Cluster& operator=(Cluster&&) noexcept;
+
+  void upsertNode(const NodeInfo& node);
+  void removeNode(std::string_view name);
+  /// Adds a card or changes its capacity, node or health; takes stay.
+  void upsertCard(const CardInfo& card);
+  /// Forgets a card and its takes.
+  void removeCard(std::string_view name);
+  /// Records that a device takes this much (charged) of a card; replaces an earlier take of the same device. Unknown card: ignored, false.
+  bool take(std::string_view card, std::string_view deviceUid, Amount charged);
+  /// Forgets a take; absent = no-op.
+  void giveBack(std::string_view card, std::string_view deviceUid);
+
+  std::size_t nodeCount() const;
+  std::size_t cardCount() const;
+  /// Null name = not known.
+  CardView findCard(std::string_view name) const;
+  /// Card object names of a node, by index then uuid.
+  std::vector<std::string> cardsOf(std::string_view node) const;
+  std::vector<std::string> nodes() const;
+  bool nodeSchedulable(std::string_view node) const;
+
+  struct State;                       // internal to scheduler/
+  const State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace egpu::scheduler

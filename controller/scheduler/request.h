@@ -1,0 +1,60 @@
+// A claim and its class as integers: what the scheduler is asked for. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "api/v1alpha/types.h"
+
+namespace egpu::scheduler {
+
+/// Milli-cards and bytes.
+struct Amount {
+  int64_t core = 0;
+  int64_t memory = 0;
+  bool operator==(const Amount&) const = default;
+};
+
+enum class Split { none, evenly, fill };
+
+/// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card unless split.
+struct Request {
+  int64_t cards = 1;         ///< number of cards on one node
+  bool wholeCards = false;   ///< every card must be empty and is granted whole (core 1000 and its full memory)
+  Amount perCard;            ///< granted per card; ignored when wholeCards
+  bool memoryFromCore = false;  ///< memory in proportion to core, ⌊to a MiB⌋, by the chosen card's size; perCard.memory is ignored
+  int64_t tflopsPerCard = 0;    ///< > 0: core from the chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
+  int64_t coreOvercommit = 1000;    ///< thousandths ≥ 1000; charged = ⌈granted·1000/overcommit⌉
+  int64_t memoryOvercommit = 1000;  ///< likewise
+  std::vector<std::string> models;  ///< empty = any; case-sensitive equality
+  int64_t minMemory = 0;            ///< card capacity at least this, bytes
+  int64_t maxClaimsPerCard = 0;     ///< 0 = no limit
+  int64_t maxClaimsPerNode = 0;     ///< 0 = no limit
+  std::string nodePolicy = "binpack";
+  std::string cardPolicy = "binpack";
+  Split split = Split::none;
+  std::string pinnedNode;                ///< empty = any
+  std::vector<std::string> pinnedCards;  ///< card object names; if set, exactly these
+  bool operator==(const Request&) const = default;
+};
+
+/// Why a claim can't become a request: reason is one of keys::reason (InvalidParameter, NotRepresentable), message names the field
+/// and the nearest values that would do.
+struct Refusal {
+  std::string reason;
+  std::string field;
+  std::string message;
+  bool operator==(const Refusal&) const = default;
+};
+
+/// Reads a claim's requests under a class (design.md section 2 fixes the units).
+std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
+
+/// Checks the class's parameters that the core knows; parameters it doesn't know belong to the provisioner.
+/// Nothing, or the first refusal (unknown policy: message lists the known ones).
+std::vector<Refusal> checkParameters(const v1alpha::ElasticGPUClass& cls);
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Builds the real cluster parts that tests run against, into a cache outside the
+# tree, and prints the folder that holds them (the last line of stdout).
+#
+#   build.sh [NAME...]   default: etcd kube-apiserver
+#                        also: kubectl kube-scheduler kube-controller-manager kubelet
+#
+# What is there already is left alone, so a second run costs nothing; two runs at
+# once take turns. Progress goes to stderr.
+# Exit: 0 all there, 77 Go is missing or too old (nothing built), 1 a build failed.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+readonly here
+readonly go_floor=26 # of Go 1.x: what Kubernetes' own go.mod asks for
+
+pinned() { # MODULE GO_MOD: the version that the go.mod pins
+  awk -v module="$1" '{ sub(/^require /, "") } $1 == module && $2 ~ /^v[0-9]/ { print $2; exit }' "$2"
+}
+kubernetes=$(pinned k8s.io/kubernetes "$here/kubernetes/go.mod")
+etcd=$(pinned go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
+readonly kubernetes etcd
+readonly root="${EGPU_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/elastic-gpu/cluster}"
+readonly bin="$root/$kubernetes-etcd-$etcd/bin"
+
+say() { printf 'cluster: %s\n' "$*" >&2; }
+
+go_is_new_enough() {
+  local version major minor
+  version=$(cd / && go env GOVERSION 2>/dev/null) || return 1
+  IFS=. read -r major minor _ <<<"${version#go}"
+  minor=${minor%%[!0-9]*}
+  [[ $major == 1 && -n $minor ]] && ((minor >= go_floor))
+}
+
+# Linking alone keeps quiet for a minute: say now and then that it still runs.
+with_progress() { # WHAT COMMAND...
+  local what=$1 started=$SECONDS
+  shift
+  "$@" &
+  child=$!
+  while kill -0 "$child" 2>/dev/null; do
+    sleep 1
+    if (((SECONDS - started) % 20 == 19)); then say "$what: $((SECONDS - started + 1)) s"; fi
+  done
+  if ! wait "$child"; then
+    child=
+    return 1
+  fi
+  child=
+  say "$what: done after $((SECONDS - started)) s"
+}
+child=
+trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT
+
+build() { # NAME
+  local name=$1 module package flags="-s -w"
+  if [[ $name == etcd ]]; then
+    module=$here/etcd package=go.etcd.io/etcd/server/v3
+  else
+    module=$here/kubernetes package=k8s.io/kubernetes/cmd/$name
+    local stamp=k8s.io/component-base/version minor=${kubernetes#v*.}
+    flags+=" -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
+  fi
+  # Renamed into place, so that what stands in the cache is always whole.
+  (cd "$module" && with_progress "building $name" \
+    env CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off \
+    go build -trimpath -ldflags "$flags" -o "$bin/.$name.new" "$package") &&
+    mv "$bin/.$name.new" "$bin/$name"
+}
+
+main() {
+  local names=("$@") missing=() name
+  ((${#names[@]})) || names=(etcd kube-apiserver)
+  for name in "${names[@]}"; do
+    case $name in
+    etcd | kube-apiserver | kubectl | kube-scheduler | kube-controller-manager | kubelet) ;;
+    *)
+      say "no such part: $name"
+      exit 1
+      ;;
+    esac
+  done
+
+  mkdir -p "$bin"
+  exec 9>"$root/lock"
+  flock --nonblock 9 || {
+    say "another build is running, waiting for it"
+    flock 9
+  }
+  for name in "${names[@]}"; do [[ -x $bin/$name ]] || missing+=("$name"); done
+  if ((${#missing[@]})); then
+    if ! go_is_new_enough; then
+      say "SKIPPED: Go >= 1.$go_floor is needed to build ${missing[*]}, found $(go env GOVERSION 2>/dev/null || echo none)"
+      exit 77
+    fi
+    say "first run: building ${missing[*]} of Kubernetes $kubernetes, etcd $etcd; about 4 minutes on two cores"
+    for name in "${missing[@]}"; do
+      build "$name" || {
+        say "FAILED: $name did not build"
+        exit 1
+      }
+    done
+  fi
+  printf '%s\n' "$bin"
+}
+
+main "$@"
