@@ -1,0 +1,52 @@
+# A thin front to CMake: every target ends by itself with a true exit status.
+SHELL := /bin/bash
+.DEFAULT_GOAL := build
+JOBS ?= $(shell nproc)
+PRESET ?= dev
+KUBECTL ?= kubectl
+
+.PHONY: help build run test sanitize bench lint format install-crds fuzz clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+build: ## install what is missing, configure, build (PRESET=dev|release|asan|tsan)
+	@tests/setup/packages.sh build
+	@cmake --preset $(PRESET) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
+	@rm -f build-$(PRESET).log
+	@cmake --build --preset $(PRESET) -j $(JOBS)
+
+run: ## standalone on simulated nodes: the sample claims bound, their pods running, the allocation map
+	@$(MAKE) --no-print-directory build PRESET=release TARGETS=run
+	@tests/e2e/demo.sh build/release/bin
+
+test: ## everything: unit, API server, kubectl, crash and (with Go) real API server tests
+	@tests/setup/packages.sh build test
+	@$(MAKE) --no-print-directory build PRESET=dev
+	@tests/setup/run_tests.sh build/dev
+
+sanitize: ## the whole suite under ASan + UBSan, then under TSan
+	@tests/setup/packages.sh build test
+	@for p in asan tsan; do $(MAKE) --no-print-directory build PRESET=$$p && tests/setup/run_tests.sh build/$$p || exit 1; done
+
+bench: ## measure; prints tables
+	@$(MAKE) --no-print-directory build PRESET=release
+	@bench/run.sh build/release/bin
+
+lint: ## clang-tidy and clang-format, as errors
+	@tests/setup/packages.sh build lint
+	@tests/setup/lint.sh
+
+format: ## rewrite sources in the project's style
+	@tests/setup/packages.sh lint
+	@git ls-files '*.h' '*.hpp' '*.c' '*.cpp' | xargs clang-format-14 -i
+
+fuzz: ## each fuzz target for SECONDS_EACH seconds (default 60)
+	@tests/setup/packages.sh build fuzz
+	@tests/setup/fuzz.sh $${SECONDS_EACH:-60}
+
+install-crds: ## the CRDs into the cluster that kubectl points at
+	$(KUBECTL) apply -k manifests/crd
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a target needs, only those that are missing.
+#   packages.sh build | test | lint | fuzz
+# Needs root, or sudo, only if something is missing.
+set -euo pipefail
+
+build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev
+       libsimdjson-dev libcpp-httplib-dev libcli11-dev prometheus-cpp-dev libsqlite3-dev libgtest-dev libgmock-dev libbenchmark-dev
+       libre2-dev)
+test=(python3 python3-yaml openssl nghttp2-proxy curl)
+lint=(clang-tidy-14 clang-format-14)
+fuzz=(clang-14 libclang-rt-14-dev)
+
+want=("${build[@]}")
+for group in "$@"; do
+  case "$group" in
+    build) ;;
+    test) want+=("${test[@]}") ;;
+    lint) want+=("${lint[@]}") ;;
+    fuzz) want+=("${fuzz[@]}") ;;
+    *) echo "packages.sh: unknown group '$group'; known: build test lint fuzz" >&2; exit 2 ;;
+  esac
+done
+# kubectl: any version will do; Debian's is 1.20.
+command -v kubectl >/dev/null || want+=(kubernetes-client)
+
+command -v dpkg-query >/dev/null || {
+  echo "error: this is not a Debian system; install the equivalents of: ${want[*]}" >&2
+  exit 1
+}
+missing=()
+for p in "${want[@]}"; do
+  [ "$(dpkg-query -W -f='${db:Status-Status}' "$p" 2>/dev/null || true)" = installed ] || missing+=("$p")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || {
+    echo "error: these packages are missing and need root (or sudo) to install: ${missing[*]}" >&2
+    exit 1
+  }
+  as_root=(sudo)
+fi
+echo "installing ${#missing[@]} packages: ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" >"$log" 2>&1
+}
+# The lists may be old or absent on a fresh machine: one update, then try.
+"${as_root[@]}" apt-get update >"$log" 2>&1 || { cat "$log" >&2; echo "error: apt-get update failed" >&2; exit 1; }
+install || { tail -n 20 "$log" >&2; echo "error: could not install: ${missing[*]}" >&2; exit 1; }
