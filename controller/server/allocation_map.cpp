@@ -1,0 +1,193 @@
+#include "controller/server/allocation_map.h"
+
+#include <algorithm>
+#include <array>
+
+#include "api/v1alpha/quantity.h"
+#include "controller/codec/json_text.h"
+
+namespace egpu::server {
+
+namespace {
+
+struct Totals {
+  int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, unhealthy = 0;
+  void count(const MapCard& c) {
+    ++cards;
+    claims += static_cast<int64_t>(c.claims.size());
+    core += c.core;
+    usedCore += c.usedCore;
+    memory += c.memory;
+    usedMemory += c.usedMemory;
+    unhealthy += c.healthy ? 0 : 1;
+  }
+};
+
+std::string decimalShare(int64_t used, int64_t whole) {
+  if (whole <= 0) return "0.00";
+  const int64_t milli = used * 1000 / whole;
+  std::string fraction = std::to_string(milli % 1000);
+  fraction.insert(0, 3 - fraction.size(), '0');
+  if (fraction.back() == '0') fraction.pop_back();
+  return std::to_string(milli / 1000) + "." + fraction;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+/// Letters and colours by the claim's name, so that a claim over several cards looks the same on each.
+std::size_t hueOf(const std::string& claim) {
+  std::size_t h = 2166136261U;
+  for (unsigned char c : claim) h = (h ^ c) * 16777619U;
+  return h;
+}
+
+class Bar {
+ public:
+  Bar(std::size_t cells, bool color) : cells_(cells), color_(color) {}
+
+  /// `of(claim)` of `whole` per claim, in the claims' order; each claim that has anything shows at least one cell while there is room.
+  template <class Of>
+  std::string draw(const MapCard& card, int64_t whole, Of of) const {
+    std::string out;
+    std::size_t drawn = 0;
+    int64_t sum = 0;
+    for (const auto& c : card.claims) {
+      const int64_t amount = of(c);
+      if (amount <= 0) continue;
+      sum += amount;
+      const auto upTo = whole > 0 ? static_cast<std::size_t>(static_cast<__int128>(std::min(sum, whole)) * static_cast<__int128>(cells_) / whole) : cells_;
+      std::size_t n = std::max<std::size_t>(upTo > drawn ? upTo - drawn : 0, 1);
+      n = std::min(n, cells_ - drawn);
+      drawn += n;
+      out += segment(c.claim, n);
+    }
+    for (; drawn < cells_; ++drawn) out += color_ ? "\033[38;5;240m░\033[0m" : "·";
+    return out;
+  }
+
+ private:
+  std::string segment(const std::string& claim, std::size_t n) const {
+    static constexpr std::array<int, 12> colors = {39, 208, 76, 170, 220, 45, 203, 141, 114, 215, 69, 180};
+    std::string out;
+    const std::size_t hue = hueOf(claim);
+    if (color_) out += "\033[38;5;" + std::to_string(colors[hue % colors.size()]) + "m";
+    for (std::size_t i = 0; i < n; ++i) out += color_ ? "█" : std::string(1, static_cast<char>('A' + hue % 26));
+    if (color_) out += "\033[0m";
+    return out;
+  }
+  std::size_t cells_;
+  bool color_;
+};
+
+bool empty(const MapCard& c) { return c.claims.empty() && c.healthy; }
+
+void writeCard(std::string& out, const MapCard& c, const Bar& bar, std::size_t modelWidth) {
+  out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
+  out += bar.draw(c, c.core, [](const MapClaim& m) { return m.core; });
+  out += padded(" " + v1alpha::formatMilliCards(c.usedCore), 8);
+  out += bar.draw(c, c.memory, [](const MapClaim& m) { return m.memory; });
+  out += " " + v1alpha::formatBytes(c.usedMemory) + "/" + v1alpha::formatBytes(c.memory);
+  if (!c.healthy) out += "  UNHEALTHY" + (c.reason.empty() ? std::string() : " (" + c.reason + ")");
+  out += "\n";
+  for (const auto& m : c.claims) {
+    out += "         ";
+    out += static_cast<char>('A' + hueOf(m.claim) % 26);
+    out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::formatBytes(m.memory);
+    if (!m.phase.empty()) out += "  " + m.phase;
+    out += "\n";
+  }
+}
+
+}  // namespace
+
+std::string toJson(const AllocationMap& map) {
+  codec::JsonText j;
+  Totals all;
+  j.beginObject().key("nodes").beginArray();
+  for (const auto& n : map.nodes) {
+    j.beginObject().key("name").value(n.name).key("schedulable").value(n.schedulable).key("cards").beginArray();
+    for (const auto& c : n.cards) {
+      all.count(c);
+      j.beginObject().key("name").value(c.name).key("uuid").value(c.uuid).key("index").value(c.index);
+      j.key("model").value(c.model).key("phase").value(c.phase).key("healthy").value(c.healthy);
+      if (!c.reason.empty()) j.key("reason").value(c.reason);
+      j.key("core").value(c.core).key("memory").value(c.memory);
+      j.key("used").beginObject().key("core").value(c.usedCore).key("memory").value(c.usedMemory).endObject();
+      j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));
+      j.key("memory").value(std::max<int64_t>(0, c.memory - c.usedMemory)).endObject();
+      j.key("claims").beginArray();
+      for (const auto& m : c.claims) {
+        j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
+        j.key("core").value(m.core).key("memory").value(m.memory).endObject();
+      }
+      j.endArray().endObject();
+    }
+    j.endArray().endObject();
+  }
+  j.endArray().key("totals").beginObject();
+  j.key("nodes").value(static_cast<int64_t>(map.nodes.size())).key("cards").value(all.cards).key("unhealthy").value(all.unhealthy);
+  j.key("claims").value(all.claims).key("core").value(all.core).key("usedCore").value(all.usedCore);
+  j.key("memory").value(all.memory).key("usedMemory").value(all.usedMemory).endObject().endObject();
+  return j.take();
+}
+
+std::string toBackendAi(const AllocationMap& map) {
+  codec::JsonText j;
+  j.beginObject();
+  for (const auto& n : map.nodes)
+    for (const auto& c : n.cards) j.key(c.uuid).value(decimalShare(c.usedCore, 1000));
+  j.endObject();
+  return j.take();
+}
+
+std::string toText(const AllocationMap& map, const TextOptions& options) {
+  const Bar bar(std::clamp<std::size_t>(options.bar, 10, 200), options.color);
+  std::size_t modelWidth = 5;
+  for (const auto& n : map.nodes)
+    for (const auto& c : n.cards) modelWidth = std::max(modelWidth, c.model.size());
+  std::string out;
+  Totals all;
+  bool found = false;
+  for (const auto& n : map.nodes) {
+    if (!options.node.empty() && n.name != options.node) continue;
+    found = true;
+    Totals here;
+    for (const auto& c : n.cards) {
+      here.count(c);
+      all.count(c);
+    }
+    const std::string bold = options.color ? "\033[1m" : "", plain = options.color ? "\033[0m" : "";
+    out += bold + n.name + plain + (n.schedulable ? "" : "  (not schedulable)");
+    if (here.cards == 0) {
+      out += "  no cards\n";
+      continue;
+    }
+    out += "  " + std::to_string(here.cards) + " cards, core " + v1alpha::formatMilliCards(here.usedCore) + " of " +
+           v1alpha::formatMilliCards(here.core) + ", memory " + v1alpha::formatBytes(here.usedMemory) + " of " +
+           v1alpha::formatBytes(here.memory) + "\n";
+    for (std::size_t i = 0; i < n.cards.size(); ++i) {
+      std::size_t end = i;
+      while (end < n.cards.size() && empty(n.cards[end]) && n.cards[end].model == n.cards[i].model) ++end;
+      if (end > i + 1) {
+        const auto range = std::to_string(n.cards[i].index) + "-" + std::to_string(n.cards[end - 1].index);
+        out += "  " + padded(range, 5) + padded(n.cards[i].model, modelWidth) + "  free: " + std::to_string(end - i) + " cards of " +
+               v1alpha::formatBytes(n.cards[i].memory) + "\n";
+        i = end - 1;
+      } else {
+        writeCard(out, n.cards[i], bar, modelWidth);
+      }
+    }
+  }
+  if (!options.node.empty() && !found) return "no node \"" + options.node + "\"\n";
+  out += "total: " + std::to_string(map.nodes.size()) + " nodes, " + std::to_string(all.cards) + " cards, " +
+         std::to_string(all.claims) + " shares; core " + v1alpha::formatMilliCards(all.usedCore) + " of " +
+         v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::formatBytes(all.usedMemory) + " of " +
+         v1alpha::formatBytes(all.memory);
+  if (all.unhealthy > 0) out += "; " + std::to_string(all.unhealthy) + " unhealthy";
+  return out + "\n";
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,70 @@
+#include "controller/server/operations.h"
+
+#include <charconv>
+#include <utility>
+
+namespace egpu::server {
+
+namespace {
+
+http::Response plain(int status, std::string body) {
+  http::Response r;
+  r.status = status;
+  r.contentType = "text/plain; charset=utf-8";
+  r.body = std::move(body);
+  return r;
+}
+
+http::Response probe(const std::function<std::string()>& check) {
+  const std::string wrong = check ? check() : std::string();
+  return wrong.empty() ? plain(200, "ok\n") : plain(503, wrong + "\n");
+}
+
+}  // namespace
+
+Operations::Operations(OperationsSources sources) : sources_(std::move(sources)) {}
+
+http::Response Operations::handle(const http::Request& request, std::stop_token) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    auto r = plain(405, "only GET is served here\n");
+    r.headers.emplace_back("Allow", "GET, HEAD");
+    return r;
+  }
+  if (request.path == "/healthz" || request.path == "/livez") return probe(sources_.alive);
+  if (request.path == "/readyz") return probe(sources_.ready);
+  if (request.path == "/metrics") {
+    auto r = plain(200, sources_.metrics());
+    r.contentType = "text/plain; version=0.0.4; charset=utf-8";
+    return r;
+  }
+  if (request.path == "/allocation-map") return allocationMap(request);
+  return plain(404, "there is /healthz, /readyz, /metrics and /allocation-map (?format=json|backendai|text)\n");
+}
+
+http::Response Operations::allocationMap(const http::Request& request) const {
+  std::string format = "json";
+  TextOptions text;
+  for (const auto& [key, value] : http::parseQuery(request.query)) {
+    if (key == "format") {
+      format = value;
+    } else if (key == "node") {
+      text.node = value;
+    } else if (key == "color") {
+      text.color = value == "1" || value == "true";
+    } else if (key == "width") {
+      const auto parsed = std::from_chars(value.data(), value.data() + value.size(), text.bar);
+      if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size())
+        return plain(400, "width: \"" + value + "\" is no number of cells (10 to 200)\n");
+    } else {
+      return plain(400, "unknown parameter \"" + key + "\"; known are format, node, color, width\n");
+    }
+  }
+  http::Response r;
+  if (format == "json") r.body = toJson(sources_.map());
+  else if (format == "backendai") r.body = toBackendAi(sources_.map());
+  else if (format == "text") return plain(200, toText(sources_.map(), text));
+  else return plain(400, "format: \"" + format + "\" is unknown; known are json, backendai, text\n");
+  return r;
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,85 @@
+#include "controller/server/prometheus_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace egpu::server {
+
+namespace {
+
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kHelp = {{
+    {"elasticgpu_workqueue_depth", "Keys that wait for a worker."},
+    {"elasticgpu_workqueue_adds_total", "Keys put into the queue."},
+    {"elasticgpu_workqueue_retries_total", "Keys put back with a delay after an error."},
+    {"elasticgpu_workqueue_wait_seconds", "From a key's arrival to its worker."},
+    {"elasticgpu_reconcile_seconds", "One reconcile of one key."},
+    {"elasticgpu_reconcile_errors_total", "Reconciles that ended with an error and are tried again."},
+    {"elasticgpu_decisions_total", "Scheduler decisions by result."},
+    {"elasticgpu_decision_seconds", "One scheduler decision."},
+    {"elasticgpu_api_requests_total", "Requests to the API server by verb and code."},
+    {"elasticgpu_api_request_seconds", "One request to the API server, retries included."},
+    {"elasticgpu_api_writes_total", "Writes to the API server by verb and resource."},
+    {"elasticgpu_cards", "Cards by state: free, partly, full, quarantined."},
+    {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card."},
+    {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card."},
+    {"elasticgpu_claims", "Claims by phase."},
+    {"elasticgpu_audit_drift_total", "Drift that the auditor found, by kind."},
+    {"elasticgpu_plugin_up", "1 while the plugin answers."},
+}};
+
+std::string helpOf(std::string_view name) {
+  for (const auto& [n, help] : kHelp)
+    if (n == name) return std::string(help);
+  return std::string(name);
+}
+
+// From 10 µs (a decision) to 10 s (a stuck request), about three a decade.
+const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003,
+                                                          0.01,    0.03,    0.1,    0.3,    1,     3,     10};
+
+}  // namespace
+
+struct PrometheusMetrics::Families {
+  mutable std::mutex mutex;  // protects the three maps; the families themselves are thread-safe
+  prometheus::Registry registry;
+  std::map<std::string, prometheus::Family<prometheus::Counter>*, std::less<>> counters;
+  std::map<std::string, prometheus::Family<prometheus::Gauge>*, std::less<>> gauges;
+  std::map<std::string, prometheus::Family<prometheus::Histogram>*, std::less<>> histograms;
+
+  template <class Map, class Build>
+  auto& family(Map& map, std::string_view name, Build build) {
+    std::lock_guard lock(mutex);
+    auto it = map.find(name);
+    if (it == map.end()) it = map.emplace(std::string(name), &build().Name(std::string(name)).Help(helpOf(name)).Register(registry)).first;
+    return *it->second;
+  }
+};
+
+PrometheusMetrics::PrometheusMetrics() : families_(std::make_unique<Families>()) {}
+PrometheusMetrics::~PrometheusMetrics() = default;
+
+void PrometheusMetrics::add(std::string_view counter, double by, const base::MetricLabels& labels) {
+  families_->family(families_->counters, counter, prometheus::BuildCounter).Add(labels).Increment(by);
+}
+void PrometheusMetrics::set(std::string_view gauge, double value, const base::MetricLabels& labels) {
+  families_->family(families_->gauges, gauge, prometheus::BuildGauge).Add(labels).Set(value);
+}
+void PrometheusMetrics::observe(std::string_view histogram, double seconds, const base::MetricLabels& labels) {
+  families_->family(families_->histograms, histogram, prometheus::BuildHistogram).Add(labels, kSeconds).Observe(seconds);
+}
+void PrometheusMetrics::forget(std::string_view gauge, const base::MetricLabels& labels) {
+  auto& f = families_->family(families_->gauges, gauge, prometheus::BuildGauge);
+  f.Remove(&f.Add(labels));
+}
+std::string PrometheusMetrics::text() const { return prometheus::TextSerializer().Serialize(families_->registry.Collect()); }
+
+}  // namespace egpu::server

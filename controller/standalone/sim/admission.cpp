@@ -1,0 +1,61 @@
+#include "controller/standalone/sim/admission.h"
+
+#include <utility>
+#include <vector>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/codec/codec.h"
+#include "controller/codec/pod_claims.h"
+
+namespace egpu::sim {
+
+namespace {
+
+using base::Code;
+using base::Status;
+namespace keys = v1alpha::keys;
+
+/// name → claim, of the pod's annotations.
+std::vector<std::pair<std::string, std::string>> claimAnnotations(const core::Pod& pod) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [key, value] : pod.metadata.annotations)
+    if (key.rfind(keys::kClaimAnnotationPrefix, 0) == 0) out.emplace_back(key.substr(keys::kClaimAnnotationPrefix.size()), value);
+  return out;
+}
+
+std::string fieldOf(const std::string& name) {
+  return "metadata.annotations[" + std::string(keys::kClaimAnnotationPrefix) + name + "]";
+}
+
+Status admitNew(const core::Pod& pod, std::string& objectJson) {
+  const auto claims = claimAnnotations(pod);
+  if (claims.empty()) return Status::okay();
+  for (const auto& [name, claim] : claims) {
+    if (!v1alpha::isDnsLabel(name))
+      return Status(Code::invalid, fieldOf(name) + ": \"" + name + "\" must be a DNS label (a-z, 0-9 and '-', at most 63 characters)");
+    if (!v1alpha::isDnsSubdomain(claim))
+      return Status(Code::invalid, fieldOf(name) + ": \"" + claim + "\" is not the name of an ElasticGPUClaim");
+  }
+  auto edited = codec::withResourceClaims(objectJson, claims, keys::kSchedulingGate);
+  if (!edited) return edited.status();
+  objectJson = std::move(*edited);
+  return Status::okay();
+}
+
+}  // namespace
+
+Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson, std::string_view oldJson) {
+  if (resource != "pods") return Status::okay();
+  const auto pod = codec::decode<core::Pod>(objectJson);
+  if (!pod) return pod.status();
+  if (operation == "CREATE") return admitNew(*pod, objectJson);
+  const auto before = codec::decode<core::Pod>(oldJson);
+  if (!before) return before.status();
+  if (claimAnnotations(*before) != claimAnnotations(*pod))
+    return Status(Code::invalid, "metadata.annotations[" + std::string(keys::kClaimAnnotationPrefix) +
+                                     "…]: the claims of a pod can't change; delete the pod and create it anew");
+  return Status::okay();
+}
+
+}  // namespace egpu::sim

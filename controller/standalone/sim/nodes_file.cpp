@@ -1,0 +1,256 @@
+#include "controller/standalone/sim/nodes_file.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "api/v1alpha/validation.h"
+#include "controller/base/ids.h"
+
+namespace egpu::sim {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+constexpr std::size_t kMaxNodes = 100'000;
+constexpr std::size_t kMaxCards = 16;
+constexpr int64_t kDefaultSwitchLinks = 12;
+
+/// Thrown and caught within this file only: yaml-cpp reports by exception anyhow.
+struct Bad {
+  std::string text;
+};
+
+[[noreturn]] void fail(const std::string& field, const YAML::Node& at, const std::string& what) {
+  std::string where = field;
+  if (at.IsDefined() && at.Mark().line >= 0) where += " (line " + std::to_string(at.Mark().line + 1) + ")";
+  throw Bad{where + ": " + what};
+}
+
+void onlyKeys(const YAML::Node& map, const std::string& field, const std::set<std::string>& known) {
+  if (!map.IsMap()) fail(field, map, "must be a mapping");
+  for (const auto& kv : map) {
+    const auto key = kv.first.as<std::string>();
+    if (known.count(key) != 0) continue;
+    std::string list;
+    for (const auto& k : known) list += (list.empty() ? "" : ", ") + k;
+    fail(field + "." + key, kv.first, "is not a known field; known are " + list);
+  }
+}
+
+std::string text(const YAML::Node& n, const std::string& field) {
+  if (!n.IsScalar()) fail(field, n, "must be a single value");
+  return n.Scalar();
+}
+
+int64_t whole(const YAML::Node& n, const std::string& field, int64_t low, int64_t high) {
+  int64_t v = 0;
+  try {
+    v = n.as<int64_t>();
+  } catch (const YAML::Exception&) {
+    fail(field, n, "must be a whole number");
+  }
+  if (v < low || v > high)
+    fail(field, n, "is " + std::to_string(v) + "; valid are " + std::to_string(low) + " to " + std::to_string(high));
+  return v;
+}
+
+v1alpha::Quantity quantity(const YAML::Node& n, const std::string& field) {
+  std::string why;
+  auto q = v1alpha::parseQuantity(text(n, field), &why);
+  if (!q) fail(field, n, "\"" + n.Scalar() + "\" is not a quantity (" + why + "); write for example 64Gi");
+  if (q->nano <= 0) fail(field, n, "must be more than zero");
+  return *q;
+}
+
+int64_t bytes(const YAML::Node& n, const std::string& field) {
+  const auto q = quantity(n, field);
+  if (q.form != v1alpha::QuantityForm::suffixed)
+    fail(field, n, "\"" + n.Scalar() + "\" has no unit; write for example " + n.Scalar() + "Gi");
+  auto v = q.asInteger();
+  if (!v) fail(field, n, "is not a whole number of bytes");
+  return *v;
+}
+
+int64_t milli(const YAML::Node& n, const std::string& field) {
+  const auto q = quantity(n, field);
+  return static_cast<int64_t>(q.nano / 1'000'000);
+}
+
+/// A uuid of the form NVIDIA uses, the same for the same node and index.
+std::string cardUuid(const std::string& node, std::size_t index) {
+  const std::string a = base::hexDigest(node + "/" + std::to_string(index));
+  const std::string b = base::hexDigest("card " + std::to_string(index) + " of " + node);
+  return "GPU-" + a.substr(0, 8) + "-" + a.substr(8, 4) + "-" + a.substr(12, 4) + "-" + b.substr(0, 4) + "-" + b.substr(4, 12);
+}
+
+struct Link {
+  std::size_t a, b;
+  int64_t n;
+};
+
+void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards, std::vector<Link>& links,
+                  std::vector<int64_t>& switchLinks) {
+  onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch"});
+  if (!g["model"]) fail(field + ".model", g, "is missing");
+  if (!g["memory"]) fail(field + ".memory", g, "is missing");
+  const int64_t count = g["count"] ? whole(g["count"], field + ".count", 1, kMaxCards) : 1;
+  v1alpha::Card proto;
+  proto.model = text(g["model"], field + ".model");
+  if (proto.model.empty() || proto.model.size() > 63 || proto.model.find('|') != std::string::npos)
+    fail(field + ".model", g["model"], "must have 1 to 63 characters and no '|'");
+  proto.memory = bytes(g["memory"], field + ".memory");
+  if (g["sms"]) proto.smCount = whole(g["sms"], field + ".sms", 1, 100'000);
+  if (g["tflops"]) proto.tflops = whole(g["tflops"], field + ".tflops", 1, 1'000'000);
+  std::vector<int64_t> numa(static_cast<std::size_t>(count), -1);
+  if (const auto n = g["numa"]; n && n.IsSequence()) {
+    if (n.size() != numa.size())
+      fail(field + ".numa", n, "has " + std::to_string(n.size()) + " entries for " + std::to_string(count) + " cards");
+    for (std::size_t i = 0; i < n.size(); ++i) numa[i] = whole(n[i], field + ".numa", -1, 1023);
+  } else if (n) {
+    std::fill(numa.begin(), numa.end(), whole(n, field + ".numa", -1, 1023));
+  }
+  int64_t toSwitch = 0;
+  if (const auto s = g["nvswitch"]; s) {
+    const auto v = text(s, field + ".nvswitch");
+    if (v == "true") toSwitch = kDefaultSwitchLinks;
+    else if (v != "false") toSwitch = whole(s, field + ".nvswitch", 0, 64);
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    if (cards.size() == kMaxCards) fail(field, g, "a node has at most " + std::to_string(kMaxCards) + " cards");
+    proto.index = static_cast<int64_t>(cards.size());
+    proto.topology.numa = numa[static_cast<std::size_t>(i)];
+    cards.push_back(proto);
+    switchLinks.push_back(toSwitch);
+  }
+  if (const auto l = g["nvlinks"]; l) {
+    if (!l.IsSequence()) fail(field + ".nvlinks", l, "must be a list of [card, card, links]");
+    for (const auto& e : l) {
+      if (!e.IsSequence() || e.size() != 3) fail(field + ".nvlinks", e, "each entry is [card, card, links]");
+      const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1), b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
+      if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
+      links.push_back({static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64)});
+    }
+  }
+}
+
+void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, const std::vector<int64_t>& switchLinks,
+          const YAML::Node& at, const std::string& field) {
+  for (const auto& l : links) {
+    if (l.a >= cards.size() || l.b >= cards.size())
+      fail(field + ".nvlinks", at, "names card " + std::to_string(std::max(l.a, l.b)) + " of " + std::to_string(cards.size()));
+    cards[l.a].topology.links.push_back({cards[l.b].uuid, "nvlink", l.n});
+    cards[l.b].topology.links.push_back({cards[l.a].uuid, "nvlink", l.n});
+  }
+  for (std::size_t a = 0; a < cards.size(); ++a)
+    for (std::size_t b = 0; b < cards.size(); ++b)
+      if (a != b && switchLinks[a] > 0 && switchLinks[b] > 0)
+        cards[a].topology.links.push_back({cards[b].uuid, "nvswitch", std::min(switchLinks[a], switchLinks[b])});
+}
+
+std::string pciBus(std::size_t index) {
+  static constexpr char hex[] = "0123456789ABCDEF";
+  const std::size_t bus = 0x17 + index * 8;
+  return std::string("0000:") + hex[(bus >> 4) & 0xf] + hex[bus & 0xf] + ":00.0";
+}
+
+SimNode makeNode(const YAML::Node& n, const std::string& field, const std::string& name) {
+  if (!v1alpha::isDnsSubdomain(name)) fail(field + ".name", n["name"], "\"" + name + "\" is not a DNS subdomain name");
+  SimNode out;
+  out.node.metadata.name = name;
+  out.node.ready = true;
+  out.node.cpuMilli = n["cpu"] ? milli(n["cpu"], field + ".cpu") : 64'000;
+  out.node.memoryBytes = n["memory"] ? bytes(n["memory"], field + ".memory") : int64_t{256} << 30;
+  if (const auto labels = n["labels"]; labels) {
+    if (!labels.IsMap()) fail(field + ".labels", labels, "must be a mapping");
+    for (const auto& kv : labels) out.node.metadata.labels[text(kv.first, field + ".labels")] = text(kv.second, field + ".labels");
+  }
+  out.node.metadata.labels["kubernetes.io/hostname"] = name;
+  out.node.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";
+  if (const auto taints = n["taints"]; taints) {
+    if (!taints.IsSequence()) fail(field + ".taints", taints, "must be a list of {key, value, effect}");
+    for (const auto& t : taints) {
+      onlyKeys(t, field + ".taints", {"key", "value", "effect"});
+      core::Taint taint{t["key"] ? text(t["key"], field + ".taints.key") : "",
+                        t["value"] ? text(t["value"], field + ".taints.value") : "",
+                        t["effect"] ? text(t["effect"], field + ".taints.effect") : ""};
+      if (taint.key.empty()) fail(field + ".taints.key", t, "is missing");
+      if (taint.effect != "NoSchedule" && taint.effect != "PreferNoSchedule" && taint.effect != "NoExecute")
+        fail(field + ".taints.effect", t, "valid are NoSchedule, PreferNoSchedule, NoExecute");
+      out.node.taints.push_back(std::move(taint));
+    }
+  }
+  std::vector<Link> links;
+  std::vector<int64_t> switchLinks;
+  if (const auto gpus = n["gpus"]; gpus) {
+    if (!gpus.IsSequence()) fail(field + ".gpus", gpus, "must be a list");
+    for (std::size_t g = 0; g < gpus.size(); ++g)
+      readGpuGroup(gpus[g], field + ".gpus[" + std::to_string(g) + "]", out.cards, links, switchLinks);
+  }
+  for (std::size_t i = 0; i < out.cards.size(); ++i) {
+    out.cards[i].uuid = cardUuid(name, i);
+    out.cards[i].nodeName = name;
+    out.cards[i].topology.pcie = pciBus(i);
+  }
+  wire(out.cards, links, switchLinks, n, field);
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
+  const YAML::Node root = YAML::Load(std::string(yaml));
+  if (!root.IsMap()) fail("nodes", root, "the file must be a mapping with the list `nodes`");
+  onlyKeys(root, "file", {"nodes"});
+  const auto list = root["nodes"];
+  if (!list || !list.IsSequence() || list.size() == 0) fail("nodes", root, "must be a list with at least one node");
+  std::vector<SimNode> out;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string field = "nodes[" + std::to_string(i) + "]";
+    const auto n = list[i];
+    onlyKeys(n, field, {"name", "count", "cpu", "memory", "labels", "taints", "gpus"});
+    if (!n["name"]) fail(field + ".name", n, "is missing");
+    const auto name = text(n["name"], field + ".name");
+    const int64_t count = n["count"] ? whole(n["count"], field + ".count", 0, kMaxNodes) : -1;
+    for (int64_t k = 0; k < std::max<int64_t>(count, count < 0 ? 1 : 0); ++k) {
+      auto node = makeNode(n, field, count < 0 ? name : name + "-" + std::to_string(k));
+      if (!names.insert(node.node.metadata.name).second)
+        fail(field + ".name", n, "\"" + node.node.metadata.name + "\" is used twice");
+      if (out.size() == kMaxNodes) fail("nodes", list, "more than " + std::to_string(kMaxNodes) + " nodes");
+      out.push_back(std::move(node));
+    }
+  }
+  return out;
+} catch (const Bad& bad) {
+  return Status(Code::invalid, bad.text);
+} catch (const YAML::Exception& e) {
+  return Status(Code::invalid, "line " + std::to_string(e.mark.line + 1) + ": " + e.msg);
+}
+
+v1alpha::ElasticGPU cardObject(const v1alpha::Card& card) {
+  namespace keys = v1alpha::keys;
+  v1alpha::ElasticGPU out;
+  out.metadata.name = card.uuid;
+  std::transform(out.metadata.name.begin(), out.metadata.name.end(), out.metadata.name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  out.metadata.labels[std::string(keys::kRoleLabel)] = keys::kRoleCard;
+  out.metadata.labels[std::string(keys::kNodeLabel)] = card.nodeName;
+  out.metadata.labels[std::string(keys::kSimulatedLabel)] = "true";
+  out.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
+  out.spec.card = card;
+  out.spec.source.kind = v1alpha::SourceKind::physicalGPU;
+  out.spec.source.gpuNames = {card.uuid};
+  out.spec.capacity["elasticgpu.io/gpu-core"] = "100";
+  out.spec.capacity["elasticgpu.io/gpu-memory"] = v1alpha::formatBytes(card.memory);
+  return out;
+}
+
+}  // namespace egpu::sim
