@@ -1,10 +1,13 @@
 // A typed client for the Kubernetes REST API over a Transport: retries on 429 and 5xx, unknown outcomes, preconditions.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/core/meta.h"
@@ -31,13 +34,17 @@ struct ClientOptions {
   std::string fieldManager = "elastic-gpu-controller";
   std::string userAgent = "elastic-gpu-controller";
   int maxAttempts = 10;                             ///< per request, on 429 and 5xx
-  std::chrono::milliseconds requestTimeout{30'000};
+  std::chrono::milliseconds requestTimeout{30'000};  ///< per attempt
+  std::chrono::milliseconds listTimeout{120'000};    ///< per attempt of one page, which may be the whole list
 };
 
 /// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.
 /// Every call blocks until answered, given up (retries included) or stopped.
 /// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries preconditions; an unknown
-/// outcome of a write is returned as Code::unknownOutcome, and the caller reads before it decides.
+/// outcome of a write (time-outs included) is returned as Code::unknownOutcome, and the caller reads before it decides.
+/// Waits between attempts: the server's Retry-After (at most 60 s), else 0.1 s doubling up to 10 s; jittered.
+/// Metrics, per attempt: elasticgpu_api_requests_total{verb,code}, elasticgpu_api_request_duration_seconds{verb},
+/// elasticgpu_api_writes_total{verb,resource}. A code that isn't HTTP's is the name of the error, e.g. "unavailable".
 class Client {
  public:
   Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics, ClientOptions options = {});
@@ -65,7 +72,8 @@ class Client {
   template <class T>
   base::Status remove(const core::ObjectKey& key, std::string_view options = {}, std::stop_token stop = {});
 
-  /// One exchange with retries, for everything that has no struct (discovery, pods/binding).
+  /// One exchange with retries, for everything that has no struct (discovery, pods/binding). A value is a 2xx answer; any
+  /// other is the Status that its body tells. timeout 0 = options().requestTimeout.
   base::Result<HttpResponse> call(HttpRequest request, std::stop_token stop = {});
   /// The raw transport for watches (no retry).
   Transport& transport() { return transport_; }
@@ -78,11 +86,90 @@ class Client {
   static std::string path(const core::Kind& kind, std::string_view ns, std::string_view name = {}, std::string_view subresource = {});
 
  private:
+  /// What an exchange is called in metrics.
+  struct Purpose {
+    std::string_view verb;      ///< get | list | create | patch | update | delete | call
+    std::string_view resource;  ///< plural, or empty
+    bool write = false;
+  };
+  base::Result<HttpResponse> exchange(HttpRequest& request, const Purpose& purpose, std::stop_token stop);
+  base::Result<HttpResponse> getRaw(const core::Kind& kind, const core::ObjectKey& key, std::stop_token stop);
+  base::Result<HttpResponse> createRaw(const core::Kind& kind, std::string_view ns, std::string body, std::stop_token stop);
+  base::Result<HttpResponse> patchRaw(const core::Kind& kind, const core::ObjectKey& key, PatchType type, std::string_view body,
+                                      std::string_view subresource, std::stop_token stop);
+  base::Result<HttpResponse> replaceRaw(const core::Kind& kind, const core::ObjectKey& key, std::string body,
+                                        std::string_view subresource, std::stop_token stop);
+  base::Status removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options, std::stop_token stop);
+  using PageDecoder = std::function<base::Result<codec::ListMeta>(std::string_view body)>;
+  base::Result<codec::ListMeta> listRaw(const core::Kind& kind, const ListOptions& options, const PageDecoder& decode,
+                                        const std::function<void()>& restart, std::stop_token stop);
+  /// The answer to a write that can't be read leaves its outcome unknown to the caller.
+  template <class T>
+  static base::Result<T> decodeWritten(base::Result<HttpResponse> answer);
+
   Transport& transport_;
   base::Clock& clock_;
   base::Random& random_;
   base::Metrics& metrics_;
   const ClientOptions options_;
 };
+
+template <class T>
+base::Result<T> Client::get(const core::ObjectKey& key, std::stop_token stop) {
+  auto answer = getRaw(core::kindOf<T>, key, std::move(stop));
+  if (!answer) return answer.status();
+  return codec::decode<T>(answer->body);
+}
+
+template <class T>
+base::Result<codec::ListMeta> Client::list(const ListOptions& options, const std::function<void(T&&)>& each,
+                                           const std::function<void()>& restart, std::stop_token stop) {
+  return listRaw(
+      core::kindOf<T>, options, [&each](std::string_view body) { return codec::decodeList<T>(body, each); }, restart,
+      std::move(stop));
+}
+
+template <class T>
+base::Result<std::vector<T>> Client::listAll(const ListOptions& options, std::stop_token stop) {
+  std::vector<T> all;
+  auto meta = list<T>(
+      options, [&all](T&& object) { all.push_back(std::move(object)); }, [&all] { all.clear(); }, std::move(stop));
+  if (!meta) return meta.status();
+  return all;
+}
+
+template <class T>
+base::Result<T> Client::create(const T& object, std::stop_token stop) {
+  return decodeWritten<T>(
+      createRaw(core::kindOf<T>, object.metadata.namespace_, codec::encode<T>(object), std::move(stop)));
+}
+
+template <class T>
+base::Result<T> Client::patch(const core::ObjectKey& key, PatchType type, std::string_view body,
+                              std::string_view subresource, std::stop_token stop) {
+  return decodeWritten<T>(patchRaw(core::kindOf<T>, key, type, body, subresource, std::move(stop)));
+}
+
+template <class T>
+base::Result<T> Client::replace(const T& object, std::string_view subresource, std::stop_token stop) {
+  return decodeWritten<T>(replaceRaw(core::kindOf<T>, core::keyOf(object.metadata), codec::encode<T>(object), subresource,
+                                     std::move(stop)));
+}
+
+template <class T>
+base::Status Client::remove(const core::ObjectKey& key, std::string_view options, std::stop_token stop) {
+  return removeRaw(core::kindOf<T>, key, options, std::move(stop));
+}
+
+template <class T>
+base::Result<T> Client::decodeWritten(base::Result<HttpResponse> answer) {
+  if (!answer) return answer.status();
+  auto object = codec::decode<T>(answer->body);
+  if (object) return object;
+  base::Status unknown(base::Code::unknownOutcome,
+                       "the answer to a write can't be read: " + object.status().message());
+  unknown.http = answer->status;
+  return unknown;
+}
 
 }  // namespace egpu::kube

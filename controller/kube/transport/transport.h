@@ -24,6 +24,7 @@ struct HttpRequest {
   Headers headers;
   std::string body;
   std::chrono::milliseconds timeout{30'000};  ///< whole exchange; for stream(): until the first byte, and idle time afterwards
+  std::chrono::milliseconds headTimeout{0};   ///< stream() only: until the answer's head; 0 = as timeout
 };
 
 struct HttpResponse {
@@ -40,7 +41,7 @@ struct HttpResponse {
 
 /// Thread-safe. Errors are of the connection only (any HTTP status is a response):
 /// unavailable = nothing reached the server; unknownOutcome = sent, no (whole) answer; deadline = as unknownOutcome, by time-out;
-/// cancelled = stop requested.
+/// cancelled = stop requested; malformed = an answer that breaks the protocol or exceeds the transport's limit on bodies.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -1,0 +1,190 @@
+// Mirrors one resource of the API server into a sink: list, then watch, for ever, through every way in which a watch can fail.
+//
+//   start ── WatchList (stream of initial events, ended by a bookmark) ──┐
+//     │         refused or without that bookmark                          ├── replace() ── watch ──┐
+//     └──────── paged LIST (quorum) ──────────────────────────────────────┘        ▲    ▲    │      │
+//               clean end, time-out, connection lost: resume at the last version ──┼────┘    │      │
+//               410 (HTTP or ERROR event), malformed or oversized line, 504 too large: relist ◄─────┘
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "controller/codec/codec.h"
+#include "controller/kube/client.h"
+
+namespace egpu::kube {
+
+/// Where a reflector puts what it sees. All calls come from the reflector's thread, one at a time.
+template <class T>
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  /// The whole (selected) world at that version. What the sink holds and `objects` lacks was deleted while nobody watched: the sink
+  /// itself synthesises those deletions, for only it knows what it holds. Objects may be older than what apply() brought before.
+  virtual void replace(std::vector<T>&& objects, const std::string& resourceVersion) = 0;
+  /// added, modified, deleted or bookmark (which only tells that everything up to metadata.resourceVersion has been seen). Never
+  /// called before the first replace(). The same event may come twice; `added` may name a known object.
+  virtual void apply(codec::WatchEvent<T>&& event) = 0;
+};
+
+struct ReflectorOptions {
+  std::string namespace_;  ///< empty = all
+  std::string labelSelector;
+  std::string fieldSelector;
+  bool watchList = true;                         ///< try the streamed initial list first
+  int64_t pageSize = 500;                        ///< of the LIST fallback
+  std::chrono::seconds minWatch{300};            ///< the server ends a watch after a random time between these
+  std::chrono::seconds maxWatch{600};
+  std::chrono::seconds idleGrace{30};            ///< silence beyond the watch's own time-out that makes the peer dead
+  std::chrono::seconds headTimeout{30};          ///< until the answer to a watch begins
+  std::chrono::seconds initialIdle{30};          ///< silence during initial events after which LIST is used instead
+  std::chrono::milliseconds backoff{800};        ///< first wait after a failure, doubled each time, full jitter
+  std::chrono::milliseconds maxBackoff{30'000};
+  std::chrono::seconds resetBackoff{120};        ///< a failure that late after the last one starts at `backoff` again
+};
+
+/// What the untyped loop needs of the typed reflector. Implemented by Reflector<T> only.
+class ReflectorTarget {
+ public:
+  struct Line {
+    codec::EventType type = codec::EventType::error;
+    bool initialEventsEnd = false;
+    std::string resourceVersion;
+    base::Status error;  ///< of an ERROR event
+  };
+  virtual ~ReflectorTarget() = default;
+  /// A full list into the sink; returns its version.
+  virtual base::Result<std::string> list(const ListOptions& options, std::stop_token stop) = 0;
+  /// Before the first line of a WatchList: forget what an unfinished one collected.
+  virtual void beginInitial() = 0;
+  /// One line of a watch. initial: collect it; otherwise hand it to the sink.
+  virtual base::Result<Line> line(std::string_view text, bool initial) = 0;
+  /// The collected objects are the whole world at that version.
+  virtual void endInitial(const std::string& resourceVersion) = 0;
+};
+
+/// The loop without types: versions, time-outs, back-off. Times come from the client's Clock and Random.
+class ReflectorLoop {
+ public:
+  ReflectorLoop(Client& client, const core::Kind& kind, ReflectorTarget& target, ReflectorOptions options);
+  void start();
+  void stop();
+  bool hasSynced() const { return synced_.load(std::memory_order_acquire); }
+  bool waitForSync(std::stop_token stop);
+  std::string lastResourceVersion() const;
+  base::Status lastError() const;
+
+ private:
+  /// What the end of a list or watch asks for.
+  enum class Next { resume, resumeLater, relist };
+  struct Outcome {
+    Next next = Next::resume;
+    std::chrono::milliseconds atLeast{0};  ///< the server's Retry-After
+  };
+  struct Watch;  // one request's state
+  void run(std::stop_token stop);
+  Outcome listOnce(std::stop_token stop);
+  Outcome watchOnce(bool initial, std::stop_token stop);
+  Outcome afterWatch(const Watch& watch, const base::Result<HttpResponse>& end);
+  HttpRequest watchRequest(bool initial);
+  bool onLine(Watch& watch, std::string_view text);
+  void flushCounts(Watch& watch);
+  std::chrono::milliseconds nextDelay();
+  void setVersion(std::string version);
+  void markSynced();
+  void report(const base::Status& status, std::string_view what);
+
+  Client& client_;
+  const core::Kind kind_;
+  ReflectorTarget& target_;
+  const ReflectorOptions options_;
+  std::atomic<bool> synced_{false};
+  // Of the loop's thread alone:
+  bool watchListRefused_ = false;          ///< this server doesn't do it: LIST from now on
+  bool needList_ = true;
+  int failures_ = 0;                       ///< back-off exponent
+  base::Clock::Steady lastFailure_{};
+  // Protected by mutex_:
+  mutable std::mutex mutex_;
+  std::condition_variable_any syncedChanged_;
+  std::string version_;
+  base::Status error_;                     ///< of the last exchange; ok once it works again
+
+  std::jthread thread_;
+};
+
+/// Client and sink must outlive it. start() once; the destructor stops and joins.
+template <class T>
+class Reflector final : private ReflectorTarget {
+ public:
+  Reflector(Client& client, Sink<T>& sink, ReflectorOptions options = {})
+      : client_(client), sink_(sink), loop_(client, core::kindOf<T>, *this, std::move(options)) {}
+
+  void start() { loop_.start(); }
+  /// Ends the watch and joins. Idempotent.
+  void stop() { loop_.stop(); }
+  /// The sink has had its first replace(). Thread-safe, like all below.
+  bool hasSynced() const { return loop_.hasSynced(); }
+  /// Blocks until then; false if stopped first.
+  bool waitForSync(std::stop_token stop = {}) { return loop_.waitForSync(std::move(stop)); }
+  /// Newest version handed to the sink; empty before the first.
+  std::string lastResourceVersion() const { return loop_.lastResourceVersion(); }
+  /// Why the mirror may be behind; ok while list or watch work.
+  base::Status lastError() const { return loop_.lastError(); }
+
+ private:
+  base::Result<std::string> list(const ListOptions& options, std::stop_token stop) override {
+    std::vector<T> all;
+    auto meta = client_.list<T>(
+        options, [&all](T&& object) { all.push_back(std::move(object)); }, [&all] { all.clear(); }, std::move(stop));
+    if (!meta) return meta.status();
+    sink_.replace(std::move(all), meta->resourceVersion);
+    return meta->resourceVersion;
+  }
+  void beginInitial() override { initial_.clear(); }
+  base::Result<Line> line(std::string_view text, bool initial) override {
+    auto event = codec::decodeWatchEvent<T>(text);
+    if (!event) return event.status();
+    Line line;
+    line.type = event->type;
+    line.initialEventsEnd = event->initialEventsEnd;
+    line.resourceVersion = event->object.metadata.resourceVersion;
+    line.error = event->error;
+    if (event->type == codec::EventType::error) return line;
+    if (!initial) {
+      sink_.apply(std::move(*event));
+    } else if (event->type == codec::EventType::deleted) {
+      initial_.erase(core::keyOf(event->object.metadata));
+    } else if (event->type != codec::EventType::bookmark) {
+      auto key = core::keyOf(event->object.metadata);
+      initial_.insert_or_assign(std::move(key), std::move(event->object));
+    }
+    return line;
+  }
+  void endInitial(const std::string& resourceVersion) override {
+    std::vector<T> all;
+    all.reserve(initial_.size());
+    for (auto& [key, object] : initial_) all.push_back(std::move(object));
+    initial_ = {};
+    sink_.replace(std::move(all), resourceVersion);
+  }
+
+  Client& client_;
+  Sink<T>& sink_;
+  std::map<core::ObjectKey, T> initial_;  ///< between beginInitial() and endInitial()
+  ReflectorLoop loop_;                    ///< last: its thread uses all above
+};
+
+}  // namespace egpu::kube
