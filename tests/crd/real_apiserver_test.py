@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""cases.yaml, the samples and a race for a card, against a real kube-apiserver.
+
+Prints every failure and "N passed, N failed"; exit status 1 if any failed, 77 if
+there is no Go to build the server with (see tests/cluster/apiserver.py).
+"""
+
+import concurrent.futures
+import copy
+import http.client
+import json
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import time
+import urllib.parse
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent / "cluster"))
+import apiserver  # noqa: E402  (beside this folder, not a package)
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+MERGE_PATCH = "application/merge-patch+json"
+PLURALS = {"ElasticGPU": "elasticgpus", "ElasticGPUClaim": "elasticgpuclaims", "ElasticGPUClass": "elasticgpuclasses"}
+
+
+class Client:
+    """One connection to the API server, as its administrator. Not for two threads at once."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.context = apiserver.admin_context(cluster.pki)
+        self.connection = None
+
+    def call(self, method, path, body=None, content_type="application/json"):
+        """(HTTP status, parsed answer)."""
+        if self.connection is None:
+            host = urllib.parse.urlsplit(self.cluster.url).netloc
+            self.connection = http.client.HTTPSConnection(host, context=self.context, timeout=60)
+        self.connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": content_type})
+        answer = self.connection.getresponse()
+        text = answer.read().decode()
+        try:
+            return answer.status, json.loads(text)
+        except ValueError:
+            return answer.status, {"message": text}
+
+
+def merge(target, patch):
+    """RFC 7386."""
+    if not isinstance(patch, dict):
+        return copy.deepcopy(patch)
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge(merged.get(key), value)
+    return merged
+
+
+def collection(obj):
+    namespace = obj["metadata"].get("namespace")
+    middle = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{obj['apiVersion']}{middle}/{PLURALS[obj['kind']]}"
+
+
+def path_of(obj):
+    return f"{collection(obj)}/{obj['metadata']['name']}"
+
+
+def complaints(answer):
+    """[(field, message)] of a refusal."""
+    found = [(cause.get("field", ""), cause.get("message", "")) for cause in answer.get("details", {}).get("causes", [])]
+    # Unknown fields are named in the message alone.
+    found += [(field, answer["message"]) for field in re.findall(r'unknown field \\?"([^"\\]+)', answer.get("message", ""))]
+    return found
+
+
+def segments(field):
+    """CEL says requests[a/b], the schema requests.a/b."""
+    return field.replace("[", ".").replace("]", "")
+
+
+def meets(answer, expected):
+    want = segments(expected["field"])
+    return any((segments(field) + ".").startswith(want + ".") and expected.get("contains", "") in message
+               for field, message in complaints(answer))
+
+
+class Table:
+    """Runs cases, one after the other."""
+
+    def __init__(self, client, bases):
+        self.client = client
+        self.bases = bases
+
+    def must(self, method, path, body, content_type="application/json"):
+        status, answer = self.client.call(method, path, body, content_type)
+        if status >= 300:
+            raise AssertionError(f"could not be set up: {method} {path}: {status} {answer.get('message')}")
+        return answer
+
+    def verdict(self, case, how, status, answer):
+        """What is wrong with an answer, or nothing."""
+        said = f"{how}: {status} {answer.get('message', '')}"
+        if case.get("accept"):
+            return "" if status < 300 else f"should be accepted; {said}"
+        if status < 300:
+            return f"should be refused; {how}: {status}"
+        if status not in (400, 422):
+            return f"should be refused as invalid; {said}"
+        return "" if meets(answer, case["reject"]) else f"should be refused at {case['reject']}; {said}"
+
+    def run(self, case):
+        """What went wrong, or nothing."""
+        base = self.bases[case["base"]]
+        if case["operation"] == "create":
+            obj = merge(base, case.get("change", {}))
+            status, answer = self.client.call("POST", collection(obj) + "?fieldValidation=Strict", obj)
+            wrong = self.verdict(case, "POST", status, answer)
+            if status < 300:
+                self.must("DELETE", path_of(answer), None)
+            return wrong
+        obj = merge(base, case.get("start", {}))
+        path = path_of(obj)
+        self.must("POST", collection(obj), obj)
+        try:
+            for patch in case.get("history", []):
+                self.must("PATCH", path + ("/status" if "status" in patch else ""), patch, MERGE_PATCH)
+            return self.change(case, path)
+        finally:
+            # Finalizers that the case set must not keep the object.
+            self.must("PATCH", path, {"metadata": {"finalizers": None}}, MERGE_PATCH)
+            self.must("DELETE", path, None)
+
+    def change(self, case, path):
+        """The change as a patch that is not kept, then as a whole object."""
+        before = self.must("GET", path, None)
+        if case["operation"] == "status":
+            path += "/status"
+        # In a patch the server reports unknown fields differently; the whole object below shows them.
+        status, answer = self.client.call("PATCH", path + "?dryRun=All&fieldValidation=Strict", case["change"], MERGE_PATCH)
+        if case.get("accept") or case.get("stage") == "rule":
+            wrong = self.verdict(case, "PATCH", status, answer)
+        else:
+            wrong = "" if status >= 400 else f"should be refused; PATCH: {status}"
+        status, answer = self.client.call("PUT", path + "?fieldValidation=Strict", merge(before, case["change"]))
+        return wrong or self.verdict(case, "PUT", status, answer)
+
+
+def install_crds(client):
+    """The CRDs as they stand in manifests/crd, served when this returns."""
+    names = []
+    for file in sorted((ROOT / "manifests" / "crd").glob("elasticgpu.io_*.yaml")):
+        crd = yaml.safe_load(file.read_text())
+        status, answer = client.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions?fieldValidation=Strict", crd)
+        if status != 201:
+            raise apiserver.Failure(f"{file.name} is refused: {answer.get('message')}")
+        names.append(crd["metadata"]["name"])
+    deadline = time.monotonic() + 60
+    for name in names:
+        while True:
+            _, crd = client.call("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+            conditions = {c["type"]: c for c in crd.get("status", {}).get("conditions", [])}
+            if conditions.get("NonStructuralSchema", {}).get("status") == "True":
+                raise apiserver.Failure(f"{name}: {conditions['NonStructuralSchema']['message']}")
+            plural = name.split(".", maxsplit=1)[0]
+            served = all(client.call("GET", f"/apis/elasticgpu.io/{version}/{plural}")[0] == 200
+                         for version in ("v1alpha", "v1alpha1"))
+            if served and conditions.get("Established", {}).get("status") == "True":
+                break
+            if time.monotonic() > deadline:
+                raise apiserver.Failure(f"{name} is not served: {crd.get('status')}")
+            time.sleep(0.1)
+    while client.call("GET", "/api/v1/namespaces/default")[0] != 200 and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def samples(client):
+    """Every sample of our group is accepted as it stands. [what went wrong]."""
+    wrong, seen = [], 0
+    for file in sorted((ROOT / "manifests" / "samples").rglob("*.yaml")):
+        for obj in yaml.safe_load_all(file.read_text()):
+            if not isinstance(obj, dict) or not str(obj.get("apiVersion", "")).startswith("elasticgpu.io/"):
+                continue
+            seen += 1
+            if obj["kind"] == "ElasticGPUClaim":
+                obj["metadata"].setdefault("namespace", "default")
+            status, answer = client.call("POST", collection(obj) + "?fieldValidation=Strict", obj)
+            if status != 201:
+                wrong.append(f"{file.name}: {obj['metadata']['name']}: {answer.get('message')}")
+    return wrong if seen else ["no samples found"]
+
+
+def race(cluster, base, writers=40, room=9):
+    """Writers at once onto a card with room for fewer: exactly that many get in. [what went wrong]."""
+    filled = 1000 - room * 100
+    change = {"spec": {"allocations": {"uid-1": {"core": filled, "memory": 0}, "uid-2": None}}}
+    client = Client(cluster)
+    status, card = client.call("POST", collection(base), merge(base, change))
+    if status != 201:
+        return [f"card: {card.get('message')}"]
+
+    def write(number):
+        entry = {"device": f"egpu-r{number}", "claim": f"default/r{number}", "core": 100}
+        own = Client(cluster)
+        for _ in range(100):
+            status, _ = own.call("PATCH", path_of(card), {"spec": {"allocations": {f"race-{number}": entry}}}, MERGE_PATCH)
+            if status not in (409, 429, 500, 503, 504):  # those say nothing about the ledger: try again
+                return status
+        return status
+
+    with concurrent.futures.ThreadPoolExecutor(writers) as pool:
+        answers = list(pool.map(write, range(writers)))
+    _, after = client.call("GET", path_of(card))
+    entries = after["spec"]["allocations"]
+    charged = sum(entry["core"] for entry in entries.values())
+    wrong = []
+    if answers.count(200) != room or answers.count(422) != writers - room:
+        wrong.append(f"{answers.count(200)} accepted, {answers.count(422)} refused of {writers}; room for {room}")
+    if charged != 1000 or len(entries) != room + 1:
+        wrong.append(f"{len(entries)} entries charge {charged} milli-cards afterwards")
+    return wrong
+
+
+def report(outcomes):
+    """Prints [(name, what went wrong)] and the sum; the exit status."""
+    failed = [(name, wrong) for name, wrong in outcomes if wrong]
+    for name, wrong in failed:
+        print(f"FAILED {name}: {wrong}")
+    print(f"{len(outcomes) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed else 0
+
+
+def main():
+    if yaml is None:
+        raise apiserver.Failure("python3-yaml is missing (apt-get install python3-yaml)")
+    table = yaml.safe_load((HERE / "cases.yaml").read_text())
+    outcomes = []
+    with tempfile.TemporaryDirectory(prefix="egpu-crd-") as folder, apiserver.Cluster(folder) as cluster:
+        client = Client(cluster)
+        install_crds(client)
+        runner = Table(client, table["bases"])
+        for case in table["cases"]:
+            try:
+                outcomes.append((case["name"], runner.run(case)))
+            except AssertionError as error:
+                outcomes.append((case["name"], str(error)))
+        outcomes.append(("samples", "; ".join(samples(client))))
+        outcomes.append(("40 writers, room for 9", "; ".join(race(cluster, table["bases"]["card"]))))
+    return report(outcomes)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(apiserver.guarded(main))
