@@ -5,6 +5,7 @@
                                      KUBECONFIG set, stop it; COMMAND's exit status
     apiserver.py start DIR           start one that stays, write DIR/kubeconfig
     apiserver.py stop DIR            stop exactly what start started
+    apiserver.py build               only build what is missing
 
 Exit status 77: skipped, because the binaries are not built and Go is missing
 (a failure instead where EGPU_REQUIRE_CLUSTER is 1). Standard library only.
@@ -252,7 +253,9 @@ def main(arguments):
         case ["run", "--", _, *_]:
             with tempfile.TemporaryDirectory(prefix="egpu-cluster-") as folder, Cluster(folder) as cluster:
                 return subprocess.run(arguments[2:], env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
-                                      check=False).returncode
+                                      preexec_fn=die_with_parent, check=False).returncode
+        case ["build"]:
+            binaries("etcd", "kube-apiserver")
         case _:
             print(__doc__, file=sys.stderr)
             return 2
