@@ -79,6 +79,8 @@ struct Pod {
   std::vector<Container> containers;
   StringMap nodeSelector;
   std::optional<NodeSelector> requiredNodeAffinity;
+  bool hasAffinity = false;      ///< spec.affinity is there, whatever it holds: a patch must add to it
+  bool hasNodeAffinity = false;  ///< spec.affinity.nodeAffinity is there
   std::vector<Toleration> tolerations;
   std::string phase;  ///< Pending | Running | Succeeded | Failed
   std::vector<Condition> conditions;

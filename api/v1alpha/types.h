@@ -73,6 +73,7 @@ struct Source {
   std::string profile;                ///< mig
   std::vector<std::string> instances; ///< mig
   std::string endpoint;               ///< remote
+  bool ambiguous = false;             ///< several sources were given, these fields are the last one's; validation refuses it
   bool operator==(const Source&) const = default;
 };
 

@@ -1,0 +1,157 @@
+#include "api/v1alpha/quantity.h"
+
+#include <array>
+
+namespace egpu::v1alpha {
+
+namespace {
+
+constexpr __int128 kNano = 1'000'000'000;
+constexpr int64_t kMost = INT64_MAX;
+constexpr __int128 kMostNano = static_cast<__int128>(kMost) * kNano;
+
+/// What a suffix multiplies by: 10^decimal · 2^binary.
+struct Scale {
+  int64_t decimal = 0;
+  int binary = 0;
+};
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// The suffix's scale; nothing if there is no such suffix.
+std::optional<Scale> scaleOf(std::string_view suffix) {
+  if (suffix.empty()) return Scale{};
+  struct Known {
+    std::string_view text;
+    Scale scale;
+  };
+  static constexpr std::array<Known, 15> known{{{"n", {-9, 0}}, {"u", {-6, 0}}, {"m", {-3, 0}}, {"k", {3, 0}}, {"M", {6, 0}},
+                                                {"G", {9, 0}}, {"T", {12, 0}}, {"P", {15, 0}}, {"E", {18, 0}},
+                                                {"Ki", {0, 10}}, {"Mi", {0, 20}}, {"Gi", {0, 30}}, {"Ti", {0, 40}},
+                                                {"Pi", {0, 50}}, {"Ei", {0, 60}}}};
+  for (const auto& [text, scale] : known)
+    if (text == suffix) return scale;
+  // Not one of those, so e or E begins an exponent.
+  if (suffix.size() < 2 || (suffix[0] != 'e' && suffix[0] != 'E')) return std::nullopt;
+  std::size_t at = 1;
+  const bool negative = suffix[at] == '-';
+  if (suffix[at] == '-' || suffix[at] == '+') ++at;
+  if (at == suffix.size()) return std::nullopt;
+  int64_t exponent = 0;
+  constexpr int64_t enough = 1'000'000'000;  // beyond it every value is 0, one nano or the cap
+  for (; at < suffix.size(); ++at) {
+    if (!isDigit(suffix[at])) return std::nullopt;
+    exponent = exponent * 10 + (suffix[at] - '0');
+    if (exponent > enough) exponent = enough;
+  }
+  return Scale{negative ? -exponent : exponent, 0};
+}
+
+}  // namespace
+
+std::optional<int64_t> Quantity::asInteger() const {
+  if (nano % kNano != 0) return std::nullopt;
+  const __int128 whole = nano / kNano;
+  if (whole > kMost || whole < INT64_MIN) return std::nullopt;
+  return static_cast<int64_t>(whole);
+}
+
+int64_t Quantity::ceil() const {
+  __int128 whole = nano / kNano;
+  if (nano > 0 && nano % kNano != 0) ++whole;
+  if (whole > kMost) return kMost;
+  if (whole < INT64_MIN) return INT64_MIN;
+  return static_cast<int64_t>(whole);
+}
+
+std::optional<Quantity> parseQuantity(std::string_view text, std::string* error) {
+  const auto refuse = [&](std::string_view why) -> std::optional<Quantity> {
+    if (error) *error = why;
+    return std::nullopt;
+  };
+  if (text.empty()) return refuse("empty; a quantity is a number and an optional suffix, such as 4, 500m, 1.5Gi or 1e3");
+
+  std::size_t at = 0;
+  const bool negative = text[0] == '-';
+  if (text[0] == '-' || text[0] == '+') ++at;
+  const std::size_t wholeFrom = at;
+  while (at < text.size() && isDigit(text[at])) ++at;
+  const std::string_view whole = text.substr(wholeFrom, at - wholeFrom);
+  std::string_view fraction;
+  bool point = false;
+  if (at < text.size() && text[at] == '.') {
+    point = true;
+    const std::size_t from = ++at;
+    while (at < text.size() && isDigit(text[at])) ++at;
+    fraction = text.substr(from, at - from);
+  }
+  const std::string_view suffix = text.substr(at);
+  const auto scale = scaleOf(suffix);
+  if (!scale)
+    return refuse("suffix \"" + std::string(suffix) +
+                  "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
+
+  Quantity out;
+  out.form = !suffix.empty() ? QuantityForm::suffixed : point ? QuantityForm::bareDecimal : QuantityForm::bareInteger;
+
+  // value = digits · 10^exponent · 2^binary with leading zeros dropped; in nanos 10^(exponent + 9).
+  std::string digits(whole);
+  digits += fraction;
+  digits.erase(0, digits.find_first_not_of('0'));
+  if (digits.empty()) return out;
+  int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;
+  const auto finish = [&](__int128 magnitude) {
+    if (magnitude > kMostNano) magnitude = kMostNano;
+    out.nano = negative ? -magnitude : magnitude;
+    return std::optional<Quantity>(out);
+  };
+  // 28 digits of nanos hold the cap; what is surely above or below needs no arithmetic.
+  const int64_t places = static_cast<int64_t>(digits.size()) + exponent;
+  if (places > 28) return finish(kMostNano);
+  if (places + scale->binary / 3 + 1 < 0) return finish(1);
+
+  // Schoolbook on decimal digits: numbers may be longer than any machine word.
+  for (int i = 0; i < scale->binary; ++i) {
+    int carry = 0;
+    for (std::size_t k = digits.size(); k-- > 0;) {
+      const int twice = (digits[k] - '0') * 2 + carry;
+      digits[k] = static_cast<char>('0' + twice % 10);
+      carry = twice / 10;
+    }
+    if (carry != 0) digits.insert(digits.begin(), static_cast<char>('0' + carry));
+  }
+  bool remainder = false;
+  while (exponent < 0 && !digits.empty()) {
+    remainder = remainder || digits.back() != '0';
+    digits.pop_back();
+    ++exponent;
+  }
+  if (exponent < 0) exponent = 0;  // all digits fell away
+  if (static_cast<int64_t>(digits.size()) + exponent > 28) return finish(kMostNano);
+  __int128 magnitude = 0;
+  for (const char c : digits) magnitude = magnitude * 10 + (c - '0');
+  for (int64_t i = 0; i < exponent && magnitude != 0; ++i) magnitude *= 10;
+  if (remainder) ++magnitude;  // finer than a nano: up, away from zero
+  return finish(magnitude);
+}
+
+std::string formatBytes(int64_t bytes) {
+  static constexpr std::array<std::string_view, 7> suffixes{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+  std::size_t step = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && step + 1 < suffixes.size()) {
+    bytes /= 1024;
+    ++step;
+  }
+  return std::to_string(bytes) + std::string(suffixes[step]);
+}
+
+std::string formatMilliCards(int64_t milli) {
+  const bool negative = milli < 0;
+  const uint64_t amount = negative ? ~static_cast<uint64_t>(milli) + 1 : static_cast<uint64_t>(milli);
+  std::string out = negative ? "-" : "";
+  out += std::to_string(amount / 10);
+  if (amount % 10 != 0) out += "." + std::to_string(amount % 10);
+  return out + "%";
+}
+
+}  // namespace egpu::v1alpha

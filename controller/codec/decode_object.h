@@ -1,0 +1,125 @@
+// decode, decodeList and decodeWatchEvent over a reader of one kind; each decode_*.cpp defines the readers of its kinds and instantiates these.
+#pragma once
+
+#include "controller/codec/codec.h"
+#include "controller/codec/on_demand.h"
+
+namespace egpu::codec {
+
+namespace internal {
+
+/// One field of an object's top level besides kind, apiVersion and metadata. Specialised per kind.
+template <class T>
+bool readField(std::string_view key, Value& value, T& out, Failure& f);
+
+template <class T>
+bool readTop(std::string_view key, Value& value, T& out, Failure& f) {
+  if (key == "metadata") return read(value, out.metadata, f);
+  if (key == "kind") return readKind(value, core::kindOf<T>.kind, f);
+  return readField(key, value, out, f);
+}
+
+template <class T>
+bool readObject(Value& value, T& out, Failure& f) {
+  return eachField(value, f, [&](std::string_view key, Value& v) { return readTop(key, v, out, f); });
+}
+
+bool readListMeta(Value& value, ListMeta& out, Failure& f);
+
+}  // namespace internal
+
+template <class T>
+base::Result<T> decode(std::string_view json) {
+  internal::Failure failure;
+  internal::Document document(json);
+  internal::ondemand::object root;
+  T out{};
+  const bool good =
+      document.root(root, failure) &&
+      internal::eachField(root, failure,
+                          [&](std::string_view key, internal::Value& v) { return internal::readTop(key, v, out, failure); }) &&
+      document.finished(failure);
+  if (!good) return failure.status();
+  return out;
+}
+
+template <class T>
+base::Result<ListMeta> decodeList(std::string_view json, const std::function<void(T&&)>& each) {
+  internal::Failure failure;
+  internal::Document document(json);
+  internal::ondemand::object root;
+  ListMeta meta;
+  const auto field = [&](std::string_view key, internal::Value& v) {
+    if (key == "items")
+      return internal::eachElement(v, failure, [&](internal::Value& item) {
+        T object{};
+        if (!internal::readObject(item, object, failure)) return false;
+        each(std::move(object));
+        return true;
+      });
+    if (key == "metadata") return internal::readListMeta(v, meta, failure);
+    if (key == "kind") return internal::readKind(v, std::string(core::kindOf<T>.kind) + "List", failure);
+    return true;
+  };
+  if (!document.root(root, failure) || !internal::eachField(root, failure, field) || !document.finished(failure))
+    return failure.status();
+  return meta;
+}
+
+template <class T>
+base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
+  internal::Failure failure;
+  internal::Document document(line);
+  internal::ondemand::object root;
+  WatchEvent<T> event;
+  if (!document.root(root, failure)) return failure.status();
+  std::string_view type;
+  if (const auto e = root.find_field_unordered("type").get_string().get(type)) {
+    failure.is(e);
+    failure.under("type");
+    return failure.status();
+  }
+  if (type == "ADDED") {
+    event.type = EventType::added;
+  } else if (type == "MODIFIED") {
+    event.type = EventType::modified;
+  } else if (type == "DELETED") {
+    event.type = EventType::deleted;
+  } else if (type == "BOOKMARK") {
+    event.type = EventType::bookmark;
+  } else if (type == "ERROR") {
+    event.type = EventType::error;
+  } else {
+    return base::Status(base::Code::malformed, "type: unknown watch event " + std::string(type.substr(0, 40)));
+  }
+  internal::Value object;
+  if (const auto e = root.find_field_unordered("object").get(object)) {
+    failure.is(e);
+    failure.under("object");
+    return failure.status();
+  }
+  if (event.type == EventType::error) {
+    internal::ServerStatus status;
+    if (!internal::read(object, status, failure)) {
+      failure.under("object");
+      return failure.status();
+    }
+    event.error = internal::toStatus(static_cast<int>(status.code), status);
+    return event;
+  }
+  if (!internal::readObject(object, event.object, failure)) {
+    failure.under("object");
+    return failure.status();
+  }
+  event.initialEventsEnd =
+      event.type == EventType::bookmark && event.object.metadata.annotation("k8s.io/initial-events-end") == "true";
+  return event;
+}
+
+/// Defines the three for one kind.
+#define EGPU_CODEC_INSTANTIATE(T)                                                              \
+  template base::Result<T> decode<T>(std::string_view);                                        \
+  template base::Result<ListMeta> decodeList<T>(std::string_view, const std::function<void(T&&)>&); \
+  template base::Result<WatchEvent<T>> decodeWatchEvent<T>(std::string_view)
+
+}  // namespace egpu::codec
