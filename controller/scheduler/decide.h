@@ -30,12 +30,41 @@ struct StageReport {
   bool operator==(const StageReport&) const = default;
 };
 
+/// One change after which the request fits, in a form that can be applied.
+struct Remedy {
+  enum class Kind {
+    ask,      ///< ask for `request` instead: it fits now
+    release,  ///< free `rooms` on `node`
+    add,      ///< add `cards` empty cards like `card` to `node`, or, if that is empty, on one new node
+  };
+  /// So much (charged) of one card, and at least so many of its claims.
+  struct Room {
+    std::string card;
+    Amount amount;
+    int64_t claims = 0;
+    bool operator==(const Room&) const = default;
+  };
+  Kind kind = Kind::ask;
+  Request request;
+  std::string node;  ///< ask: where it fits now
+  std::vector<Room> rooms;
+  int64_t nodeClaims = 0;  ///< release: at least so many of the node's claims
+  int64_t cards = 0;
+  v1alpha::Card card;  ///< add: the least that serves; an empty model means any
+  std::string text;    ///< for people
+  bool operator==(const Remedy&) const = default;
+};
+
 /// Why nothing fits, and the smallest change that would.
+/// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node". Of cards: "pinned", "health", "model",
+/// "minMemory", "capacity", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again: "cards".
 struct Explanation {
   std::vector<StageReport> stages;
-  std::string smallestChange;  ///< e.g. "60% of a card fits now (node n3); or free 20% of card GPU-…"
+  std::vector<Remedy> remedies;  ///< each alone would do; the smaller request first
+  std::string smallestChange;    ///< e.g. "gpu-core 40 fits now (node n3); or free 10% of card GPU-… (node n3)"
   /// One line for a condition's message.
   std::string text() const;
+  bool operator==(const Explanation&) const = default;
 };
 
 struct Decision {

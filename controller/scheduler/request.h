@@ -51,6 +51,9 @@ struct Refusal {
 };
 
 /// Reads a claim's requests under a class (design.md section 2 fixes the units).
+/// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone can tell a
+/// card from a device, sets pinnedCards. Without a name, no requests are refused.
+/// Splitting over cards is not offered yet: `split` takes `none` only.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
 
 /// Checks the class's parameters that the core knows; parameters it doesn't know belong to the provisioner.

@@ -1,0 +1,13 @@
+// Card policy binpack: the fullest cards that still fit, so that other cards stay whole.
+//
+// Example: a node with cards of core 1000, memory 32 GiB; a request of core 300, memory 4 GiB on one card.
+//   0: used   0 / 0         fill 0
+//   1: used 600 / 8 GiB     fill 600,000 + 250,000 = 850,000   chosen
+//   2: used 800 / 8 GiB     does not fit: 200 milli-cards free
+#pragma once
+
+#include "controller/scheduler/card_policy/card_policy.h"
+
+namespace egpu::scheduler::card_policy {
+inline constexpr CardPolicy kBinpack{"binpack", [](int64_t fill) { return fill; }};
+}  // namespace egpu::scheduler::card_policy

@@ -1,0 +1,24 @@
+#include "controller/scheduler/card_policy/card_policy.h"
+
+#include "controller/scheduler/card_policy/binpack.h"
+#include "controller/scheduler/card_policy/spread.h"
+
+namespace egpu::scheduler {
+namespace {
+// The table of card policies, sorted by name. A new policy is a file and a line here.
+constexpr CardPolicy kPolicies[] = {card_policy::kBinpack, card_policy::kSpread};
+}  // namespace
+
+const CardPolicy* findCardPolicy(std::string_view name) {
+  for (const CardPolicy& policy : kPolicies)
+    if (policy.name == name) return &policy;
+  return nullptr;
+}
+
+std::vector<std::string_view> cardPolicyNames() {
+  std::vector<std::string_view> names;
+  for (const CardPolicy& policy : kPolicies) names.push_back(policy.name);
+  return names;
+}
+
+}  // namespace egpu::scheduler

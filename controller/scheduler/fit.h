@@ -1,0 +1,57 @@
+// Whether a card or a node can hold a request: the one place that says so, for decide() and explain() alike.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "controller/scheduler/request.h"
+#include "controller/scheduler/state.h"
+
+namespace egpu::scheduler {
+
+/// Why a type of card can never hold a request, however empty.
+enum class TypeVerdict { suits, otherModel, belowMinMemory, noRating, tooSmall };
+
+/// What a request takes of one card of a type.
+struct Need {
+  TypeVerdict verdict = TypeVerdict::suits;
+  Amount granted;  ///< also filled in for tooSmall, so that a report can name it
+  Amount charged;
+  bool possible() const { return verdict == TypeVerdict::suits; }
+};
+
+/// ⌈granted · 1000 ÷ overcommit⌉
+int64_t chargedFor(int64_t granted, int64_t overcommit);
+/// The most that can be granted when this much may be charged: the inverse of chargedFor.
+int64_t grantableFrom(int64_t charged, int64_t overcommit);
+/// core ÷ cardCore of memory, down to a MiB.
+int64_t memoryInProportion(int64_t core, const CardType& type);
+
+Need needOn(const CardType& type, const Request& request);
+
+/// Whether the card holds the need now. The type's verdict must be `suits`.
+inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
+  if (!card.healthy) return false;
+  if (request.maxClaimsPerCard > 0 && static_cast<int64_t>(card.takes.size()) >= request.maxClaimsPerCard) return false;
+  if (request.wholeCards) return card.empty();
+  return card.capacity.core - card.used.core >= need.charged.core &&
+         card.capacity.memory - card.used.memory >= need.charged.memory;
+}
+
+inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
+  return request.maxClaimsPerNode <= 0 || node.claims < request.maxClaimsPerNode;
+}
+
+/// Needs per type of card, worked out once per request and type.
+class Needs {
+ public:
+  Needs(const Cluster::State& state, const Request& request) : state_(state), request_(request) {}
+  const Need& of(TypeId type);
+
+ private:
+  const Cluster::State& state_;
+  const Request& request_;
+  std::vector<std::pair<TypeId, Need>> known_;
+};
+
+}  // namespace egpu::scheduler

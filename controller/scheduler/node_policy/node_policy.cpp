@@ -1,0 +1,24 @@
+#include "controller/scheduler/node_policy/node_policy.h"
+
+#include "controller/scheduler/node_policy/binpack.h"
+#include "controller/scheduler/node_policy/spread.h"
+
+namespace egpu::scheduler {
+namespace {
+// The table of node policies, sorted by name. A new policy is a file and a line here.
+constexpr NodePolicy kPolicies[] = {node_policy::kBinpack, node_policy::kSpread};
+}  // namespace
+
+const NodePolicy* findNodePolicy(std::string_view name) {
+  for (const NodePolicy& policy : kPolicies)
+    if (policy.name == name) return &policy;
+  return nullptr;
+}
+
+std::vector<std::string_view> nodePolicyNames() {
+  std::vector<std::string_view> names;
+  for (const NodePolicy& policy : kPolicies) names.push_back(policy.name);
+  return names;
+}
+
+}  // namespace egpu::scheduler

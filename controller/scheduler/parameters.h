@@ -1,0 +1,42 @@
+// The class parameters the core knows, read into integers. Internal to scheduler/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler {
+
+inline constexpr int64_t kMiB = int64_t{1} << 20;
+inline constexpr int64_t kGiB = int64_t{1} << 30;
+/// What no card or node has: anything above is a slip of the keyboard, and refusing it here keeps every later sum within 63 bits.
+inline constexpr int64_t kMaxMemory = int64_t{1} << 50;
+inline constexpr int64_t kMaxCards = 1024;
+inline constexpr int64_t kMaxTflops = 1'000'000'000;
+inline constexpr int64_t kMaxOvercommit = 1'000'000;
+
+struct Parameters {
+  std::string nodePolicy = "binpack";
+  std::string cardPolicy = "binpack";
+  int64_t memoryUnit = kGiB;  ///< bytes that a bare integer counts
+  int64_t coreOvercommit = 1000;
+  int64_t memoryOvercommit = 1000;
+  int64_t maxClaimsPerCard = 0;
+  int64_t maxClaimsPerNode = 0;
+  std::vector<std::string> models;
+  int64_t minMemory = 0;
+};
+
+/// Reads what the core knows; the rest is the provisioner's. Every refusal is appended, in the order of the keys.
+Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals);
+
+/// A whole number from 1 to max: its value, or nothing and a refusal for that field.
+std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal);
+/// An amount of memory in bytes; a bare integer counts units. Likewise.
+std::optional<int64_t> readMemory(std::string_view field, std::string_view text, int64_t unit, Refusal& refusal);
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,181 @@
+#include "controller/scheduler/request.h"
+
+#include <optional>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "controller/scheduler/parameters.h"
+
+namespace egpu::scheduler {
+namespace {
+
+namespace keys = v1alpha::keys;
+
+constexpr int64_t kMilliPerPercent = 10;
+constexpr int64_t kCard = 1000;
+
+std::string fieldOf(std::string_view key) { return "spec.resources.requests[" + std::string(key.substr(0, 256)) + "]"; }
+
+/// One requested amount: as what, under which key, how written.
+struct Entry {
+  std::string_view key;
+  std::string_view text;
+};
+
+struct Entries {
+  std::optional<Entry> gpu, core, memory, tflops;
+};
+
+Refusal notRepresentable(std::string_view key, std::string message) {
+  return {std::string(keys::reason::kNotRepresentable), fieldOf(key), std::move(message)};
+}
+Refusal invalid(std::string field, std::string message) {
+  return {std::string(keys::reason::kInvalidParameter), std::move(field), std::move(message)};
+}
+
+/// The part of a key after "<provisioner>/" or "elasticgpu.io/"; nothing if it has neither.
+std::optional<std::string_view> suffixOf(std::string_view key, std::string_view provisioner) {
+  for (std::string_view prefix : {provisioner, keys::kGroup})
+    if (key.size() > prefix.size() && key.substr(0, prefix.size()) == prefix && key[prefix.size()] == '/')
+      return key.substr(prefix.size() + 1);
+  return std::nullopt;
+}
+
+std::optional<Refusal> sortOut(const v1alpha::StringMap& requests, std::string_view provisioner, Entries& entries) {
+  for (const auto& [key, text] : requests) {
+    std::optional<Entry>* slot = nullptr;
+    if (std::optional<std::string_view> suffix = suffixOf(key, provisioner)) {
+      if (*suffix == keys::kGpu) slot = &entries.gpu;
+      if (*suffix == keys::kGpuCore) slot = &entries.core;
+      if (*suffix == keys::kGpuMemory) slot = &entries.memory;
+      if (*suffix == keys::kTflops) slot = &entries.tflops;
+    }
+    if (!slot) {
+      const std::string prefix(provisioner.empty() ? keys::kGroup : provisioner);
+      return invalid(fieldOf(key), "unknown key; known: " + prefix + "/gpu, " + prefix + "/gpu-core, " + prefix +
+                                       "/gpu-memory, " + prefix + "/tflops");
+    }
+    if (*slot && (*slot)->text != text)
+      return invalid(fieldOf(key), "disagrees with " + std::string((*slot)->key) + ", which means the same");
+    *slot = Entry{key, text};
+  }
+  return std::nullopt;
+}
+
+/// Units and the rules between the amounts (design: "Requests"); the class's limits are already in the request.
+class Reading {
+ public:
+  Reading(const Entries& entries, int64_t memoryUnit, Request& request)
+      : entries_(entries), memoryUnit_(memoryUnit), request_(request) {}
+
+  std::optional<Refusal> run() {
+    if (entries_.core && entries_.tflops)
+      return invalid(fieldOf(entries_.tflops->key), "tflops and gpu-core both say how much compute: give one of them");
+    if (!cards() || !core() || !tflops() || !memory()) return std::move(refusal_);
+    return std::nullopt;
+  }
+
+ private:
+  bool cards() {
+    if (!entries_.gpu) return true;
+    std::optional<int64_t> n = readCount(fieldOf(entries_.gpu->key), entries_.gpu->text, kMaxCards, refusal_);
+    if (!n) return false;
+    request_.cards = *n;
+    request_.wholeCards = !entries_.core && !entries_.memory && !entries_.tflops;
+    return true;
+  }
+
+  bool core() {
+    if (!entries_.core) return true;
+    const auto& [key, text] = *entries_.core;
+    std::optional<int64_t> percent = readCount(fieldOf(key), text, 100 * kMaxCards, refusal_);
+    if (!percent) return false;
+    if (*percent <= 100) {
+      request_.perCard.core = *percent * kMilliPerPercent;
+      return true;
+    }
+    if (entries_.gpu) {
+      refusal_ = notRepresentable(key, "\"" + std::string(text) + "\": with gpu this is the percentage of each card; nearest: 100");
+      return false;
+    }
+    if (*percent % 100 != 0) {
+      const int64_t below = *percent / 100 * 100;
+      const int64_t above = below + 100;
+      refusal_ = notRepresentable(key, "\"" + std::string(text) + "\": above 100 only whole cards are given, 100 each; nearest: " +
+                                           std::to_string(below) + " or " + std::to_string(above));
+      return false;
+    }
+    request_.cards = *percent / 100;
+    request_.perCard.core = kCard;
+    request_.wholeCards = !entries_.memory;
+    return true;
+  }
+
+  bool tflops() {
+    if (!entries_.tflops) return true;
+    std::optional<int64_t> n = readCount(fieldOf(entries_.tflops->key), entries_.tflops->text, kMaxTflops, refusal_);
+    if (!n) return false;
+    request_.tflopsPerCard = *n;
+    return true;
+  }
+
+  bool memory() {
+    if (!entries_.memory) {
+      request_.memoryFromCore = !request_.wholeCards;
+      return true;
+    }
+    const auto& [key, text] = *entries_.memory;
+    std::optional<int64_t> bytes = readMemory(fieldOf(key), text, memoryUnit_, refusal_);
+    if (!bytes) return false;
+    request_.perCard.memory = *bytes;
+    if (entries_.gpu || request_.cards == 1) return true;
+    // Several cards by gpu-core 200, 300, …: the memory is the claim's total, in equal parts.
+    const int64_t n = request_.cards;
+    if (*bytes % n != 0) {
+      const int64_t below = *bytes / n * n;
+      refusal_ = notRepresentable(key, "\"" + std::string(text) + "\" can't be divided equally over " + std::to_string(n) +
+                                           " cards; nearest in bytes: " +
+                                           (below > 0 ? std::to_string(below) + "e0 or " : std::string()) +
+                                           std::to_string(below + n) + "e0");
+      return false;
+    }
+    request_.perCard.memory = *bytes / n;
+    return true;
+  }
+
+  const Entries& entries_;
+  int64_t memoryUnit_;
+  Request& request_;
+  Refusal refusal_;
+};
+
+}  // namespace
+
+std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls) {
+  std::vector<Refusal> refusals;
+  Parameters p = readParameters(cls, refusals);
+  if (!refusals.empty()) return std::move(refusals.front());
+
+  Request request;
+  request.nodePolicy = std::move(p.nodePolicy);
+  request.cardPolicy = std::move(p.cardPolicy);
+  request.coreOvercommit = p.coreOvercommit;
+  request.memoryOvercommit = p.memoryOvercommit;
+  request.maxClaimsPerCard = p.maxClaimsPerCard;
+  request.maxClaimsPerNode = p.maxClaimsPerNode;
+  request.models = std::move(p.models);
+  request.minMemory = p.minMemory;
+
+  if (claim.spec.requests.empty()) {
+    if (claim.spec.elasticGPUName.empty())
+      return invalid("spec.resources.requests", "says nothing: give " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
+    request.wholeCards = true;
+    return request;
+  }
+  Entries entries;
+  if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries)) return std::move(*refusal);
+  if (std::optional<Refusal> refusal = Reading(entries, p.memoryUnit, request).run()) return std::move(*refusal);
+  return request;
+}
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,92 @@
+// What a Cluster holds. Internal to scheduler/: everybody else sees cluster.h.
+// Records live in vectors and name each other by position, so a copy for simulation is a copy of a few vectors.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "controller/scheduler/cluster.h"
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler {
+
+using NodeId = uint32_t;
+using CardId = uint32_t;
+using TypeId = uint32_t;
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+/// What makes two empty cards interchangeable for a request: its needs are the same on both.
+struct CardType {
+  std::string model;
+  int64_t core = 0;    ///< milli-cards
+  int64_t memory = 0;  ///< bytes
+  int64_t tflops = 0;  ///< 0 = unknown
+  auto operator<=>(const CardType&) const = default;
+};
+
+/// What rarely changes of a card; shared between a cluster and its copies.
+struct CardFacts {
+  std::string name;
+  v1alpha::Card card;
+};
+
+struct Take {
+  std::string device;
+  Amount charged;
+};
+
+struct CardRecord {
+  std::shared_ptr<const CardFacts> facts;  ///< null: an unused slot
+  Amount capacity;
+  Amount used;
+  std::vector<Take> takes;
+  NodeId node = kNone;
+  TypeId type = kNone;
+  bool healthy = true;
+
+  Amount free() const { return {capacity.core - used.core, capacity.memory - used.memory}; }
+  /// Nobody holds any of it.
+  bool empty() const { return takes.empty(); }
+};
+
+struct NodeRecord {
+  std::string name;
+  std::vector<CardId> cards;  ///< by index, then uuid, then name
+  int64_t claims = 0;         ///< distinct devices that take something here
+  bool hasObject = false;     ///< upsertNode was called: there is a Node
+  bool schedulable = false;
+  bool live = false;  ///< false: an unused slot
+
+  bool offered() const { return hasObject && schedulable; }
+};
+
+struct Cluster::State {
+  std::vector<CardType> types;
+  std::map<CardType, TypeId> typeIds;
+  std::vector<CardRecord> cards;
+  std::vector<CardId> freeCards;
+  std::unordered_map<std::string_view, CardId> cardIds;  ///< keys point into CardFacts
+  std::vector<NodeRecord> nodes;
+  std::vector<NodeId> freeNodes;
+  std::map<std::string, NodeId, std::less<>> nodeIds;
+
+  CardId findCard(std::string_view name) const;
+  NodeId findNode(std::string_view name) const;
+  NodeId obtainNode(std::string_view name);
+  TypeId obtainType(const v1alpha::Card& card);
+  /// Drops a node that has neither an object nor cards.
+  void dropIfUnused(NodeId id);
+  void detach(CardId id);
+  void attach(CardId id, NodeId node);
+  bool deviceOnNode(const NodeRecord& node, std::string_view device) const;
+  int64_t countClaims(const NodeRecord& node) const;
+  /// Brings the index up to date with one node.
+  void refresh(NodeId id);
+};
+
+}  // namespace egpu::scheduler
