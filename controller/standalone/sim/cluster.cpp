@@ -1,0 +1,350 @@
+#include "controller/standalone/sim/cluster.h"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+#include "controller/codec/node_patch.h"
+#include "controller/codec/patch.h"
+#include "controller/standalone/sim/pod_scheduler.h"
+
+namespace egpu::sim {
+
+namespace {
+
+using base::Code;
+using base::Status;
+namespace keys = v1alpha::keys;
+namespace log = base::log;
+
+constexpr std::size_t kPublishers = 8;
+constexpr std::chrono::milliseconds kRetry{100}, kRetryMax{10'000};
+
+std::map<std::string, v1alpha::Card> hardwareOf(const std::vector<SimNode>& nodes) {
+  std::map<std::string, v1alpha::Card> out;
+  for (const auto& n : nodes)
+    for (const auto& c : n.cards) out.emplace(c.uuid, c);
+  return out;
+}
+
+std::string podKey(const core::ObjectKey& key) { return "pod/" + key.str(); }
+std::string claimKey(const core::ObjectKey& key) { return "claim/" + key.str(); }
+
+core::ObjectKey parseKey(std::string_view text) {
+  const auto slash = text.find('/');
+  return {std::string(text.substr(0, slash)), std::string(text.substr(slash + 1))};
+}
+
+bool waitsForNode(const core::Pod& p) {
+  return p.nodeName.empty() && p.schedulingGates.empty() && !p.finished() && !p.metadata.deleting();
+}
+
+/// Runs `each` over all items on a few threads; the first failure ends it.
+template <class T, class F>
+Status inParallel(const std::vector<T>& items, F each) {
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  Status first;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t t = 0; t < std::min(kPublishers, items.size()); ++t)
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < items.size(); i = next++)
+          if (Status s = each(items[i]); !s.ok()) {
+            std::lock_guard lock(mutex);
+            if (first.ok()) first = s;
+            next = items.size();
+          }
+      });
+  }
+  return first;
+}
+
+}  // namespace
+
+Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock)
+    : nodes_(std::move(nodes)),
+      client_(client),
+      events_(events),
+      clock_(clock),
+      kubelet_(client, plugins, events, clock, hardwareOf(nodes_)),
+      pods_(client, podSink_),
+      nodeReflector_(client, nodeSink_),
+      claims_(client, claimSink_) {
+  byClaim_ = podStore_.addIndex([](const core::Pod& p) {
+    std::vector<std::string> out;
+    for (const auto& c : p.resourceClaims) out.push_back(p.metadata.namespace_ + "/" + c.resourceClaimName);
+    return out;
+  });
+  byNode_ = podStore_.addIndex([](const core::Pod& p) {
+    return p.nodeName.empty() || p.finished() ? std::vector<std::string>{} : std::vector<std::string>{p.nodeName};
+  });
+  unscheduled_ = podStore_.addIndex(
+      [](const core::Pod& p) { return waitsForNode(p) ? std::vector<std::string>{"yes"} : std::vector<std::string>{}; });
+  listen();
+}
+
+Cluster::~Cluster() { stop(); }
+
+// ---- hardware ----
+
+Status Cluster::publishNode(const SimNode& node, std::stop_token stop) {
+  auto made = client_.create(node.node, stop);
+  if (!made && made.status().code() != Code::alreadyExists) return made.status();
+  const auto body = codec::patch::nodeStatus(node.node, base::rfc3339(clock_.wall()));
+  const auto written = client_.patch<core::Node>({"", node.node.metadata.name}, kube::PatchType::merge, body, "status", stop);
+  return written ? Status::okay() : written.status();
+}
+
+Status Cluster::publishCard(const v1alpha::ElasticGPU& card, std::stop_token stop) {
+  auto made = client_.create(card, stop);
+  if (made) return Status::okay();
+  if (made.status().code() != Code::alreadyExists) return made.status();
+  const auto have = client_.get<v1alpha::ElasticGPU>({"", card.metadata.name}, stop);
+  if (!have) return have.status();
+  if (have->metadata.deleting()) {
+    log::warn("card is being deleted; it is published again at the next start", {{"card", card.metadata.name}});
+    return Status::okay();
+  }
+  if (have->spec.card == card.spec.card) return Status::okay();
+  const auto written = client_.patch<v1alpha::ElasticGPU>({"", card.metadata.name}, kube::PatchType::merge, codec::patch::cardSpec(card), {}, stop);
+  return written ? Status::okay() : written.status();
+}
+
+Status Cluster::forgetOthers(std::stop_token stop) {
+  std::set<std::string> nodeNames, cardNames;
+  for (const auto& n : nodes_) {
+    nodeNames.insert(n.node.metadata.name);
+    for (const auto& c : n.cards) cardNames.insert(cardObject(c).metadata.name);
+  }
+  kube::ListOptions simulated;
+  simulated.labelSelector = std::string(keys::kSimulatedLabel) + "=true";
+  const auto cards = client_.listAll<v1alpha::ElasticGPU>(simulated, stop);
+  if (!cards) return cards.status();
+  for (const auto& c : *cards)
+    if (c.isCard() && cardNames.count(c.metadata.name) == 0 && !c.metadata.deleting()) {
+      log::info("card is no longer in the nodes file", {{"card", c.metadata.name}});
+      if (auto s = client_.remove<v1alpha::ElasticGPU>({"", c.metadata.name}, {}, stop); !s.ok() && s.code() != Code::notFound) return s;
+    }
+  const auto nodes = client_.listAll<core::Node>(simulated, stop);
+  if (!nodes) return nodes.status();
+  for (const auto& n : *nodes)
+    if (nodeNames.count(n.metadata.name) == 0) {
+      log::info("node is no longer in the nodes file", {{"node", n.metadata.name}});
+      if (auto s = client_.remove<core::Node>({"", n.metadata.name}, {}, stop); !s.ok() && s.code() != Code::notFound) return s;
+    }
+  return Status::okay();
+}
+
+Status Cluster::publish(std::stop_token stop) {
+  core::DeviceClass deviceClass;
+  deviceClass.metadata.name = keys::kDeviceClass;
+  deviceClass.celSelector = "false";  // the scheduler itself must never allocate it
+  if (auto made = client_.create(deviceClass, stop); !made && made.status().code() != Code::alreadyExists) return made.status();
+  if (auto s = forgetOthers(stop); !s.ok()) return s;
+  // Nodes before cards: a card without its node counts as lost hardware.
+  if (auto s = inParallel(nodes_, [&](const SimNode& n) { return publishNode(n, stop); }); !s.ok()) return s;
+  std::vector<v1alpha::ElasticGPU> cards;
+  for (const auto& n : nodes_)
+    for (const auto& c : n.cards) cards.push_back(cardObject(c));
+  return inParallel(cards, [&](const v1alpha::ElasticGPU& c) { return publishCard(c, stop); });
+}
+
+// ---- events and the worker ----
+
+void Cluster::listen() {
+  podStore_.listen([this](const auto& before, const auto& after) {
+    const auto& pod = after ? *after : *before;
+    enqueue(podKey(core::keyOf(pod.metadata)));
+    const bool over = !after || after->finished() || (before && before->metadata.uid != after->metadata.uid);
+    if (!over) return;
+    for (const auto& c : (before ? *before : pod).resourceClaims) enqueue(claimKey({pod.metadata.namespace_, c.resourceClaimName}));
+    enqueueUnscheduled();
+  });
+  claimStore_.listen([this](const auto& before, const auto& after) {
+    const auto key = core::keyOf((after ? after : before)->metadata);
+    enqueue(claimKey(key));
+    for (const auto& pod : podStore_.find(byClaim_, key.str()))
+      if (!pod->finished() && pod->phase != "Running") enqueue(podKey(core::keyOf(pod->metadata)));
+  });
+  nodeStore_.listen([this](const auto&, const auto&) { enqueueUnscheduled(); });
+}
+
+void Cluster::enqueue(const std::string& key, std::chrono::milliseconds after) {
+  const auto at = std::chrono::steady_clock::now() + after;
+  std::lock_guard lock(mutex_);
+  auto [it, fresh] = due_.emplace(key, at);
+  if (!fresh) it->second = std::min(it->second, at);
+  changed_.notify_one();
+}
+
+void Cluster::enqueueUnscheduled() {
+  for (const auto& pod : podStore_.find(unscheduled_, "yes")) enqueue(podKey(core::keyOf(pod->metadata)));
+}
+
+void Cluster::start() {
+  nodeReflector_.start();
+  claims_.start();
+  pods_.start();
+  worker_ = std::jthread([this](std::stop_token stop) { work(stop); });
+}
+
+void Cluster::stop() {
+  worker_.request_stop();
+  if (worker_.joinable()) worker_.join();
+  pods_.stop();
+  claims_.stop();
+  nodeReflector_.stop();
+}
+
+void Cluster::work(std::stop_token stop) {
+  // Which node is free and who reserves what can only be told from the whole picture.
+  if (!nodeReflector_.waitForSync(stop) || !claims_.waitForSync(stop) || !pods_.waitForSync(stop)) return;
+  while (!stop.stop_requested()) {
+    std::string key;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, stop, [this] { return !due_.empty(); });
+      if (stop.stop_requested()) return;
+      const auto first = std::min_element(due_.begin(), due_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+      if (first->second > std::chrono::steady_clock::now()) {
+        changed_.wait_until(lock, stop, first->second, [] { return false; });
+        continue;
+      }
+      key = first->first;
+      due_.erase(first);
+    }
+    if (step(key, stop)) {
+      failures_.erase(key);
+    } else {
+      const int n = std::min(failures_[key]++, 10);
+      enqueue(key, std::min(kRetryMax, kRetry * (1 << n)));
+    }
+  }
+}
+
+bool Cluster::step(const std::string& key, std::stop_token stop) {
+  if (key.rfind("pod/", 0) == 0) return syncPod(parseKey(std::string_view(key).substr(4)), stop);
+  return syncReservations(parseKey(std::string_view(key).substr(6)), stop);
+}
+
+bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
+  const auto pod = podStore_.get(key);
+  auto& lastUid = podUids_[key.str()];
+  if (!lastUid.empty() && (!pod || pod->metadata.uid != lastUid || pod->finished())) kubelet_.release(lastUid);
+  if (!pod) {
+    podUids_.erase(key.str());
+    return true;
+  }
+  lastUid = pod->metadata.uid;
+  if (pod->finished() || pod->metadata.deleting()) return true;
+  if (waitsForNode(*pod)) return schedule(*pod, stop);
+  if (pod->nodeName.empty()) return true;  // gated
+  const Status s = kubelet_.run(*pod, stop);
+  return s.ok() || s.code() == Code::cancelled;
+}
+
+// ---- scheduler ----
+
+bool Cluster::unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop) {
+  const auto said = std::find_if(pod.conditions.begin(), pod.conditions.end(), [](const auto& c) { return c.type == "PodScheduled"; });
+  if (said != pod.conditions.end() && said->message == message) return true;
+  events_.event(kube::referenceTo(pod), "Warning", "FailedScheduling", message);
+  const auto body = codec::patch::podUnschedulable(pod.metadata.uid, "Unschedulable", message, base::rfc3339(clock_.wall()));
+  const auto written = client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
+  if (written) podStore_.observed(*written);
+  return written.ok() || written.status().code() == Code::notFound;
+}
+
+bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
+  std::vector<std::shared_ptr<const core::ResourceClaim>> claims;
+  std::vector<std::string> claimNodes;
+  for (const auto& c : pod.resourceClaims) {
+    const auto rc = claimStore_.get({pod.metadata.namespace_, c.resourceClaimName});
+    if (!rc) return unschedulable(pod, "waiting for the ResourceClaim " + c.resourceClaimName + " to be created", stop);
+    if (rc->metadata.deleting()) return unschedulable(pod, "ResourceClaim " + c.resourceClaimName + " is being deleted", stop);
+    if (!rc->allocation) return unschedulable(pod, "cannot allocate all claims: " + c.resourceClaimName + " is not allocated", stop);
+    claimNodes.push_back(rc->allocation->nodeName);
+    claims.push_back(rc);
+  }
+  std::vector<std::shared_ptr<const core::Node>> held;
+  std::vector<const core::Node*> nodes;
+  std::map<std::string, NodeUse, std::less<>> used;
+  nodeStore_.forEach([&](const auto& n) { held.push_back(n); });
+  for (const auto& n : held) {
+    nodes.push_back(n.get());
+    for (const auto& p : podStore_.find(byNode_, n->metadata.name)) {
+      const auto r = requestsOf(*p);
+      auto& u = used[n->metadata.name];
+      u.cpuMilli += r.cpuMilli;
+      u.memoryBytes += r.memoryBytes;
+      u.pods += 1;
+    }
+  }
+  std::sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) { return a->metadata.name < b->metadata.name; });
+  const PodChoice choice = choose(pod, nodes, used, claimNodes);
+  if (choice.node.empty()) {
+    if (choice.otherNodeSuits)
+      for (const auto& rc : claims)
+        if (rc->reservedFor.empty()) {  // as the stock scheduler: one allocation is cleared so that it may be made elsewhere
+          const auto body = codec::patch::reservedFor(rc->metadata.uid, rc->metadata.resourceVersion, {}, true);
+          const auto written = client_.patch<core::ResourceClaim>(core::keyOf(rc->metadata), kube::PatchType::merge, body, "status", stop);
+          if (written) claimStore_.observed(*written);
+          break;
+        }
+    return unschedulable(pod, choice.message, stop);
+  }
+  for (const auto& rc : claims)
+    if (!reserve(pod, *rc, stop)) return false;
+  kube::HttpRequest bind;
+  bind.method = kube::Method::post;
+  bind.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "binding");
+  bind.headers = {{"Content-Type", "application/json"}};
+  bind.body = codec::patch::binding(pod, choice.node);
+  const auto answer = client_.call(std::move(bind), stop);
+  if (!answer && answer.status().code() != Code::conflict && answer.status().code() != Code::notFound) return false;
+  events_.event(kube::referenceTo(pod), "Normal", "Scheduled",
+                "Successfully assigned " + core::keyOf(pod.metadata).str() + " to " + choice.node + " (simulated)");
+  const auto now = client_.get<core::Pod>(core::keyOf(pod.metadata), stop);  // so that the next choice counts it
+  if (now) podStore_.observed(*now);
+  return now.ok() || now.status().code() == Code::notFound;
+}
+
+bool Cluster::reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop) {
+  auto consumers = claim.reservedFor;
+  for (const auto& c : consumers)
+    if (c.uid == pod.metadata.uid) return true;
+  consumers.push_back({"pods", pod.metadata.name, pod.metadata.uid});
+  const auto body = codec::patch::reservedFor(claim.metadata.uid, claim.metadata.resourceVersion, consumers, false);
+  const auto written = client_.patch<core::ResourceClaim>(core::keyOf(claim.metadata), kube::PatchType::merge, body, "status", stop);
+  if (written) claimStore_.observed(*written);
+  return written.ok();
+}
+
+// ---- the controller manager's part ----
+
+bool Cluster::syncReservations(const core::ObjectKey& key, std::stop_token stop) {
+  const auto rc = claimStore_.get(key);
+  if (!rc || rc->reservedFor.empty()) return true;
+  std::vector<core::ResourceClaimConsumer> alive;
+  for (const auto& c : rc->reservedFor) {
+    const core::ObjectKey name{key.namespace_, c.name};
+    auto pod = podStore_.get(name);
+    if (!pod || pod->metadata.uid != c.uid) {  // the store may lag behind: ask
+      const auto asked = client_.get<core::Pod>(name, stop);
+      if (!asked && asked.status().code() != Code::notFound) return false;
+      if (asked && asked->metadata.uid == c.uid && !asked->finished()) alive.push_back(c);
+    } else if (!pod->finished()) {
+      alive.push_back(c);
+    }
+  }
+  if (alive.size() == rc->reservedFor.size()) return true;
+  const auto body = codec::patch::reservedFor(rc->metadata.uid, rc->metadata.resourceVersion, alive, false);
+  const auto written = client_.patch<core::ResourceClaim>(key, kube::PatchType::merge, body, "status", stop);
+  if (written) claimStore_.observed(*written);
+  return written.ok() || written.status().code() == Code::notFound;
+}
+
+}  // namespace egpu::sim

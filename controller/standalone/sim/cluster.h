@@ -1,0 +1,86 @@
+// The rest of a cluster beside the embedded API server, simulated and marked as such: nodes with cards, the pod scheduler, the
+// kubelets, and the part of the controller manager that empties reservedFor. It talks to the API server as anyone would.
+//
+// The hardware is what nodes.yaml says at start; a Node or card object deleted afterwards stays deleted until the next start.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "controller/cache/store.h"
+#include "controller/cache/stores.h"
+#include "controller/kube/client.h"
+#include "controller/kube/events.h"
+#include "controller/kube/reflector.h"
+#include "controller/standalone/sim/kubelet.h"
+#include "controller/standalone/sim/nodes_file.h"
+
+namespace egpu::sim {
+
+/// References must outlive it. publish(), then start(); the destructor stops.
+class Cluster {
+ public:
+  Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock);
+  ~Cluster();
+
+  /// Writes the DeviceClass, nodes and cards, and deletes simulated ones of an earlier start that the file no longer names. Idempotent.
+  base::Status publish(std::stop_token stop);
+  /// Begins to schedule and run pods.
+  void start();
+  void stop();
+
+ private:
+  using Steady = std::chrono::steady_clock::time_point;
+  base::Status publishNode(const SimNode& node, std::stop_token stop);
+  base::Status publishCard(const v1alpha::ElasticGPU& card, std::stop_token stop);
+  base::Status forgetOthers(std::stop_token stop);
+
+  void listen();
+  void enqueue(const std::string& key, std::chrono::milliseconds after = std::chrono::milliseconds(0));
+  void enqueueUnscheduled();
+  void work(std::stop_token stop);
+  /// One look at one key ("pod/ns/name", "claim/ns/name"); false = try again later.
+  bool step(const std::string& key, std::stop_token stop);
+  bool syncPod(const core::ObjectKey& key, std::stop_token stop);
+  bool schedule(const core::Pod& pod, std::stop_token stop);
+  bool reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop);
+  bool unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop);
+  bool syncReservations(const core::ObjectKey& key, std::stop_token stop);
+
+  // Constant after construction.
+  const std::vector<SimNode> nodes_;
+  kube::Client& client_;
+  kube::EventSink& events_;
+  base::Clock& clock_;
+
+  // Of the worker's thread alone.
+  Kubelet kubelet_;
+  std::map<std::string, std::string> podUids_;  ///< pod key → uid last worked on
+  std::map<std::string, int> failures_;
+
+  cache::Store<core::Pod> podStore_;
+  cache::Store<core::Node> nodeStore_;
+  cache::Store<core::ResourceClaim> claimStore_;
+  int byClaim_ = 0, byNode_ = 0, unscheduled_ = 0;
+  cache::StoreSink<core::Pod> podSink_{podStore_};
+  cache::StoreSink<core::Node> nodeSink_{nodeStore_};
+  cache::StoreSink<core::ResourceClaim> claimSink_{claimStore_};
+
+  // Protected by mutex_.
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::map<std::string, Steady> due_;
+
+  kube::Reflector<core::Pod> pods_;
+  kube::Reflector<core::Node> nodeReflector_;
+  kube::Reflector<core::ResourceClaim> claims_;
+  std::jthread worker_;
+};
+
+}  // namespace egpu::sim
