@@ -71,11 +71,38 @@ struct ListReply {
   std::vector<std::string> keys;
 };
 
+/// A card that discover found.
+struct Gpu {
+  std::string uuid, model;
+  int64_t index = 0;
+  int64_t memory = 0;    ///< bytes
+  int64_t smCount = 0;   ///< 0 = unknown
+  int64_t numaNode = -1; ///< -1 = unknown
+  std::string pciAddress;
+  bool operator==(const Gpu&) const = default;
+};
+struct DiscoverReply {
+  Reply reply;
+  std::vector<Gpu> gpus;
+};
+/// A plugin's opinion on one card.
+struct CardHealth {
+  std::string uuid;
+  bool healthy = true;
+  std::string message;
+  bool operator==(const CardHealth&) const = default;
+};
+struct HealthReply {
+  Reply reply;
+  std::vector<CardHealth> cards;
+};
+
 struct Description {
   std::string name;     ///< "gpushare.provisioner.elasticgpu.io"
   std::string version;
   std::string source;       ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
   std::string isolation;    ///< Enforced | Advisory
+  bool operator==(const Description&) const = default;
 };
 
 /// One loaded plugin. Thread-safe; every call blocks at most until its deadline. Owned by the registry.
@@ -92,6 +119,12 @@ class Provisioner {
   virtual MountReply mount(const DeviceRequest& request, const std::string& pod, const std::string& container) = 0;
   virtual Reply unmount(const std::string& key, const std::string& pod, const std::string& container) = 0;
   virtual Reply unstage(const std::string& key) = 0;
+  // What few plugins have; the defaults answer as for a plugin without the slot.
+  /// Changes the amounts of a provisioned device.
+  virtual Reply resize(const DeviceRequest&) { return {Outcome::invalid, "this provisioner cannot resize a device"}; }
+  /// The cards of this machine (node side).
+  virtual DiscoverReply discover() { return {}; }
+  virtual HealthReply health() { return {}; }
 };
 
 /// Finds plugins by the name their describe gave. Thread-safe.

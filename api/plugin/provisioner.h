@@ -1,0 +1,207 @@
+/* The contract between Elastic GPU and a provisioner plugin: pure C11, ABI version 1.
+ *
+ * A plugin is a shared object with one entry symbol, egpu_provisioner_entry. It gets the host's table and gives its own. Five conventions hold
+ * throughout:
+ *
+ * 1. Tables and structs begin with struct_size and only ever grow at their end. Read a member only if it lies within the struct_size that the
+ *    other side gave (EGPU_HAS), call a slot only if besides it is not NULL. So old plugins run in new hosts and the other way round.
+ * 2. Inputs are borrowed: every pointer a slot receives is valid until that slot returns, never NULL unless said so, and is not to be written to
+ *    or freed. Text is UTF-8 and ends with NUL; an absent text is "".
+ * 3. Outputs go through the host's reply functions while the slot runs; the host copies what it is given. Nobody frees the other side's memory.
+ * 4. Slots return one of enum egpu_code; any other value counts as garbage. No exception, longjmp, exit or signal may leave a slot.
+ * 5. The host calls slots from several threads at once, also for one and the same key (after a timeout it repeats the key while the first call
+ *    may still run). Every verb is idempotent by its key: a repeat succeeds, the same key with other content is EGPU_EXISTS, and removing what
+ *    is not there is EGPU_OK. A slot returns before the call's deadline; a host process whose plugin does not is killed and started anew,
+ *    at any instruction.
+ */
+#ifndef EGPU_API_PLUGIN_PROVISIONER_H
+#define EGPU_API_PLUGIN_PROVISIONER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version of this header. A table with another abi_version is refused. Additions that struct_size covers do not change it. */
+#define EGPU_ABI_VERSION 1u
+
+/** True if `member` lies within the part of *pointer that its maker filled in. */
+#define EGPU_HAS(pointer, type, member) ((pointer)->struct_size >= offsetof(type, member) + sizeof((pointer)->member))
+
+/** What a slot returns. Values are fixed for ever.
+ *  Of a code that is not OK, NO_CHANGE or IN_PROGRESS the plugin promises that the call left nothing behind. */
+enum egpu_code {
+  EGPU_OK = 0,
+  EGPU_IN_PROGRESS = 1, /**< begun and goes on in the background: the host asks again with the same key */
+  EGPU_NO_CHANGE = 2,   /**< it was so already; counts as success */
+  EGPU_RESCHEDULE = 3,  /**< these cards or this node cannot do it: the host decides anew, with a new key */
+  EGPU_EXISTS = 4,      /**< the key is in use with other content */
+  EGPU_INVALID = 5,     /**< the request can never succeed as it is: unknown parameter, missing field, amount out of range */
+  EGPU_UNAVAILABLE = 6, /**< not now: a daemon, driver or server is away; the host tries again later */
+  EGPU_INTERNAL = 7     /**< an error of the plugin's own */
+};
+
+/** Levels of egpu_host.log. */
+enum egpu_log_level { EGPU_DEBUG = 0, EGPU_INFO = 1, EGPU_WARN = 2, EGPU_ERROR = 3 };
+
+/** A class parameter. Frozen: never grows.
+ *  OWNERSHIP: the host's; both texts live as long as the call. */
+typedef struct egpu_pair {
+  const char* key;
+  const char* value;
+} egpu_pair;
+
+/** A call's identity. Every slot gets one and hands it to the reply functions.
+ *  OWNERSHIP: the host's, valid until the slot returns: a background thread of the plugin must copy what it needs and cannot reply.
+ *  THREADING: its members never change; the functions that take it may be used by any thread while the slot runs. */
+typedef struct egpu_call {
+  size_t struct_size;
+  const char* key;     /**< idempotency key: the device's uid. Never reused for another device. "" for validate, list, describe, discover, health */
+  int64_t deadline_ns; /**< CLOCK_MONOTONIC nanoseconds by which the slot must have returned */
+  void* host_state;    /**< the host's own; not to be touched */
+} egpu_call;
+
+/** A card with what the device gets of it.
+ *  OWNERSHIP: the host's, as long as the call. */
+typedef struct egpu_card {
+  size_t struct_size;
+  const char* uuid;    /**< "GPU-…" as the driver spells it */
+  const char* model;   /**< "" if unknown */
+  int64_t index;       /**< minor number on its node: /dev/nvidia<index> */
+  int64_t core;        /**< granted milli-cards, 0…1000; 1000 is the whole card, 0 means no share of compute was asked for */
+  int64_t memory;      /**< granted bytes */
+  int64_t card_memory; /**< the card's bytes; 0 if unknown */
+} egpu_card;
+
+/** A device: what a claim gets.
+ *  OWNERSHIP: the host's, as long as the call, with everything it points to. */
+typedef struct egpu_device {
+  size_t struct_size;
+  const char* key;    /**< the same as the call's */
+  const char* device; /**< name of the ElasticGPU object */
+  const char* claim;  /**< "namespace/name" */
+  const char* node;
+  const egpu_card* const* cards; /**< card_count pointers (so that egpu_card can grow); NULL if card_count is 0 */
+  size_t card_count;
+  const egpu_pair* parameters; /**< all parameters of the class, the core's own included; NULL if parameter_count is 0 */
+  size_t parameter_count;
+} egpu_device;
+
+/** The container that mount and unmount are about.
+ *  OWNERSHIP: the host's, as long as the call. */
+typedef struct egpu_container {
+  size_t struct_size;
+  const char* pod;       /**< "namespace/name", or the pod's uid: opaque, the same for mount and unmount */
+  const char* container; /**< container name */
+} egpu_container;
+
+/** What describe replies. The host checks: name a DNS subdomain with a dot, source and isolation one of the listed words.
+ *  OWNERSHIP: the plugin's; the host copies before reply_description returns. */
+typedef struct egpu_description {
+  size_t struct_size;
+  const char* name;      /**< what classes say in `provisioner`: "gpushare.provisioner.elasticgpu.io" */
+  const char* version;   /**< the plugin's own, for people */
+  const char* source;    /**< physicalGPU | gpuShare | mig | qGPU | remote: what its devices are */
+  const char* isolation; /**< Enforced: a container cannot take more than its grant. Advisory: it is asked not to */
+} egpu_description;
+
+/** A card that discover found on this node.
+ *  OWNERSHIP: the plugin's; the host copies before reply_gpu returns. */
+typedef struct egpu_gpu {
+  size_t struct_size;
+  const char* uuid;
+  const char* model;
+  int64_t index;     /**< minor number */
+  int64_t memory;    /**< bytes */
+  int64_t sm_count;  /**< 0 if unknown */
+  int64_t numa_node; /**< -1 if unknown */
+  const char* pci_address;
+} egpu_gpu;
+
+/** The host's functions.
+ *  OWNERSHIP: the host's; valid and unchanged from the entry call until the process ends.
+ *  THREADING: all may be called from any thread; those that take a call only while its slot runs.
+ *  ERRORS: the reply functions return EGPU_OK, or EGPU_INVALID for a NULL text or more than the host's bound for
+ *  one answer (8 MiB); after that the whole answer is refused, so a plugin need not check. */
+typedef struct egpu_host {
+  size_t struct_size;
+  uint32_t abi_version;
+  /** Writes a line to the host's log. */
+  void (*log)(int level, const char* message);
+  /** Milliseconds left of the call's deadline; 0 if none. */
+  int64_t (*remaining_ms)(const egpu_call* call);
+  /** 1 once nobody waits for the answer any more: stop and return; else 0. */
+  int (*cancelled)(const egpu_call* call);
+  /** A sentence for people, with any code: it reaches the claim's condition. The last one counts. */
+  int (*reply_message)(const egpu_call* call, const char* message);
+  /** describe: once. */
+  int (*reply_description)(const egpu_call* call, const egpu_description* description);
+  /** list: once per key that holds something. */
+  int (*reply_key)(const egpu_call* call, const char* key);
+  /** mount: an environment variable. A name given twice: the last one counts. */
+  int (*reply_env)(const egpu_call* call, const char* name, const char* value);
+  /** mount: a device node. host_path "" means the same as path; permissions of "rwm", "" means "rw". */
+  int (*reply_device_node)(const egpu_call* call, const char* path, const char* host_path, const char* permissions);
+  /** mount: a bind mount; options as comma-separated text, "" means "ro,nosuid,nodev,bind". */
+  int (*reply_mount)(const egpu_call* call, const char* host_path, const char* container_path, const char* options);
+  /** mount: a device of somebody else's CDI spec, "nvidia.com/gpu=GPU-…": it supplies driver libraries. */
+  int (*reply_cdi_device)(const egpu_call* call, const char* name);
+  /** discover: once per card. */
+  int (*reply_gpu)(const egpu_call* call, const egpu_gpu* gpu);
+  /** health: once per card that the plugin has an opinion on. healthy 0 or 1. */
+  int (*reply_health)(const egpu_call* call, const char* uuid, int healthy, const char* message);
+} egpu_host;
+
+/** The plugin's functions. describe, validate, provision, deprovision, list and mount are required; any other may be NULL or lie beyond
+ *  struct_size, the host then acts as said at the slot.
+ *  OWNERSHIP: the plugin's; valid and unchanged from the entry call until the process ends (usually static const).
+ *  THREADING: convention 5.
+ *  ERRORS: enum egpu_code, with a reply_message that says what to do about it. */
+typedef struct egpu_provisioner {
+  size_t struct_size;
+  uint32_t abi_version;
+
+  /* Either side. */
+  /** Says who the plugin is. Always the same answer. */
+  int (*describe)(const egpu_call* call);
+
+  /* Controller side: on whichever machine the controller runs, which need not have a GPU. */
+  /** Judges a class's parameters: EGPU_OK, or EGPU_INVALID with a message that names the offending one and lists those known.
+   *  The core's own parameters are passed too and to be ignored: nodePolicy, cardPolicy, split, memoryUnit, coreOvercommit, memoryOvercommit,
+   *  maxClaimsPerCard, maxClaimsPerNode, model, minMemory. No effects. */
+  int (*validate)(const egpu_call* call, const egpu_pair* parameters, size_t parameter_count);
+  /** Makes the device. May answer EGPU_IN_PROGRESS. A device without key or cards is EGPU_INVALID. */
+  int (*provision)(const egpu_call* call, const egpu_device* device);
+  /** Undoes provision, finished or not, and forgets the key. May answer EGPU_IN_PROGRESS. An empty key is EGPU_INVALID. */
+  int (*deprovision)(const egpu_call* call);
+  /** Changes the amounts of a provisioned device. Absent: the host answers EGPU_INVALID. */
+  int (*resize)(const egpu_call* call, const egpu_device* device);
+  /** Replies every key for which something exists that deprovision would remove. A plugin that keeps nothing replies none. */
+  int (*list)(const egpu_call* call);
+
+  /* Node side: on the node of the device's cards. */
+  /** Replies the cards of this machine. Absent: none. */
+  int (*discover)(const egpu_call* call);
+  /** Prepares the node for the device: folders, daemons. All side effects of the node side are here. Absent: EGPU_NO_CHANGE. */
+  int (*stage)(const egpu_call* call, const egpu_device* device);
+  /** Replies what a container gets. Pure: the same request gives the same edits, and a process that never saw the key gives them too. */
+  int (*mount)(const egpu_call* call, const egpu_device* device, const egpu_container* container);
+  /** The container is gone. Absent: EGPU_NO_CHANGE. */
+  int (*unmount)(const egpu_call* call, const egpu_container* container);
+  /** Undoes stage. Absent: EGPU_NO_CHANGE. */
+  int (*unstage)(const egpu_call* call);
+  /** Replies the state of this machine's cards. Absent: nothing is known. */
+  int (*health)(const egpu_call* call);
+} egpu_provisioner;
+
+/** The entry symbol: stores the plugin's table in *provisioner and returns EGPU_OK, or another code after saying why through host->log.
+ *  Called once, before any slot, on one thread. */
+int egpu_provisioner_entry(const egpu_host* host, const egpu_provisioner** provisioner);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EGPU_API_PLUGIN_PROVISIONER_H */

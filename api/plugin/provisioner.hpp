@@ -1,0 +1,324 @@
+// A C++17 SDK over provisioner.h: derive from Provisioner, name the class in EGPU_PROVISIONER. Header-only; standard library only.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "provisioner.h"  // beside this file wherever a plugin's author puts the two
+
+namespace egpu::sdk {
+
+/// What a slot answers. The message reaches the claim's condition.
+struct Status {
+  int code = EGPU_OK;
+  std::string message;
+};
+inline Status ok() { return {}; }
+inline Status noChange() { return {EGPU_NO_CHANGE, {}}; }
+inline Status inProgress(std::string why = {}) { return {EGPU_IN_PROGRESS, std::move(why)}; }
+inline Status reschedule(std::string why) { return {EGPU_RESCHEDULE, std::move(why)}; }
+inline Status exists(std::string why) { return {EGPU_EXISTS, std::move(why)}; }
+inline Status invalid(std::string why) { return {EGPU_INVALID, std::move(why)}; }
+inline Status unavailable(std::string why) { return {EGPU_UNAVAILABLE, std::move(why)}; }
+inline Status internal(std::string why) { return {EGPU_INTERNAL, std::move(why)}; }
+
+using Parameters = std::map<std::string, std::string, std::less<>>;
+
+/// The value of a parameter, or `otherwise`.
+inline std::string parameter(const Parameters& parameters, std::string_view name, std::string_view otherwise = "") {
+  const auto found = parameters.find(name);
+  return found == parameters.end() ? std::string(otherwise) : found->second;
+}
+
+/// True for the parameters that the core evaluates itself and that a plugin ignores.
+inline bool coreParameter(std::string_view name) {
+  for (const std::string_view known : {"nodePolicy", "cardPolicy", "split", "memoryUnit", "coreOvercommit", "memoryOvercommit",
+                                       "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"}) {
+    if (name == known) return true;
+  }
+  return false;
+}
+
+/// Refuses every parameter that neither the core nor the plugin knows, with the list of the plugin's own.
+inline Status refuseUnknown(const Parameters& parameters, const std::vector<std::string>& known) {
+  for (const auto& [name, value] : parameters) {
+    bool found = coreParameter(name);
+    for (const auto& k : known) found = found || name == k;
+    if (found) continue;
+    std::string message = "unknown parameter \"" + name + "\"; this provisioner knows ";
+    if (known.empty()) message += "none of its own";
+    for (std::size_t i = 0; i < known.size(); ++i) message += (i ? ", " : "") + known[i];
+    return invalid(message);
+  }
+  return ok();
+}
+
+/// A card with what the device gets of it; amounts as in egpu_card.
+struct Card {
+  std::string uuid, model;
+  std::int64_t index = 0, core = 0, memory = 0, cardMemory = 0;
+};
+
+/// A device. A copy: it may be kept after the slot returned.
+struct Device {
+  std::string key, device, claim, node;
+  std::vector<Card> cards;
+  Parameters parameters;
+};
+
+struct Container {
+  std::string pod, container;
+};
+
+struct Description {
+  std::string name, version, source, isolation;
+};
+
+/// The running call: its identity and the way to answer. Valid while the slot runs, on any thread.
+class Call {
+ public:
+  Call(const egpu_host& host, const egpu_call& call) : host_(host), call_(call) {}
+  std::string key() const { return call_.key; }
+  std::int64_t remainingMs() const { return host_.remaining_ms(&call_); }
+  bool cancelled() const { return host_.cancelled(&call_) != 0; }
+
+  void message(const std::string& text) { host_.reply_message(&call_, text.c_str()); }
+  void listed(const std::string& key) { host_.reply_key(&call_, key.c_str()); }
+  void env(const std::string& name, const std::string& value) {
+    host_.reply_env(&call_, name.c_str(), value.c_str());
+  }
+  void deviceNode(const std::string& path, const std::string& permissions = "rw") {
+    host_.reply_device_node(&call_, path.c_str(), "", permissions.c_str());
+  }
+  void mount(const std::string& hostPath, const std::string& containerPath, const std::string& options = "") {
+    host_.reply_mount(&call_, hostPath.c_str(), containerPath.c_str(), options.c_str());
+  }
+  void cdiDevice(const std::string& name) { host_.reply_cdi_device(&call_, name.c_str()); }
+  void gpu(const egpu_gpu& gpu) { host_.reply_gpu(&call_, &gpu); }
+  void health(const std::string& uuid, bool healthy, const std::string& why) {
+    host_.reply_health(&call_, uuid.c_str(), healthy ? 1 : 0, why.c_str());
+  }
+  void description(const Description& d) {
+    egpu_description out{};
+    out.struct_size = sizeof out;
+    out.name = d.name.c_str();
+    out.version = d.version.c_str();
+    out.source = d.source.c_str();
+    out.isolation = d.isolation.c_str();
+    host_.reply_description(&call_, &out);
+  }
+
+ private:
+  const egpu_host& host_;
+  const egpu_call& call_;
+};
+
+/// A plugin. One object per process, made at entry. The host calls from several threads at once (convention 5 of provisioner.h);
+/// what is thrown becomes EGPU_INTERNAL with what() as its message. provision, deprovision and the others that name a device or a key are only
+/// reached with a non-empty key, and with at least one card: the SDK answers EGPU_INVALID otherwise.
+class Provisioner {
+ public:
+  virtual ~Provisioner() = default;
+  virtual Description describe() = 0;
+  virtual Status validate(const Parameters& parameters) = 0;
+  virtual Status provision(Call& call, const Device& device) = 0;
+  virtual Status deprovision(Call& call) = 0;
+  virtual Status list(Call& call) = 0;
+  virtual Status mount(Call& call, const Device& device, const Container& container) = 0;
+
+  virtual Status resize(Call&, const Device&) { return invalid("this provisioner cannot resize a device"); }
+  virtual Status discover(Call&) { return ok(); }
+  virtual Status stage(Call&, const Device&) { return noChange(); }
+  virtual Status unmount(Call&, const Container&) { return noChange(); }
+  virtual Status unstage(Call&) { return noChange(); }
+  virtual Status health(Call&) { return ok(); }
+};
+
+/// What was provisioned, by key, in memory. Gives the idempotency that convention 5 asks for to a plugin whose devices need no
+/// work of their own. Thread-safe. Nothing of it survives the process: after a restart a repeat is simply OK again.
+class Records {
+ public:
+  /// Notes that `device` exists: OK when new, NO_CHANGE when known as it is, EXISTS when known with other content.
+  Status add(const Device& device) {
+    const std::string content = fingerprint(device);
+    const std::lock_guard lock(mutex_);
+    const auto [at, fresh] = records_.emplace(device.key, content);
+    if (fresh) return ok();
+    if (at->second == content) return noChange();
+    return exists("key " + device.key + " is in use with other content");
+  }
+  /// Forgets; OK also when it never was there.
+  Status remove(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    records_.erase(key);
+    return ok();
+  }
+  /// As add, but other amounts replace those known.
+  Status replace(const Device& device) {
+    const std::lock_guard lock(mutex_);
+    records_[device.key] = fingerprint(device);
+    return ok();
+  }
+  bool has(const std::string& key) const {
+    const std::lock_guard lock(mutex_);
+    return records_.count(key) != 0;
+  }
+  Status list(Call& call) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [key, content] : records_) call.listed(key);
+    return ok();
+  }
+  /// All that makes two devices the same, as one text.
+  static std::string fingerprint(const Device& d) {
+    std::string out;
+    const auto field = [&out](const std::string& text) { out += std::to_string(text.size()) + ":" + text; };
+    field(d.device), field(d.claim), field(d.node);
+    for (const auto& c : d.cards) {
+      field(c.uuid);
+      out += std::to_string(c.core) + "," + std::to_string(c.memory) + ";";
+    }
+    for (const auto& [name, value] : d.parameters) field(name), field(value);
+    return out;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> records_;  ///< key → fingerprint
+};
+
+// Hidden, or the dynamic linker would unify the variables of all plugins in one process.
+namespace __attribute__((visibility("hidden"))) detail {
+
+/// What the C slots share; set once at entry, before any slot runs.
+inline const egpu_host* host = nullptr;
+inline Provisioner* plugin = nullptr;
+
+inline std::string text(const char* s) { return s ? s : ""; }
+
+inline Parameters copy(const egpu_pair* pairs, std::size_t count) {
+  Parameters out;
+  for (std::size_t i = 0; i < count; ++i) out[text(pairs[i].key)] = text(pairs[i].value);
+  return out;
+}
+
+inline Device copy(const egpu_device& d) {
+  Device out{text(d.key), text(d.device), text(d.claim), text(d.node), {}, copy(d.parameters, d.parameter_count)};
+  for (std::size_t i = 0; i < d.card_count; ++i) {
+    const egpu_card& c = *d.cards[i];
+    out.cards.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory});
+  }
+  return out;
+}
+
+/// Runs a slot's body; nothing thrown leaves it.
+template <class Body>
+int guarded(const egpu_call* call, Body body) noexcept {
+  try {
+    Call c(*host, *call);
+    const Status status = body(c);
+    if (!status.message.empty()) c.message(status.message);
+    return status.code;
+  } catch (const std::exception& e) {
+    host->reply_message(call, e.what());
+  } catch (...) {
+    host->reply_message(call, "an exception of unknown type");
+  }
+  return EGPU_INTERNAL;
+}
+
+inline Status complete(const egpu_call* call) {
+  return call->key[0] ? ok() : invalid("the call has no key");
+}
+inline Status complete(const egpu_call* call, const egpu_device* d) {
+  if (!call->key[0]) return invalid("the device has no key");
+  if (d->card_count == 0) return invalid("the device has no cards");
+  for (std::size_t i = 0; i < d->card_count; ++i)
+    if (!d->cards[i]->uuid[0]) return invalid("card " + std::to_string(i) + " has no uuid");
+  return ok();
+}
+/// Runs `body` if the input is complete, else answers why not.
+template <class Body, class... Inputs>
+int checked(Body body, const egpu_call* call, const Inputs*... inputs) noexcept {
+  return guarded(call, [&](Call& c) {
+    Status status = complete(call, inputs...);
+    return status.code == EGPU_OK ? body(c) : status;
+  });
+}
+
+inline int describe(const egpu_call* c) {
+  return guarded(c, [](Call& call) { return call.description(plugin->describe()), ok(); });
+}
+inline int validate(const egpu_call* c, const egpu_pair* pairs, std::size_t count) {
+  return guarded(c, [&](Call&) { return plugin->validate(copy(pairs, count)); });
+}
+inline int provision(const egpu_call* c, const egpu_device* d) {
+  return checked([&](Call& call) { return plugin->provision(call, copy(*d)); }, c, d);
+}
+inline int deprovision(const egpu_call* c) {
+  return checked([&](Call& call) { return plugin->deprovision(call); }, c);
+}
+inline int resize(const egpu_call* c, const egpu_device* d) {
+  return checked([&](Call& call) { return plugin->resize(call, copy(*d)); }, c, d);
+}
+inline int list(const egpu_call* c) {
+  return guarded(c, [](Call& call) { return plugin->list(call); });
+}
+inline int discover(const egpu_call* c) {
+  return guarded(c, [](Call& call) { return plugin->discover(call); });
+}
+inline int stage(const egpu_call* c, const egpu_device* d) {
+  return checked([&](Call& call) { return plugin->stage(call, copy(*d)); }, c, d);
+}
+inline int mount(const egpu_call* c, const egpu_device* d, const egpu_container* k) {
+  return checked(
+      [&](Call& call) { return plugin->mount(call, copy(*d), {text(k->pod), text(k->container)}); }, c, d);
+}
+inline int unmount(const egpu_call* c, const egpu_container* k) {
+  return checked([&](Call& call) { return plugin->unmount(call, {text(k->pod), text(k->container)}); }, c);
+}
+inline int unstage(const egpu_call* c) {
+  return checked([&](Call& call) { return plugin->unstage(call); }, c);
+}
+inline int health(const egpu_call* c) {
+  return guarded(c, [](Call& call) { return plugin->health(call); });
+}
+
+/// The body of the entry symbol.
+template <class P>
+int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
+  static const egpu_provisioner table = {
+      sizeof(egpu_provisioner), EGPU_ABI_VERSION, describe, validate, provision, deprovision, resize, list, discover,
+      stage,                    mount,            unmount,  unstage,  health};
+  if (h->abi_version != EGPU_ABI_VERSION || !EGPU_HAS(h, egpu_host, reply_health)) {
+    h->log(EGPU_ERROR, "the host is older than this plugin");
+    return EGPU_INVALID;
+  }
+  try {
+    static P instance;  // lives as long as the process: slots may run until the very end
+    host = h;
+    plugin = &instance;
+    *out = &table;
+    return EGPU_OK;
+  } catch (const std::exception& e) {
+    h->log(EGPU_ERROR, e.what());
+  } catch (...) {
+    h->log(EGPU_ERROR, "an exception of unknown type");
+  }
+  return EGPU_INTERNAL;
+}
+
+}  // namespace detail
+}  // namespace egpu::sdk
+
+/// Makes `Class`, default-constructible and derived from egpu::sdk::Provisioner, the plugin of this shared object.
+#define EGPU_PROVISIONER(Class)                                                                      \
+  extern "C" __attribute__((visibility("default"))) int egpu_provisioner_entry(                      \
+      const egpu_host* host, const egpu_provisioner** out) {                                         \
+    return ::egpu::sdk::detail::enter<Class>(host, out);                                             \
+  }

@@ -1,0 +1,188 @@
+#include "controller/plugin/call.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace egpu::plugin {
+namespace {
+
+constexpr std::array<std::string_view, kSlots> kSlotNames = {"describe", "validate", "provision", "deprovision",
+                                                             "resize",   "list",     "discover",  "stage",
+                                                             "mount",    "unmount",  "unstage",   "health"};
+
+bool oneOf(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+bool lowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+/// RFC 1123 subdomain of at least two labels.
+bool pluginName(std::string_view name) {
+  if (name.size() > 253 || name.find('.') == std::string_view::npos) return false;
+  std::size_t start = 0;
+  while (start <= name.size()) {
+    const std::size_t end = std::min(name.find('.', start), name.size());
+    const std::string_view label = name.substr(start, end - start);
+    if (label.empty() || label.size() > 63 || !lowerAlnum(label.front()) || !lowerAlnum(label.back())) return false;
+    if (!std::all_of(label.begin(), label.end(), [](char c) { return lowerAlnum(c) || c == '-'; })) return false;
+    start = end + 1;
+  }
+  return true;
+}
+
+bool absolutePath(std::string_view path) {
+  return path.size() > 1 && path.front() == '/' && path.find("/../") == std::string_view::npos && !path.ends_with("/..");
+}
+
+bool printable(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
+}
+
+std::string describeGarbage(const Description& d) {
+  if (d.name.empty()) return "describe gave no name";
+  if (!pluginName(d.name)) return "describe gave the name \"" + d.name + "\", which is not a DNS subdomain with a dot";
+  if (!oneOf(d.source, {"physicalGPU", "gpuShare", "mig", "qGPU", "remote"}))
+    return "describe gave the source \"" + d.source + "\"; known are physicalGPU, gpuShare, mig, qGPU, remote";
+  if (!oneOf(d.isolation, {"Enforced", "Advisory"}))
+    return "describe gave the isolation \"" + d.isolation + "\"; known are Enforced, Advisory";
+  return {};
+}
+
+/// "vendor/class=name" as the CDI specification has it.
+bool cdiName(std::string_view name) {
+  const auto slash = name.find('/');
+  const auto equals = name.find('=');
+  if (slash == std::string_view::npos || equals == std::string_view::npos || slash == 0 || equals <= slash + 1)
+    return false;
+  const auto word = [](std::string_view part, std::string_view extra) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), [&](char c) {
+      return lowerAlnum(c) || (c >= 'A' && c <= 'Z') || extra.find(c) != std::string_view::npos;
+    });
+  };
+  return word(name.substr(0, slash), ".-_") && word(name.substr(slash + 1, equals - slash - 1), "-_") &&
+         word(name.substr(equals + 1), ".-_:");
+}
+
+std::string editsGarbage(const ContainerEdits& edits) {
+  for (const auto& [name, value] : edits.env)
+    if (name.empty() || name.find('=') != std::string::npos || !printable(name))
+      return "mount gave a variable with the name \"" + name + "\"";
+  for (const auto& node : edits.deviceNodes) {
+    if (!absolutePath(node.path) || (!node.hostPath.empty() && !absolutePath(node.hostPath)))
+      return "mount gave the device node \"" + node.path + "\", which is not an absolute path";
+    if (node.permissions.find_first_not_of("rwm") != std::string::npos)
+      return "mount gave " + node.path + " the permissions \"" + node.permissions + "\"";
+  }
+  for (const auto& m : edits.mounts)
+    if (!absolutePath(m.hostPath) || !absolutePath(m.containerPath))
+      return "mount gave the mount \"" + m.hostPath + "\" → \"" + m.containerPath + "\", not both absolute paths";
+  for (const auto& name : edits.cdiDevices)
+    if (!cdiName(name)) return "mount gave the CDI device \"" + name + "\", which is not vendor/class=name";
+  return {};
+}
+
+}  // namespace
+
+std::string_view toString(Slot slot) {
+  const auto i = static_cast<std::size_t>(slot);
+  return i < kSlotNames.size() ? kSlotNames[i] : "unknown slot";
+}
+
+std::string findGarbage(Slot slot, const Answer& answer) {
+  if (answer.outcome != Outcome::ok && answer.outcome != Outcome::noChange) return {};
+  if (slot == Slot::describe) return describeGarbage(answer.description);
+  if (slot == Slot::mount) return editsGarbage(answer.edits);
+  if (slot == Slot::list)
+    for (const auto& key : answer.keys)
+      if (key.empty() || !printable(key)) return "list gave an empty or unprintable key";
+  return {};
+}
+
+std::chrono::milliseconds Deadlines::of(Slot slot) const {
+  switch (slot) {
+    case Slot::provision:
+    case Slot::deprovision:
+    case Slot::resize:
+    case Slot::discover:
+    case Slot::stage:
+    case Slot::unmount:
+    case Slot::unstage:
+      return slow;
+    default:
+      return quick;
+  }
+}
+
+Call CallingProvisioner::begin(Slot slot, std::string key) const {
+  Call call;
+  call.slot = slot;
+  call.key = std::move(key);
+  call.deadline = std::chrono::steady_clock::now() + deadlines_.of(slot);
+  return call;
+}
+
+namespace {
+Reply plain(Answer answer) { return {answer.outcome, std::move(answer.message)}; }
+}  // namespace
+
+Reply CallingProvisioner::validate(const core::StringMap& parameters) {
+  Call call = begin(Slot::validate, {});
+  call.parameters = parameters;
+  return plain(perform(call));
+}
+
+Reply CallingProvisioner::provision(const DeviceRequest& request) {
+  Call call = begin(Slot::provision, request.key);
+  call.device = request;
+  return plain(perform(call));
+}
+
+Reply CallingProvisioner::deprovision(const std::string& key) { return plain(perform(begin(Slot::deprovision, key))); }
+
+Reply CallingProvisioner::resize(const DeviceRequest& request) {
+  Call call = begin(Slot::resize, request.key);
+  call.device = request;
+  return plain(perform(call));
+}
+
+ListReply CallingProvisioner::list() {
+  Answer answer = perform(begin(Slot::list, {}));
+  return {{answer.outcome, std::move(answer.message)}, std::move(answer.keys)};
+}
+
+DiscoverReply CallingProvisioner::discover() {
+  Answer answer = perform(begin(Slot::discover, {}));
+  return {{answer.outcome, std::move(answer.message)}, std::move(answer.gpus)};
+}
+
+Reply CallingProvisioner::stage(const DeviceRequest& request) {
+  Call call = begin(Slot::stage, request.key);
+  call.device = request;
+  return plain(perform(call));
+}
+
+MountReply CallingProvisioner::mount(const DeviceRequest& request, const std::string& pod, const std::string& container) {
+  Call call = begin(Slot::mount, request.key);
+  call.device = request;
+  call.pod = pod;
+  call.container = container;
+  Answer answer = perform(call);
+  return {{answer.outcome, std::move(answer.message)}, std::move(answer.edits)};
+}
+
+Reply CallingProvisioner::unmount(const std::string& key, const std::string& pod, const std::string& container) {
+  Call call = begin(Slot::unmount, key);
+  call.pod = pod;
+  call.container = container;
+  return plain(perform(call));
+}
+
+Reply CallingProvisioner::unstage(const std::string& key) { return plain(perform(begin(Slot::unstage, key))); }
+
+HealthReply CallingProvisioner::health() {
+  Answer answer = perform(begin(Slot::health, {}));
+  return {{answer.outcome, std::move(answer.message)}, std::move(answer.health)};
+}
+
+}  // namespace egpu::plugin

@@ -1,0 +1,200 @@
+// gpushare.provisioner.elasticgpu.io: shares of cards. The share itself is bookkeeping that the card's ledger holds; what this plugin
+// adds is how a container is told, and by which mechanism it is kept within its share.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "api/plugin/provisioner.hpp"
+
+namespace {
+
+using namespace egpu::sdk;
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kWholeCard = 1000;  // milli-cards
+
+enum class Isolation { none, hamiCore, mps };
+
+bool parseIsolation(const std::string& text, Isolation& out) {
+  if (text == "none") return out = Isolation::none, true;
+  if (text == "hami-core") return out = Isolation::hamiCore, true;
+  if (text == "mps") return out = Isolation::mps, true;
+  return false;
+}
+
+Isolation isolationOf(const Parameters& parameters) {
+  Isolation isolation = Isolation::none;
+  parseIsolation(parameter(parameters, "isolation", "none"), isolation);
+  return isolation;
+}
+
+/// Host folders: $ELASTICGPU_STATE_DIR, where the operator mounts the libraries and this plugin makes the caches.
+std::string stateDir() {
+  const char* given = std::getenv("ELASTICGPU_STATE_DIR");
+  return given && *given ? given : "/var/lib/elasticgpu";
+}
+std::string cacheDir(const std::string& key) { return stateDir() + "/hami-core/cache/" + key; }
+std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uuid; }
+
+/// Whole percents of a card, never 0 for a share that is not 0: to these mechanisms 0 means "no limit".
+std::int64_t percent(std::int64_t milliCards) {
+  return milliCards == 0 ? 0 : std::max<std::int64_t>(1, milliCards * 100 / kWholeCard);
+}
+
+/// A key becomes a folder's name: it must not leave its place.
+bool plainName(const std::string& key) {
+  return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos;
+}
+
+bool makeDirs(const std::string& path) {
+  for (std::size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    if (::mkdir(part.c_str(), 0755) != 0 && errno != EEXIST) return false;
+    if (slash == std::string::npos) return true;
+  }
+}
+
+class GpuShare final : public Provisioner {
+ public:
+  Description describe() override {
+    // Advisory: none limits nothing, and a container can undo what hami-core and mps set in its environment.
+    return {"gpushare.provisioner.elasticgpu.io", "0.1.0", "gpuShare", "Advisory"};
+  }
+
+  Status validate(const Parameters& parameters) override {
+    if (Status status = refuseUnknown(parameters, {"isolation"}); status.code != EGPU_OK) return status;
+    Isolation isolation{};
+    const std::string given = parameter(parameters, "isolation", "none");
+    if (!parseIsolation(given, isolation))
+      return invalid("isolation is \"" + given + "\"; known are none, hami-core, mps");
+    return ok();
+  }
+
+  Status provision(Call&, const Device& device) override {
+    if (Status status = fits(device); status.code != EGPU_OK) return status;
+    return records_.add(device);
+  }
+
+  Status deprovision(Call& call) override { return records_.remove(call.key()); }
+
+  Status resize(Call& call, const Device& device) override {
+    if (Status status = fits(device); status.code != EGPU_OK) return status;
+    if (!records_.has(call.key())) return invalid("key " + call.key() + " was not provisioned");
+    return records_.replace(device);
+  }
+
+  Status list(Call& call) override { return records_.list(call); }
+
+  Status stage(Call&, const Device& device) override {
+    switch (isolationOf(device.parameters)) {
+      case Isolation::none:
+        return noChange();
+      case Isolation::hamiCore:
+        if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
+        if (!makeDirs(cacheDir(device.key)) || !makeDirs(stateDir() + "/hami-core/lock"))
+          return unavailable("cannot make " + cacheDir(device.key) + ": " + std::strerror(errno));
+        return ok();
+      case Isolation::mps:
+        for (const auto& card : device.cards)
+          if (::access((pipeDir(card.uuid) + "/control").c_str(), F_OK) != 0)
+            return unavailable("no MPS control daemon serves " + card.uuid + ": start one with CUDA_MPS_PIPE_DIRECTORY=" +
+                               pipeDir(card.uuid));
+        return ok();
+    }
+    return ok();
+  }
+
+  Status mount(Call& call, const Device& device, const Container&) override {
+    if (Status status = fits(device); status.code != EGPU_OK) return status;
+    std::string uuids;
+    for (const auto& card : device.cards) uuids += (uuids.empty() ? "" : ",") + card.uuid;
+    call.env("ELASTICGPU_DEVICE", device.device);
+    call.env("ELASTICGPU_CLAIM", device.claim);
+    call.env("ELASTICGPU_CARDS", uuids);
+    for (std::size_t i = 0; i < device.cards.size(); ++i) {
+      const std::string n = std::to_string(i);
+      call.env("ELASTICGPU_CORE_" + n, std::to_string(device.cards[i].core));      // milli-cards
+      call.env("ELASTICGPU_MEMORY_" + n, std::to_string(device.cards[i].memory));  // bytes
+    }
+    call.env("NVIDIA_VISIBLE_DEVICES", uuids);
+    for (const auto& card : device.cards) {
+      call.deviceNode("/dev/nvidia" + std::to_string(card.index));
+      call.cdiDevice("nvidia.com/gpu=" + card.uuid);
+    }
+    call.deviceNode("/dev/nvidiactl");
+    call.deviceNode("/dev/nvidia-uvm");
+    const Isolation isolation = isolationOf(device.parameters);
+    call.env("ELASTICGPU_ISOLATION", parameter(device.parameters, "isolation", "none"));
+    if (isolation == Isolation::hamiCore) editForHamiCore(call, device);
+    if (isolation == Isolation::mps) editForMps(call, device);
+    return ok();
+  }
+
+  Status unstage(Call& call) override {
+    // The device is not named here, only its key: remove what stage may have made.
+    if (!plainName(call.key())) return noChange();
+    const std::string dir = cacheDir(call.key());
+    ::unlink((dir + "/usage.cache").c_str());
+    if (::rmdir(dir.c_str()) == 0) return ok();
+    return errno == ENOENT ? noChange() : unavailable("cannot remove " + dir + ": " + std::strerror(errno));
+  }
+
+ private:
+  /// What the mechanism can represent.
+  static Status fits(const Device& device) {
+    const Isolation isolation = isolationOf(device.parameters);
+    for (const auto& card : device.cards) {
+      if (card.core < 0 || card.core > kWholeCard || card.memory < 0)
+        return invalid("card " + card.uuid + ": core " + std::to_string(card.core) + " and memory " +
+                       std::to_string(card.memory) + " are not a share of a card");
+      if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share");
+      // 0m would mean unlimited.
+      if (isolation == Isolation::hamiCore && card.memory < kMiB)
+        return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");
+    }
+    if (isolation == Isolation::mps && device.cards.size() > 1)
+      return invalid("mps serves shares of one card; this device has " + std::to_string(device.cards.size()));
+    return ok();
+  }
+
+  static std::int64_t smallestPercent(const Device& device) {
+    std::int64_t least = 0;
+    for (const auto& card : device.cards)
+      if (card.core > 0) least = least == 0 ? percent(card.core) : std::min(least, percent(card.core));
+    return least;
+  }
+
+  static void editForHamiCore(Call& call, const Device& device) {
+    for (std::size_t i = 0; i < device.cards.size(); ++i)
+      call.env("CUDA_DEVICE_MEMORY_LIMIT_" + std::to_string(i), std::to_string(device.cards[i].memory / kMiB) + "m");
+    // One limit for all cards: the smallest, so that no card is overdrawn.
+    if (const auto limit = smallestPercent(device)) call.env("CUDA_DEVICE_SM_LIMIT", std::to_string(limit));
+    call.env("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/vgpu/usage.cache");
+    call.mount(cacheDir(device.key), "/tmp/vgpu", "rw,nosuid,nodev,bind");
+    call.mount(stateDir() + "/hami-core/lock", "/tmp/vgpulock", "rw,nosuid,nodev,bind");
+    call.mount(stateDir() + "/hami-core/libvgpu.so", "/usr/local/vgpu/libvgpu.so", "ro,nosuid,nodev,bind");
+    call.mount(stateDir() + "/hami-core/ld.so.preload", "/etc/ld.so.preload", "ro,nosuid,nodev,bind");
+  }
+
+  static void editForMps(Call& call, const Device& device) {
+    const Card& card = device.cards.front();
+    call.env("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps");
+    if (card.core > 0) call.env("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(percent(card.core)));
+    if (card.memory >= kMiB)
+      call.env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=" + std::to_string(card.memory / kMiB) + "M");
+    call.mount(pipeDir(card.uuid), "/tmp/nvidia-mps", "rw,nosuid,nodev,bind");
+    call.mount("/dev/shm", "/dev/shm", "rw,nosuid,nodev,bind");
+  }
+
+  Records records_;
+};
+
+}  // namespace
+
+EGPU_PROVISIONER(GpuShare)

@@ -1,0 +1,125 @@
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "tests/provisioners/plugin_fixture.h"
+
+namespace egpu::plugin::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class GpuShareTest : public PluginTest {
+ protected:
+  GpuShareTest() : PluginTest("gpushare") {}
+};
+
+TEST_F(GpuShareTest, DescribesItselfHonestly) {
+  EXPECT_EQ(plugin->description().name, "gpushare.provisioner.elasticgpu.io");
+  EXPECT_EQ(plugin->description().source, "gpuShare");
+  EXPECT_EQ(plugin->description().isolation, "Advisory");
+}
+
+TEST_F(GpuShareTest, ValidatesItsParametersAndIgnoresTheCores) {
+  EXPECT_EQ(outcomeOf(plugin->validate({})), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), Outcome::invalid);
+  EXPECT_THAT(said, HasSubstr("none, hami-core, mps"));
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), Outcome::invalid);
+  EXPECT_THAT(said, HasSubstr("\"isolaton\"; this provisioner knows isolation"));
+}
+
+TEST_F(GpuShareTest, ProvisionIsIdempotentByKey) {
+  const auto d = device("a", {card(0, 100, 4 * kGiB)});
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::noChange);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 200, 4 * kGiB)}))), Outcome::exists);
+  EXPECT_THAT(plugin->list().keys, ElementsAre("a"));
+  EXPECT_EQ(outcomeOf(plugin->deprovision("a")), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("a")), Outcome::ok);
+  EXPECT_TRUE(plugin->list().keys.empty());
+}
+
+TEST_F(GpuShareTest, RefusesWhatIsNoShare) {
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("", {card(0, 1, 1)}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 1001, kGiB)}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 0, 0)}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 10, -1)}))), Outcome::invalid);
+  EXPECT_TRUE(plugin->list().keys.empty());
+}
+
+TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
+  const auto reply = plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");
+  ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_DEVICE"), "egpu-c");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CLAIM"), "default/claim");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "GPU-0,GPU-3");
+  EXPECT_EQ(env(reply.edits, "NVIDIA_VISIBLE_DEVICES"), "GPU-0,GPU-3");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CORE_0"), "100");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_MEMORY_1"), std::to_string(2 * kGiB));
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_SM_LIMIT"), "(unset)");
+  EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidia0"));
+  EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidia3"));
+  EXPECT_FALSE(hasNode(reply.edits, "/dev/nvidia1"));
+  EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidiactl"));
+  EXPECT_THAT(reply.edits.cdiDevices, ElementsAre("nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-3"));
+  EXPECT_TRUE(reply.edits.mounts.empty());
+}
+
+TEST_F(GpuShareTest, MountForHamiCore) {
+  const core::StringMap hami{{"isolation", "hami-core"}};
+  auto reply = plugin->mount(device("d", {card(0, 105, 4 * kGiB), card(1, 5, 512 << 20)}, hami), "p", "c");
+  ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "4096m");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_1"), "512m");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_SM_LIMIT"), "1") << "the smallest share, never 0, which would mean no limit";
+  EXPECT_THAT(mountedAt(reply.edits, "/etc/ld.so.preload"), HasSubstr("ld.so.preload"));
+  EXPECT_THAT(mountedAt(reply.edits, "/usr/local/vgpu/libvgpu.so"), HasSubstr("libvgpu.so"));
+  EXPECT_THAT(mountedAt(reply.edits, "/tmp/vgpu"), HasSubstr("/cache/d"));
+
+  EXPECT_EQ(outcomeOf(plugin->provision(device("d", {card(0, 100, (1 << 20) - 1)}, hami))), Outcome::invalid)
+      << "0m would mean unlimited";
+  reply = plugin->mount(device("d", {card(0, 0, kGiB)}, hami), "p", "c");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_SM_LIMIT"), "(unset)") << "no share of compute was asked for";
+}
+
+TEST_F(GpuShareTest, MountForMps) {
+  const core::StringMap mps{{"isolation", "mps"}};
+  const auto reply = plugin->mount(device("e", {card(2, 250, 4 * kGiB)}, mps), "p", "c");
+  ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
+  EXPECT_EQ(env(reply.edits, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "25");
+  EXPECT_EQ(env(reply.edits, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=4096M");
+  EXPECT_THAT(mountedAt(reply.edits, env(reply.edits, "CUDA_MPS_PIPE_DIRECTORY")), HasSubstr("/mps/GPU-2"));
+  EXPECT_EQ(outcomeOf(plugin->provision(device("e", {card(0, 100, kGiB), card(1, 100, kGiB)}, mps))), Outcome::invalid);
+}
+
+TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
+  std::string root = ::testing::TempDir() + "/gpushare-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
+  const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), Outcome::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), Outcome::ok) << said;
+  EXPECT_TRUE(std::filesystem::is_directory(root + "/hami-core/cache/f"));
+  EXPECT_EQ(outcomeOf(plugin->unstage("f")), Outcome::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->unstage("f")), Outcome::noChange) << said;
+  EXPECT_FALSE(std::filesystem::exists(root + "/hami-core/cache/f"));
+  EXPECT_EQ(outcomeOf(plugin->stage(device("../f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}}))), Outcome::unavailable);
+  EXPECT_THAT(said, HasSubstr("start one with CUDA_MPS_PIPE_DIRECTORY"));
+  EXPECT_EQ(outcomeOf(plugin->stage(device("h", {card(0, 100, kGiB)}))), Outcome::noChange);
+  std::filesystem::remove_all(root);
+}
+
+TEST_F(GpuShareTest, ResizeChangesWhatIsKnown) {
+  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 100, kGiB)}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 100, kGiB)}))), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 200, kGiB)}))), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 200, kGiB)}))), Outcome::noChange);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("r")), Outcome::ok);
+}
+
+}  // namespace
+}  // namespace egpu::plugin::testing
