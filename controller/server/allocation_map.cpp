@@ -10,16 +10,19 @@ namespace egpu::server {
 
 namespace {
 
+using cache::MapCard;
+using cache::MapTake;
+
 struct Totals {
-  int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, unhealthy = 0;
+  int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, quarantined = 0;
   void count(const MapCard& c) {
     ++cards;
-    claims += static_cast<int64_t>(c.claims.size());
+    claims += static_cast<int64_t>(c.takes.size());
     core += c.core;
     usedCore += c.usedCore;
     memory += c.memory;
     usedMemory += c.usedMemory;
-    unhealthy += c.healthy ? 0 : 1;
+    quarantined += c.offered ? 0 : 1;
   }
 };
 
@@ -54,7 +57,7 @@ class Bar {
     std::string out;
     std::size_t drawn = 0;
     int64_t sum = 0;
-    for (const auto& c : card.claims) {
+    for (const auto& c : card.takes) {
       const int64_t amount = of(c);
       if (amount <= 0) continue;
       sum += amount;
@@ -82,17 +85,17 @@ class Bar {
   bool color_;
 };
 
-bool empty(const MapCard& c) { return c.claims.empty() && c.healthy; }
+bool empty(const MapCard& c) { return c.takes.empty() && c.offered; }
 
 void writeCard(std::string& out, const MapCard& c, const Bar& bar, std::size_t modelWidth) {
   out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
-  out += bar.draw(c, c.core, [](const MapClaim& m) { return m.core; });
+  out += bar.draw(c, c.core, [](const MapTake& m) { return m.core; });
   out += padded(" " + v1alpha::formatMilliCards(c.usedCore), 8);
-  out += bar.draw(c, c.memory, [](const MapClaim& m) { return m.memory; });
+  out += bar.draw(c, c.memory, [](const MapTake& m) { return m.memory; });
   out += " " + v1alpha::formatBytes(c.usedMemory) + "/" + v1alpha::formatBytes(c.memory);
-  if (!c.healthy) out += "  UNHEALTHY" + (c.reason.empty() ? std::string() : " (" + c.reason + ")");
+  if (!c.offered) out += "  NOT OFFERED" + (c.why.empty() ? std::string() : " (" + c.why + ")");
   out += "\n";
-  for (const auto& m : c.claims) {
+  for (const auto& m : c.takes) {
     out += "         ";
     out += static_cast<char>('A' + hueOf(m.claim) % 26);
     out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::formatBytes(m.memory);
@@ -112,14 +115,14 @@ std::string toJson(const AllocationMap& map) {
     for (const auto& c : n.cards) {
       all.count(c);
       j.beginObject().key("name").value(c.name).key("uuid").value(c.uuid).key("index").value(c.index);
-      j.key("model").value(c.model).key("phase").value(c.phase).key("healthy").value(c.healthy);
-      if (!c.reason.empty()) j.key("reason").value(c.reason);
+      j.key("model").value(c.model).key("offered").value(c.offered);
+      if (!c.why.empty()) j.key("why").value(c.why);
       j.key("core").value(c.core).key("memory").value(c.memory);
       j.key("used").beginObject().key("core").value(c.usedCore).key("memory").value(c.usedMemory).endObject();
       j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));
       j.key("memory").value(std::max<int64_t>(0, c.memory - c.usedMemory)).endObject();
       j.key("claims").beginArray();
-      for (const auto& m : c.claims) {
+      for (const auto& m : c.takes) {
         j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
         j.key("core").value(m.core).key("memory").value(m.memory).endObject();
       }
@@ -128,7 +131,7 @@ std::string toJson(const AllocationMap& map) {
     j.endArray().endObject();
   }
   j.endArray().key("totals").beginObject();
-  j.key("nodes").value(static_cast<int64_t>(map.nodes.size())).key("cards").value(all.cards).key("unhealthy").value(all.unhealthy);
+  j.key("nodes").value(static_cast<int64_t>(map.nodes.size())).key("cards").value(all.cards).key("quarantined").value(all.quarantined);
   j.key("claims").value(all.claims).key("core").value(all.core).key("usedCore").value(all.usedCore);
   j.key("memory").value(all.memory).key("usedMemory").value(all.usedMemory).endObject().endObject();
   return j.take();
@@ -186,7 +189,7 @@ std::string toText(const AllocationMap& map, const TextOptions& options) {
          std::to_string(all.claims) + " shares; core " + v1alpha::formatMilliCards(all.usedCore) + " of " +
          v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::formatBytes(all.usedMemory) + " of " +
          v1alpha::formatBytes(all.memory);
-  if (all.unhealthy > 0) out += "; " + std::to_string(all.unhealthy) + " unhealthy";
+  if (all.quarantined > 0) out += "; " + std::to_string(all.quarantined) + " not offered";
   return out + "\n";
 }
 

@@ -1,37 +1,14 @@
-// The allocation map: every node → card → claims with amounts, what is free, phases; as JSON, as backend.ai's map, as bars for a terminal.
+// The allocation map in three forms: JSON, backend.ai's map, bars for a terminal. Core in milli-cards, memory in bytes, both as charged.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
-#include <string_view>
-#include <vector>
+
+#include "controller/cache/cluster_view.h"
 
 namespace egpu::server {
 
-/// Core in milli-cards, memory in bytes; used and claims are the charged amounts, as the ledger has them.
-struct MapClaim {
-  std::string claim;   ///< "namespace/name"
-  std::string device;  ///< object name
-  std::string phase;   ///< the device's: Pending | Available | Bound | Released | Failed; empty if unknown
-  int64_t core = 0;
-  int64_t memory = 0;
-};
-struct MapCard {
-  std::string name, uuid, model, phase, reason;
-  int64_t index = 0;
-  bool healthy = true;
-  int64_t core = 0, memory = 0;          ///< capacity
-  int64_t usedCore = 0, usedMemory = 0;  ///< Σ claims
-  std::vector<MapClaim> claims;          ///< by claim
-};
-struct MapNode {
-  std::string name;
-  bool schedulable = true;
-  std::vector<MapCard> cards;  ///< by index
-};
-struct AllocationMap {
-  std::vector<MapNode> nodes;  ///< by name
-};
+using cache::AllocationMap;
 
 /// {"nodes":[{"name","schedulable","cards":[{…,"free":{"core","memory"},"claims":[…]}]}],"totals":{…}}
 std::string toJson(const AllocationMap& map);

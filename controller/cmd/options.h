@@ -1,0 +1,48 @@
+// What the flags say, as values. Parsing is main's; each command takes one of these.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace egpu::cmd {
+
+struct LogOptions {
+  std::string level = "info";   ///< debug | info | warn | error | off
+  std::string format = "text";  ///< text | json
+};
+
+/// What the controller needs in either mode.
+struct ControllerOptions {
+  std::size_t workers = 16;
+  std::string plugins;            ///< folder of provisioners; empty = ../lib/provisioners beside the executable
+  std::string opsListen = "127.0.0.1:9440";
+  std::string writeOpsAddress;    ///< file that gets the real operations address once ready; empty = none
+};
+
+struct RunOptions {
+  ControllerOptions controller;
+  std::string kubeconfig;
+  std::string context;
+};
+
+struct StandaloneOptions {
+  ControllerOptions controller;
+  std::string nodes;              ///< nodes.yaml
+  std::string data;               ///< folder; empty = in memory
+  std::string listen = "127.0.0.1:7443";
+  std::string writeKubeconfig;    ///< file; empty = none
+};
+
+struct MapOptions {
+  std::string server = "http://127.0.0.1:9440";
+  std::string node;
+  std::string format = "text";    ///< text | json | backendai
+  std::string color = "auto";     ///< auto | always | never
+};
+
+/// Each returns the process's exit status. They block until done or SIGTERM/SIGINT, and leave nothing behind.
+int runCommand(const RunOptions& options);
+int standaloneCommand(const StandaloneOptions& options);
+int mapCommand(const MapOptions& options);
+
+}  // namespace egpu::cmd
