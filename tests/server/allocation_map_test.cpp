@@ -1,0 +1,89 @@
+#include "controller/server/allocation_map.h"
+
+#include <gtest/gtest.h>
+
+namespace egpu::server {
+namespace {
+
+constexpr int64_t kGi = int64_t{1} << 30;
+
+cache::MapCard card(int64_t index, std::vector<cache::MapTake> takes) {
+  cache::MapCard c;
+  c.name = "gpu-" + std::to_string(index);
+  c.uuid = "GPU-" + std::to_string(index);
+  c.model = "A100";
+  c.index = index;
+  c.core = 1000;
+  c.memory = 80 * kGi;
+  for (const auto& t : takes) {
+    c.usedCore += t.core;
+    c.usedMemory += t.memory;
+  }
+  c.takes = std::move(takes);
+  return c;
+}
+
+AllocationMap sample() {
+  AllocationMap map;
+  cache::MapNode n;
+  n.name = "n";
+  n.cards = {card(0, {{"egpu-1", "u1", "ns/a", "Bound", 800, 8 * kGi}}), card(1, {{"egpu-2", "u2", "ns/\"b\"", "Released", 600, 4 * kGi}}),
+             card(2, {}), card(3, {}), card(4, {})};
+  n.cards[4].offered = false;
+  n.cards[4].why = "XID 79";
+  map.nodes.push_back(n);
+  return map;
+}
+
+TEST(AllocationMap, BackendAiGivesDecimalSharesPerUuid) {
+  auto map = sample();
+  map.nodes[0].cards.resize(2);
+  EXPECT_EQ(toBackendAi(map), R"({"GPU-0":"0.80","GPU-1":"0.60"})");
+  map.nodes[0].cards = {card(0, {{"d", "u", "ns/a", "Bound", 125, 0}}), card(1, {{"d", "u", "ns/a", "Bound", 1000, 0}}), card(2, {})};
+  EXPECT_EQ(toBackendAi(map), R"({"GPU-0":"0.125","GPU-1":"1.00","GPU-2":"0.00"})");
+}
+
+TEST(AllocationMap, JsonHasFreeClaimsAndTotals) {
+  const auto json = toJson(sample());
+  EXPECT_NE(json.find(R"("free":{"core":200,"memory":77309411328})"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"({"claim":"ns/\"b\"","device":"egpu-2","phase":"Released","core":600,"memory":4294967296})"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("totals":{"nodes":1,"cards":5,"quarantined":1,"claims":2,"core":5000,"usedCore":1400,)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("offered":false,"why":"XID 79")"), std::string::npos) << json;
+}
+
+TEST(AllocationMap, OverfullCardHasNothingFree) {
+  auto map = sample();
+  map.nodes[0].cards[0].core = 500;
+  EXPECT_NE(toJson(map).find(R"("free":{"core":0,)"), std::string::npos);
+}
+
+TEST(AllocationMap, TextDrawsBarsAndFoldsEmptyCards) {
+  const auto text = toText(sample(), {false, 10, ""});
+  EXPECT_NE(text.find("n  5 cards, core 140% of 500%, memory 12Gi of 400Gi"), std::string::npos) << text;
+  EXPECT_NE(text.find("2-3"), std::string::npos) << text;
+  EXPECT_NE(text.find("free: 2 cards of 80Gi"), std::string::npos) << text;
+  EXPECT_NE(text.find("NOT OFFERED (XID 79)"), std::string::npos) << text;
+  EXPECT_NE(text.find(" ns/a  80%  8Gi  Bound"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_NE(toText(sample(), {true, 10, ""}).find("\033[38;5;"), std::string::npos);
+}
+
+TEST(AllocationMap, ABarIsAsLongAsItsShare) {
+  AllocationMap map;
+  cache::MapNode n;
+  n.name = "n";
+  n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 300, 0}})};
+  map.nodes.push_back(n);
+  const auto text = toText(map, {false, 10, ""});
+  const auto line = text.substr(text.find("A100"));
+  EXPECT_EQ(std::count(line.begin(), line.begin() + static_cast<long>(line.find('%')), line[line.find("  ") + 2]), 3) << text;
+}
+
+TEST(AllocationMap, UnknownNodeSaysSo) { EXPECT_EQ(toText(sample(), {false, 10, "x"}), "no node \"x\"\n"); }
+
+TEST(AllocationMap, EmptyClusterIsATotalOfNothing) {
+  EXPECT_EQ(toText({}, {}), "total: 0 nodes, 0 cards, 0 shares; core 0% of 0%, memory 0 of 0\n");
+}
+
+}  // namespace
+}  // namespace egpu::server

@@ -1,0 +1,87 @@
+#include "controller/standalone/sim/admission.h"
+
+#include <gtest/gtest.h>
+
+#include "api/v1alpha/keys.h"
+#include "controller/codec/codec.h"
+
+namespace egpu::sim {
+namespace {
+
+core::Pod pod(const std::string& json) {
+  auto p = codec::decode<core::Pod>(json);
+  EXPECT_TRUE(p.ok()) << p.status().str();
+  return p.ok() ? *p : core::Pod{};
+}
+
+const char* const kTwoContainers =
+    R"({"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/test1":"c1"}},)"
+    R"("spec":{"initContainers":[{"name":"i","image":"x"}],"containers":[{"name":"a","image":"x","command":["sleep"]},{"name":"b","image":"x"}]}})";
+
+TEST(Admission, AnnotationBecomesResourceClaimGateAndContainerClaims) {
+  std::string json = kTwoContainers;
+  ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
+  const auto p = pod(json);
+  ASSERT_EQ(p.resourceClaims.size(), 1U);
+  EXPECT_EQ(p.resourceClaims[0], (core::PodResourceClaim{"test1", "c1"}));
+  EXPECT_EQ(p.schedulingGates, std::vector<std::string>{"elasticgpu.io/claims"});
+  for (const auto* list : {&p.initContainers, &p.containers})
+    for (const auto& c : *list) EXPECT_EQ(c.resourceClaims, std::vector<std::string>{"test1"}) << c.name;
+  EXPECT_NE(json.find("sleep"), std::string::npos);  // what we don't know survives
+}
+
+TEST(Admission, NameOfAContainerGivesItToThatOneOnly) {
+  for (const std::string name : {"b", "i"}) {
+    std::string json = kTwoContainers;
+    json.replace(json.find("test1"), 5, name);
+    ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
+    const auto p = pod(json);
+    for (const auto* list : {&p.initContainers, &p.containers})
+      for (const auto& c : *list) EXPECT_EQ(c.resourceClaims.size(), c.name == name ? 1U : 0U) << c.name;
+  }
+}
+
+TEST(Admission, Repeating_ItChangesNothing) {
+  std::string once = kTwoContainers;
+  ASSERT_TRUE(admitPod("pods", "CREATE", once, {}).ok());
+  std::string twice = once;
+  ASSERT_TRUE(admitPod("pods", "CREATE", twice, {}).ok());
+  EXPECT_EQ(once, twice);
+}
+
+TEST(Admission, PodsWithoutAnnotationAndOtherResourcesAreLeftAlone) {
+  std::string json = R"({"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"a"}]}})";
+  const std::string before = json;
+  ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
+  EXPECT_EQ(json, before);
+  std::string other = kTwoContainers;
+  ASSERT_TRUE(admitPod("nodes", "CREATE", other, {}).ok());
+  EXPECT_EQ(other, kTwoContainers);
+}
+
+TEST(Admission, BadNamesAndClaimsAreRefusedByField) {
+  for (const auto& [key, claim] : {std::pair{"Test1", "c1"}, {"a.b", "c1"}, {"test1", "Not A Claim"}, {"test1", ""}}) {
+    std::string json = std::string(R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/)") + key + R"(":")" +
+                       claim + R"("}},"spec":{"containers":[{"name":"a"}]}})";
+    const auto s = admitPod("pods", "CREATE", json, {});
+    EXPECT_EQ(s.code(), base::Code::invalid) << key;
+    EXPECT_EQ(s.message().rfind("metadata.annotations[egpuc.elasticgpu.io/" + std::string(key) + "]", 0), 0U) << s.message();
+  }
+}
+
+TEST(Admission, ANameTakenBySomethingElseIsRefused) {
+  std::string json =
+      R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/x":"c1"}},)"
+      R"("spec":{"resourceClaims":[{"name":"x","resourceClaimName":"other"}],"containers":[{"name":"a"}]}})";
+  EXPECT_EQ(admitPod("pods", "CREATE", json, {}).code(), base::Code::invalid);
+}
+
+TEST(Admission, AnnotationsAreFrozenAfterwards) {
+  std::string before = kTwoContainers, same = kTwoContainers, changed = kTwoContainers;
+  changed.replace(changed.find("\"c1\""), 4, "\"c2\"");
+  EXPECT_TRUE(admitPod("pods", "UPDATE", same, before).ok());
+  EXPECT_EQ(admitPod("pods", "UPDATE", changed, before).code(), base::Code::invalid);
+}
+
+}  // namespace
+}  // namespace egpu::sim
