@@ -7,24 +7,32 @@ namespace egpu::codec {
 
 namespace internal {
 
-void write(JsonText& j, const v1alpha::Card& card) {
+void write(JsonText& j, const v1alpha::Card& card, bool replaces) {
+  const auto text = [&](std::string_view key, const std::string& value) {
+    if (value.empty() && replaces) {
+      j.key(key).null();
+    } else {
+      put(j, key, value);
+    }
+  };
   j.beginObject();
-  put(j, "uuid", card.uuid);
-  put(j, "nodeName", card.nodeName);
+  text("uuid", card.uuid);
+  text("nodeName", card.nodeName);
   j.key("index").value(card.index);
-  put(j, "model", card.model);
-  put(j, "smCount", card.smCount);
-  put(j, "tflops", card.tflops);
+  text("model", card.model);
+  j.key("smCount").value(card.smCount);
+  j.key("tflops").value(card.tflops);
   j.key("core").value(card.core);
   j.key("memory").value(card.memory);
   j.key("topology").beginObject();
   j.key("numa").value(card.topology.numa);
-  put(j, "pcie", card.topology.pcie);
+  text("pcie", card.topology.pcie);
+  if (card.topology.links.empty() && replaces) j.key("links").null();
   putEach(j, "links", card.topology.links, [&](const v1alpha::CardLink& link) {
     j.beginObject();
     put(j, "peer", link.peer);
     put(j, "type", link.type);
-    put(j, "count", link.count);
+    j.key("count").value(link.count);
     j.endObject();
   });
   j.endObject().endObject();

@@ -6,10 +6,7 @@
 
 namespace egpu::codec {
 
-namespace {
-
-/// Length of the well-formed UTF-8 sequence at text[at], 0 if there is none.
-std::size_t sequenceLength(std::string_view text, std::size_t at) {
+std::size_t utf8SequenceLength(std::string_view text, std::size_t at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
   const auto follows = [&](std::size_t i) { return at + i < text.size() && (byte(i) & 0xC0) == 0x80; };
   const unsigned char lead = byte(0);
@@ -30,6 +27,8 @@ std::size_t sequenceLength(std::string_view text, std::size_t at) {
   return 0;
 }
 
+namespace {
+
 void appendQuoted(std::string& out, std::string_view text) {
   static constexpr char hex[] = "0123456789abcdef";
   out += '"';
@@ -40,7 +39,7 @@ void appendQuoted(std::string& out, std::string_view text) {
       ++i;
       continue;
     }
-    const std::size_t length = c >= 0x80 ? sequenceLength(text, i) : 0;
+    const std::size_t length = c >= 0x80 ? utf8SequenceLength(text, i) : 0;
     if (length > 0) {
       i += length;
       continue;

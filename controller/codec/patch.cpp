@@ -1,0 +1,320 @@
+#include "controller/codec/patch.h"
+
+#include "controller/codec/encode_object.h"
+#include "controller/codec/encode_parts.h"
+#include "controller/codec/json_text.h"
+
+namespace egpu::codec::patch {
+
+namespace {
+
+using internal::put;
+using internal::write;
+
+/// metadata with the preconditions, left open.
+void beginMetadata(JsonText& j, std::string_view uid, std::string_view resourceVersion) {
+  j.key("metadata").beginObject();
+  if (!uid.empty()) j.key("uid").value(uid);
+  if (!resourceVersion.empty()) j.key("resourceVersion").value(resourceVersion);
+}
+void putPreconditions(JsonText& j, std::string_view uid, std::string_view resourceVersion) {
+  if (uid.empty() && resourceVersion.empty()) return;
+  beginMetadata(j, uid, resourceVersion);
+  j.endObject();
+}
+
+void putTexts(JsonText& j, std::string_view key, const std::vector<std::string>& texts) {
+  j.key(key).beginArray();
+  for (const auto& text : texts) j.value(text);
+  j.endArray();
+}
+
+/// A field of `after`, or null if only `before` has it.
+void replace(JsonText& j, std::string_view key, const std::string& before, const std::string& after) {
+  if (!after.empty()) {
+    j.key(key).value(after);
+  } else if (!before.empty()) {
+    j.key(key).null();
+  }
+}
+void replace(JsonText& j, std::string_view key, const core::StringMap& before, const core::StringMap& after) {
+  if (after.empty()) {
+    if (!before.empty()) j.key(key).null();
+    return;
+  }
+  j.key(key).beginObject();
+  for (const auto& [name, text] : after) j.key(name).value(text);
+  for (const auto& [name, text] : before)
+    if (!after.contains(name)) j.key(name).null();
+  j.endObject();
+}
+void replaceConditions(JsonText& j, const std::vector<core::Condition>& before, const std::vector<core::Condition>& after) {
+  if (!after.empty()) {
+    internal::putConditions(j, after);
+  } else if (!before.empty()) {
+    j.key("conditions").null();
+  }
+}
+
+void op(JsonText& j, std::string_view name, std::string_view path) {
+  j.beginObject().key("op").value(name).key("path").value(path);
+}
+
+void testText(JsonText& j, std::string_view path, std::string_view text) {
+  op(j, "test", path);
+  j.key("value").value(text).endObject();
+}
+
+/// Removes our gate where the pod was seen to have it; the test catches a list that changed since. Nothing if it has none.
+void removeGate(JsonText& j, const core::Pod& pod, std::string_view gate) {
+  for (std::size_t i = 0; i < pod.schedulingGates.size(); ++i) {
+    if (pod.schedulingGates[i] != gate) continue;
+    const std::string path = "/spec/schedulingGates/" + std::to_string(i);
+    testText(j, path + "/name", gate);
+    op(j, "remove", path);
+    j.endObject();
+    return;
+  }
+}
+
+void writePin(JsonText& j, std::string_view node) {
+  j.beginObject().key("key").value("metadata.name").key("operator").value("In").key("values").beginArray();
+  j.value(node).endArray().endObject();
+}
+void writePinTerm(JsonText& j, std::string_view node) {
+  j.beginObject().key("matchFields").beginArray();
+  writePin(j, node);
+  j.endArray().endObject();
+}
+
+}  // namespace
+
+std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, cardUid, {});
+  j.key("spec").beginObject().key("allocations").beginObject().key(deviceUid);
+  write(j, entry);
+  j.endObject().endObject().endObject();
+  return j.take();
+}
+
+std::string ledgerRelease(std::string_view deviceUid) {
+  JsonText j;
+  j.beginObject().key("spec").beginObject().key("allocations").beginObject().key(deviceUid).null();
+  j.endObject().endObject().endObject();
+  return j.take();
+}
+
+std::string finalizers(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& all) {
+  JsonText j;
+  j.beginObject();
+  beginMetadata(j, uid, resourceVersion);
+  putTexts(j, "finalizers", all);
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string claimBind(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& finalizers,
+                      const std::optional<std::string>& elasticGPUName) {
+  JsonText j;
+  j.beginObject();
+  beginMetadata(j, uid, resourceVersion);
+  putTexts(j, "finalizers", finalizers);
+  j.endObject();
+  if (elasticGPUName) j.key("spec").beginObject().key("elasticGPUName").value(*elasticGPUName).endObject();
+  j.endObject();
+  return j.take();
+}
+
+std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
+                        const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("status").beginObject();
+  replace(j, "phase", before.phase, after.phase);
+  replace(j, "elasticGPUName", before.elasticGPUName, after.elasticGPUName);
+  replace(j, "nodeName", before.nodeName, after.nodeName);
+  replace(j, "capacity", before.capacity, after.capacity);
+  replaceConditions(j, before.conditions, after.conditions);
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, const v1alpha::ElasticGPUStatus& before,
+                      const v1alpha::ElasticGPUStatus& after) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("status").beginObject();
+  replace(j, "phase", before.phase, after.phase);
+  replace(j, "reason", before.reason, after.reason);
+  replace(j, "message", before.message, after.message);
+  replaceConditions(j, before.conditions, after.conditions);
+  if (after.allocated) {
+    j.key("allocated").beginObject();
+    j.key("core").value(after.allocated->core);
+    j.key("memory").value(after.allocated->memory);
+    j.key("claims").value(after.allocated->claims);
+    const v1alpha::AllocatedSummary none;
+    const auto& was = before.allocated ? *before.allocated : none;
+    replace(j, "coreText", was.coreText, after.allocated->coreText);
+    replace(j, "memoryText", was.memoryText, after.allocated->memoryText);
+    j.endObject();
+  } else if (before.allocated) {
+    j.key("allocated").null();
+  }
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string classStatus(std::string_view uid, std::string_view resourceVersion,
+                        const std::vector<core::Condition>& conditions) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("status").beginObject().key("conditions").beginArray();
+  for (const auto& condition : conditions) write(j, condition);
+  j.endArray().endObject().endObject();
+  return j.take();
+}
+
+std::string claimRef(std::string_view uid, std::string_view resourceVersion, const std::optional<v1alpha::ClaimRef>& ref) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("spec").beginObject().key("claimRef");
+  if (ref) {
+    write(j, *ref);
+  } else {
+    j.null();
+  }
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string cardSpec(const v1alpha::ElasticGPU& card) {
+  JsonText j;
+  j.beginObject();
+  if (!card.metadata.uid.empty() || !card.metadata.labels.empty()) {
+    beginMetadata(j, card.metadata.uid, {});
+    put(j, "labels", card.metadata.labels);
+    j.endObject();
+  }
+  j.key("spec").beginObject();
+  put(j, "capacity", card.spec.capacity);
+  internal::putSource(j, card.spec.source);
+  if (card.spec.card) {
+    j.key("card");
+    write(j, *card.spec.card, true);
+  }
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string allocation(std::string_view uid, std::string_view resourceVersion,
+                       const std::optional<core::ResourceClaimAllocation>& allocation) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("status").beginObject().key("allocation");
+  if (allocation) {
+    write(j, *allocation);
+  } else {
+    j.null();
+  }
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string annotations(std::string_view uid,
+                        const std::vector<std::pair<std::string, std::optional<std::string>>>& values) {
+  JsonText j;
+  j.beginObject();
+  beginMetadata(j, uid, {});
+  j.key("annotations").beginObject();
+  for (const auto& [key, text] : values) {
+    j.key(key);
+    if (text) {
+      j.value(*text);
+    } else {
+      j.null();
+    }
+  }
+  j.endObject().endObject().endObject();
+  return j.take();
+}
+
+std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_view gate) {
+  const std::string nodeAffinity = "/spec/affinity/nodeAffinity";
+  const std::string required = nodeAffinity + "/requiredDuringSchedulingIgnoredDuringExecution";
+  JsonText j;
+  j.beginArray();
+  testText(j, "/metadata/uid", pod.metadata.uid);
+  if (pod.requiredNodeAffinity && !pod.requiredNodeAffinity->terms.empty()) {
+    const auto& terms = pod.requiredNodeAffinity->terms;
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const std::string term = required + "/nodeSelectorTerms/" + std::to_string(i);
+      // An empty term matches no node; with our field it would match one. Left as it is it can never bring the pod elsewhere.
+      if (terms[i].matchFields.empty() && terms[i].matchExpressions.empty()) continue;
+      if (terms[i].matchFields.empty()) {
+        op(j, "add", term + "/matchFields");
+        j.key("value").beginArray();
+        writePin(j, node);
+        j.endArray().endObject();
+      } else {
+        op(j, "add", term + "/matchFields/-");
+        j.key("value");
+        writePin(j, node);
+        j.endObject();
+      }
+    }
+  } else {
+    // "add" at a path that is there replaces it, so only the outermost part that is missing is added.
+    if (pod.hasNodeAffinity) {
+      op(j, "add", required);
+      j.key("value").beginObject();
+    } else if (pod.hasAffinity) {
+      op(j, "add", nodeAffinity);
+      j.key("value").beginObject().key("requiredDuringSchedulingIgnoredDuringExecution").beginObject();
+    } else {
+      op(j, "add", "/spec/affinity");
+      j.key("value").beginObject().key("nodeAffinity").beginObject();
+      j.key("requiredDuringSchedulingIgnoredDuringExecution").beginObject();
+    }
+    j.key("nodeSelectorTerms").beginArray();
+    writePinTerm(j, node);
+    j.endArray().endObject();
+    if (!pod.hasNodeAffinity) j.endObject();
+    if (!pod.hasNodeAffinity && !pod.hasAffinity) j.endObject();
+    j.endObject();
+  }
+  removeGate(j, pod, gate);
+  j.endArray();
+  return j.take();
+}
+
+std::string liftGate(const core::Pod& pod, std::string_view gate) {
+  JsonText j;
+  j.beginArray();
+  testText(j, "/metadata/uid", pod.metadata.uid);
+  removeGate(j, pod, gate);
+  j.endArray();
+  return j.take();
+}
+
+std::string deleteOptions(std::string_view uid, std::string_view resourceVersion) {
+  JsonText j;
+  j.beginObject().key("apiVersion").value("v1").key("kind").value("DeleteOptions");
+  if (!uid.empty() || !resourceVersion.empty()) {
+    j.key("preconditions").beginObject();
+    if (!uid.empty()) j.key("uid").value(uid);
+    if (!resourceVersion.empty()) j.key("resourceVersion").value(resourceVersion);
+    j.endObject();
+  }
+  j.endObject();
+  return j.take();
+}
+
+}  // namespace egpu::codec::patch

@@ -1,0 +1,149 @@
+#include "controller/codec/yaml_scalar.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+
+#include "controller/codec/json_text.h"
+
+namespace egpu::codec {
+
+namespace {
+
+template <std::size_t N>
+bool oneOf(std::string_view text, const std::array<std::string_view, N>& words) {
+  for (const auto& word : words)
+    if (word == text) return true;
+  return false;
+}
+
+bool isNull(std::string_view text) {
+  return oneOf(text, std::array<std::string_view, 5>{"", "~", "null", "Null", "NULL"});
+}
+bool isTrue(std::string_view text) {
+  return oneOf(text, std::array<std::string_view, 11>{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"});
+}
+bool isFalse(std::string_view text) {
+  return oneOf(text,
+               std::array<std::string_view, 11>{"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"});
+}
+bool isNotFinite(std::string_view text) {
+  if (oneOf(text, std::array<std::string_view, 3>{".nan", ".NaN", ".NAN"})) return true;
+  if (!text.empty() && (text.front() == '+' || text.front() == '-')) text.remove_prefix(1);
+  return oneOf(text, std::array<std::string_view, 3>{".inf", ".Inf", ".INF"});
+}
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// An integer with an optional sign and a base prefix (0x, 0o, 0b or a bare 0 for octal) that fits 64 bits.
+std::optional<std::string> integer(std::string_view text) {
+  const bool negative = !text.empty() && text.front() == '-';
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
+  int base = 10;
+  if (text.size() > 1 && text[0] == '0') {
+    const char c = text[1];
+    base = c == 'x' || c == 'X' ? 16 : c == 'b' || c == 'B' ? 2 : 8;
+    text.remove_prefix(base != 8 || c == 'o' || c == 'O' ? 2 : 1);
+  }
+  uint64_t magnitude = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (negative && magnitude > uint64_t{1} << 63) return std::nullopt;
+  return (negative && magnitude != 0 ? "-" : "") + std::to_string(magnitude);
+}
+
+/// [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
+bool isFloat(std::string_view s) {
+  std::size_t i = 0;
+  const auto digits = [&] {
+    const std::size_t from = i;
+    while (i < s.size() && isDigit(s[i])) ++i;
+    return i - from;
+  };
+  if (i < s.size() && (s[i] == '-' || s[i] == '+')) ++i;
+  const std::size_t whole = digits();
+  if (i < s.size() && s[i] == '.') {
+    ++i;
+    if (digits() == 0 && whole == 0) return false;
+  } else if (whole == 0) {
+    return false;
+  }
+  if (i < s.size() && (s[i] == 'e' || s[i] == 'E')) {
+    ++i;
+    if (i < s.size() && (s[i] == '-' || s[i] == '+')) ++i;
+    if (digits() == 0) return false;
+  }
+  return i == s.size();
+}
+
+/// A double as Go's encoding/json writes it: fixed between 1e-6 and 1e21.
+std::optional<std::string> real(const std::string& text) {
+  const double number = std::strtod(text.c_str(), nullptr);
+  if (!std::isfinite(number)) return std::nullopt;
+  const double size = std::fabs(number);
+  const bool fixed = size == 0 || (size >= 1e-6 && size < 1e21);
+  char digits[400];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number,
+                                 fixed ? std::chars_format::fixed : std::chars_format::scientific).ptr;
+  return std::string(digits, end);
+}
+
+std::string quoted(std::string_view text) {
+  JsonText j;
+  j.value(text);
+  return j.take();
+}
+
+}  // namespace
+
+std::optional<std::string> scalarToJson(std::string_view tag, std::string_view text, std::string& why) {
+  constexpr std::string_view standard = "tag:yaml.org,2002:";
+  std::string_view wanted;  // of the standard's types, the one a tag asks for
+  if (tag.substr(0, standard.size()) == standard) {
+    wanted = tag.substr(standard.size());
+    if (!oneOf(wanted, std::array<std::string_view, 6>{"str", "int", "float", "bool", "null", "timestamp"})) {
+      why = "tag !!" + std::string(wanted) + " is not supported";
+      return std::nullopt;
+    }
+  }
+  if (tag != "?" && tag != "" && (wanted.empty() || wanted == "str" || wanted == "timestamp")) return quoted(text);
+  const auto accept = [&](std::string_view type) { return wanted.empty() || wanted == type; };
+
+  if (accept("null") && isNull(text)) return "null";
+  if (accept("bool") && isTrue(text)) return "true";
+  if (accept("bool") && isFalse(text)) return "false";
+  if ((accept("int") || accept("float")) && !text.empty() &&
+      (isDigit(text[0]) || text[0] == '-' || text[0] == '+' || text[0] == '.')) {
+    std::string plain;
+    for (const char c : text)
+      if (c != '_') plain += c;
+    if (const auto number = integer(plain)) return number;
+    if (accept("float") && isFloat(plain)) {
+      if (auto number = real(plain)) return number;
+      why = "number " + std::string(text) + " is out of range";
+      return std::nullopt;
+    }
+    if (isNotFinite(text)) {
+      why = std::string(text) + " has no form in JSON";
+      return std::nullopt;
+    }
+  }
+  if (!wanted.empty()) {
+    why = "\"" + std::string(text) + "\" is no !!" + std::string(wanted);
+    return std::nullopt;
+  }
+  return quoted(text);
+}
+
+bool isUtf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8SequenceLength(text, i);
+    if (length == 0) return false;
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace egpu::codec
