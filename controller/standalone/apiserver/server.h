@@ -26,7 +26,7 @@ using Admission = std::function<base::Status(std::string_view resource, std::str
 
 struct Options {
   std::string dataDirectory;  ///< empty: everything in memory; else an existing or new folder, held by one server at a time
-  std::vector<std::string> crds;  ///< YAML texts of CustomResourceDefinitions; their kinds are served, the CRDs themselves are not
+  std::vector<std::string> crds;  ///< YAML of further CustomResourceDefinitions; the project's own are built in. Their kinds are served, CRDs themselves are not
   std::vector<Admission> admission;
   std::size_t historyLength = 10'000;  ///< watch events kept per kind; older ones are answered with 410
   std::chrono::milliseconds bookmarkInterval{60'000};

@@ -1,0 +1,133 @@
+#include "controller/standalone/apiserver/server.h"
+
+#include <utility>
+
+#include "controller/base/log.h"
+#include "controller/standalone/apiserver/builtin_kinds.h"
+#include "controller/standalone/apiserver/crd.h"
+#include "controller/standalone/apiserver/discovery.h"
+#include "controller/standalone/apiserver/openapi.h"
+#include "controller/standalone/apiserver/rest.h"
+#include "controller/standalone/apiserver/sqlite_log.h"
+#include "controller/standalone/apiserver/status_json.h"
+
+namespace egpu::apiserver {
+namespace {
+
+constexpr std::size_t kMaxRequestBytes = 3 * 1024 * 1024;
+
+class EmbeddedServer final : public Server {
+ public:
+  EmbeddedServer(std::unique_ptr<ResourceTable> table, std::unique_ptr<Preparation> preparation,
+                 std::unique_ptr<SqliteLog> journal, const Options& options, base::Clock& clock, base::Random& random)
+      : table_(std::move(table)),
+        preparation_(std::move(preparation)),
+        journal_(std::move(journal)),
+        openApi_(*table_),
+        store_(*table_, options.historyLength, journal_.get()),
+        deletion_(*table_, store_, clock),
+        rest_(store_, *preparation_, deletion_, clock, random, options.bookmarkInterval) {}
+
+  base::Status start() {
+    if (journal_) {
+      base::Status read = journal_->load(*table_, [&](const Resource& r, std::string_view text, uint64_t version) {
+        store_.restore(r, text, version);
+      });
+      if (!read.ok()) return read;
+      store_.restoreVersion(journal_->version());
+    }
+    try {
+      deletion_.sweep();
+      for (const char* ns : {"default", "kube-system", "kube-public", "kube-node-lease"}) ensureNamespace(ns);
+    } catch (const ApiError& e) {
+      return {base::Code::unavailable, e.message};
+    }
+    return {};
+  }
+
+  http::Response handle(const http::Request& request, std::stop_token) override {
+    try {
+      if (request.body.size() > kMaxRequestBytes)
+        throw tooLargeBody("Request entity too large: limit is " + std::to_string(kMaxRequestBytes));
+      if (auto fixed = fixedAnswer(request)) return std::move(*fixed);
+      return rest_.serve(parseCall(*table_, request));
+    } catch (const ApiError& e) {
+      return toResponse(e);
+    } catch (const std::exception& e) {
+      base::log::error("a request failed inside the API server",
+                       {{"method", request.method}, {"path", request.path}, {"error", e.what()}});
+      return toResponse({500, "InternalError", std::string("Internal error occurred: ") + e.what(), nullptr, 0});
+    }
+  }
+
+  uint64_t resourceVersion() const override { return store_.version(); }
+  void compact() override { store_.compact(); }
+
+ private:
+  // Everything that is not a resource: health, discovery, schemas.
+  std::optional<http::Response> fixedAnswer(const http::Request& request) {
+    const std::string& path = request.path;
+    http::Response r;
+    const bool health = path == "/healthz" || path == "/livez" || path == "/readyz";
+    if (health) {
+      r.contentType = "text/plain; charset=utf-8";
+      r.body = "ok";
+    } else if (path.compare(0, 9, "/openapi/") == 0) {
+      auto answer = openApi_.answer(path, request.header("accept"));
+      if (answer.body.empty()) return std::nullopt;
+      r.contentType = answer.contentType;
+      r.body = answer.body;
+    } else if (auto found = discover(*table_, path, request.header("accept"), request.header("host"))) {
+      r.contentType = found->contentType;
+      r.body = found->body.dump();
+    } else {
+      return std::nullopt;
+    }
+    if (request.method != "GET" && request.method != "HEAD") throw methodNotAllowed();
+    return r;
+  }
+
+  void ensureNamespace(const std::string& name) {
+    const Resource* namespaces = table_->find("", "v1", "namespaces");
+    if (!namespaces || store_.get(*namespaces, Key{"", name})) return;
+    http::Request request;
+    request.method = "POST";
+    request.path = "/api/v1/namespaces";
+    request.body = Json{{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", name}}}}.dump();
+    rest_.serve(parseCall(*table_, request));
+  }
+
+  const std::unique_ptr<ResourceTable> table_;
+  const std::unique_ptr<Preparation> preparation_;
+  const std::unique_ptr<SqliteLog> journal_;
+  const OpenApi openApi_;
+  Store store_;
+  Deletion deletion_;
+  Rest rest_;
+};
+
+}  // namespace
+
+base::Result<std::unique_ptr<Server>> Server::create(Options options, base::Clock& clock, base::Random& random) {
+  auto table = std::make_unique<ResourceTable>();
+  if (base::Status s = addBuiltinKinds(*table); !s.ok()) return s;
+  if (base::Status s = addCustomKinds(*table); !s.ok()) return s;
+  for (const auto& yaml : options.crds) {
+    auto resource = loadCrd(yaml);
+    if (!resource) return resource.status();
+    if (base::Status s = table->add(std::move(*resource)); !s.ok()) return s;
+  }
+  auto preparation = Preparation::create(*table, options.admission, clock, random);
+  if (!preparation) return preparation.status();
+  std::unique_ptr<SqliteLog> journal;
+  if (!options.dataDirectory.empty()) {
+    auto opened = SqliteLog::open(options.dataDirectory);
+    if (!opened) return opened.status();
+    journal = std::move(*opened);
+  }
+  auto server = std::make_unique<EmbeddedServer>(std::move(table), std::move(*preparation), std::move(journal), options, clock, random);
+  if (base::Status s = server->start(); !s.ok()) return s;
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace egpu::apiserver
