@@ -1,0 +1,222 @@
+#include "controller/kube/client.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "controller/kube/query.h"
+
+namespace egpu::kube {
+
+using base::Code;
+using base::Result;
+using base::Status;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kFirstWait{100};
+constexpr milliseconds kLongestWait{10'000};
+constexpr milliseconds kLongestRetryAfter{60'000};
+
+bool success(int http) { return http >= 200 && http < 300; }
+
+/// Seconds only: the API server never sends the date form.
+std::optional<milliseconds> retryAfter(const HttpResponse& answer) {
+  const std::string_view text = answer.header("retry-after");
+  int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc{} || end != text.data() + text.size() || seconds < 0) return std::nullopt;
+  return std::min(milliseconds(std::chrono::seconds(std::min<int64_t>(seconds, 3600))), kLongestRetryAfter);
+}
+
+Status statusOf(const HttpResponse& answer) {
+  Status status = codec::decodeStatus(answer.status, answer.body);
+  if (status.ok())  // a body that says Success on a failed answer must not pass for one
+    status = Status(Code::internal, "HTTP " + std::to_string(answer.status));
+  status.http = answer.status;
+  if (auto wait = retryAfter(answer)) status.retryAfter = wait;
+  return status;
+}
+
+bool retriable(const Status& status) {
+  if (status.code() == Code::tooLarge) return false;  // waiting may not help: the caller asks without a version instead
+  return status.http == 429 || status.http == 500 || status.http == 502 || status.http == 503 || status.http == 504;
+}
+
+std::string_view contentType(PatchType type) {
+  switch (type) {
+    case PatchType::merge: return "application/merge-patch+json";
+    case PatchType::json: return "application/json-patch+json";
+    case PatchType::strategic: return "application/strategic-merge-patch+json";
+  }
+  return "application/merge-patch+json";
+}
+
+}  // namespace
+
+Client::Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics, ClientOptions options)
+    : transport_(transport), clock_(clock), random_(random), metrics_(metrics), options_(std::move(options)) {}
+
+std::string Client::path(const core::Kind& kind, std::string_view ns, std::string_view name, std::string_view subresource) {
+  std::string out = kind.group.empty() ? "/api/" : "/apis/";
+  if (!kind.group.empty()) out.append(kind.group).append("/");
+  out.append(kind.version);
+  if (kind.namespaced && !ns.empty()) out.append("/namespaces/").append(percentEncode(ns));
+  out.append("/").append(kind.plural);
+  if (!name.empty()) out.append("/").append(percentEncode(name));
+  if (!subresource.empty()) out.append("/").append(percentEncode(subresource));
+  return out;
+}
+
+Result<HttpResponse> Client::call(HttpRequest request, std::stop_token stop) {
+  if (request.timeout.count() <= 0) request.timeout = options_.requestTimeout;
+  const bool write = request.method != Method::get;
+  return exchange(request, Purpose{write ? "call" : "get", "", write}, std::move(stop));
+}
+
+Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpose, std::stop_token stop) {
+  request.headers.emplace_back("User-Agent", options_.userAgent);
+  request.headers.emplace_back("Accept", "application/json");
+  const bool typed = std::any_of(request.headers.begin(), request.headers.end(),
+                                 [](const auto& h) { return h.first == "Content-Type"; });
+  if (!request.body.empty() && !typed) request.headers.emplace_back("Content-Type", "application/json");
+  milliseconds wait = kFirstWait;
+  for (int attempt = 1;; ++attempt) {
+    if (stop.stop_requested()) return Status(Code::cancelled, "stopped");
+    const auto begin = clock_.now();
+    auto answer = transport_.perform(request, stop);
+    const std::chrono::duration<double> took = clock_.now() - begin;
+    const std::string verb(purpose.verb);
+    metrics_.observe("elasticgpu_api_request_duration_seconds", took.count(), {{"verb", verb}});
+    metrics_.add("elasticgpu_api_requests_total", 1,
+                 {{"verb", verb}, {"code", answer ? std::to_string(answer->status) : std::string(toString(answer.status().code()))}});
+    if (purpose.write)
+      metrics_.add("elasticgpu_api_writes_total", 1, {{"verb", verb}, {"resource", std::string(purpose.resource)}});
+
+    Status status;
+    bool again = false;
+    if (answer) {
+      if (success(answer->status)) return answer;
+      status = statusOf(*answer);
+      again = retriable(status);
+    } else {
+      status = answer.status();
+      const bool unknown = status.code() == Code::unknownOutcome || status.code() == Code::deadline;
+      if (unknown && purpose.write) {
+        // Whether it took effect can only be read, so nothing is repeated here.
+        return Status(Code::unknownOutcome, status.message());
+      }
+      again = unknown || status.code() == Code::unavailable;
+    }
+    if (!again || attempt >= options_.maxAttempts) return status;
+
+    const milliseconds delay =
+        status.retryAfter
+            ? *status.retryAfter + milliseconds(random_.below(static_cast<uint64_t>(kFirstWait.count())))
+            : wait / 2 + milliseconds(random_.below(static_cast<uint64_t>(wait.count() / 2 + 1)));
+    wait = std::min(wait * 2, kLongestWait);
+    if (!clock_.sleepFor(delay, stop)) return Status(Code::cancelled, "stopped while waiting to retry: " + status.message());
+  }
+}
+
+Result<HttpResponse> Client::getRaw(const core::Kind& kind, const core::ObjectKey& key, std::stop_token stop) {
+  HttpRequest request;
+  request.target = path(kind, key.namespace_, key.name);
+  request.timeout = options_.requestTimeout;
+  return exchange(request, Purpose{"get", kind.plural, false}, std::move(stop));
+}
+
+Result<HttpResponse> Client::createRaw(const core::Kind& kind, std::string_view ns, std::string body, std::stop_token stop) {
+  HttpRequest request;
+  request.method = Method::post;
+  request.target = path(kind, ns);
+  addQuery(request.target, "fieldManager", options_.fieldManager);
+  request.body = std::move(body);
+  request.timeout = options_.requestTimeout;
+  return exchange(request, Purpose{"create", kind.plural, true}, std::move(stop));
+}
+
+Result<HttpResponse> Client::patchRaw(const core::Kind& kind, const core::ObjectKey& key, PatchType type,
+                                      std::string_view body, std::string_view subresource, std::stop_token stop) {
+  HttpRequest request;
+  request.method = Method::patch;
+  request.target = path(kind, key.namespace_, key.name, subresource);
+  addQuery(request.target, "fieldManager", options_.fieldManager);
+  request.headers.emplace_back("Content-Type", contentType(type));
+  request.body = body;
+  request.timeout = options_.requestTimeout;
+  return exchange(request, Purpose{"patch", kind.plural, true}, std::move(stop));
+}
+
+Result<HttpResponse> Client::replaceRaw(const core::Kind& kind, const core::ObjectKey& key, std::string body,
+                                        std::string_view subresource, std::stop_token stop) {
+  HttpRequest request;
+  request.method = Method::put;
+  request.target = path(kind, key.namespace_, key.name, subresource);
+  addQuery(request.target, "fieldManager", options_.fieldManager);
+  request.body = std::move(body);
+  request.timeout = options_.requestTimeout;
+  return exchange(request, Purpose{"update", kind.plural, true}, std::move(stop));
+}
+
+Status Client::removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options, std::stop_token stop) {
+  HttpRequest request;
+  request.method = Method::del;
+  request.target = path(kind, key.namespace_, key.name);
+  request.body = options;
+  request.timeout = options_.requestTimeout;
+  return exchange(request, Purpose{"delete", kind.plural, true}, std::move(stop)).status();
+}
+
+Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOptions& options, const PageDecoder& decode,
+                                        const std::function<void()>& restart, std::stop_token stop) {
+  std::string version = options.resourceVersion;
+  int64_t limit = options.limit;
+  std::string next;
+  bool anyPage = false, startedOver = false, withoutVersion = false;
+  const auto startOver = [&] {
+    next.clear();
+    if (anyPage && restart) restart();
+    anyPage = false;
+  };
+  for (;;) {
+    HttpRequest request;
+    request.target = path(kind, options.namespace_);
+    request.timeout = options_.listTimeout;
+    addQuery(request.target, "labelSelector", options.labelSelector);
+    addQuery(request.target, "fieldSelector", options.fieldSelector);
+    if (limit > 0) addQuery(request.target, "limit", std::to_string(limit));
+    if (!next.empty()) {
+      addQuery(request.target, "continue", next);  // a version beside it is refused
+    } else if (!version.empty()) {
+      addQuery(request.target, "resourceVersion", version);
+      addQuery(request.target, "resourceVersionMatch", "NotOlderThan");
+    }
+    auto answer = exchange(request, Purpose{"list", kind.plural, false}, stop);
+    if (!answer) {
+      const Code code = answer.status().code();
+      if (code == Code::expired && !next.empty() && !startedOver) {
+        // The snapshot behind `continue` is gone: once more, in one piece, which can't expire midway.
+        startedOver = true;
+        limit = 0;
+        startOver();
+        continue;
+      }
+      if (code == Code::tooLarge && !version.empty() && !withoutVersion) {
+        withoutVersion = true;
+        version.clear();
+        startOver();
+        continue;
+      }
+      return answer.status();
+    }
+    anyPage = true;
+    auto meta = decode(answer->body);
+    if (!meta || meta->continueToken.empty()) return meta;
+    if (meta->continueToken == next) return Status(Code::malformed, "the list's continue token repeats itself");
+    next = std::move(meta->continueToken);
+  }
+}
+
+}  // namespace egpu::kube

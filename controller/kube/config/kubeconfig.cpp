@@ -1,0 +1,337 @@
+#include "controller/kube/config/kubeconfig.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+namespace egpu::kube {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+namespace {
+
+constexpr std::size_t kMaxFile = std::size_t{4} << 20;
+
+/// Carries a Status out of the parsing below; never leaves this file.
+struct Refused {
+  Status status;
+};
+[[noreturn]] void refuse(const std::string& file, const std::string& field, const std::string& why) {
+  throw Refused{Status(Code::invalid, file + ": " + field + ": " + why)};
+}
+
+/// A named entry of clusters, users or contexts, with the file it came from.
+struct Entry {
+  std::string file;
+  std::string field;  ///< "users[0].user"
+  YAML::Node body;
+};
+using Entries = std::map<std::string, Entry>;
+
+struct Merged {
+  Entries clusters, users, contexts;
+  std::string currentContext;
+};
+
+std::string scalar(const Entry& entry, const char* key) {
+  const YAML::Node node = entry.body[key];
+  if (!node || node.IsNull()) return {};
+  if (!node.IsScalar()) refuse(entry.file, entry.field + "." + key, "must be a string");
+  return node.Scalar();
+}
+
+bool flag(const Entry& entry, const char* key) {
+  const std::string text = scalar(entry, key);
+  if (text.empty() || text == "false") return false;
+  if (text != "true") refuse(entry.file, entry.field + "." + key, "must be true or false");
+  return true;
+}
+
+std::string base64(const Entry& entry, const char* key) {
+  const std::string text = scalar(entry, key);
+  std::string out;
+  uint32_t bits = 0;
+  int have = 0;
+  std::size_t symbols = 0, padding = 0;
+  for (const char c : text) {
+    if (c == '\n' || c == '\r' || c == ' ') continue;
+    uint32_t v = 0;
+    if (c >= 'A' && c <= 'Z') v = static_cast<uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z') v = static_cast<uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9') v = static_cast<uint32_t>(c - '0') + 52;
+    else if (c == '+') v = 62;
+    else if (c == '/') v = 63;
+    else if (c == '=') { ++padding; ++symbols; continue; }
+    else refuse(entry.file, entry.field + "." + key, "not base64");
+    if (padding > 0) refuse(entry.file, entry.field + "." + key, "not base64: data after '='");
+    ++symbols;
+    bits = (bits << 6 | v) & 0xffffffU;
+    have += 6;
+    if (have >= 8) {
+      have -= 8;
+      out += static_cast<char>(bits >> have & 0xffU);
+    }
+  }
+  if (symbols % 4 != 0 || padding > 2) refuse(entry.file, entry.field + "." + key, "not base64: wrong length");
+  return out;
+}
+
+/// base64 PEM.
+std::string pem(const Entry& entry, const char* key) {
+  std::string out = base64(entry, key);
+  if (!out.empty() && out.find("-----BEGIN ") == std::string::npos)
+    refuse(entry.file, entry.field + "." + key, "holds no PEM block");
+  return out;
+}
+
+std::string path(const Entry& entry, const char* key) {
+  const std::string text = scalar(entry, key);
+  if (text.empty() || text.front() == '/') return text;
+  return (std::filesystem::path(entry.file).parent_path() / text).lexically_normal().string();
+}
+
+void takeNamed(const YAML::Node& root, const std::string& file, const char* list, const char* inner, Entries& into) {
+  const YAML::Node all = root[list];
+  if (!all || all.IsNull()) return;
+  if (!all.IsSequence()) refuse(file, list, "must be a list");
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string field = std::string(list) + "[" + std::to_string(i) + "]";
+    const YAML::Node item = all[i];
+    if (!item.IsMap()) refuse(file, field, "must be an object");
+    const YAML::Node name = item["name"];
+    if (!name || !name.IsScalar() || name.Scalar().empty()) refuse(file, field + ".name", "must be a non-empty string");
+    YAML::Node body = item[inner];
+    if (body && !body.IsNull() && !body.IsMap()) refuse(file, field + "." + inner, "must be an object");
+    if (!body || body.IsNull()) body = YAML::Node(YAML::NodeType::Map);
+    into.emplace(name.Scalar(), Entry{file, field + "." + inner, body});  // the first of a name wins
+  }
+}
+
+void takeFile(const KubeconfigFile& file, Merged& merged) {
+  if (file.text.size() > kMaxFile) refuse(file.path, "file", "larger than 4 MiB");
+  YAML::Node root;
+  try {
+    root = YAML::Load(file.text);
+  } catch (const YAML::ParserException& e) {
+    refuse(file.path, "line " + std::to_string(e.mark.line + 1) + " column " + std::to_string(e.mark.column + 1), e.msg);
+  }
+  if (!root || root.IsNull()) return;
+  if (!root.IsMap()) refuse(file.path, "document", "must be an object of kind Config");
+  const YAML::Node kind = root["kind"];
+  if (kind && !kind.IsNull() && (!kind.IsScalar() || kind.Scalar() != "Config")) refuse(file.path, "kind", "must be Config");
+  takeNamed(root, file.path, "clusters", "cluster", merged.clusters);
+  takeNamed(root, file.path, "users", "user", merged.users);
+  takeNamed(root, file.path, "contexts", "context", merged.contexts);
+  const YAML::Node current = root["current-context"];
+  if (current && !current.IsNull()) {
+    if (!current.IsScalar()) refuse(file.path, "current-context", "must be a string");
+    if (merged.currentContext.empty()) merged.currentContext = current.Scalar();
+  }
+}
+
+void requireUrl(const Entry& entry, const std::string& server) {
+  const bool https = server.rfind("https://", 0) == 0, http = server.rfind("http://", 0) == 0;
+  if (server.empty()) refuse(entry.file, entry.field + ".server", "is required");
+  if ((!https && !http) || server.size() == (https ? 8U : 7U))
+    refuse(entry.file, entry.field + ".server", "must be an http:// or https:// URL");
+  for (const char c : server)
+    if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f') refuse(entry.file, entry.field + ".server", "holds a space or control character");
+}
+
+void takeCluster(const Entry& entry, Endpoint& out) {
+  if (!scalar(entry, "proxy-url").empty()) refuse(entry.file, entry.field + ".proxy-url", "is not supported");
+  out.server = scalar(entry, "server");
+  requireUrl(entry, out.server);
+  while (out.server.back() == '/') out.server.pop_back();
+  out.caData = pem(entry, "certificate-authority-data");
+  if (out.caData.empty()) out.caFile = path(entry, "certificate-authority");
+  out.insecureSkipTlsVerify = flag(entry, "insecure-skip-tls-verify");
+  if (out.insecureSkipTlsVerify && (!out.caData.empty() || !out.caFile.empty()))
+    refuse(entry.file, entry.field + ".insecure-skip-tls-verify", "can't be set together with a certificate authority");
+  out.tlsServerName = scalar(entry, "tls-server-name");
+}
+
+void takeUser(const Entry& entry, Endpoint& out) {
+  for (const char* unsupported : {"exec", "auth-provider"}) {
+    const YAML::Node node = entry.body[unsupported];
+    if (node && !node.IsNull()) refuse(entry.file, entry.field + "." + unsupported, "is not supported");
+  }
+  out.clientCertificateData = pem(entry, "client-certificate-data");
+  if (out.clientCertificateData.empty()) out.clientCertificateFile = path(entry, "client-certificate");
+  out.clientKeyData = pem(entry, "client-key-data");
+  if (out.clientKeyData.empty()) out.clientKeyFile = path(entry, "client-key");
+  const bool certificate = !out.clientCertificateData.empty() || !out.clientCertificateFile.empty();
+  const bool key = !out.clientKeyData.empty() || !out.clientKeyFile.empty();
+  if (certificate && !key) refuse(entry.file, entry.field + ".client-key", "is required with a client certificate");
+  if (key && !certificate) refuse(entry.file, entry.field + ".client-certificate", "is required with a client key");
+  out.token = scalar(entry, "token");
+  out.tokenFile = path(entry, "tokenFile");
+  for (const char c : out.token)
+    if (static_cast<unsigned char>(c) < ' ') refuse(entry.file, entry.field + ".token", "holds a control character");
+  out.username = scalar(entry, "username");
+  out.password = scalar(entry, "password");
+  out.impersonateUser = scalar(entry, "as");
+  out.impersonateUid = scalar(entry, "as-uid");
+  const YAML::Node groups = entry.body["as-groups"];
+  if (groups && !groups.IsNull()) {
+    if (!groups.IsSequence()) refuse(entry.file, entry.field + ".as-groups", "must be a list");
+    for (const auto& group : groups) {
+      if (!group.IsScalar()) refuse(entry.file, entry.field + ".as-groups", "must be a list of strings");
+      out.impersonateGroups.push_back(group.Scalar());
+    }
+  }
+  const YAML::Node extra = entry.body["as-user-extra"];
+  if (extra && !extra.IsNull()) {
+    if (!extra.IsMap()) refuse(entry.file, entry.field + ".as-user-extra", "must be an object");
+    for (const auto& item : extra) {
+      if (!item.first.IsScalar() || !item.second.IsSequence())
+        refuse(entry.file, entry.field + ".as-user-extra", "must map names to lists");
+      for (const auto& value : item.second) {
+        if (!value.IsScalar()) refuse(entry.file, entry.field + ".as-user-extra", "must map names to lists of strings");
+        out.impersonateExtra.emplace_back(item.first.Scalar(), value.Scalar());
+      }
+    }
+  }
+  const bool impersonates = !out.impersonateUid.empty() || !out.impersonateGroups.empty() || !out.impersonateExtra.empty();
+  if (impersonates && out.impersonateUser.empty()) refuse(entry.file, entry.field + ".as", "is required to impersonate");
+}
+
+Endpoint resolve(const std::vector<KubeconfigFile>& files, std::string_view context) {
+  Merged merged;
+  std::string names;
+  for (const auto& file : files) {
+    takeFile(file, merged);
+    names += (names.empty() ? "" : ", ") + file.path;
+  }
+  const std::string wanted = context.empty() ? merged.currentContext : std::string(context);
+  if (wanted.empty()) refuse(names, "current-context", "is not set, and no context was asked for");
+  const auto found = merged.contexts.find(wanted);
+  if (found == merged.contexts.end()) {
+    std::string known;
+    for (const auto& [name, entry] : merged.contexts) known += (known.empty() ? "" : ", ") + name;
+    refuse(names, "contexts", "no context \"" + wanted + "\"" + (known.empty() ? "" : "; there are: " + known));
+  }
+  const Entry& entry = found->second;
+  const std::string cluster = scalar(entry, "cluster"), user = scalar(entry, "user"), ns = scalar(entry, "namespace");
+  const auto c = merged.clusters.find(cluster);
+  if (c == merged.clusters.end()) refuse(entry.file, entry.field + ".cluster", "no cluster \"" + cluster + "\"");
+  Endpoint out;
+  takeCluster(c->second, out);
+  if (!user.empty()) {
+    const auto u = merged.users.find(user);
+    if (u == merged.users.end()) refuse(entry.file, entry.field + ".user", "no user \"" + user + "\"");
+    takeUser(u->second, out);
+  }
+  if (!ns.empty()) out.namespace_ = ns;
+  out.origin = "context " + wanted + " of " + names;
+  return out;
+}
+
+Result<std::string> readFile(const std::string& name) {
+  std::error_code error;
+  if (std::filesystem::is_directory(name, error)) return Status(Code::invalid, name + ": is a directory");
+  std::ifstream in(name, std::ios::binary);
+  std::stringstream text;
+  if (!in) return Status(Code::notFound, name + ": can't be opened");
+  text << in.rdbuf();
+  if (in.bad()) return Status(Code::invalid, name + ": can't be read");
+  return std::move(text).str();
+}
+
+std::string trimmed(std::string text) {
+  const auto end = text.find_last_not_of(" \t\r\n");
+  text.erase(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+}  // namespace
+
+Environment Environment::process() {
+  Environment environment;
+  environment.variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing in this program sets variables
+    if (value == nullptr) return std::nullopt;
+    return std::string(value);
+  };
+  return environment;
+}
+
+Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std::string_view context) {
+  try {
+    return resolve(files, context);
+  } catch (const Refused& refused) {
+    return refused.status;
+  } catch (const std::exception& e) {  // whatever yaml-cpp finds on access
+    return Status(Code::invalid, (files.empty() ? std::string("kubeconfig") : files.front().path) + ": " + e.what());
+  }
+}
+
+Result<Endpoint> inClusterEndpoint(const Environment& environment) {
+  const auto host = environment.variable("KUBERNETES_SERVICE_HOST");
+  const auto port = environment.variable("KUBERNETES_SERVICE_PORT");
+  if (!host || host->empty() || !port || port->empty())
+    return Status(Code::notFound, "not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set");
+  if (port->size() > 5 || port->find_first_not_of("0123456789") != std::string::npos)
+    return Status(Code::invalid, "KUBERNETES_SERVICE_PORT: not a port: " + *port);
+  const std::string& dir = environment.serviceAccountDir;
+  auto token = readFile(dir + "/token");
+  if (!token) return Status(Code::invalid, "in-cluster: " + token.status().message());
+  Endpoint out;
+  const bool v6 = host->find(':') != std::string::npos && host->front() != '[';
+  out.server = "https://" + (v6 ? "[" + *host + "]" : *host) + ":" + *port;
+  out.tokenFile = dir + "/token";
+  out.token = trimmed(std::move(*token));
+  auto ca = readFile(dir + "/ca.crt");
+  if (!ca) return Status(Code::invalid, "in-cluster: " + ca.status().message());
+  out.caFile = dir + "/ca.crt";
+  if (auto ns = readFile(dir + "/namespace")) {
+    const std::string name = trimmed(std::move(*ns));
+    if (!name.empty()) out.namespace_ = name;
+  }
+  out.origin = "in-cluster";
+  return out;
+}
+
+Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& environment) {
+  if (!options.kubeconfig.empty()) {
+    auto text = readFile(options.kubeconfig);
+    if (!text) return Status(Code::invalid, "--kubeconfig " + text.status().message());
+    return resolveKubeconfig({{options.kubeconfig, std::move(*text)}}, options.context);
+  }
+  if (const auto list = environment.variable("KUBECONFIG"); list && !list->empty()) {
+    std::vector<KubeconfigFile> files;
+    std::set<std::string> seen;
+    std::stringstream parts(*list);
+    for (std::string name; std::getline(parts, name, ':');) {
+      if (name.empty() || !seen.insert(name).second) continue;
+      auto text = readFile(name);
+      if (text)
+        files.push_back({name, std::move(*text)});
+      else if (text.status().code() != Code::notFound)
+        return Status(Code::invalid, "KUBECONFIG " + text.status().message());
+    }
+    if (files.empty()) return Status(Code::invalid, "KUBECONFIG: none of these files can be opened: " + *list);
+    return resolveKubeconfig(files, options.context);
+  }
+  std::string tried = "HOME is not set";
+  if (const auto home = environment.variable("HOME"); home && !home->empty()) {
+    const std::string name = *home + "/.kube/config";
+    auto text = readFile(name);
+    if (text) return resolveKubeconfig({{name, std::move(*text)}}, options.context);
+    if (text.status().code() != Code::notFound) return text.status();
+    tried = text.status().message();
+  }
+  auto inside = inClusterEndpoint(environment);
+  if (inside || inside.status().code() != Code::notFound) return inside;
+  return Status(Code::invalid,
+                "no API server configured: no --kubeconfig, KUBECONFIG is not set, " + tried + ", " + inside.status().message());
+}
+
+}  // namespace egpu::kube

@@ -1,0 +1,176 @@
+#include "controller/kube/events.h"
+
+#include <algorithm>
+
+#include "controller/base/ids.h"
+#include "controller/base/log.h"
+#include "controller/codec/json_text.h"
+
+namespace egpu::kube {
+
+using base::Code;
+
+template <class V>
+V& EventCorrelator::Recent<V>::at(const std::string& key, std::size_t bound) {
+  const auto known = index.find(key);
+  if (known != index.end()) {
+    order.splice(order.begin(), order, known->second);
+    return known->second->second;
+  }
+  order.emplace_front(key, V{});
+  index.emplace(key, order.begin());
+  if (order.size() > bound) {
+    index.erase(order.back().first);
+    order.pop_back();
+  }
+  return order.front().second;
+}
+
+EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now) {
+  const auto& about = event.involvedObject;
+  const std::string object = about.kind + "/" + about.namespace_ + "/" + about.name + "/" + about.uid;
+  const std::string kind = object + "/" + event.type + "/" + event.reason + "/" + event.component;
+
+  Verdict verdict;
+  Bucket& bucket = buckets_.at(object, options_.remembered);
+  if (bucket.tokens < 0) {
+    bucket.tokens = options_.burst;
+    bucket.at = now;
+  }
+  const std::chrono::duration<double> since = now - bucket.at;
+  const std::chrono::duration<double> refill = options_.refill;
+  bucket.tokens = std::min<double>(options_.burst, bucket.tokens + since.count() / refill.count());
+  bucket.at = now;
+  if (bucket.tokens < 1) {
+    verdict.drop = true;
+    return verdict;
+  }
+  bucket.tokens -= 1;
+
+  Group& group = groups_.at(kind, options_.remembered);
+  if (now - group.last > options_.window) group.messages.clear();
+  group.last = now;
+  group.messages.insert(event.message);
+  const bool merge = group.messages.size() >= static_cast<std::size_t>(std::max(1, options_.similar));
+  if (merge) {
+    // One more than the limit tells as much as a thousand: keep the set small.
+    while (group.messages.size() > static_cast<std::size_t>(options_.similar)) group.messages.erase(group.messages.begin());
+    event.message = "(combined from similar events): " + event.message;
+  }
+
+  verdict.memory = merge ? kind : kind + "/" + event.message;
+  Written& written = written_.at(verdict.memory, options_.remembered);
+  if (!written.name.empty()) {
+    event.count = written.count + 1;
+    event.firstTimestamp = written.firstTimestamp;
+  }
+  written.count = event.count;
+  written.firstTimestamp = event.firstTimestamp;
+  verdict.name = written.name;
+  verdict.event = std::move(event);
+  return verdict;
+}
+
+void EventCorrelator::created(const std::string& memory, const std::string& name) {
+  written_.at(memory, options_.remembered).name = name;
+}
+
+void EventCorrelator::forget(const std::string& memory) { written_.at(memory, options_.remembered) = Written{}; }
+
+EventRecorder::EventRecorder(Client& client, std::string component, EventOptions options)
+    : client_(client),
+      component_(std::move(component)),
+      options_(options),
+      correlator_(options),
+      thread_([this] { run(); }) {}
+
+EventRecorder::~EventRecorder() { stop(); }
+
+void EventRecorder::event(const core::ObjectReference& about, std::string_view type, std::string_view reason,
+                          std::string_view message) {
+  core::Event event;
+  event.involvedObject = about;
+  // Events about cluster-scoped objects live in "default", where kubectl describe looks for them.
+  event.metadata.namespace_ = about.namespace_.empty() ? "default" : about.namespace_;
+  event.type = type;
+  event.reason = reason;
+  event.message = message.substr(0, 1024);
+  event.component = component_;
+  event.firstTimestamp = event.lastTimestamp = base::rfc3339(client_.clock().wall());
+  {
+    std::lock_guard lock(mutex_);
+    if (!stopping_ && queue_.size() < options_.queue) {
+      queue_.push_back(std::move(event));
+      changed_.notify_one();
+      return;
+    }
+  }
+  client_.metrics().add("elasticgpu_events_total", 1, {{"result", "overflow"}});
+}
+
+void EventRecorder::stop() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+  }
+  if (!thread_.joinable()) return;
+  client_.clock().sleepFor(options_.drain, finished_.get_token());
+  cancel_.request_stop();
+  thread_.join();
+}
+
+void EventRecorder::run() {
+  for (;;) {
+    core::Event event;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
+      if (queue_.empty() || cancel_.stop_requested()) break;
+      event = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    write(std::move(event));
+  }
+  finished_.request_stop();
+}
+
+void EventRecorder::write(core::Event event) {
+  const auto count = [this](std::string_view result) {
+    client_.metrics().add("elasticgpu_events_total", 1, {{"result", std::string(result)}});
+  };
+  auto verdict = correlator_.consider(std::move(event), client_.clock().now());
+  if (verdict.drop) return count("spam");
+  base::Status status;
+  if (!verdict.name.empty()) {
+    codec::JsonText body;
+    body.beginObject();
+    body.key("count").value(verdict.event.count);
+    body.key("lastTimestamp").value(verdict.event.lastTimestamp);
+    body.key("message").value(verdict.event.message);
+    body.endObject();
+    status = client_
+                 .patch<core::Event>({verdict.event.metadata.namespace_, verdict.name}, PatchType::merge, body.take(), {},
+                                     cancel_.get_token())
+                 .status();
+    if (status.ok()) return count("patched");
+    if (status.code() == Code::notFound) {  // events live for an hour
+      correlator_.forget(verdict.memory);
+      verdict.event.count = 1;
+      verdict.event.firstTimestamp = verdict.event.lastTimestamp;
+    }
+  }
+  if (verdict.name.empty() || status.code() == Code::notFound) {
+    verdict.event.metadata.name = verdict.event.involvedObject.name + "." + client_.random().suffix(12);
+    status = client_.create<core::Event>(verdict.event, cancel_.get_token()).status();
+    // The name is ours alone: a repeated create that finds it has succeeded the first time.
+    if (status.ok() || status.code() == Code::alreadyExists) {
+      correlator_.created(verdict.memory, verdict.event.metadata.name);
+      return count("created");
+    }
+  }
+  count("failed");
+  base::log::debug("event not written", {{"reason", verdict.event.reason}, {"error", status.str()}});
+}
+
+}  // namespace egpu::kube

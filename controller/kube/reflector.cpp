@@ -1,0 +1,319 @@
+#include "controller/kube/reflector.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "controller/base/log.h"
+#include "controller/kube/line_framer.h"
+#include "controller/kube/query.h"
+
+namespace egpu::kube {
+
+using base::Code;
+using base::Result;
+using base::Status;
+using std::chrono::milliseconds;
+namespace log = base::log;
+
+/// One watch request from its first byte to its end.
+struct ReflectorLoop::Watch {
+  bool initial = false;        ///< initial events are still coming
+  bool startedInitial = false;
+  std::string version;         ///< newest seen, not yet published
+  Status error;                ///< an ERROR event, or what made us leave
+  bool left = false;           ///< we ended the stream, `error` says why
+  bool tooSlow = false;        ///< the initial events stopped coming
+  std::atomic<uint64_t> lines{0};
+  base::Clock::Steady begin{};
+  std::map<codec::EventType, int64_t> counts;
+};
+
+namespace {
+
+std::string_view name(codec::EventType type) {
+  switch (type) {
+    case codec::EventType::added: return "added";
+    case codec::EventType::modified: return "modified";
+    case codec::EventType::deleted: return "deleted";
+    case codec::EventType::bookmark: return "bookmark";
+    case codec::EventType::error: return "error";
+  }
+  return "error";
+}
+
+/// Ends a stream whose initial events have stopped coming: a server that knows no WatchList sends no end of them.
+class InitialWatchdog {
+ public:
+  InitialWatchdog(base::Clock& clock, milliseconds idle, const std::atomic<uint64_t>& lines, std::stop_source& abort)
+      : thread_([&clock, idle, &lines, &abort](std::stop_token stop) {
+          for (uint64_t before = lines.load();;) {
+            if (!clock.sleepFor(idle, stop)) return;
+            const uint64_t now = lines.load();
+            if (now == before) break;
+            before = now;
+          }
+          abort.request_stop();
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
+
+}  // namespace
+
+ReflectorLoop::ReflectorLoop(Client& client, const core::Kind& kind, ReflectorTarget& target, ReflectorOptions options)
+    : client_(client), kind_(kind), target_(target), options_(std::move(options)) {}
+
+void ReflectorLoop::start() {
+  if (thread_.joinable()) return;
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+}
+
+void ReflectorLoop::stop() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+bool ReflectorLoop::waitForSync(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  return syncedChanged_.wait(lock, stop, [this] { return hasSynced(); });
+}
+
+std::string ReflectorLoop::lastResourceVersion() const {
+  std::lock_guard lock(mutex_);
+  return version_;
+}
+
+Status ReflectorLoop::lastError() const {
+  std::lock_guard lock(mutex_);
+  return error_;
+}
+
+void ReflectorLoop::setVersion(std::string version) {
+  if (version.empty()) return;
+  std::lock_guard lock(mutex_);
+  version_ = std::move(version);
+}
+
+void ReflectorLoop::markSynced() {
+  std::lock_guard lock(mutex_);
+  synced_.store(true, std::memory_order_release);
+  syncedChanged_.notify_all();
+}
+
+/// Says what changed, not what goes on: a missing permission is one line, not one every 30 s.
+void ReflectorLoop::report(const Status& status, std::string_view what) {
+  bool changed = false;
+  {
+    std::lock_guard lock(mutex_);
+    changed = error_.code() != status.code();
+    error_ = status;
+  }
+  if (!changed) return;
+  if (status.ok()) {
+    log::info("mirror works again", {{"resource", kind_.plural}});
+    return;
+  }
+  const bool denied = status.code() == Code::unauthorized || status.code() == Code::forbidden;
+  if (denied)
+    log::error("not permitted to mirror; trying on", {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
+  else
+    log::warn("mirror interrupted", {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
+}
+
+milliseconds ReflectorLoop::nextDelay() {
+  const auto now = client_.clock().now();
+  if (failures_ > 0 && now - lastFailure_ >= options_.resetBackoff) failures_ = 0;
+  lastFailure_ = now;
+  milliseconds ceiling = options_.backoff;
+  for (int i = 0; i < failures_ && ceiling < options_.maxBackoff; ++i) ceiling *= 2;
+  ++failures_;
+  ceiling = std::min(ceiling, options_.maxBackoff);
+  return milliseconds(1 + client_.random().below(static_cast<uint64_t>(ceiling.count())));
+}
+
+void ReflectorLoop::run(std::stop_token stop) {
+  needList_ = true;
+  while (!stop.stop_requested()) {
+    Outcome outcome;
+    if (!needList_)
+      outcome = watchOnce(false, stop);
+    else if (options_.watchList && !watchListRefused_)
+      outcome = watchOnce(true, stop);
+    else
+      outcome = listOnce(stop);
+    if (stop.stop_requested()) return;
+    if (outcome.next == Next::relist) needList_ = true;
+    if (outcome.next == Next::resume) continue;
+    if (!client_.clock().sleepFor(std::max(nextDelay(), outcome.atLeast), stop)) return;
+  }
+}
+
+ReflectorLoop::Outcome ReflectorLoop::listOnce(std::stop_token stop) {
+  ListOptions options;
+  options.namespace_ = options_.namespace_;
+  options.labelSelector = options_.labelSelector;
+  options.fieldSelector = options_.fieldSelector;
+  options.limit = options_.pageSize;  // no version: a quorum read, so that the mirror never goes back in time
+  auto version = target_.list(options, stop);
+  if (!version) {
+    if (version.status().code() == Code::cancelled) return {Next::relist, {}};
+    report(version.status(), "list");
+    return {Next::relist, version.status().retryAfter.value_or(milliseconds(0))};
+  }
+  client_.metrics().add("elasticgpu_reflector_lists_total", 1, {{"resource", std::string(kind_.plural)}, {"by", "list"}});
+  setVersion(*version);
+  needList_ = false;
+  report({}, "list");
+  markSynced();
+  return {Next::resume, {}};
+}
+
+HttpRequest ReflectorLoop::watchRequest(bool initial) {
+  const auto span = static_cast<uint64_t>(std::max<int64_t>(0, (options_.maxWatch - options_.minWatch).count()));
+  const auto seconds = options_.minWatch + std::chrono::seconds(client_.random().below(span + 1));
+  HttpRequest request;
+  request.target = Client::path(kind_, options_.namespace_);
+  addQuery(request.target, "watch", "true");
+  addQuery(request.target, "allowWatchBookmarks", "true");
+  addQuery(request.target, "timeoutSeconds", std::to_string(seconds.count()));
+  addQuery(request.target, "labelSelector", options_.labelSelector);
+  addQuery(request.target, "fieldSelector", options_.fieldSelector);
+  if (initial) {
+    addQuery(request.target, "sendInitialEvents", "true");
+    addQuery(request.target, "resourceVersionMatch", "NotOlderThan");
+  } else {
+    addQuery(request.target, "resourceVersion", lastResourceVersion());
+  }
+  request.headers.emplace_back("User-Agent", client_.options().userAgent);
+  request.headers.emplace_back("Accept", "application/json");
+  // The server ends a live watch after `seconds`; silence beyond that can only be a dead peer.
+  request.timeout = seconds + options_.idleGrace;
+  request.headTimeout = options_.headTimeout;
+  return request;
+}
+
+ReflectorLoop::Outcome ReflectorLoop::watchOnce(bool initial, std::stop_token stop) {
+  Watch watch;
+  watch.initial = watch.startedInitial = initial;
+  watch.begin = client_.clock().now();
+  LineFramer framer;
+  std::stop_source abort;
+  std::stop_callback forward(stop, [&abort] { abort.request_stop(); });
+  if (initial) target_.beginInitial();
+  std::optional<InitialWatchdog> watchdog;
+  if (initial) watchdog.emplace(client_.clock(), options_.initialIdle, watch.lines, abort);
+
+  const auto end = client_.transport().stream(
+      watchRequest(initial),
+      [&](std::string_view chunk) {
+        const bool more = framer.feed(chunk, [&](std::string_view line) { return onLine(watch, line); });
+        if (framer.overflowed()) {
+          watch.error = Status(Code::malformed, "a watch event exceeds 16 MiB");
+          watch.left = true;
+        }
+        if (!watch.initial) {
+          watchdog.reset();
+          setVersion(watch.version);
+          if (!watch.left) report({}, "watch");
+        }
+        flushCounts(watch);
+        return more && !watch.left;
+      },
+      abort.get_token());
+  watchdog.reset();
+  watch.tooSlow = watch.initial && abort.stop_requested() && !stop.stop_requested();
+  client_.metrics().add("elasticgpu_api_requests_total", 1,
+                        {{"verb", "watch"},
+                         {"code", end ? std::to_string(end->status) : std::string(toString(end.status().code()))}});
+  return afterWatch(watch, end);
+}
+
+bool ReflectorLoop::onLine(Watch& watch, std::string_view text) {
+  watch.lines.fetch_add(1);
+  auto line = target_.line(text, watch.initial);
+  if (!line) {
+    watch.error = line.status();
+    watch.left = true;
+    return false;
+  }
+  ++watch.counts[line->type];
+  if (line->type == codec::EventType::error) {
+    watch.error = line->error.ok() ? Status(Code::internal, "an ERROR event without an error") : line->error;
+    watch.left = true;
+    return false;
+  }
+  if (!line->resourceVersion.empty()) watch.version = std::move(line->resourceVersion);
+  if (watch.initial && line->initialEventsEnd) {
+    watch.initial = false;
+    target_.endInitial(watch.version);
+    client_.metrics().add("elasticgpu_reflector_lists_total", 1,
+                          {{"resource", std::string(kind_.plural)}, {"by", "watchlist"}});
+    setVersion(watch.version);
+    needList_ = false;
+    markSynced();
+  }
+  return true;
+}
+
+void ReflectorLoop::flushCounts(Watch& watch) {
+  for (const auto& [type, n] : watch.counts)
+    client_.metrics().add("elasticgpu_reflector_events_total", static_cast<double>(n),
+                          {{"resource", std::string(kind_.plural)}, {"type", std::string(name(type))}});
+  watch.counts.clear();
+}
+
+ReflectorLoop::Outcome ReflectorLoop::afterWatch(const Watch& watch, const Result<HttpResponse>& end) {
+  const bool unfinished = watch.initial;  // a WatchList that never told the end of its initial events
+  if (watch.tooSlow) {
+    watchListRefused_ = true;
+    log::warn("the server sends no end of initial events; listing instead", {{"resource", kind_.plural}});
+    return {Next::resume, {}};
+  }
+  Status status = watch.left ? watch.error : end.status();
+  if (!watch.left && end && end->status != 200) {
+    status = codec::decodeStatus(end->status, end->body);
+    status.http = end->status;
+    if (status.ok()) status = Status(Code::internal, "a watch was answered with HTTP " + std::to_string(end->status));
+  }
+  const milliseconds atLeast = [&] {
+    if (status.retryAfter) return *status.retryAfter;
+    const std::string header(end ? end->header("retry-after") : std::string_view{});
+    const bool digits = !header.empty() && header.size() <= 4 && header.find_first_not_of("0123456789") == std::string::npos;
+    return digits ? std::min<milliseconds>(std::chrono::seconds(std::stoi(header)), std::chrono::seconds(60)) : milliseconds(0);
+  }();
+
+  if (status.ok()) {
+    if (unfinished) {
+      watchListRefused_ = true;  // an empty or unmarked stream: this server doesn't know the parameter
+      return {Next::resume, {}};
+    }
+    report({}, "watch");
+    // A server that closes at once would otherwise be asked in a hot loop.
+    const bool lasted = client_.clock().now() - watch.begin >= std::chrono::seconds(1);
+    return {lasted ? Next::resume : Next::resumeLater, {}};
+  }
+  switch (status.code()) {
+    case Code::cancelled:
+      return {needList_ ? Next::relist : Next::resumeLater, {}};
+    case Code::invalid:
+      if (watch.startedInitial && unfinished) {  // 400, 422: the parameter is refused
+        watchListRefused_ = true;
+        return {Next::resume, {}};
+      }
+      report(status, "watch");
+      return {Next::relist, atLeast};
+    case Code::expired:
+    case Code::tooLarge:
+    case Code::malformed:
+      // The version is of no use any more, or what was missed can't be known.
+      report(status, "watch");
+      return {Next::relist, atLeast};
+    default:
+      report(status, "watch");
+      return {needList_ ? Next::relist : Next::resumeLater, atLeast};
+  }
+}
+
+}  // namespace egpu::kube

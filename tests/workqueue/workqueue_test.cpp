@@ -1,0 +1,264 @@
+#include "controller/workqueue/workqueue.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "controller/base/ids.h"
+
+namespace egpu::workqueue {
+namespace {
+
+using std::chrono::milliseconds;
+
+class WorkQueueTest : public ::testing::Test {
+ protected:
+  /// The next key, which must be there without waiting for anything.
+  std::string take() {
+    auto key = queue.get();
+    return key ? *key : std::string("<none>");
+  }
+  base::ManualClock clock;
+  base::NoMetrics metrics;
+  WorkQueue queue{"test", clock, metrics};
+};
+
+TEST_F(WorkQueueTest, HandsOutInOrderAndOncePerKey) {
+  queue.add("a");
+  queue.add("b");
+  queue.add("a");
+  EXPECT_EQ(queue.depth(), 2U);
+  EXPECT_EQ(take(), "a");
+  EXPECT_EQ(take(), "b");
+  EXPECT_EQ(queue.depth(), 0U);
+  EXPECT_FALSE(queue.idle());
+  queue.done("a");
+  queue.done("b");
+  EXPECT_TRUE(queue.idle());
+}
+
+TEST_F(WorkQueueTest, KeyAddedWhileWorkedOnComesBackAfterDoneOnly) {
+  queue.add("a");
+  EXPECT_EQ(take(), "a");
+  queue.add("a");
+  queue.add("a");
+  EXPECT_EQ(queue.depth(), 0U);  // nobody else may get it now
+  queue.add("b");
+  EXPECT_EQ(take(), "b");
+  queue.done("a");
+  EXPECT_EQ(queue.depth(), 1U);
+  EXPECT_EQ(take(), "a");
+  queue.done("a");
+  EXPECT_EQ(queue.depth(), 0U);
+}
+
+TEST_F(WorkQueueTest, DoneOfAKeyNobodyTookIsIgnored) {
+  queue.add("a");
+  queue.done("a");
+  EXPECT_EQ(queue.depth(), 1U);
+}
+
+TEST_F(WorkQueueTest, DelayedKeyComesWhenItsTimeHasCome) {
+  queue.addAfter("late", milliseconds(2000));
+  queue.addAfter("early", milliseconds(1000));
+  EXPECT_EQ(queue.waiting(), 2U);
+  EXPECT_EQ(queue.depth(), 0U);
+  clock.advance(milliseconds(1000));
+  EXPECT_EQ(take(), "early");
+  EXPECT_EQ(queue.waiting(), 1U);
+  clock.advance(milliseconds(1000));
+  EXPECT_EQ(take(), "late");
+}
+
+TEST_F(WorkQueueTest, EarliestOfSeveralDelaysWins) {
+  queue.addAfter("a", milliseconds(5000));
+  queue.addAfter("a", milliseconds(1000));
+  queue.addAfter("a", milliseconds(9000));
+  EXPECT_EQ(queue.waiting(), 1U);
+  clock.advance(milliseconds(1000));
+  EXPECT_EQ(take(), "a");
+  EXPECT_EQ(queue.waiting(), 0U);
+}
+
+TEST_F(WorkQueueTest, NoDelayMeansNow) {
+  queue.addAfter("a", milliseconds(0));
+  queue.addAfter("b", milliseconds(-5));
+  EXPECT_EQ(queue.depth(), 2U);
+}
+
+TEST_F(WorkQueueTest, RateLimitDoublesPerKeyUntilForgotten) {
+  // 5, 10, 20 ms: each comes exactly at its time, not a millisecond before.
+  for (const int wait : {5, 10, 20, 40}) {
+    queue.addRateLimited("a");
+    clock.advance(milliseconds(wait - 1));
+    EXPECT_EQ(queue.depth(), 0U);
+    EXPECT_EQ(queue.waiting(), 1U);
+    clock.advance(milliseconds(1));
+    EXPECT_EQ(take(), "a");
+    queue.done("a");
+  }
+  EXPECT_EQ(queue.retries("a"), 4);
+  queue.forget("a");
+  EXPECT_EQ(queue.retries("a"), 0);
+  queue.addRateLimited("a");
+  clock.advance(milliseconds(5));
+  EXPECT_EQ(take(), "a");
+}
+
+TEST_F(WorkQueueTest, RateLimitIsCapped) {
+  WorkQueue capped("capped", clock, metrics, RateLimit{milliseconds(5), milliseconds(1'000'000), 1e9, 1'000'000});
+  for (int i = 0; i < 200; ++i) capped.addRateLimited("a");  // 5 ms · 2^199 would overflow anything
+  clock.advance(milliseconds(5));
+  EXPECT_EQ(*capped.get(), "a");  // the first, earliest one
+  capped.done("a");
+  capped.addRateLimited("a");
+  clock.advance(milliseconds(999'999));
+  EXPECT_EQ(capped.waiting(), 1U);
+  clock.advance(milliseconds(1));
+  EXPECT_EQ(*capped.get(), "a");
+}
+
+TEST_F(WorkQueueTest, BucketSpacesOutRetriesOfManyKeys) {
+  for (int i = 0; i < 100; ++i) queue.addRateLimited("k" + std::to_string(i));
+  queue.addRateLimited("x");  // beyond the burst: a tenth of a second for each
+  queue.addRateLimited("y");
+  clock.advance(milliseconds(5));
+  for (int i = 0; i < 100; ++i) take();
+  EXPECT_EQ(queue.waiting(), 2U);
+  clock.advance(milliseconds(95));
+  EXPECT_EQ(take(), "x");
+  EXPECT_EQ(queue.waiting(), 1U);
+  clock.advance(milliseconds(100));
+  EXPECT_EQ(take(), "y");
+}
+
+TEST_F(WorkQueueTest, StopEndsAWaitingGet) {
+  std::jthread worker([this](std::stop_token stop) { EXPECT_EQ(queue.get(stop), std::nullopt); });
+  worker.request_stop();
+  worker.join();
+}
+
+TEST_F(WorkQueueTest, ShutDownHandsOutNothingMoreAndDrains) {
+  queue.add("a");
+  queue.add("b");
+  EXPECT_EQ(take(), "a");
+  queue.addAfter("c", milliseconds(1));
+  queue.shutDown();
+  EXPECT_EQ(queue.get(), std::nullopt);
+  queue.add("d");
+  EXPECT_EQ(queue.depth(), 0U);
+  EXPECT_EQ(queue.waiting(), 0U);
+  std::jthread worker([this] { queue.done("a"); });
+  EXPECT_TRUE(queue.drain(milliseconds(1000)));  // the clock stands: only done() can end this
+}
+
+TEST_F(WorkQueueTest, DrainGivesUpWhenTimeIsUp) {
+  queue.add("a");
+  take();
+  queue.shutDown();
+  EXPECT_FALSE(queue.drain(milliseconds(0)));
+  queue.done("a");
+}
+
+/// Counts by name what was reported.
+class CountingMetrics final : public base::Metrics {
+ public:
+  void add(std::string_view name, double by, const base::MetricLabels&) override { count(name, by); }
+  void set(std::string_view name, double value, const base::MetricLabels&) override {
+    std::lock_guard lock(mutex);
+    values[std::string(name)] = value;
+  }
+  void observe(std::string_view name, double seconds, const base::MetricLabels&) override { count(name, seconds); }
+  void forget(std::string_view, const base::MetricLabels&) override {}
+  void count(std::string_view name, double by) {
+    std::lock_guard lock(mutex);
+    values[std::string(name)] += by;
+  }
+  std::mutex mutex;
+  std::map<std::string, double> values;
+};
+
+TEST(WorkQueueMetrics, TellDepthLatencyAndRetries) {
+  base::ManualClock clock;
+  CountingMetrics metrics;
+  WorkQueue queue("m", clock, metrics);
+  queue.add("a");
+  queue.add("b");
+  EXPECT_EQ(metrics.values["elasticgpu_workqueue_depth"], 2);
+  clock.advance(milliseconds(3000));
+  queue.get();
+  clock.advance(milliseconds(2000));
+  queue.done("a");
+  EXPECT_EQ(metrics.values["elasticgpu_workqueue_depth"], 1);
+  EXPECT_EQ(metrics.values["elasticgpu_workqueue_adds_total"], 2);
+  EXPECT_DOUBLE_EQ(metrics.values["elasticgpu_workqueue_queue_duration_seconds"], 3);
+  EXPECT_DOUBLE_EQ(metrics.values["elasticgpu_workqueue_work_duration_seconds"], 2);
+  queue.addRateLimited("a");
+  EXPECT_EQ(metrics.values["elasticgpu_workqueue_retries_total"], 1);
+}
+
+// Property: with many producers and workers, no key is ever worked on by two at once, and the last change of every key made before
+// its last add() is seen by a worker that takes it afterwards.
+TEST(WorkQueueProperty, OneWorkerPerKeyAndNothingLost) {
+  constexpr int kKeys = 16, kProducers = 4, kWorkers = 4, kAdds = 3000;
+  base::SystemClock clock;
+  base::NoMetrics metrics;
+  WorkQueue queue("property", clock, metrics, RateLimit{milliseconds(1), milliseconds(4), 1e6, 1'000'000});
+  std::array<std::atomic<int>, kKeys> wanted{}, seen{}, inside{};
+  std::atomic<int> violations{0};
+  std::atomic<int> settled{0};
+
+  std::vector<std::jthread> workers;
+  for (int w = 0; w < kWorkers; ++w)
+    workers.emplace_back([&, w](std::stop_token stop) {
+      base::Random random(static_cast<uint64_t>(w) + 100);
+      while (auto key = queue.get(stop)) {
+        const auto k = static_cast<std::size_t>(std::stoi(*key));
+        if (inside[k].fetch_add(1) != 0) ++violations;
+        const int want = wanted[k].load();
+        if (random.below(8) == 0) {
+          queue.addRateLimited(*key);  // "failed": must come again, or the end below is never reached
+        } else {
+          if (want < seen[k].load()) ++violations;
+          seen[k].store(want);
+          queue.forget(*key);
+        }
+        inside[k].fetch_sub(1);
+        queue.done(*key);
+        settled.fetch_add(1);
+        settled.notify_all();
+      }
+    });
+  {
+    std::vector<std::jthread> producers;
+    for (int p = 0; p < kProducers; ++p)
+      producers.emplace_back([&, p] {
+        base::Random random(static_cast<uint64_t>(p));
+        for (int i = 0; i < kAdds; ++i) {
+          const auto k = static_cast<std::size_t>(random.below(kKeys));
+          wanted[k].fetch_add(1);
+          const std::string key = std::to_string(k);
+          if (random.below(4) == 0)
+            queue.addAfter(key, milliseconds(random.below(3)));
+          else
+            queue.add(key);
+        }
+      });
+  }
+  for (;;) {
+    const int before = settled.load();
+    bool all = true;
+    for (std::size_t k = 0; k < kKeys; ++k) all = all && seen[k].load() == wanted[k].load();
+    if (all) break;
+    settled.wait(before);
+  }
+  EXPECT_EQ(violations.load(), 0);
+  queue.shutDown();
+}
+
+}  // namespace
+}  // namespace egpu::workqueue
