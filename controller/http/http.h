@@ -31,7 +31,8 @@ struct Request {
 class BodyStream {
  public:
   virtual ~BodyStream() = default;
-  /// Blocks until there is something, then appends it to `chunk`; false at the end or when stopped.
+  /// Blocks until there is something, then appends it to `chunk`; false at the end or when stopped (what `chunk` holds then is
+  /// still sent). May return true with nothing appended, and must do so every few seconds: the listener then looks whether the client is still there.
   virtual bool next(std::string& chunk, std::stop_token stop) = 0;
 };
 
