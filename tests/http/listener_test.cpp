@@ -1,0 +1,289 @@
+// The listener over real loopback sockets, spoken to by hand so that nothing between hides how it frames.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "controller/http/http.h"
+
+namespace egpu::http {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+/// Hands out lines that a test pushes.
+struct Feed {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::string pending;
+  bool end = false;
+  std::atomic<int> streams{0};
+  void push(std::string text) {
+    std::lock_guard lock(mutex);
+    pending += text;
+    changed.notify_all();
+  }
+  void finish() {
+    std::lock_guard lock(mutex);
+    end = true;
+    changed.notify_all();
+  }
+};
+
+class FeedStream final : public BodyStream {
+ public:
+  explicit FeedStream(Feed& feed) : feed_(feed) { ++feed_.streams; }
+  ~FeedStream() override { --feed_.streams; }
+  bool next(std::string& chunk, std::stop_token stop) override {
+    std::unique_lock lock(feed_.mutex);
+    feed_.changed.wait_for(lock, stop, std::chrono::milliseconds(200), [&] { return feed_.end || !feed_.pending.empty(); });
+    chunk += feed_.pending;
+    feed_.pending.clear();
+    return !feed_.end && !stop.stop_requested();
+  }
+
+ private:
+  Feed& feed_;
+};
+
+class Echo final : public Handler {
+ public:
+  Response handle(const Request& request, std::stop_token) override {
+    Response r;
+    if (request.path == "/watch") {
+      r.contentType = "application/json;stream=watch";
+      r.stream = std::make_unique<FeedStream>(feed);
+      return r;
+    }
+    if (request.path == "/throw") throw std::runtime_error("no");
+    r.status = request.path == "/teapot" ? 418 : 200;
+    r.contentType = "text/plain";
+    r.headers.emplace_back("Warning", "one");
+    r.headers.emplace_back("Warning", "two");
+    r.body = request.method + " " + request.path + " ? " + request.query + " | " + std::string(request.header("x-test")) + " | " + request.body;
+    return r;
+  }
+  Feed feed;
+};
+
+class Client {
+ public:
+  explicit Client(const std::string& address) {
+    fd_ = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    timeval limit{20, 0};  // a hang fails the test, it does not hold it
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  }
+  ~Client() { close(); }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  bool connected() const { return connected_; }
+  void send(std::string_view text) {
+    while (!text.empty()) {
+      ssize_t n = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+      if (n <= 0) return;
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+  /// Reads until `mark` has come; what was read up to and with it. At the end of the connection: all there was.
+  std::string until(const std::string& mark) {
+    for (;;) {
+      if (auto at = buffer_.find(mark); at != std::string::npos) {
+        std::string out = buffer_.substr(0, at + mark.size());
+        buffer_.erase(0, at + mark.size());
+        return out;
+      }
+      char part[4096];
+      ssize_t n = ::recv(fd_, part, sizeof part, 0);
+      if (n <= 0) {
+        atEnd = n == 0;
+        return std::exchange(buffer_, {});
+      }
+      buffer_.append(part, static_cast<size_t>(n));
+    }
+  }
+  /// One answer with Content-Length: head and body.
+  std::string answer() {
+    std::string head = until("\r\n\r\n");
+    auto at = head.find("Content-Length: ");
+    if (at == std::string::npos) return head;
+    size_t length = std::stoul(head.substr(at + 16));
+    while (buffer_.size() < length) {
+      char part[4096];
+      ssize_t n = ::recv(fd_, part, sizeof part, 0);
+      if (n <= 0) break;
+      buffer_.append(part, static_cast<size_t>(n));
+    }
+    head += buffer_.substr(0, length);
+    buffer_.erase(0, std::min(length, buffer_.size()));
+    return head;
+  }
+  bool atEnd = false;
+
+ private:
+  int fd_ = -1;
+  bool connected_ = false;
+  std::string buffer_;
+};
+
+class ListenerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = listen("127.0.0.1:0", echo);
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    listener = std::move(*made);
+  }
+  Echo echo;
+  std::unique_ptr<Listener> listener;
+};
+
+TEST_F(ListenerTest, GivesTheHandlerWhatWasSent) {
+  Client c(listener->address());
+  c.send("PATCH /a%2Fb/c?x=%20&y=1 HTTP/1.1\r\nHost: h\r\nX-Test: v\r\nContent-Length: 5\r\n\r\nhello");
+  std::string a = c.answer();
+  EXPECT_THAT(a, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(a, HasSubstr("PATCH /a%2Fb/c ? x=%20&y=1 | v | hello"));
+  EXPECT_THAT(a, HasSubstr("Warning: one"));
+  EXPECT_THAT(a, HasSubstr("Warning: two"));
+}
+
+TEST_F(ListenerTest, KeepsTheConnectionForManyRequests) {
+  Client c(listener->address());
+  for (int i = 0; i < 200; ++i) {
+    c.send("GET /" + std::to_string(i) + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_THAT(c.answer(), HasSubstr("GET /" + std::to_string(i) + " ?"));
+  }
+}
+
+TEST_F(ListenerTest, DeleteNeedsNoBody) {
+  Client c(listener->address());
+  c.send("DELETE /x HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.answer(), HasSubstr("DELETE /x ?  |  | "));
+}
+
+TEST_F(ListenerTest, TakesChunkedBodies) {
+  Client c(listener->address());
+  c.send("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
+  EXPECT_THAT(c.answer(), HasSubstr("| abcde"));
+}
+
+TEST_F(ListenerTest, HandlersErrorsAndStatusesComeThrough) {
+  Client c(listener->address());
+  c.send("GET /teapot HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.answer(), StartsWith("HTTP/1.1 418"));
+  c.send("GET /throw HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.answer(), HasSubstr("\"reason\":\"InternalError\""));
+}
+
+TEST_F(ListenerTest, RefusesABodyThatIsTooLarge) {
+  Client c(listener->address());
+  const size_t size = 4 * 1024 * 1024;
+  std::thread writer([&] {
+    c.send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n");
+    c.send(std::string(size, 'x'));
+  });
+  std::string a = c.answer();
+  writer.join();
+  EXPECT_THAT(a, StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(a, HasSubstr("\"kind\":\"Status\""));
+}
+
+TEST_F(ListenerTest, SurvivesJunk) {
+  for (std::string junk : {std::string("\0\1\2\3\r\n\r\n", 8), std::string("GET\r\n\r\n"), std::string(100'000, 'a') + "\r\n\r\n",
+                           std::string("GET /x HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), std::string("GET /x HTTP/9.9\r\n\r\n"),
+                           "GET /" + std::string(9000, 'p') + " HTTP/1.1\r\n\r\n", std::string("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")}) {
+    Client c(listener->address());
+    c.send(junk);
+    c.send("\r\n");
+    ::testing::Test::RecordProperty("answer", c.until("\r\n\r\n").substr(0, 12));
+  }
+  Client c(listener->address());
+  c.send("GET /fine HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.answer(), HasSubstr("GET /fine"));
+}
+
+TEST_F(ListenerTest, StreamsEachPieceAtOnceAndEnds) {
+  Client c(listener->address());
+  c.send("GET /watch HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n\r\n");
+  std::string head = c.until("\r\n\r\n");  // before there is any event
+  EXPECT_THAT(head, HasSubstr("Transfer-Encoding: chunked"));
+  EXPECT_THAT(head, HasSubstr("application/json;stream=watch"));
+  echo.feed.push("one\n");
+  EXPECT_THAT(c.until("one\n"), HasSubstr("one\n"));
+  echo.feed.push("two\n");
+  EXPECT_THAT(c.until("two\n"), HasSubstr("two\n"));
+  echo.feed.finish();
+  EXPECT_THAT(c.until("0\r\n\r\n"), HasSubstr("0\r\n\r\n"));
+}
+
+TEST_F(ListenerTest, NoticesAClientThatWentAway) {
+  {
+    Client c(listener->address());
+    c.send("GET /watch HTTP/1.1\r\nHost: h\r\n\r\n");
+    c.until("\r\n\r\n");
+    EXPECT_EQ(echo.feed.streams, 1);
+  }
+  while (echo.feed.streams != 0) std::this_thread::yield();  // the test's own time limit ends a failure
+}
+
+TEST_F(ListenerTest, ManyWatchesLeaveRoomForRequests) {
+  std::vector<std::unique_ptr<Client>> watches;
+  for (int i = 0; i < 100; ++i) {
+    watches.push_back(std::make_unique<Client>(listener->address()));
+    watches.back()->send("GET /watch HTTP/1.1\r\nHost: h\r\n\r\n");
+  }
+  for (auto& w : watches) EXPECT_THAT(w->until("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  Client c(listener->address());
+  c.send("GET /still HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.answer(), HasSubstr("GET /still"));
+}
+
+TEST_F(ListenerTest, StopEndsStreamsAndIdleConnections) {
+  Client watch(listener->address()), idle(listener->address());
+  watch.send("GET /watch HTTP/1.1\r\nHost: h\r\n\r\n");
+  watch.until("\r\n\r\n");
+  idle.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+  idle.answer();
+  const std::string address = listener->address();
+  listener->stop();
+  listener->stop();
+  watch.until("never");
+  idle.until("never");
+  EXPECT_TRUE(watch.atEnd);
+  EXPECT_TRUE(idle.atEnd);
+  EXPECT_EQ(echo.feed.streams, 0);
+  EXPECT_FALSE(Client(address).connected());
+}
+
+TEST_F(ListenerTest, StopRightAfterStartDoesNotHang) {
+  for (int i = 0; i < 20; ++i) {
+    auto l = listen("127.0.0.1:0", echo);
+    ASSERT_TRUE(l.ok());
+    (*l)->stop();
+  }
+}
+
+TEST_F(ListenerTest, SaysWhyItCannotListen) {
+  auto taken = listen(listener->address(), echo);
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.status().code(), base::Code::unavailable);
+  EXPECT_FALSE(listen("nonsense", echo).ok());
+  EXPECT_FALSE(listen("127.0.0.1:99999", echo).ok());
+}
+
+}  // namespace
+}  // namespace egpu::http
