@@ -1,9 +1,11 @@
 #include "controller/scheduler/cluster.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 
+#include "controller/scheduler/fill.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler {
@@ -44,7 +46,7 @@ NodeId Cluster::State::obtainNode(std::string_view name) {
   }
   nodes[id].name = std::string(name);
   nodes[id].live = true;
-  nodeIds.emplace(name, id);
+  index.name(id, nodeIds, nodeIds.emplace(name, id).first);
   return id;
 }
 
@@ -58,6 +60,7 @@ TypeId Cluster::State::obtainType(const v1alpha::Card& card) {
 void Cluster::State::dropIfUnused(NodeId id) {
   NodeRecord& node = nodes[id];
   if (node.hasObject || !node.cards.empty()) return;
+  index.remove(id);
   nodeIds.erase(node.name);
   node = NodeRecord{};
   freeNodes.push_back(id);
@@ -102,7 +105,128 @@ void Cluster::State::attach(CardId id, NodeId to) {
   refresh(to);
 }
 
-void Cluster::State::refresh(NodeId) {}
+int64_t Cluster::State::fillOfNode(NodeId id) const {
+  Amount used, capacity;
+  for (CardId c : nodes[id].cards) {
+    const CardRecord& card = cards[c];
+    if (!card.healthy) continue;
+    used.core += card.used.core;
+    used.memory += card.used.memory;
+    capacity.core += card.capacity.core;
+    capacity.memory += card.capacity.memory;
+  }
+  return fillOf(used, capacity);
+}
+
+Summary Cluster::State::summarise(NodeId id, int shift) const {
+  constexpr int64_t kMax = Summary::kMax;
+  constexpr std::size_t kRanks = 16;
+  Summary s;
+  int16_t coreRanks[kRanks], memoryRanks[kRanks];
+  std::size_t count = 0;
+  int64_t empty = 0, fewest = kMax;
+  // Keeps the highest values, descending.
+  auto rank = [&count](int16_t* ranks, int16_t value) {
+    std::size_t at = count;
+    if (at == kRanks) {
+      if (ranks[kRanks - 1] >= value) return;
+      --at;
+    }
+    for (; at > 0 && ranks[at - 1] < value; --at) ranks[at] = ranks[at - 1];
+    ranks[at] = value;
+  };
+  for (CardId c : nodes[id].cards) {
+    const CardRecord& card = cards[c];
+    if (!card.healthy) continue;
+    const Amount free = card.free();
+    const auto core = static_cast<int16_t>(std::clamp<int64_t>(free.core, -1, kMax));
+    const auto memory = static_cast<int16_t>(free.memory < 0 ? -1 : std::min(free.memory >> shift, kMax));
+    if (core >= 0) {
+      const std::size_t step = std::min<std::size_t>(static_cast<std::size_t>(core / Summary::kStep), Summary::kSteps - 1);
+      s.at[step] = std::max(s.at[step], memory);
+    }
+    rank(coreRanks, core);
+    rank(memoryRanks, memory);
+    count = std::min(count + 1, kRanks);
+    if (card.empty()) ++empty;
+    fewest = std::min(fewest, static_cast<int64_t>(card.takes.size()));
+  }
+  for (std::size_t i = Summary::kSteps - 1; i-- > 0;) s.at[i] = std::max(s.at[i], s.at[i + 1]);
+  for (std::size_t i = 0; i < 5; ++i)
+    if (std::size_t n = std::size_t{1} << i; n <= count) s.at[Summary::kCoreRanks + i] = coreRanks[n - 1];
+  for (std::size_t i = 0; i < 3; ++i)
+    if (std::size_t n = std::size_t{2} << i; n <= count) s.at[Summary::kMemoryRanks + i] = memoryRanks[n - 1];
+  s.at[Summary::kEmpty] = static_cast<int16_t>(std::min(empty, kMax));
+  s.at[Summary::kNodeClaims] = static_cast<int16_t>(kMax - std::min(nodes[id].claims, kMax));
+  s.at[Summary::kCardClaims] = static_cast<int16_t>(kMax - fewest);
+  return s;
+}
+
+void Cluster::State::refresh(NodeId id) {
+  const NodeRecord& node = nodes[id];
+  std::vector<TypeId> present;
+  int64_t largest = 0;
+  if (node.offered()) {
+    for (CardId c : node.cards) {
+      if (!cards[c].healthy) continue;
+      present.push_back(cards[c].type);
+      largest = std::max(largest, cards[c].capacity.memory);
+    }
+  }
+  if (present.empty()) {
+    index.remove(id);
+    return;
+  }
+  std::sort(present.begin(), present.end());
+  present.erase(std::unique(present.begin(), present.end()), present.end());
+  const NodeIndex::ShapeId shape = index.shapeFor(present, largest);
+  index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].shift));
+}
+
+void Cluster::State::touch(NodeId id) {
+  if (!index.holds(id)) return;
+  const NodeIndex::ShapeId shape = index.shapeOf(id);
+  index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].shift));
+}
+
+std::string Cluster::State::check() const {
+  std::size_t onNodes = 0;
+  for (const auto& [name, id] : nodeIds) {
+    const NodeRecord& node = nodes[id];
+    if (!node.live || node.name != name) return "node " + name + " is lost";
+    if (node.claims != countClaims(node)) return "claims of node " + name;
+    for (CardId c : node.cards)
+      if (cards[c].node != id) return "a card of node " + name + " is elsewhere";
+    onNodes += node.cards.size();
+    bool healthy = false;
+    for (CardId c : node.cards) healthy = healthy || cards[c].healthy;
+    if (index.holds(id) != (healthy && node.offered())) return "node " + name + " in the index";
+    if (!index.holds(id)) continue;
+    const NodeIndex::Shape& shape = index.shapes()[index.shapeOf(id)];
+    for (CardId c : node.cards)
+      if (cards[c].healthy && !std::binary_search(shape.types.begin(), shape.types.end(), cards[c].type))
+        return "shape of node " + name;
+    if (index.keyOf(id).fill != fillOfNode(id)) return "fill of node " + name;
+    if (!(index.summaryOf(id) == summarise(id, shape.shift))) return "summary of node " + name;
+  }
+  for (auto it = nodeIds.begin(); it != nodeIds.end() && std::next(it) != nodeIds.end(); ++it)
+    if (index.keyOf(it->second).label >= index.keyOf(std::next(it)->second).label) return "order of node " + it->first;
+  if (std::string fault = index.check(); !fault.empty()) return fault;
+  for (const auto& [name, id] : cardIds) {
+    const CardRecord& card = cards[id];
+    if (!card.facts || card.facts->name != name) return "card " + std::string(name) + " is lost";
+    Amount sum;
+    for (const Take& take : card.takes) {
+      sum.core += take.charged.core;
+      sum.memory += take.charged.memory;
+    }
+    if (sum != card.used) return "used of card " + std::string(name);
+    if (card.capacity != Amount{card.facts->card.core, card.facts->card.memory}) return "capacity of card " + std::string(name);
+    if (card.node == kNone && !card.facts->card.nodeName.empty()) return "card " + std::string(name) + " is on no node";
+    if (card.node == kNone) ++onNodes;
+  }
+  return onNodes == cardIds.size() ? "" : "a node holds a card that is gone";
+}
 
 void Cluster::upsertNode(const NodeInfo& info) {
   State& s = *state_;
@@ -181,7 +305,7 @@ bool Cluster::take(std::string_view name, std::string_view device, Amount charge
   }
   card.used.core += charged.core;
   card.used.memory += charged.memory;
-  if (card.node != kNone) s.refresh(card.node);
+  if (card.node != kNone) s.touch(card.node);
   return true;
 }
 
@@ -199,7 +323,7 @@ void Cluster::giveBack(std::string_view name, std::string_view device) {
   if (card.node == kNone) return;
   NodeRecord& node = s.nodes[card.node];
   if (!s.deviceOnNode(node, device)) --node.claims;
-  s.refresh(card.node);
+  s.touch(card.node);
 }
 
 std::size_t Cluster::nodeCount() const { return state_->nodeIds.size(); }

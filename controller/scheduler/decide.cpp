@@ -1,6 +1,7 @@
 #include "controller/scheduler/decide.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "controller/scheduler/card_policy/card_policy.h"
 #include "controller/scheduler/fill.h"
@@ -65,24 +66,60 @@ class Deciding {
     return id != kNone && fits(id) ? id : kNone;
   }
 
+  /// What a node of this shape must at least have. False: no node of it can ever hold the request.
+  bool thresholdFor(const NodeIndex::Shape& shape, Threshold& t) {
+    Amount least{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
+    bool possible = false;
+    for (TypeId type : shape.types) {
+      const Need& need = needs_.of(type);
+      if (!need.possible()) continue;
+      possible = true;
+      least = {std::min(least.core, need.charged.core), std::min(least.memory, need.charged.memory)};
+    }
+    if (!possible) return false;
+    const int64_t cards = request_.cards;
+    if (request_.wholeCards) {
+      t.require(Summary::kEmpty, cards);
+    } else {
+      const int64_t memory = least.memory >> shape.shift;
+      const auto steps = static_cast<std::size_t>(std::min<int64_t>(least.core / Summary::kStep, Summary::kSteps - 1));
+      t.require(steps, memory);
+      std::size_t rank = 0;
+      while (rank < 4 && (int64_t{2} << rank) <= cards) ++rank;  // the 2^rank-th card is the last one that is looked at
+      t.require(Summary::kCoreRanks + rank, least.core);
+      if (rank > 0) t.require(Summary::kMemoryRanks + std::min<std::size_t>(rank, 3) - 1, memory);
+    }
+    if (request_.maxClaimsPerNode > 0) t.require(Summary::kNodeClaims, Summary::kMax - request_.maxClaimsPerNode + 1);
+    if (request_.maxClaimsPerCard > 0) t.require(Summary::kCardClaims, Summary::kMax - request_.maxClaimsPerCard + 1);
+    return true;
+  }
+
   NodeId bestNode(const NodePolicy& policy) {
+    using Answer = NodeIndex::Answer;
+    const NodeIndex& index = state_.index;
     NodeId best = kNone;
-    int64_t bestFill = 0;
-    for (const auto& [name, id] : state_.nodeIds) {
-      Amount used, capacity;
-      for (CardId c : state_.nodes[id].cards) {
-        const CardRecord& card = state_.cards[c];
-        if (!card.healthy) continue;
-        used.core += card.used.core;
-        used.memory += card.used.memory;
-        capacity.core += card.capacity.core;
-        capacity.memory += card.capacity.memory;
+    auto worse = [&](NodeId id) {  // strictly: it can't even tie
+      const int64_t fill = index.keyOf(id).fill, bestFill = index.keyOf(best).fill;
+      return policy.walk == Walk::fullestFirst ? fill < bestFill : fill > bestFill;
+    };
+    auto accept = [&](NodeId id) {
+      if (best != kNone && worse(id)) return Answer::stop;
+      return fits(id) ? Answer::yes : Answer::no;
+    };
+    for (const NodeIndex::Shape& shape : index.shapes()) {
+      Threshold t;
+      if (shape.root == kNone || !thresholdFor(shape, t)) continue;
+      NodeId found;
+      if (policy.walk == Walk::emptiestFirst) {
+        found = index.ascend(shape, t, accept);
+      } else {
+        found = index.descend(shape, t, accept);
+        // Downhill, equal nodes come in the wrong order: the first of them by name is wanted.
+        if (found != kNone) found = index.ascendFrom(shape, t, index.keyOf(found).fill, accept);
       }
-      int64_t fill = fillOf(used, capacity);
-      if (best != kNone && (policy.walk == Walk::fullestFirst ? fill <= bestFill : fill >= bestFill)) continue;
-      if (!fits(id)) continue;
-      best = id;
-      bestFill = fill;
+      if (found == kNone) continue;
+      if (best == kNone || index.keyOf(found).fill != index.keyOf(best).fill || index.keyOf(found).label < index.keyOf(best).label)
+        best = found;
     }
     return best;
   }

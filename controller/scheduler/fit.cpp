@@ -63,11 +63,14 @@ Need needOn(const CardType& type, const Request& request) {
   return need;
 }
 
-const Need& Needs::of(TypeId type) {
-  for (const auto& [id, need] : known_)
-    if (id == type) return need;
-  known_.emplace_back(type, needOn(state_.types[type], request_));
-  return known_.back().second;
+const Need& Needs::lookUp(TypeId type) {
+  for (const Known& known : known_) {
+    if (known.first != type) continue;
+    last_ = &known;
+    return known.second;
+  }
+  last_ = &known_.emplace_back(type, needOn(state_.types[type], request_));
+  return last_->second;
 }
 
 }  // namespace egpu::scheduler

@@ -1,8 +1,8 @@
 // Whether a card or a node can hold a request: the one place that says so, for decide() and explain() alike.
 #pragma once
 
-#include <optional>
-#include <vector>
+#include <deque>
+#include <utility>
 
 #include "controller/scheduler/request.h"
 #include "controller/scheduler/state.h"
@@ -46,12 +46,20 @@ inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
 class Needs {
  public:
   Needs(const Cluster::State& state, const Request& request) : state_(state), request_(request) {}
-  const Need& of(TypeId type);
+  const Need& of(TypeId type) {
+    // Neighbouring cards are mostly of one type.
+    if (last_ && last_->first == type) return last_->second;
+    return lookUp(type);
+  }
 
  private:
   const Cluster::State& state_;
+  using Known = std::pair<TypeId, Need>;
+  const Need& lookUp(TypeId type);
+
   const Request& request_;
-  std::vector<std::pair<TypeId, Need>> known_;
+  std::deque<Known> known_;  // a deque: what was handed out stays where it is
+  const Known* last_ = nullptr;
 };
 
 }  // namespace egpu::scheduler

@@ -39,7 +39,8 @@ std::optional<Quantity> readPositive(std::string_view field, std::string_view te
   std::string error;
   std::optional<Quantity> q = v1alpha::parseQuantity(text, &error);
   if (!q) {
-    refusal = refuse(reason::kInvalidParameter, field, quoted(text) + " is not a quantity" + (error.empty() ? "" : ": " + error));
+    refusal = refuse(reason::kInvalidParameter, field, quoted(text) + " is not a quantity" +
+                                                              (error.empty() ? "" : ": " + error.substr(0, 128)));
   } else if (q->nano <= 0) {
     refusal = refuse(reason::kInvalidParameter, field, quoted(text) + ": must be greater than zero");
     q.reset();

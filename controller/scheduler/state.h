@@ -11,14 +11,11 @@
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
+#include "controller/scheduler/ids.h"
+#include "controller/scheduler/index.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler {
-
-using NodeId = uint32_t;
-using CardId = uint32_t;
-using TypeId = uint32_t;
-inline constexpr uint32_t kNone = UINT32_MAX;
 
 /// What makes two empty cards interchangeable for a request: its needs are the same on both.
 struct CardType {
@@ -74,6 +71,7 @@ struct Cluster::State {
   std::vector<NodeRecord> nodes;
   std::vector<NodeId> freeNodes;
   std::map<std::string, NodeId, std::less<>> nodeIds;
+  NodeIndex index;  ///< the nodes that are offered and have a healthy card
 
   CardId findCard(std::string_view name) const;
   NodeId findNode(std::string_view name) const;
@@ -85,8 +83,15 @@ struct Cluster::State {
   void attach(CardId id, NodeId node);
   bool deviceOnNode(const NodeRecord& node, std::string_view device) const;
   int64_t countClaims(const NodeRecord& node) const;
-  /// Brings the index up to date with one node.
+  /// Brings the index up to date with a node whose cards, health or readiness changed.
   void refresh(NodeId id);
+  /// The same where only amounts and claims changed.
+  void touch(NodeId id);
+  int64_t fillOfNode(NodeId id) const;
+  /// What the index keeps about a node; shift: the unit of memory (index.h).
+  Summary summarise(NodeId id, int shift) const;
+  /// Recomputes everything that is kept up to date by event; names the first difference, empty if there is none.
+  std::string check() const;
 };
 
 }  // namespace egpu::scheduler

@@ -1,0 +1,45 @@
+// Memory of what is cached: heap bytes per claim and per card, indexes and scheduler state included.
+#include <benchmark/benchmark.h>
+#include <malloc.h>
+
+#include "bench/samples.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/cache/stores.h"
+
+namespace {
+
+using namespace egpu;
+
+std::size_t heap() {
+  const auto info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+void MemoryPerClaim(benchmark::State& state) {
+  const int64_t count = 100'000;
+  double perClaim = 0;
+  for (auto _ : state) {
+    cache::Stores stores;
+    const auto before = heap();
+    for (int64_t n = 0; n < count; ++n) stores.claims.informed(bench::claim(n));
+    perClaim = static_cast<double>(heap() - before) / static_cast<double>(count);
+  }
+  state.counters["bytes_per_claim"] = perClaim;
+}
+BENCHMARK(MemoryPerClaim)->Unit(benchmark::kMillisecond)->Iterations(3);
+
+void MemoryPerCard(benchmark::State& state) {
+  const int64_t count = 50'000;
+  double perCard = 0;
+  for (auto _ : state) {
+    cache::Stores stores;
+    cache::ClusterView view(stores);
+    const auto before = heap();
+    for (int64_t n = 0; n < count; ++n) stores.cards.informed(bench::card(n));
+    perCard = static_cast<double>(heap() - before) / static_cast<double>(count);
+  }
+  state.counters["bytes_per_card_with_4_entries"] = perCard;
+}
+BENCHMARK(MemoryPerCard)->Unit(benchmark::kMillisecond)->Iterations(3);
+
+}  // namespace

@@ -1,0 +1,136 @@
+#include "tests/scheduler/world.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <vector>
+
+namespace egpu::scheduler::testing {
+namespace {
+
+int64_t ceilDivide(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
+
+int64_t millionths(int64_t used, int64_t capacity) {
+  if (used >= capacity) return 1'000'000;
+  if (used <= 0) return 0;
+  return static_cast<int64_t>(static_cast<__int128>(used) * 1'000'000 / capacity);
+}
+
+/// Granted and charged of one card, or false if the card can't hold the request even when empty.
+bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amount& charged) {
+  if (!r.models.empty() && std::count(r.models.begin(), r.models.end(), card.model) == 0) return false;
+  if (card.memory < r.minMemory) return false;
+  if (r.wholeCards) {
+    granted = charged = {card.core, card.memory};
+    return true;
+  }
+  granted = r.perCard;
+  if (r.tflopsPerCard > 0) {
+    if (card.tflops == 0) return false;
+    granted.core = ceilDivide(static_cast<__int128>(r.tflopsPerCard) * card.core, card.tflops);
+  }
+  if (r.memoryFromCore) {
+    const __int128 exact = static_cast<__int128>(card.memory) * granted.core / card.core;
+    granted.memory = granted.core == card.core ? card.memory : static_cast<int64_t>(exact / kMi) * kMi;
+  }
+  if (granted.core > card.core || granted.memory > card.memory) return false;
+  charged = {ceilDivide(static_cast<__int128>(granted.core) * 1000, r.coreOvercommit),
+             ceilDivide(static_cast<__int128>(granted.memory) * 1000, r.memoryOvercommit)};
+  return true;
+}
+
+}  // namespace
+
+CardInfo makeCard(const std::string& name, const std::string& node, int64_t index, int64_t memory, const std::string& model) {
+  CardInfo info;
+  info.name = name;
+  info.card.uuid = "GPU-" + name;
+  info.card.nodeName = node;
+  info.card.index = index;
+  info.card.model = model;
+  info.card.memory = memory;
+  return info;
+}
+
+Amount PlainCard::used() const {
+  Amount sum;
+  for (const auto& [device, amount] : takes) {
+    sum.core += amount.core;
+    sum.memory += amount.memory;
+  }
+  return sum;
+}
+
+bool World::take(const std::string& card, const std::string& device, Amount charged) {
+  auto it = cards.find(card);
+  if (it == cards.end()) return false;
+  it->second.takes[device] = charged;
+  return true;
+}
+
+void World::giveBack(const std::string& card, const std::string& device) {
+  if (auto it = cards.find(card); it != cards.end()) it->second.takes.erase(device);
+}
+
+Decision World::decide(const Request& r, const NodePredicate& suits) const {
+  struct Choice {
+    std::tuple<int64_t, int64_t, std::string> order;  // score, index, uuid: lowest first
+    Placement placement;
+  };
+  Decision best;
+  int64_t bestScore = 0;
+  if (!r.pinnedCards.empty() && static_cast<int64_t>(r.pinnedCards.size()) != r.cards) return best;
+  for (const auto& [name, schedulable] : nodes) {
+    if (!schedulable || (suits && !suits(name)) || (!r.pinnedNode.empty() && r.pinnedNode != name)) continue;
+    std::set<std::string> claims;
+    std::vector<Choice> choices;
+    Amount nodeUsed, nodeCapacity;
+    for (const auto& [cardName, plain] : cards) {
+      const v1alpha::Card& card = plain.info.card;
+      if (card.nodeName != name) continue;
+      for (const auto& [device, amount] : plain.takes) claims.insert(device);
+      if (!plain.info.healthy) continue;
+      const Amount used = plain.used();
+      nodeUsed = {nodeUsed.core + used.core, nodeUsed.memory + used.memory};
+      nodeCapacity = {nodeCapacity.core + card.core, nodeCapacity.memory + card.memory};
+      Amount granted, charged;
+      if (!amounts(card, r, granted, charged)) continue;
+      if (!r.pinnedCards.empty() && std::count(r.pinnedCards.begin(), r.pinnedCards.end(), cardName) == 0) continue;
+      if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.takes.size()) >= r.maxClaimsPerCard) continue;
+      if (r.wholeCards && !plain.takes.empty()) continue;
+      if (!r.wholeCards && (used.core + charged.core > card.core || used.memory + charged.memory > card.memory)) continue;
+      const int64_t fill = millionths(used.core, card.core) + millionths(used.memory, card.memory);
+      choices.push_back({{r.cardPolicy == "binpack" ? -fill : fill, card.index, card.uuid}, {cardName, card.uuid, granted, charged}});
+    }
+    if (r.maxClaimsPerNode > 0 && static_cast<int64_t>(claims.size()) >= r.maxClaimsPerNode) continue;
+    if (static_cast<int64_t>(choices.size()) < r.cards) continue;
+    const int64_t fill = millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
+    const int64_t score = r.nodePolicy == "binpack" ? fill : -fill;
+    if (best.fits && score <= bestScore) continue;  // nodes come by name: an equal score never beats an earlier name
+    bestScore = score;
+    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.order < b.order; });
+    best = {true, name, {}};
+    for (int64_t i = 0; i < r.cards; ++i) best.placements.push_back(choices[static_cast<std::size_t>(i)].placement);
+  }
+  return best;
+}
+
+Cluster World::build() const {
+  Cluster cluster;
+  for (const auto& [name, schedulable] : nodes) cluster.upsertNode({name, schedulable});
+  for (const auto& [name, plain] : cards) {
+    cluster.upsertCard(plain.info);
+    for (const auto& [device, amount] : plain.takes) cluster.take(name, device, amount);
+  }
+  return cluster;
+}
+
+int64_t pick(Random& random, int64_t low, int64_t high) {
+  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+}
+
+void commit(Cluster& cluster, const Decision& decision, const std::string& device) {
+  for (const Placement& p : decision.placements) cluster.take(p.card, device, p.charged);
+}
+
+}  // namespace egpu::scheduler::testing

@@ -1,0 +1,49 @@
+// A cluster as plain maps and a decision as plain loops: what Cluster and decide() must agree with. Slow and obvious on purpose;
+// shares no code with the scheduler beyond the values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <string>
+
+#include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
+
+namespace egpu::scheduler::testing {
+
+inline constexpr int64_t kMi = int64_t{1} << 20;
+inline constexpr int64_t kGi = int64_t{1} << 30;
+
+CardInfo makeCard(const std::string& name, const std::string& node, int64_t index, int64_t memory = 32 * kGi,
+                  const std::string& model = "V100");
+
+struct PlainCard {
+  CardInfo info;
+  std::map<std::string, Amount> takes;
+
+  Amount used() const;
+};
+
+struct World {
+  std::map<std::string, bool> nodes;  ///< name → schedulable
+  std::map<std::string, PlainCard> cards;
+
+  /// The same operations as Cluster's.
+  void upsertCard(const CardInfo& info) { cards[info.name].info = info; }
+  bool take(const std::string& card, const std::string& device, Amount charged);
+  void giveBack(const std::string& card, const std::string& device);
+
+  Decision decide(const Request& request, const NodePredicate& suits = {}) const;
+  /// A cluster made from nothing but what is here now.
+  Cluster build() const;
+};
+
+using Random = std::mt19937_64;
+/// Uniform in [low, high]; unlike std's distributions the same on every platform.
+int64_t pick(Random& random, int64_t low, int64_t high);
+
+/// Applies the placements of a decision.
+void commit(Cluster& cluster, const Decision& decision, const std::string& device);
+
+}  // namespace egpu::scheduler::testing
