@@ -12,6 +12,8 @@
 
 namespace egpu::apiserver {
 
+class Schema;
+
 /// One column of `kubectl get`. type: string | integer | number | boolean | date; priority > 0 shows with -o wide only.
 struct PrinterColumn {
   std::string name, type, format, description, jsonPath;
@@ -30,6 +32,7 @@ struct Resource {
   bool custom = false;     ///< from a CRD: no strategic merge patch, PUT needs a resourceVersion
   std::vector<std::string> subresources;  ///< besides "status": pods have "binding"
   nlohmann::json schema;                  ///< OpenAPI v3 of the whole object, with x-kubernetes-* extensions
+  std::shared_ptr<const Schema> compiled;  ///< `schema`, made ready (schema.h)
   std::vector<PrinterColumn> columns;     ///< without the Name column
   std::vector<std::string> selectableFields;  ///< for field selectors, dotted without a leading dot: "spec.nodeName"
 
