@@ -1,5 +1,6 @@
 #include "api/v1alpha/quantity.h"
 
+#include <algorithm>
 #include <array>
 
 namespace egpu::v1alpha {
@@ -91,8 +92,17 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
     return refuse("suffix \"" + std::string(suffix) +
                   "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
 
+  // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one would.
+  if (whole.empty() && fraction.empty() && (scale->binary > 40 || scale->decimal < -9)) return refuse("has no digits");
+
   Quantity out;
   out.form = !suffix.empty() ? QuantityForm::suffixed : point ? QuantityForm::bareDecimal : QuantityForm::bareInteger;
+
+  const std::size_t significant = whole.size() - std::min(whole.find_first_not_of('0'), whole.size());
+  const auto length = static_cast<int64_t>(std::max<std::size_t>(significant, 1) + fraction.size());
+  // Kubernetes' own bound on what its quick path reads; beyond it nothing is an integer to it.
+  const int64_t room = scale->binary == 0 ? 18 - length : fraction.empty() ? 14 - length - scale->binary * 3 / 10 : -1;
+  out.writtenWhole = room >= 0 && scale->decimal >= static_cast<int64_t>(fraction.size());
 
   // value = digits · 10^exponent · 2^binary with leading zeros dropped; in nanos 10^(exponent + 9).
   std::string digits(whole);
@@ -101,13 +111,16 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
   if (digits.empty()) return out;
   int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;
   const auto finish = [&](__int128 magnitude) {
-    if (magnitude > kMostNano) magnitude = kMostNano;
+    if (magnitude > kMostNano) {
+      magnitude = kMostNano;
+      out.writtenWhole = false;
+    }
     out.nano = negative ? -magnitude : magnitude;
     return std::optional<Quantity>(out);
   };
   // 28 digits of nanos hold the cap; what is surely above or below needs no arithmetic.
   const int64_t places = static_cast<int64_t>(digits.size()) + exponent;
-  if (places > 28) return finish(kMostNano);
+  if (places > 28) return finish(kMostNano + 1);
   if (places + scale->binary / 3 + 1 < 0) return finish(1);
 
   // Schoolbook on decimal digits: numbers may be longer than any machine word.
@@ -127,7 +140,7 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
     ++exponent;
   }
   if (exponent < 0) exponent = 0;  // all digits fell away
-  if (static_cast<int64_t>(digits.size()) + exponent > 28) return finish(kMostNano);
+  if (static_cast<int64_t>(digits.size()) + exponent > 28) return finish(kMostNano + 1);
   __int128 magnitude = 0;
   for (const char c : digits) magnitude = magnitude * 10 + (c - '0');
   for (int64_t i = 0; i < exponent && magnitude != 0; ++i) magnitude *= 10;

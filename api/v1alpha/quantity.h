@@ -15,6 +15,8 @@ enum class QuantityForm { bareInteger, bareDecimal, suffixed };
 struct Quantity {
   __int128 nano = 0;
   QuantityForm form = QuantityForm::bareInteger;
+  /// Written as a whole number in Kubernetes' sense (CEL's isInteger): 10, 1.5k and 1Ki are, 10.0 and 1000m are not.
+  bool writtenWhole = true;
 
   /// The value if it is a whole number that fits int64, else nothing.
   std::optional<int64_t> asInteger() const;
@@ -24,7 +26,8 @@ struct Quantity {
 };
 
 /// Grammar: <sign>? <digits>[.<digits>] (Ki|Mi|Gi|Ti|Pi|Ei | n|u|m|k|M|G|T|P|E | (e|E)<sign>?<digits>)?.
-/// Nothing on a syntax error (error, if given, says which part) . Out-of-range values are capped as Kubernetes caps them.
+/// Nothing on a syntax error (error, if given, says which part). Values beyond ±(2⁶³−1) are capped there: Kubernetes caps binary suffixes so and
+/// leaves larger decimals to overflow when they are read as integers.
 std::optional<Quantity> parseQuantity(std::string_view text, std::string* error = nullptr);
 
 /// "4Gi", "1536Mi", "1000": the shortest binary-suffix form that is exact.

@@ -1,0 +1,78 @@
+#include "api/v1alpha/validation.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/validation_rules.h"
+
+namespace egpu::v1alpha {
+
+namespace {
+
+bool isLowerAlnum(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
+
+/// One label of a name, without a limit on its length.
+bool isLabel(std::string_view text) {
+  if (text.empty() || !isLowerAlnum(text.front()) || !isLowerAlnum(text.back())) return false;
+  return std::all_of(text.begin(), text.end(), [](char c) { return isLowerAlnum(c) || c == '-'; });
+}
+
+}  // namespace
+
+bool isDnsLabel(std::string_view text) { return text.size() <= 63 && isLabel(text); }
+
+bool isDnsSubdomain(std::string_view text) { return text.size() <= 253 && rules::isDottedName(text); }
+
+namespace rules {
+
+bool isDottedName(std::string_view text) {
+  for (;;) {
+    const std::size_t dot = text.find('.');
+    if (!isLabel(text.substr(0, dot))) return false;
+    if (dot == std::string_view::npos) return true;
+    text.remove_prefix(dot + 1);
+  }
+}
+
+bool hasHugeExponent(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != 'e' && text[i] != 'E') continue;
+    std::size_t at = i + 1;
+    if (at < text.size() && (text[at] == '+' || text[at] == '-')) ++at;
+    std::size_t digits = 0;
+    while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at, ++digits;
+    if (digits >= 3) return true;
+  }
+  return false;
+}
+
+std::optional<Quantity> quantityOf(std::string_view text) {
+  return hasHugeExponent(text) ? std::nullopt : parseQuantity(text);
+}
+
+}  // namespace rules
+
+FieldErrors validate(const ElasticGPUClass& object) {
+  FieldErrors errors;
+  if (!isDnsSubdomain(object.provisioner))
+    errors.push_back({"provisioner", "must be a DNS subdomain in lower case, such as gpushare.provisioner.elasticgpu.io"});
+  if (object.reclaimPolicy != "Retain" && object.reclaimPolicy != "Delete")
+    errors.push_back({"reclaimPolicy", "must be Retain or Delete"});
+  if (object.bindingMode != "Immediate" && object.bindingMode != "WaitForFirstConsumer")
+    errors.push_back({"egpuBindingMode", "must be Immediate or WaitForFirstConsumer"});
+  return errors;
+}
+
+FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass& after) {
+  FieldErrors errors = validate(after);
+  const auto immutable = [&](bool same, std::string_view field, std::string_view verb) {
+    if (!same)
+      errors.push_back({std::string(field), std::string(field) + " " + std::string(verb) + " immutable; make another class"});
+  };
+  immutable(before.provisioner == after.provisioner, "provisioner", "is");
+  immutable(before.parameters == after.parameters, "parameters", "are");
+  immutable(before.reclaimPolicy == after.reclaimPolicy, "reclaimPolicy", "is");
+  immutable(before.bindingMode == after.bindingMode, "egpuBindingMode", "is");
+  return errors;
+}
+
+}  // namespace egpu::v1alpha

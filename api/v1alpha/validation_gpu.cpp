@@ -1,0 +1,172 @@
+// The rules of cards and devices; above all the ledger's.
+#include <algorithm>
+
+#include "api/v1alpha/validation.h"
+#include "api/v1alpha/validation_rules.h"
+
+namespace egpu::v1alpha {
+
+namespace {
+
+using Ledger = std::map<std::string, LedgerEntry, std::less<>>;
+
+std::string decimal(__int128 number) {
+  if (number < 0) return "-" + decimal(-number);
+  const std::string last(1, static_cast<char>('0' + static_cast<int>(number % 10)));
+  return number < 10 ? last : decimal(number / 10) + last;
+}
+
+/// Whether every entry stood in `before` already, with at least as much of `amount`.
+bool nothingGrew(const Ledger& before, const Ledger& after, int64_t LedgerEntry::*amount) {
+  return std::all_of(after.begin(), after.end(), [&](const auto& entry) {
+    const auto old = before.find(entry.first);
+    return old != before.end() && entry.second.*amount <= old->second.*amount;
+  });
+}
+
+/// One resource of the ledger. A write that lets nothing grow passes even on a card that is over-full because its capacity shrank.
+void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t LedgerEntry::*amount, int64_t room,
+                 std::string_view unit, std::string_view field, FieldErrors& errors) {
+  __int128 charged = 0;
+  for (const auto& [uid, entry] : after.spec.allocations) charged += entry.*amount;
+  if (charged <= room) return;
+  if (before && !before->spec.allocations.empty() &&
+      nothingGrew(before->spec.allocations, after.spec.allocations, amount))
+    return;
+  errors.push_back({"spec.allocations", "the ledger over-commits the card: " + decimal(charged) + " " + std::string(unit) +
+                                            " charged, " + std::string(field) + " is " + std::to_string(room) + ", " +
+                                            decimal(charged - room) + " too many"});
+}
+
+bool sameTextButForCase(std::string_view lower, std::string_view text) {
+  return lower.size() == text.size() && std::equal(lower.begin(), lower.end(), text.begin(), [](char a, char b) {
+           return a == (b >= 'A' && b <= 'Z' ? static_cast<char>(b - 'A' + 'a') : b);
+         });
+}
+
+void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& errors) {
+  const Card& card = *after.spec.card;
+  if (!sameTextButForCase(after.metadata.name, card.uuid))
+    errors.push_back({"spec.card.uuid",
+                      "a card is named after its uuid in lower case, so that no hardware is published twice"});
+  if (after.spec.claimRef) errors.push_back({"spec.claimRef", "only a device belongs to a claim"});
+  checkLedger(before, after, &LedgerEntry::core, card.core, "milli-cards of core", "spec.card.core", errors);
+  checkLedger(before, after, &LedgerEntry::memory, card.memory, "bytes of memory", "spec.card.memory", errors);
+  for (const auto& [uid, entry] : after.spec.allocations) {
+    if (uid.empty() || uid.size() > 63)
+      errors.push_back({"spec.allocations", "keys are device uids, 1 to 63 characters"});
+    if (entry.core < 0 || entry.memory < 0)
+      errors.push_back({"spec.allocations[" + uid + "]", "amounts must not be negative"});
+  }
+}
+
+void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
+  if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card has a ledger"});
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const DeviceCard& card = device.spec.cards[i];
+    const std::string field = "spec.cards[" + std::to_string(i) + "]";
+    if (card.chargedCore > card.core)
+      errors.push_back({field + ".chargedCore", "no more can be charged than granted; at most " + std::to_string(card.core)});
+    if (card.chargedMemory > card.memory)
+      errors.push_back(
+          {field + ".chargedMemory", "no more can be charged than granted; at most " + std::to_string(card.memory)});
+    if (card.core < 0 || card.memory < 0 || card.chargedCore < 0 || card.chargedMemory < 0)
+      errors.push_back({field, "amounts must not be negative"});
+  }
+}
+
+FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
+  FieldErrors errors;
+  const auto& spec = after.spec;
+  const bool device = !spec.cards.empty() || spec.source.kind == SourceKind::remote;
+  if (spec.card.has_value() == device)
+    errors.push_back({"spec", "either card (hardware) or cards or remote (a device) must be given, not both"});
+  if (spec.source.ambiguous)
+    errors.push_back({"spec", "at most one of physicalGPU, gpuShare, qGPU, mig and remote may be given"});
+  if (!spec.reclaimPolicy.empty() && spec.reclaimPolicy != "Retain" && spec.reclaimPolicy != "Delete")
+    errors.push_back({"spec.reclaimPolicy", "must be Retain or Delete"});
+  for (const auto& [resource, text] : spec.capacity) {
+    const auto quantity = rules::quantityOf(text);
+    if (!quantity || quantity->negative())
+      errors.push_back({"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
+  }
+  if (spec.card) {
+    checkCard(before, after, errors);
+  } else {
+    checkDevice(after, errors);
+  }
+  return errors;
+}
+
+std::string_view fieldOf(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::none: break;
+    case SourceKind::physicalGPU: return "physicalGPU";
+    case SourceKind::gpuShare: return "gpuShare";
+    case SourceKind::qGPU: return "qGPU";
+    case SourceKind::mig: return "mig";
+    case SourceKind::remote: return "remote";
+  }
+  return "";
+}
+
+/// The source is fixed, but what the provisioner found out about it (a qGPU's device and paths, a MIG's instances) may be filled in.
+void checkSource(const Source& before, const Source& after, FieldErrors& errors) {
+  if (before.kind != after.kind || before.ambiguous != after.ambiguous) {
+    errors.push_back({"spec", "the kind of source (physicalGPU, gpuShare, qGPU, mig, remote) is immutable"});
+    return;
+  }
+  const std::string field = "spec." + std::string(fieldOf(after.kind));
+  if (before.gpuNames != after.gpuNames || before.profile != after.profile || before.endpoint != after.endpoint)
+    errors.push_back({field, "the source is immutable"});
+  if (!before.deviceName.empty() && before.deviceName != after.deviceName)
+    errors.push_back({field + ".deviceName", "deviceName is immutable once set"});
+}
+
+void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErrors& errors) {
+  if (before.spec.card->uuid != after.spec.card->uuid) errors.push_back({"spec.card.uuid", "uuid is immutable"});
+  if (before.spec.card->nodeName != after.spec.card->nodeName &&
+      (!before.spec.allocations.empty() || !after.spec.allocations.empty()))
+    errors.push_back({"spec.card.nodeName", "a card with ledger entries stays on its node"});
+}
+
+void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after, FieldErrors& errors) {
+  const auto immutable = [&](bool same, std::string_view field, std::string_view message) {
+    if (!same) errors.push_back({"spec." + std::string(field), std::string(message)});
+  };
+  immutable(before.cards == after.cards, "cards", "cards of a device are immutable");
+  immutable(before.capacity == after.capacity, "capacity", "capacity of a device is immutable");
+  immutable(before.nodeName == after.nodeName, "nodeName", "nodeName of a device is immutable");
+  immutable(before.provisioner == after.provisioner, "provisioner", "provisioner of a device is immutable");
+  immutable(before.parameters == after.parameters, "parameters", "parameters of a device are immutable");
+  immutable(before.className == after.className, "egpuClassName", "the class of a device is immutable");
+  immutable(before.reclaimPolicy == after.reclaimPolicy, "reclaimPolicy", "reclaimPolicy of a device is immutable");
+  immutable(before.nodeAffinityRequired == after.nodeAffinityRequired, "nodeAffinity",
+            "nodeAffinity of a device is immutable");
+  if (before.claimRef && after.claimRef && *before.claimRef != *after.claimRef)
+    errors.push_back({"spec.claimRef", "claimRef may be cleared but never swapped"});
+}
+
+}  // namespace
+
+FieldErrors validate(const ElasticGPU& object) { return check(nullptr, object); }
+
+FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after) {
+  FieldErrors errors = check(&before, after);
+  checkSource(before.spec.source, after.spec.source, errors);
+  for (const auto& [uid, entry] : after.spec.allocations) {
+    const auto old = before.spec.allocations.find(uid);
+    if (old != before.spec.allocations.end() && old->second.device != entry.device)
+      errors.push_back({"spec.allocations[" + uid + "]", "an entry stays its device's"});
+  }
+  if (before.isCard() != after.isCard()) {
+    errors.push_back({"spec.card", "a card stays a card and a device a device"});
+  } else if (after.isCard()) {
+    checkCardUpdate(before, after, errors);
+  } else {
+    checkDeviceUpdate(before.spec, after.spec, errors);
+  }
+  return errors;
+}
+
+}  // namespace egpu::v1alpha
