@@ -78,16 +78,30 @@ bool isFloat(std::string_view s) {
   return i == s.size();
 }
 
-/// A double as Go's encoding/json writes it: fixed between 1e-6 and 1e21.
+/// A double as Go's encoding/json writes it: the shortest digits, fixed between 1e-6 and 1e21. Nothing if it is out of range.
 std::optional<std::string> real(const std::string& text) {
   const double number = std::strtod(text.c_str(), nullptr);
   if (!std::isfinite(number)) return std::nullopt;
-  const double size = std::fabs(number);
-  const bool fixed = size == 0 || (size >= 1e-6 && size < 1e21);
-  char digits[400];
-  const auto end = std::to_chars(digits, digits + sizeof digits, number,
-                                 fixed ? std::chars_format::fixed : std::chars_format::scientific).ptr;
-  return std::string(digits, end);
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr;
+  const std::string_view shortest(buffer, static_cast<std::size_t>(end - buffer));  // "-1.234e+05"
+  const std::size_t e = shortest.find('e');
+  const int exponent = std::atoi(std::string(shortest.substr(e + 1)).c_str());
+  std::string sign;
+  std::string digits;
+  for (const char c : shortest.substr(0, e)) {
+    if (c == '-') sign = "-";
+    if (isDigit(c)) digits += c;
+  }
+  if (exponent < -6 || exponent >= 21) {
+    std::string out = sign + digits.substr(0, 1);
+    if (digits.size() > 1) out += "." + digits.substr(1);
+    return out + "e" + (exponent > 0 ? "+" : "") + std::to_string(exponent);
+  }
+  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent) - 1, '0') + digits;
+  const auto whole = static_cast<std::size_t>(exponent) + 1;
+  if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0');
+  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
 std::string quoted(std::string_view text) {
@@ -122,8 +136,7 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
     if (const auto number = integer(plain)) return number;
     if (accept("float") && isFloat(plain)) {
       if (auto number = real(plain)) return number;
-      why = "number " + std::string(text) + " is out of range";
-      return std::nullopt;
+      return quoted(text);  // out of range, so no number
     }
     if (isNotFinite(text)) {
       why = std::string(text) + " has no form in JSON";
