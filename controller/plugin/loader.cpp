@@ -284,8 +284,9 @@ void setPluginLog(std::function<void(int level, const std::string& message)> sin
 }
 
 base::Result<std::unique_ptr<LoadedPlugin>> LoadedPlugin::open(const std::string& path) {
-  // RTLD_NOW: a missing symbol shows here and not in the middle of a call.
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // RTLD_NOW: a missing symbol shows here and not in the middle of a call. A bare name would be searched for among the system's libraries.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* why = dlerror();  // NOLINT(concurrency-mt-unsafe): thread-local in glibc
     return broken(std::string("it cannot be loaded: ") + (why ? why : "unknown error"));

@@ -1,0 +1,162 @@
+// egpu-plugin-host: loads one provisioner and serves its calls over descriptor 3, the socket that HostedProvisioner gave it.
+// Whatever the plugin does to this process, the controller goes on: it sees the socket end, and starts another host.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "controller/plugin/loader.h"
+#include "controller/plugin/wire.h"
+
+namespace egpu::plugin {
+namespace {
+
+constexpr int kChannel = 3;
+constexpr std::size_t kMaxWorkers = 64;  ///< calls at once; more of them wait here
+
+/// The process ends without destructors: a plugin's threads may be anywhere.
+[[noreturn]] void leave(int status) { _exit(status); }
+
+/// Serves until the controller closes the socket. Lives until the process ends.
+class HostServer {
+ public:
+  explicit HostServer(std::unique_ptr<LoadedPlugin> plugin) : plugin_(std::move(plugin)) {}
+
+  void send(const std::string& frame) {
+    const std::lock_guard lock(sendMutex_);
+    std::string_view rest = frame;
+    while (!rest.empty()) {
+      const ssize_t n = ::send(kChannel, rest.data(), rest.size(), MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) leave(0);  // the controller is gone
+      rest.remove_prefix(static_cast<std::size_t>(n));
+    }
+  }
+
+  [[noreturn]] void serve() {
+    wire::FrameBuffer frames;
+    std::string chunk(64 << 10, '\0');
+    for (;;) {
+      const ssize_t n = ::recv(kChannel, chunk.data(), chunk.size(), 0);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) leave(0);
+      frames.append(std::string_view(chunk).substr(0, static_cast<std::size_t>(n)));
+      while (const auto frame = frames.next()) take(*frame);
+      if (frames.broken()) leave(2);
+    }
+  }
+
+ private:
+  struct Job {
+    uint64_t id = 0;
+    Call call;
+    std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
+  };
+
+  void take(const wire::Frame& frame) {
+    if (frame.type == wire::Type::cancel) {
+      const std::lock_guard lock(mutex_);
+      if (const auto found = running_.find(frame.id); found != running_.end()) *found->second = true;
+      return;
+    }
+    Job job;
+    job.id = frame.id;
+    if (frame.type != wire::Type::call || !wire::decode(frame.body, job.call)) leave(2);
+    const std::lock_guard lock(mutex_);
+    running_[job.id] = job.cancelled;
+    jobs_.push_back(std::move(job));
+    if (idle_ < jobs_.size() && workers_ < kMaxWorkers) {
+      ++workers_;
+      std::thread([this] { work(); }).detach();  // ends with the process; see leave
+    }
+    ready_.notify_one();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      ready_.wait(lock, [this] { return !jobs_.empty(); });
+      --idle_;
+      const Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      send(wire::encodeAnswer(job.id, answer(job)));
+      lock.lock();
+      running_.erase(job.id);
+    }
+  }
+
+  Answer answer(const Job& job) const {
+    // What waited here past its deadline is not begun: the plugin could only waste the worker.
+    if (*job.cancelled || std::chrono::steady_clock::now() >= job.call.deadline) {
+      Answer late;
+      late.outcome = Outcome::unavailable;
+      late.message = "the call waited for a worker until its deadline had passed";
+      return late;
+    }
+    return plugin_->call(job.call, job.cancelled.get());
+  }
+
+  const std::unique_ptr<LoadedPlugin> plugin_;
+  std::mutex sendMutex_;
+  std::mutex mutex_;
+  // State below is protected by mutex_.
+  std::condition_variable ready_;
+  std::deque<Job> jobs_;
+  std::map<uint64_t, std::shared_ptr<std::atomic<bool>>> running_;  ///< queued or being called
+  std::size_t workers_ = 0;
+  std::size_t idle_ = 0;
+};
+
+int run(const std::string& path) {
+  fcntl(kChannel, F_SETFD, FD_CLOEXEC);  // what the plugin executes must not hold the socket open
+  ::signal(SIGPIPE, SIG_IGN);
+  // "<level>message": the controller's side reads the level back.
+  setPluginLog([](int level, const std::string& message) {
+    std::string line = "<" + std::to_string(level) + ">" + message;
+    for (char& c : line)
+      if (c == '\n') c = ' ';
+    line += '\n';
+    [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+  });
+  auto loaded = LoadedPlugin::open(path);
+  wire::Hello hello;
+  hello.loaded = loaded.ok();
+  hello.error = loaded.status().message();
+  if (loaded) hello.description = loaded.value()->description();
+  auto* server = new HostServer(loaded ? std::move(loaded).value() : nullptr);  // never deleted: see leave
+  server->send(wire::encodeHello(hello));
+  if (!hello.loaded) leave(1);
+  server->serve();
+}
+
+}  // namespace
+}  // namespace egpu::plugin
+
+int main(int argc, char** argv) {
+  struct stat channel {};
+  const bool socket = fstat(egpu::plugin::kChannel, &channel) == 0 && S_ISSOCK(channel.st_mode);
+  if (argc != 2 || argv[1][0] == '-' || !socket) {
+    std::fprintf(stderr,
+                 "usage: egpu-plugin-host PLUGIN.so\n"
+                 "Serves one provisioner plugin over the socket on descriptor 3. The controller starts it; there is nothing to run by hand.\n"
+                 "To try a plugin, use egpu-sanity.\n");
+    return argc == 2 && std::strcmp(argv[1], "--help") == 0 ? 0 : 64;
+  }
+  return egpu::plugin::run(argv[1]);
+}

@@ -1,0 +1,412 @@
+#include "controller/plugin/hosted.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string_view>
+#include <utility>
+
+#include "controller/base/log.h"
+
+namespace egpu::plugin {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr std::size_t kMaxPending = 1024;
+constexpr std::size_t kMaxUnsent = 64u << 20;
+
+Answer refuse(Outcome outcome, std::string message) {
+  Answer answer;
+  answer.outcome = outcome;
+  answer.message = std::move(message);
+  return answer;
+}
+
+bool passedOn(std::string_view variable) {
+  for (const std::string_view name : {"PATH=", "HOME=", "LANG=", "TZ=", "TMPDIR=", "LD_LIBRARY_PATH=", "ELASTICGPU_", "NVIDIA_",
+                                      "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS="})
+    if (variable.starts_with(name)) return true;
+  return false;
+}
+
+std::string fileOf(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+}  // namespace
+
+HostedProvisioner::HostedProvisioner(std::string path, HostOptions options, base::Clock& clock, base::Random& random,
+                                     std::function<void(HostedProvisioner&)> changed)
+    : CallingProvisioner(options.deadlines),
+      path_(std::move(path)),
+      options_(std::move(options)),
+      clock_(clock),
+      random_(random),
+      changed_(std::move(changed)),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      output_(fileOf(path_)),
+      supervisor_([this] { supervise(stop_.get_token()); }) {}
+
+HostedProvisioner::~HostedProvisioner() { stop_.request_stop(); }  // supervise hears of it and supervisor_ joins
+
+void HostedProvisioner::waitFirstAttempt() {
+  std::unique_lock lock(mutex_);
+  firstAttempt_.wait(lock, [this] { return attempted_; });
+}
+
+bool HostedProvisioner::described() const {
+  const std::lock_guard lock(mutex_);
+  return described_;
+}
+
+Reply HostedProvisioner::readiness() const {
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::up) return {};
+  // While it starts anew the last failure is still what there is to know: a message that flaps would be written each time.
+  if (!end_.message.empty()) return {end_.outcome, end_.message};
+  return {Outcome::unavailable, fileOf(path_) + " is starting"};
+}
+
+void HostedProvisioner::retire(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = State::retired;
+    end_ = {Outcome::unavailable, why};
+  }
+  stop_.request_stop();
+}
+
+pid_t HostedProvisioner::pid() const {
+  const std::lock_guard lock(mutex_);
+  return pid_;
+}
+uint64_t HostedProvisioner::starts() const {
+  const std::lock_guard lock(mutex_);
+  return starts_;
+}
+uint64_t HostedProvisioner::lateAnswers() const {
+  const std::lock_guard lock(mutex_);
+  return lateAnswers_;
+}
+milliseconds HostedProvisioner::backoff() const {
+  const std::lock_guard lock(mutex_);
+  return backoff_;
+}
+
+Answer HostedProvisioner::perform(const Call& call) {
+  const auto begun = steady_clock::now();
+  Answer answer = send(call);
+  if (options_.metrics) {
+    const std::string slot(toString(call.slot));
+    options_.metrics->add("egpu_plugin_calls_total", 1,
+                          {{"plugin", fileOf(path_)}, {"slot", slot}, {"outcome", std::string(toString(answer.outcome))}});
+    options_.metrics->observe("egpu_plugin_call_seconds", std::chrono::duration<double>(steady_clock::now() - begun).count(),
+                              {{"plugin", fileOf(path_)}, {"slot", slot}});
+  }
+  return answer;
+}
+
+Answer HostedProvisioner::send(const Call& call) {
+  const auto pending = std::make_shared<Pending>();
+  pending->slot = call.slot;
+  pending->deadline = call.deadline;
+  std::unique_lock lock(mutex_);
+  if (state_ != State::up)
+    return refuse(Outcome::unavailable, end_.message.empty() ? fileOf(path_) + " is starting" : end_.message);
+  if (pending_.size() >= kMaxPending || unsent_.size() > kMaxUnsent)
+    return refuse(Outcome::unavailable, fileOf(path_) + " has too many calls under way");
+  const uint64_t id = ++lastId_;
+  const std::string frame = wire::encodeCall(id, call);
+  if (frame.size() > wire::kMaxFrame) return refuse(Outcome::invalid, "the request is larger than 16 MiB");
+  pending_.emplace(id, pending);
+  sendLocked(frame);
+  if (pending->answered.wait_until(lock, call.deadline, [&] { return pending->done; })) return std::move(pending->answer);
+  pending->abandoned = true;
+  sendLocked(wire::encodeCancel(id));
+  wake();  // the grace begins
+  return refuse(Outcome::timeout, std::string(toString(call.slot)) + " did not answer by its deadline");
+}
+
+/// Sends what the socket takes now; the supervisor sends the rest, so that no caller ever blocks on a process that does not read.
+void HostedProvisioner::sendLocked(const std::string& frame) {
+  if (!channel_) return;
+  const bool behind = !unsent_.empty();
+  unsent_ += frame;
+  if (behind) return;
+  flushLocked();
+  if (!unsent_.empty()) wake();
+}
+
+void HostedProvisioner::flushLocked() {
+  std::size_t sent = 0;
+  while (channel_ && sent < unsent_.size()) {
+    const ssize_t n = ::send(channel_.get(), unsent_.data() + sent, unsent_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;  // full, or gone: then the supervisor sees the end
+    sent += static_cast<std::size_t>(n);
+  }
+  unsent_.erase(0, sent);
+}
+
+void HostedProvisioner::wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto n = ::write(wake_.get(), &one, sizeof one);
+}
+
+void HostedProvisioner::supervise(const std::stop_token& stop) {
+  const std::stop_callback onStop(stop, [this] { wake(); });
+  while (!stop.stop_requested()) {
+    goDown(runProcess(stop));
+    if (stop.stop_requested()) break;
+    const milliseconds delay = nextBackoff();
+    const auto until = clock_.now() + delay;
+    {
+      const std::lock_guard lock(mutex_);
+      backoff_ = delay;
+    }
+    clock_.sleepUntil(until, stop);
+  }
+  const std::lock_guard lock(mutex_);
+  attempted_ = true;
+  firstAttempt_.notify_all();
+}
+
+milliseconds HostedProvisioner::nextBackoff() {
+  if (upSince_ && clock_.now() - *upSince_ >= options_.stableAfter) failures_ = 0;
+  upSince_.reset();
+  const milliseconds whole = std::min(options_.backoffMost, options_.backoffFirst * (int64_t{1} << std::min(failures_, 20u)));
+  ++failures_;
+  const auto half = static_cast<uint64_t>(whole.count() / 2);
+  return milliseconds(static_cast<int64_t>(half + random_.below(half + 1)));
+}
+
+std::vector<std::string> HostedProvisioner::environment() const {
+  std::vector<std::string> out;
+  for (char** variable = environ; variable && *variable; ++variable)
+    if (passedOn(*variable)) out.emplace_back(*variable);
+  out.insert(out.end(), options_.env.begin(), options_.env.end());
+  return out;
+}
+
+/// One life of the process, from spawn to its end.
+HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop) {
+  auto sockets = base::socketPair();
+  if (!sockets) return {Outcome::unavailable, "cannot start the plugin host: " + sockets.status().message()};
+  base::Subprocess::Options launch;
+  launch.argv = {options_.hostBinary, path_};
+  launch.env = environment();
+  launch.channel = sockets->second.get();
+  auto process = base::Subprocess::spawn(launch);
+  if (!process) return {Outcome::unavailable, "cannot start the plugin host: " + process.status().message()};
+  sockets->second.reset();
+  frames_ = std::make_unique<wire::FrameBuffer>();
+  output_.clearTail();
+  {
+    const std::lock_guard lock(mutex_);
+    channel_ = std::move(sockets->first);
+    unsent_.clear();
+    pid_ = process->pid();
+    ++starts_;
+  }
+  const std::optional<End> verdict = serve(*process, stop);
+  const std::string how = process->finish(milliseconds(verdict ? 0 : 200));
+  takeOutput(process->output());
+  {
+    const std::lock_guard lock(mutex_);
+    channel_.reset();
+    unsent_.clear();
+    pid_ = -1;
+  }
+  End end;
+  if (verdict) {
+    end = *verdict;
+  } else {
+    end = {Outcome::crashed, "its process " + how + during()};
+    if (const std::string tail = output_.tail(); !tail.empty()) end.message += ": " + tail;
+  }
+  end.message = fileOf(path_) + ": " + end.message;
+  return end;
+}
+
+/// " during provision, mount": what was under way, as a hint at the cause.
+std::string HostedProvisioner::during() const {
+  const std::lock_guard lock(mutex_);
+  std::string out;
+  for (const auto& [id, pending] : pending_) {
+    const std::string name(toString(pending->slot));
+    if (out.find(name) == std::string::npos) out += (out.empty() ? " during " : ", ") + name;
+  }
+  return out;
+}
+
+void HostedProvisioner::goDown(const End& end) {
+  std::map<uint64_t, std::shared_ptr<Pending>> failed;
+  bool news = false;
+  {
+    const std::lock_guard lock(mutex_);
+    failed.swap(pending_);
+    for (auto& [id, pending] : failed) {
+      pending->done = true;
+      pending->answer = refuse(end.outcome, end.message);
+      pending->answered.notify_all();
+    }
+    if (state_ != State::retired) {
+      news = state_ == State::up || end_.message != end.message;
+      state_ = State::down;
+      end_ = end;
+    }
+    attempted_ = true;
+    firstAttempt_.notify_all();
+  }
+  if (news && !stop_.stop_requested()) {
+    base::log::warn("plugin went down", {{"plugin", fileOf(path_)}, {"outcome", toString(end.outcome)}, {"why", end.message}});
+    if (options_.metrics) options_.metrics->add("egpu_plugin_downs_total", 1, {{"plugin", fileOf(path_)}});
+  }
+  if (news) changed_(*this);
+}
+
+/// Until the process has ended by itself (nullopt) or must be killed (why).
+std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess& process, const std::stop_token& stop) {
+  const auto startBy = steady_clock::now() + options_.startTimeout;
+  for (;;) {
+    if (stop.stop_requested()) return End{Outcome::crashed, "it was stopped"};
+    const auto now = steady_clock::now();
+    auto next = now + std::chrono::hours(1);
+    if (!upSince_) {
+      if (now >= startBy) return End{Outcome::timeout, "it did not start within " + std::to_string(options_.startTimeout.count()) + " ms"};
+      next = startBy;
+    }
+    if (auto late = overdue(now, next)) return late;
+    short events = POLLIN;
+    {
+      const std::lock_guard lock(mutex_);
+      flushLocked();
+      if (!unsent_.empty()) events |= POLLOUT;
+    }
+    pollfd fds[] = {{channel_.get(), events, 0},
+                    {process.output(), POLLIN, 0},
+                    {process.exited(), POLLIN, 0},
+                    {wake_.get(), POLLIN, 0}};
+    // Rounded up, or the last millisecond would be spent spinning.
+    const auto wait = std::chrono::ceil<milliseconds>(next - now);
+    if (poll(fds, 4, static_cast<int>(wait.count())) < 0 && errno != EINTR) return End{Outcome::internal, "poll failed"};
+    if (fds[3].revents) {
+      uint64_t count;
+      [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
+    }
+    if (fds[1].revents) takeOutput(process.output());
+    const bool ended = fds[2].revents != 0;  // looked at before the socket, whose last words still count
+    bool closed = false;
+    if (fds[0].revents || ended) {
+      closed = !receive();
+      if (auto verdict = takeFrames()) return verdict;
+    }
+    if (closed || ended) return std::nullopt;
+  }
+}
+
+/// Reads what there is; false at the end of the stream.
+bool HostedProvisioner::receive() {
+  char chunk[64 << 10];
+  // Bounded rounds: a process that floods the socket must not keep the supervisor from its clock.
+  for (int round = 0; round < 16; ++round) {
+    const ssize_t n = ::recv(channel_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+    if (n == 0) return false;
+    if (n < 0) return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
+    frames_->append(std::string_view(chunk, static_cast<std::size_t>(n)));
+    if (static_cast<std::size_t>(n) < sizeof chunk) return true;
+  }
+  return true;
+}
+
+void HostedProvisioner::takeOutput(int fd) {
+  char chunk[16 << 10];
+  for (int round = 0; round < 16; ++round) {
+    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    if (n <= 0) return;
+    output_.append(std::string_view(chunk, static_cast<std::size_t>(n)), steady_clock::now());
+  }
+}
+
+std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
+  while (const auto frame = frames_->next()) {
+    std::optional<End> verdict;
+    if (frame->type == wire::Type::hello && !upSince_) {
+      verdict = takeHello(frame->body);
+    } else if (frame->type == wire::Type::answer && upSince_) {
+      verdict = takeAnswer(*frame);
+    } else {
+      verdict = End{Outcome::garbage, "it sent a frame out of place"};
+    }
+    if (verdict) return verdict;
+  }
+  if (frames_->broken()) return End{Outcome::garbage, "it sent what is not a frame"};
+  return std::nullopt;
+}
+
+std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_view body) {
+  wire::Hello hello;
+  if (!wire::decode(body, hello)) return End{Outcome::garbage, "it sent a hello that cannot be read"};
+  if (hello.version != wire::kVersion) return End{Outcome::unavailable, "its host process speaks another wire version"};
+  if (!hello.loaded) return End{Outcome::unavailable, hello.error};
+  Answer described;
+  described.description = hello.description;
+  if (std::string wrong = findGarbage(Slot::describe, described); !wrong.empty()) return End{Outcome::garbage, wrong};
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::retired) return End{Outcome::unavailable, end_.message};
+    if (described_ && !(description_ == hello.description))
+      return End{Outcome::garbage, "it describes itself otherwise than before: as " + hello.description.name};
+    if (!described_) description_ = std::move(hello.description);  // once: others read it without the lock
+    described_ = true;
+    state_ = State::up;
+    end_ = {};
+    upSince_ = clock_.now();
+  }
+  base::log::info("plugin is up", {{"plugin", description_.name}, {"version", description_.version}, {"file", fileOf(path_)}});
+  changed_(*this);
+  const std::lock_guard lock(mutex_);
+  attempted_ = true;
+  firstAttempt_.notify_all();
+  return std::nullopt;
+}
+
+std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::Frame& frame) {
+  Answer answer;
+  if (!wire::decode(frame.body, answer)) return End{Outcome::garbage, "it sent an answer that cannot be read"};
+  const std::lock_guard lock(mutex_);
+  const auto found = pending_.find(frame.id);
+  if (found == pending_.end()) return End{Outcome::garbage, "it answered a call that was not made"};
+  const std::shared_ptr<Pending> pending = found->second;
+  pending_.erase(found);
+  if (pending->abandoned) {
+    ++lateAnswers_;
+    return std::nullopt;
+  }
+  // The process shares its memory with the plugin, so what it checked is checked again.
+  if (std::string wrong = findGarbage(pending->slot, answer); !wrong.empty()) answer = refuse(Outcome::garbage, wrong);
+  pending->answer = std::move(answer);
+  pending->done = true;
+  pending->answered.notify_all();
+  return std::nullopt;
+}
+
+/// A call that outlasted deadline and grace, or else when the next one will.
+std::optional<HostedProvisioner::End> HostedProvisioner::overdue(steady_clock::time_point now, steady_clock::time_point& next) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, pending] : pending_) {
+    if (!pending->abandoned) continue;
+    const auto killAt = pending->deadline + options_.grace;
+    if (now >= killAt)
+      return End{Outcome::timeout, "it was killed because " + std::string(toString(pending->slot)) + " ignored its deadline and " +
+                                       std::to_string(options_.grace.count()) + " ms of grace"};
+    next = std::min(next, killAt);
+  }
+  return std::nullopt;
+}
+
+}  // namespace egpu::plugin

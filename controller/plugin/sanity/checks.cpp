@@ -1,0 +1,344 @@
+#include "controller/plugin/sanity/checks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace egpu::plugin::sanity {
+namespace {
+
+constexpr int kRepeats = 10;
+const std::string kPod = "sanity/pod-1";
+const std::string kContainer = "main";
+
+std::string said(const std::string& what, const Reply& reply, const std::string& wanted) {
+  return what + " answered " + std::string(toString(reply.outcome)) + (reply.message.empty() ? "" : " (" + reply.message + ")") +
+         ", wanted " + wanted;
+}
+/// Empty if the reply is a success.
+std::string good(const std::string& what, const Reply& reply) {
+  return reply.ok() ? std::string() : said(what, reply, "ok or no change");
+}
+std::string wants(const std::string& what, const Reply& reply, Outcome outcome) {
+  if (reply.outcome != outcome) return said(what, reply, std::string(toString(outcome)));
+  if (outcome != Outcome::ok && reply.message.empty()) return what + " refused without a message";
+  return {};
+}
+/// The first complaint of several, evaluated in order.
+template <class... Steps>
+std::string firstOf(Steps... steps) {
+  std::string wrong;
+  (void)((wrong = steps(), wrong.empty()) && ...);
+  return wrong;
+}
+std::string repeated(const std::function<std::string()>& step) {
+  for (int i = 1; i <= kRepeats; ++i)
+    if (std::string wrong = step(); !wrong.empty()) return wrong + ", time " + std::to_string(i);
+  return {};
+}
+
+std::string provision(Subject& s, const DeviceRequest& d) {
+  return good("provision", s.settle([&] { return s.plugin().provision(d); }));
+}
+std::string deprovision(Subject& s, const std::string& key) {
+  return good("deprovision", s.settle([&] { return s.plugin().deprovision(key); }));
+}
+bool listed(Subject& s, const std::string& key) {
+  const auto keys = s.plugin().list().keys;
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+std::string gone(Subject& s, const std::string& key) {
+  const ListReply list = s.plugin().list();
+  if (!list.reply.ok()) return good("list", list.reply);
+  return listed(s, key) ? "list still replies " + key : std::string();
+}
+
+std::string identity(Subject& s) {
+  return repeated([&]() -> std::string {
+    const Answer a = s.plugin().perform(s.plugin().begin(Slot::describe, {}));
+    if (a.outcome != Outcome::ok) return good("describe", {a.outcome, a.message});
+    return a.description == s.plugin().description() ? std::string() : "describe changed its answer";
+  });
+}
+
+std::string capabilities(Subject& s) {
+  // Absent slots are answered by the host, so success shows either way that calling them is safe.
+  return firstOf([&] { return good("discover", s.plugin().discover().reply); },
+                 [&] { return good("health", s.plugin().health().reply); },
+                 [&] { return good("list", s.plugin().list().reply); });
+}
+
+std::string validates(Subject& s) {
+  return repeated([&] { return good("validate", s.plugin().validate(s.options().parameters)); });
+}
+
+std::string ignoresTheCores(Subject& s) {
+  core::StringMap all = s.options().parameters;
+  for (const auto& [name, value] : core::StringMap{{"nodePolicy", "binpack"}, {"cardPolicy", "spread"}, {"split", "none"},
+                                                   {"memoryUnit", "GiB"}, {"coreOvercommit", "1"}, {"memoryOvercommit", "1"},
+                                                   {"maxClaimsPerCard", "4"}, {"maxClaimsPerNode", "8"}, {"model", "A|B"},
+                                                   {"minMemory", "1Gi"}})
+    all.emplace(name, value);
+  return good("validate with the core's own parameters", s.plugin().validate(all));
+}
+
+std::string refusesUnknown(Subject& s) {
+  core::StringMap all = s.options().parameters;
+  all["surelyNobodyKnowsThis"] = "1";
+  return repeated([&]() -> std::string {
+    const Reply reply = s.plugin().validate(all);
+    if (std::string wrong = wants("validate with an unknown parameter", reply, Outcome::invalid); !wrong.empty()) return wrong;
+    if (reply.message.find("surelyNobodyKnowsThis") == std::string::npos)
+      return "the message \"" + reply.message + "\" does not name the unknown parameter";
+    return {};
+  });
+}
+
+std::string missingFields(Subject& s) {
+  DeviceRequest noKey = s.device();
+  noKey.key.clear();
+  DeviceRequest noCards = s.device();
+  noCards.cards.clear();
+  DeviceRequest noUuid = s.device();
+  noUuid.cards.front().uuid.clear();
+  auto& p = s.plugin();
+  return firstOf([&] { return wants("provision without key", p.provision(noKey), Outcome::invalid); },
+                 [&] { return wants("provision without cards", p.provision(noCards), Outcome::invalid); },
+                 [&] { return wants("provision of a card without uuid", p.provision(noUuid), Outcome::invalid); },
+                 [&] { return wants("deprovision without key", p.deprovision(""), Outcome::invalid); },
+                 [&] { return wants("mount without key", p.mount(noKey, kPod, kContainer).reply, Outcome::invalid); },
+                 [&] { return wants("mount without cards", p.mount(noCards, kPod, kContainer).reply, Outcome::invalid); },
+                 [&] { return gone(s, noCards.key); }, [&] { return gone(s, noUuid.key); });
+}
+
+std::string provisionRepeats(Subject& s) {
+  const DeviceRequest d = s.device();
+  return firstOf([&] { return repeated([&] { return provision(s, d); }); }, [&] { return deprovision(s, d.key); });
+}
+
+std::string conflict(Subject& s) {
+  const DeviceRequest d = s.device();
+  DeviceRequest other = d;
+  other.cards.front().uuid = "GPU-5a217e00-0000-4000-8000-0000000000ff";
+  other.cards.front().index = 15;
+  return firstOf([&] { return provision(s, d); },
+                 [&] { return repeated([&] { return wants("the same key with another card", s.plugin().provision(other), Outcome::exists); }); },
+                 [&] { return provision(s, d); }, [&] { return deprovision(s, d.key); },
+                 [&] { return provision(s, other); }, [&] { return deprovision(s, d.key); });
+}
+
+std::string deprovisionRepeats(Subject& s) {
+  const DeviceRequest d = s.device();
+  return firstOf([&] { return provision(s, d); }, [&] { return repeated([&] { return deprovision(s, d.key); }); },
+                 [&] { return gone(s, d.key); });
+}
+
+std::string deprovisionUnknown(Subject& s) {
+  return repeated([&] { return deprovision(s, s.device().key); });
+}
+
+std::string listIsTrue(Subject& s) {
+  const DeviceRequest a = s.device();
+  const DeviceRequest b = s.device();
+  std::string wrong = firstOf([&] { return provision(s, a); }, [&] { return provision(s, b); });
+  if (!wrong.empty()) return wrong;
+  const auto keys = s.plugin().list().keys;
+  const std::set<std::string> once(keys.begin(), keys.end());
+  if (once.size() != keys.size()) return "list replies a key twice";
+  // One that keeps nothing replies none; but then it must not reply one of the two.
+  if (once.count(a.key) != once.count(b.key)) return "list replies one of two provisioned keys";
+  for (const auto& key : keys)
+    if (key != a.key && key != b.key) return "list replies " + key + ", which is not provisioned";
+  return firstOf([&] { return deprovision(s, a.key); },
+                 [&] { return listed(s, b.key) || keys.empty() ? std::string() : "deprovision removed another key"; },
+                 [&] { return deprovision(s, b.key); }, [&] { return gone(s, a.key); }, [&] { return gone(s, b.key); });
+}
+
+std::string nodeSideRepeats(Subject& s) {
+  const DeviceRequest d = s.device();
+  auto& p = s.plugin();
+  return firstOf(
+      [&] { return provision(s, d); },
+      [&] { return repeated([&] { return good("stage", s.settle([&] { return p.stage(d); })); }); },
+      [&] { return repeated([&] { return good("mount", p.mount(d, kPod, kContainer).reply); }); },
+      [&] { return repeated([&] { return good("unmount", p.unmount(d.key, kPod, kContainer)); }); },
+      [&] { return repeated([&] { return good("unstage", s.settle([&] { return p.unstage(d.key); })); }); },
+      [&] { return deprovision(s, d.key); });
+}
+
+std::string nodeSideUnknown(Subject& s) {
+  const std::string key = s.device().key;
+  return firstOf([&] { return good("unmount of an unknown key", s.plugin().unmount(key, kPod, kContainer)); },
+                 [&] { return good("unstage of an unknown key", s.plugin().unstage(key)); });
+}
+
+/// The steps of a device's life; `between` runs after each.
+std::string lifecycle(Subject& s, const DeviceRequest& d, const std::function<std::string()>& between) {
+  auto& p = s.plugin();
+  return firstOf([&] { return good("validate", p.validate(d.parameters)); }, between, [&] { return provision(s, d); }, between,
+                 [&] { return good("stage", s.settle([&] { return p.stage(d); })); }, between,
+                 [&] { return good("mount", p.mount(d, kPod, kContainer).reply); }, between,
+                 [&] { return good("unmount", p.unmount(d.key, kPod, kContainer)); }, between,
+                 [&] { return good("unstage", s.settle([&] { return p.unstage(d.key); })); }, between,
+                 [&] { return deprovision(s, d.key); }, between, [&] { return gone(s, d.key); });
+}
+
+std::string fullLife(Subject& s) {
+  return lifecycle(s, s.device(), [] { return std::string(); });
+}
+std::string fullLifeWithKills(Subject& s) {
+  return lifecycle(s, s.device(), [&] { return s.killAndRecover(); });
+}
+
+std::string recoversProvisioned(Subject& s) {
+  const DeviceRequest d = s.device();
+  const auto killed = [&] { return s.killAndRecover(); };
+  return firstOf([&] { return provision(s, d); }, killed, [&] { return provision(s, d); }, killed, [&] { return deprovision(s, d.key); }, killed,
+                 [&] { return deprovision(s, d.key); }, [&] { return gone(s, d.key); });
+}
+
+std::string mountIsPure(Subject& s) {
+  const DeviceRequest d = s.device();
+  auto& p = s.plugin();
+  std::string wrong = firstOf([&] { return provision(s, d); }, [&] { return good("stage", s.settle([&] { return p.stage(d); })); });
+  if (!wrong.empty()) return wrong;
+  const MountReply first = p.mount(d, kPod, kContainer);
+  const auto same = [&]() -> std::string {
+    const MountReply again = p.mount(d, kPod, kContainer);
+    if (!again.reply.ok()) return good("mount", again.reply);
+    return again.edits == first.edits ? std::string() : "mount gave other edits for the same request";
+  };
+  return firstOf([&] { return good("mount", first.reply); }, [&] { return repeated(same); }, [&] { return s.killAndRecover(); },
+                 same, [&] { return good("unmount", p.unmount(d.key, kPod, kContainer)); }, same,
+                 [&] { return good("unstage", s.settle([&] { return p.unstage(d.key); })); }, [&] { return deprovision(s, d.key); });
+}
+
+std::string mountIsCdi(Subject& s) {
+  const DeviceRequest d = s.device();
+  const MountReply reply = s.plugin().mount(d, kPod, kContainer);
+  if (!reply.reply.ok()) return good("mount of a key that was not provisioned here", reply.reply);
+  // Names and paths were judged as they came in: an answer with a bad one is garbage and not ok.
+  const ContainerEdits& e = reply.edits;
+  if (e.env.empty() && e.deviceNodes.empty() && e.mounts.empty() && e.cdiDevices.empty()) return "mount gives the container nothing";
+  std::set<std::string> seen;
+  for (const auto& [name, value] : e.env)
+    if (!seen.insert("env " + name).second) return "mount sets " + name + " twice";
+  for (const auto& node : e.deviceNodes)
+    if (!seen.insert("node " + node.path).second) return "mount gives the device node " + node.path + " twice";
+  for (const auto& m : e.mounts)
+    if (!seen.insert("mount " + m.containerPath).second) return "mount mounts " + m.containerPath + " twice";
+  for (const auto& name : e.cdiDevices)
+    if (!seen.insert("cdi " + name).second) return "mount names the CDI device " + name + " twice";
+  return {};
+}
+
+std::string keepsDeadlines(Subject& s) {
+  const uint64_t starts = s.plugin().starts();
+  for (const int ms : {1, 2, 5, 10, 20}) {
+    Call call = s.plugin().begin(Slot::provision, {});
+    call.device = s.device();
+    call.key = call.device.key;
+    call.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
+    s.plugin().perform(call);  // whatever comes: it must not cost the process
+    if (std::string wrong = deprovision(s, call.key); !wrong.empty()) return wrong + " after a provision with a deadline of " + std::to_string(ms) + " ms";
+  }
+  if (s.plugin().starts() != starts) return "the process was killed or ended: a slot ignored its deadline";
+  return good("list", s.plugin().list().reply);
+}
+
+std::string concurrent(Subject& s) {
+  std::vector<DeviceRequest> devices;
+  for (int i = 0; i < 8; ++i) devices.push_back(s.device());
+  const DeviceRequest shared = s.device();
+  std::vector<std::string> wrong(devices.size());
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < devices.size(); ++i)
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 20 && wrong[i].empty(); ++n)
+        wrong[i] = firstOf([&] { return lifecycle(s, devices[i], [] { return std::string(); }); }, [&] { return provision(s, shared); });
+    });
+  for (auto& t : threads) t.join();
+  for (const auto& w : wrong)
+    if (!w.empty()) return w;
+  return deprovision(s, shared.key);
+}
+
+/// Descriptors, threads and resident KiB of the host process.
+struct Usage {
+  std::size_t descriptors = 0, threads = 0;
+  long kib = 0;
+};
+Usage usageOf(pid_t pid) {
+  Usage u;
+  const std::string proc = "/proc/" + std::to_string(pid);
+  std::error_code ignored;
+  for (std::filesystem::directory_iterator at(proc + "/fd", ignored), end; at != end; at.increment(ignored)) ++u.descriptors;
+  std::ifstream status(proc + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmRSS:", 0) == 0) u.kib = std::stol(line.substr(6));
+    if (line.rfind("Threads:", 0) == 0) u.threads = std::stoul(line.substr(8));
+  }
+  return u;
+}
+
+std::string doesNotLeak(Subject& s) {
+  if (std::string wrong = s.killAndRecover(); !wrong.empty()) return wrong;
+  const auto cycles = [&](int n) {
+    std::string wrong;
+    for (int i = 0; i < n && wrong.empty(); ++i) wrong = fullLife(s);
+    return wrong;
+  };
+  if (std::string wrong = cycles(s.options().cycles / 4 + 1); !wrong.empty()) return wrong;
+  const Usage before = usageOf(s.plugin().pid());
+  if (std::string wrong = cycles(s.options().cycles); !wrong.empty()) return wrong;
+  const Usage after = usageOf(s.plugin().pid());
+  if (after.descriptors > before.descriptors)
+    return "it opened " + std::to_string(after.descriptors - before.descriptors) + " more descriptors in " + std::to_string(s.options().cycles) + " lifecycles";
+  if (after.threads > before.threads) return "it has " + std::to_string(after.threads - before.threads) + " more threads";
+  constexpr long kSlackKib = 1024;
+  if (after.kib > before.kib + kSlackKib + s.options().cycles / 2)
+    return "it grew by " + std::to_string(after.kib - before.kib) + " KiB in " + std::to_string(s.options().cycles) + " lifecycles";
+  return {};
+}
+
+std::string leavesNothing(Subject& s) {
+  const ListReply list = s.plugin().list();
+  if (!list.reply.ok()) return good("list", list.reply);
+  return list.keys.empty() ? std::string() : "after all checks list still replies " + std::to_string(list.keys.size()) + " keys, " + list.keys.front();
+}
+
+}  // namespace
+
+const std::vector<Check>& checks() {
+  static const std::vector<Check> all = {
+      {"identity", "describe gives the same answer ten times", identity},
+      {"capabilities", "list, discover and health answer, or are absent", capabilities},
+      {"validate", "the class's parameters are accepted, ten times", validates},
+      {"core-parameters", "the core's own parameters are ignored", ignoresTheCores},
+      {"unknown-parameter", "an unknown parameter is refused by name", refusesUnknown},
+      {"missing-fields", "a missing key, card or uuid is invalid and leaves nothing", missingFields},
+      {"provision-10", "provision repeats with its key", provisionRepeats},
+      {"conflict", "the same key with other content is refused, and harms nothing", conflict},
+      {"deprovision-10", "deprovision repeats with its key", deprovisionRepeats},
+      {"deprovision-unknown", "deprovision of the unknown succeeds", deprovisionUnknown},
+      {"list", "list replies what exists, once", listIsTrue},
+      {"node-side-10", "stage, mount, unmount and unstage repeat", nodeSideRepeats},
+      {"node-side-unknown", "unmount and unstage of the unknown succeed", nodeSideUnknown},
+      {"lifecycle", "provision to deprovision, in order", fullLife},
+      {"lifecycle-kill-9", "the same with kill -9 between every two steps", fullLifeWithKills},
+      {"recover", "provision and deprovision go on after kill -9", recoversProvisioned},
+      {"mount-pure", "mount depends on its request alone", mountIsPure},
+      {"mount-cdi", "mount replies valid CDI edits, each thing once", mountIsCdi},
+      {"deadline", "a passed deadline does not cost the process", keepsDeadlines},
+      {"concurrency", "eight threads at once, one key shared", concurrent},
+      {"leaks", "descriptors, threads and memory stay", doesNotLeak},
+      {"nothing-left", "nothing is left after all this", leavesNothing},
+  };
+  return all;
+}
+
+}  // namespace egpu::plugin::sanity

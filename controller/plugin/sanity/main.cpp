@@ -1,0 +1,139 @@
+// egpu-sanity: tries a provisioner plugin against the contract of api/plugin/provisioner.h and says what it keeps.
+#include <stdlib.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "controller/base/log.h"
+#include "controller/plugin/sanity/checks.h"
+
+namespace {
+
+using egpu::plugin::sanity::Options;
+
+constexpr std::string_view kUsage =
+    "usage: egpu-sanity [flags] PLUGIN.so\n"
+    "Tries a provisioner plugin against the contract of api/plugin/provisioner.h. Exit status 0: all kept, 1: something broken,\n"
+    "2: the plugin does not load, 64: wrong flags.\n"
+    "  --param NAME=VALUE   a parameter of the class (repeatable)\n"
+    "  --core N             milli-cards of each card (default 1000, the whole card)\n"
+    "  --memory BYTES       bytes of each card (default 17179869184)\n"
+    "  --cards N            cards of a device, 1 to 8 (default 1)\n"
+    "  --model NAME         their model\n"
+    "  --only CHECK         this check alone (repeatable); --list names them\n"
+    "  --cycles N           lifecycles of the leak check (default 1000)\n"
+    "  --host PATH          egpu-plugin-host (default: beside this program)\n"
+    "  --verbose            shows what the plugin logs\n"
+    "  --list               lists the checks\n";
+
+int wrongUsage(const std::string& what) {
+  std::fprintf(stderr, "egpu-sanity: %s\n%s", what.c_str(), kUsage.data());
+  return 64;
+}
+
+bool parseNumber(const std::string& text, int64_t most, int64_t& out) {
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos) return false;
+  out = std::stoll(text);
+  return out <= most;
+}
+
+/// A folder that goes when the program ends.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "egpu-sanity-XXXXXX").string();
+    if (mkdtemp(name.data())) path = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path;
+};
+
+int runChecks(const Options& options, const std::vector<std::string>& only) {
+  egpu::plugin::sanity::Subject subject(options);
+  if (const auto state = subject.plugin().readiness(); !state.ok()) {
+    std::printf("FAIL  load                   %s\n0 passed, 1 failed\n", state.message.c_str());
+    return 2;
+  }
+  const auto& d = subject.plugin().description();
+  std::printf("%s %s (%s, %s)\n", d.name.c_str(), d.version.c_str(), d.source.c_str(), d.isolation.c_str());
+  int passed = 0;
+  int failed = 0;
+  for (const auto& check : egpu::plugin::sanity::checks()) {
+    bool wanted = only.empty();
+    for (const auto& name : only) wanted = wanted || name == check.name;
+    if (!wanted) continue;
+    const std::string wrong = check.run(subject);
+    wrong.empty() ? ++passed : ++failed;
+    std::printf("%s  %-22s %s%s%s\n", wrong.empty() ? "pass" : "FAIL", check.name.c_str(), check.promise.c_str(),
+                wrong.empty() ? "" : "\n      ", wrong.c_str());
+    std::fflush(stdout);
+  }
+  std::printf("%d passed, %d failed\n", passed, failed);
+  return failed == 0 && passed > 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Options options;
+  std::vector<std::string> only;
+  bool verbose = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--help") return std::fputs(kUsage.data(), stdout), 0;
+    if (flag == "--list") {
+      for (const auto& check : egpu::plugin::sanity::checks()) std::printf("%-22s %s\n", check.name.c_str(), check.promise.c_str());
+      return 0;
+    }
+    if (flag == "--verbose") {
+      verbose = true;
+    } else if (flag.rfind("--", 0) == 0) {
+      if (i + 1 == argc) return wrongUsage(flag + " needs a value");
+      const std::string value = argv[++i];
+      int64_t number = 0;
+      if (flag == "--param") {
+        const auto equals = value.find('=');
+        if (equals == 0 || equals == std::string::npos) return wrongUsage("--param takes NAME=VALUE, not " + value);
+        options.parameters[value.substr(0, equals)] = value.substr(equals + 1);
+      } else if (flag == "--model") {
+        options.model = value;
+      } else if (flag == "--host") {
+        options.hostBinary = value;
+      } else if (flag == "--only") {
+        only.push_back(value);
+      } else if (flag == "--core") {
+        if (!parseNumber(value, 1000, options.core)) return wrongUsage("--core takes 0 to 1000, not " + value);
+      } else if (flag == "--memory") {
+        if (!parseNumber(value, int64_t{1} << 50, options.memory)) return wrongUsage("--memory takes bytes, not " + value);
+      } else if (flag == "--cards") {
+        if (!parseNumber(value, 8, number) || number < 1) return wrongUsage("--cards takes 1 to 8, not " + value);
+        options.cards = static_cast<int>(number);
+      } else if (flag == "--cycles") {
+        if (!parseNumber(value, 1'000'000, number) || number < 1) return wrongUsage("--cycles takes 1 to 1000000, not " + value);
+        options.cycles = static_cast<int>(number);
+      } else {
+        return wrongUsage("unknown flag " + flag);
+      }
+    } else if (options.path.empty()) {
+      options.path = flag;
+    } else {
+      return wrongUsage("one plugin at a time");
+    }
+  }
+  if (options.path.empty()) return wrongUsage("which plugin?");
+  using egpu::base::log::Level;
+  egpu::base::log::configure(verbose ? Level::debug : Level::off, false);
+  // AddressSanitizer holds back freed memory, which would look like a leak.
+  const char* sanitizer = getenv("ASAN_OPTIONS");  // NOLINT(concurrency-mt-unsafe): one thread yet
+  setenv("ASAN_OPTIONS", (std::string(sanitizer ? sanitizer : "") + ":quarantine_size_mb=1").c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  const TemporaryFolder state;
+  if (state.path.empty()) return wrongUsage("cannot make a temporary folder");
+  options.stateDir = state.path;
+  return runChecks(options, only);
+}

@@ -1,0 +1,64 @@
+// The frames between the controller and egpu-plugin-host: little-endian, length-prefixed, bounded. Neither side trusts the other's lengths.
+//
+//   frame  = u32 length of what follows, u8 type, u64 request id, body
+//   text   = u32 length, bytes;  list = u32 count, items
+//
+// host → controller: hello (once, first), answer.   controller → host: call, cancel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "controller/plugin/call.h"
+
+namespace egpu::plugin::wire {
+
+inline constexpr uint32_t kVersion = 1;
+inline constexpr std::size_t kMaxFrame = 16u << 20;
+
+enum class Type : uint8_t { hello = 1, call = 2, answer = 3, cancel = 4 };
+
+struct Frame {
+  Type type = Type::hello;
+  uint64_t id = 0;
+  std::string_view body;  ///< points into the FrameBuffer; valid until its next append
+};
+
+/// The host's first word: whether the plugin was loaded.
+struct Hello {
+  uint32_t version = kVersion;
+  bool loaded = false;
+  std::string error;  ///< why it was not
+  Description description;
+};
+
+/// Whole frames, ready to be sent.
+std::string encodeHello(const Hello& hello);
+std::string encodeCall(uint64_t id, const Call& call);
+std::string encodeAnswer(uint64_t id, const Answer& answer);
+std::string encodeCancel(uint64_t id);
+
+/// False if the body is not exactly one such value; then `out` is unspecified.
+bool decode(std::string_view body, Hello& out);
+bool decode(std::string_view body, Call& out);
+bool decode(std::string_view body, Answer& out);
+
+/// Cuts a byte stream into frames. Not thread-safe.
+class FrameBuffer {
+ public:
+  void append(std::string_view bytes);
+  /// The next whole frame; nullopt if more bytes are needed or the stream is broken.
+  std::optional<Frame> next();
+  /// A length or type that no frame has was seen; nothing can be read any more.
+  bool broken() const { return broken_; }
+
+ private:
+  std::string bytes_;
+  std::size_t at_ = 0;
+  bool broken_ = false;
+};
+
+}  // namespace egpu::plugin::wire

@@ -1,0 +1,299 @@
+// mock.provisioner.elasticgpu.io: does nothing, in every way a provisioner can, as its class's parameters say. For tests and for trying
+// out what a failing plugin looks like in a cluster.
+#include <dirent.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "api/plugin/provisioner.hpp"
+
+namespace {
+
+using namespace egpu::sdk;
+
+const std::vector<std::string> kParameters = {"at", "env", "inProgress", "latencyMs", "outcome", "times"};
+const std::vector<std::string> kVerbs = {"validate", "provision", "deprovision", "resize", "stage", "mount", "unmount", "unstage"};
+const std::vector<std::string> kOutcomes = {"ok",       "reschedule", "exists", "invalid", "unavailable", "internal",
+                                            "hang",     "crash",      "exit",   "garbage", "throw"};
+
+bool among(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const auto& w : words) out += (out.empty() ? "" : ", ") + w;
+  return out;
+}
+
+/// A count up to a million; false if it is none.
+bool parseCount(const std::string& text, unsigned& out) {
+  if (text.empty() || text.size() > 6 || text.find_first_not_of("0123456789") != std::string::npos) return false;
+  out = static_cast<unsigned>(std::stoul(text));
+  return true;
+}
+
+/// What the parameters ask for.
+struct Script {
+  std::string at = "provision";  ///< the verb that misbehaves
+  std::string outcome = "ok";    ///< and how
+  unsigned times = 0;            ///< only the first calls per key; 0 = all
+  unsigned inProgress = 0;       ///< provision answers IN_PROGRESS so often before that
+  unsigned latencyMs = 0;        ///< each call of `at` takes that long, or until nobody waits any more
+  std::vector<std::pair<std::string, std::string>> env;  ///< "A=1;B=2": what mount adds
+
+  static Status parse(const Parameters& parameters, Script& out) {
+    if (Status status = refuseUnknown(parameters, kParameters); status.code != EGPU_OK) return status;
+    out.at = parameter(parameters, "at", out.at);
+    if (!among(kVerbs, out.at)) return invalid("at is \"" + out.at + "\"; known are " + joined(kVerbs));
+    out.outcome = parameter(parameters, "outcome", out.outcome);
+    if (!among(kOutcomes, out.outcome)) return invalid("outcome is \"" + out.outcome + "\"; known are " + joined(kOutcomes));
+    for (const auto& [name, target] : {std::pair{"times", &out.times}, std::pair{"inProgress", &out.inProgress},
+                                       std::pair{"latencyMs", &out.latencyMs}}) {
+      const std::string text = parameter(parameters, name, "0");
+      if (!parseCount(text, *target)) return invalid(std::string(name) + " is \"" + text + "\", not a number from 0 to 999999");
+    }
+    std::istringstream variables(parameter(parameters, "env"));
+    for (std::string item; std::getline(variables, item, ';');) {
+      const auto equals = item.find('=');
+      if (equals == 0 || equals == std::string::npos) return invalid("env holds \"" + item + "\", not NAME=value");
+      out.env.emplace_back(item.substr(0, equals), item.substr(equals + 1));
+    }
+    return ok();
+  }
+};
+
+/// What is known of a key.
+struct Record {
+  Script script;
+  std::string fingerprint;              ///< empty until provisioned
+  std::map<std::string, unsigned> calls;  ///< by verb
+};
+
+/// Records in memory and, if $ELASTICGPU_STATE_DIR is set, one file each in its folder mock/, so that a new process knows them.
+class Store {
+ public:
+  Store() {
+    const char* root = std::getenv("ELASTICGPU_STATE_DIR");
+    if (!root || !*root) return;
+    dir_ = std::string(root) + "/mock";
+    ::mkdir(root, 0755);
+    ::mkdir(dir_.c_str(), 0755);
+    DIR* open = ::opendir(dir_.c_str());
+    if (!open) return;
+    while (const dirent* entry = ::readdir(open)) load(entry->d_name);  // NOLINT(concurrency-mt-unsafe): one thread yet
+    ::closedir(open);
+  }
+
+  std::mutex mutex;
+  std::map<std::string, Record> records;  ///< protected by mutex
+
+  /// Under mutex.
+  void save(const std::string& key) const {
+    if (dir_.empty() || !plainName(key)) return;
+    const Record& r = records.at(key);
+    const std::string path = dir_ + "/" + key;
+    {
+      std::ofstream out(path + "~");
+      out << r.script.at << ' ' << r.script.outcome << ' ' << r.script.times << ' ' << r.script.inProgress << ' '
+          << r.script.latencyMs << ' ' << r.calls.size();
+      for (const auto& [verb, n] : r.calls) out << ' ' << verb << ' ' << n;
+      out << '\n' << r.fingerprint;
+    }
+    std::rename((path + "~").c_str(), path.c_str());
+  }
+  void erase(const std::string& key) {
+    records.erase(key);
+    if (!dir_.empty() && plainName(key)) ::unlink((dir_ + "/" + key).c_str());
+  }
+
+ private:
+  static bool plainName(const std::string& key) {
+    return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos && key.back() != '~';
+  }
+  void load(const std::string& key) {
+    if (!plainName(key)) return;
+    std::ifstream in(dir_ + "/" + key);
+    Record r;
+    std::size_t verbs = 0;
+    in >> r.script.at >> r.script.outcome >> r.script.times >> r.script.inProgress >> r.script.latencyMs >> verbs;
+    for (std::string verb; verbs > 0 && in >> verb; --verbs) in >> r.calls[verb];
+    in.get();
+    if (!in) return;
+    std::getline(in, r.fingerprint, '\0');
+    records[key] = r;
+  }
+
+  std::string dir_;
+};
+
+class Mock final : public Provisioner {
+ public:
+  Description describe() override { return {"mock.provisioner.elasticgpu.io", "0.1.0", "gpuShare", "Advisory"}; }
+
+  Status validate(const Parameters& parameters) override {
+    Script script;
+    if (Status status = Script::parse(parameters, script); status.code != EGPU_OK) return status;
+    if (script.at != "validate") return ok();
+    std::this_thread::sleep_for(std::chrono::milliseconds(script.latencyMs));
+    return misbehave(script.outcome, ok());
+  }
+
+  Status provision(Call& call, const Device& device) override {
+    const std::string fingerprint = Records::fingerprint(device);
+    Script script;
+    if (Status status = Script::parse(device.parameters, script); status.code != EGPU_OK) return status;
+    unsigned calls = 0;
+    {
+      const std::lock_guard lock(store_.mutex);
+      Record& record = store_.records[device.key];
+      if (!record.fingerprint.empty() && record.fingerprint != fingerprint)
+        return exists("key " + device.key + " is in use with other content");
+      record.script = script;
+      calls = ++record.calls["provision"];
+      store_.save(device.key);
+    }
+    if (calls <= script.inProgress) {
+      note(device.key, fingerprint);
+      return inProgress("step " + std::to_string(calls) + " of " + std::to_string(script.inProgress));
+    }
+    Status status = act(call, script, "provision", calls - script.inProgress);
+    if (status.code == EGPU_OK) return note(device.key, fingerprint) ? ok() : noChange();
+    forget(device.key);
+    return status;
+  }
+
+  Status deprovision(Call& call) override {
+    const Status status = actByKey(call, "deprovision");
+    if (status.code != EGPU_OK) return status;
+    const std::lock_guard lock(store_.mutex);
+    store_.erase(call.key());
+    return ok();
+  }
+
+  Status resize(Call& call, const Device& device) override {
+    const Status status = actByKey(call, "resize");
+    if (status.code != EGPU_OK) return status;
+    const std::lock_guard lock(store_.mutex);
+    const auto found = store_.records.find(device.key);
+    if (found == store_.records.end()) return invalid("key " + device.key + " was not provisioned");
+    found->second.fingerprint = Records::fingerprint(device);
+    store_.save(device.key);
+    return ok();
+  }
+
+  Status list(Call& call) override {
+    const std::lock_guard lock(store_.mutex);
+    for (const auto& [key, record] : store_.records)
+      if (!record.fingerprint.empty()) call.listed(key);
+    return ok();
+  }
+
+  Status stage(Call& call, const Device& device) override { return actOn(call, device, "stage"); }
+
+  Status mount(Call& call, const Device& device, const Container&) override {
+    Script script;
+    if (Status status = Script::parse(device.parameters, script); status.code != EGPU_OK) return status;
+    if (script.at == "mount")
+      if (Status status = actOn(call, device, "mount"); status.code != EGPU_OK) return status;
+    call.env("ELASTICGPU_DEVICE", device.device);
+    call.env("ELASTICGPU_CLAIM", device.claim);
+    std::string uuids;
+    for (const auto& card : device.cards) uuids += (uuids.empty() ? "" : ",") + card.uuid;
+    call.env("ELASTICGPU_CARDS", uuids);
+    for (const auto& [name, value] : script.env) call.env(name, value);
+    for (const auto& card : device.cards) call.deviceNode("/dev/nvidia" + std::to_string(card.index));
+    return ok();
+  }
+
+  Status unmount(Call& call, const Container&) override { return actByKey(call, "unmount"); }
+  Status unstage(Call& call) override { return actByKey(call, "unstage"); }
+
+ private:
+  /// Notes that the key holds something; false if it did before.
+  bool note(const std::string& key, const std::string& fingerprint) {
+    const std::lock_guard lock(store_.mutex);
+    Record& record = store_.records[key];
+    const bool fresh = record.fingerprint.empty();
+    record.fingerprint = fingerprint;
+    store_.save(key);
+    return fresh;
+  }
+  /// A failed provision leaves nothing but the count of its calls.
+  void forget(const std::string& key) {
+    const std::lock_guard lock(store_.mutex);
+    store_.records[key].fingerprint.clear();
+    store_.save(key);
+  }
+
+  Status actOn(Call& call, const Device& device, const std::string& verb) {
+    Script script;
+    if (Status status = Script::parse(device.parameters, script); status.code != EGPU_OK) return status;
+    return act(call, script, verb, counted(device.key, verb, script));
+  }
+  /// For verbs that come without parameters: those of the key's provision count.
+  Status actByKey(Call& call, const std::string& verb) {
+    Script script;
+    {
+      const std::lock_guard lock(store_.mutex);
+      const auto found = store_.records.find(call.key());
+      if (found == store_.records.end()) return ok();
+      script = found->second.script;
+    }
+    return act(call, script, verb, counted(call.key(), verb, script));
+  }
+  /// Which call of the verb this is for the key, from 1. Only counted where a script depends on it.
+  unsigned counted(const std::string& key, const std::string& verb, const Script& script) {
+    if (script.at != verb || script.times == 0) return 1;
+    const std::lock_guard lock(store_.mutex);
+    Record& record = store_.records[key];
+    record.script = script;
+    const unsigned calls = ++record.calls[verb];
+    store_.save(key);
+    return calls;
+  }
+
+  static Status act(Call& call, const Script& script, const std::string& verb, unsigned calls) {
+    if (script.at != verb) return ok();
+    for (unsigned slept = 0; slept < script.latencyMs; ++slept) {
+      if (call.cancelled()) return unavailable("given up after " + std::to_string(slept) + " ms");
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (script.times > 0 && calls > script.times) return ok();
+    return misbehave(script.outcome, ok());
+  }
+
+  static Status misbehave(const std::string& outcome, Status otherwise) {
+    const std::string why = "as the class's parameter outcome asks";
+    if (outcome == "reschedule") return reschedule(why);
+    if (outcome == "exists") return exists(why);
+    if (outcome == "invalid") return invalid(why);
+    if (outcome == "unavailable") return unavailable(why);
+    if (outcome == "internal") return internal(why);
+    if (outcome == "hang")
+      for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+    if (outcome == "crash") std::abort();
+    if (outcome == "exit") std::_Exit(3);
+    if (outcome == "garbage") return {4711, why};
+    if (outcome == "throw") throw std::runtime_error(why);
+    return otherwise;
+  }
+
+  Store store_;
+};
+
+}  // namespace
+
+EGPU_PROVISIONER(Mock)

@@ -1,0 +1,61 @@
+// physical.provisioner.elasticgpu.io: whole cards. Nothing is made or destroyed; the container gets the cards' device nodes and only those.
+#include <string>
+
+#include "api/plugin/provisioner.hpp"
+
+namespace {
+
+using namespace egpu::sdk;
+
+constexpr std::int64_t kWholeCard = 1000;  // milli-cards
+
+class Physical final : public Provisioner {
+ public:
+  Description describe() override {
+    // Enforced: without its device node a card cannot be reached.
+    return {"physical.provisioner.elasticgpu.io", "0.1.0", "physicalGPU", "Enforced"};
+  }
+
+  Status validate(const Parameters& parameters) override { return refuseUnknown(parameters, {}); }
+
+  Status provision(Call&, const Device& device) override {
+    if (Status status = whole(device); status.code != EGPU_OK) return status;
+    return records_.add(device);
+  }
+
+  Status deprovision(Call& call) override { return records_.remove(call.key()); }
+
+  Status list(Call& call) override { return records_.list(call); }
+
+  Status mount(Call& call, const Device& device, const Container&) override {
+    if (Status status = whole(device); status.code != EGPU_OK) return status;
+    std::string uuids;
+    for (const auto& card : device.cards) {
+      uuids += (uuids.empty() ? "" : ",") + card.uuid;
+      call.deviceNode("/dev/nvidia" + std::to_string(card.index));
+      call.cdiDevice("nvidia.com/gpu=" + card.uuid);
+    }
+    call.deviceNode("/dev/nvidiactl");
+    call.deviceNode("/dev/nvidia-uvm");
+    call.env("NVIDIA_VISIBLE_DEVICES", uuids);
+    call.env("ELASTICGPU_DEVICE", device.device);
+    call.env("ELASTICGPU_CLAIM", device.claim);
+    call.env("ELASTICGPU_CARDS", uuids);
+    return ok();
+  }
+
+ private:
+  static Status whole(const Device& device) {
+    for (const auto& card : device.cards)
+      if (card.core != kWholeCard)
+        return invalid("card " + card.uuid + ": this provisioner gives whole cards (1000 milli-cards), not " +
+                       std::to_string(card.core) + "; gpushare.provisioner.elasticgpu.io gives shares");
+    return ok();
+  }
+
+  Records records_;
+};
+
+}  // namespace
+
+EGPU_PROVISIONER(Physical)
