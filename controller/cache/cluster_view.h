@@ -1,0 +1,147 @@
+// Decide and assume: the one serialised section around the scheduler's picture of the cluster.
+//
+// A card's takes are the union of three sources, each under the device's uid (or, before the device exists, "claim/<claim uid>"):
+//   ledger entry seen on the card  ∪  device that names the card  ∪  decision made but not yet written
+// so that a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is late.
+//
+// A card is offered unless: it is unhealthy, Failed or being deleted; a device that names it is on another node (its uuid turned up
+// elsewhere: wait until the entries are gone); or a committed device that names it lacks its entry (it reappeared: first the entries).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "controller/cache/stores.h"
+#include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
+
+namespace egpu::cache {
+
+/// One device's part of a card, for the allocation map. Amounts are charged ones.
+struct MapTake {
+  std::string device;     ///< object name; empty while only decided
+  std::string deviceUid;  ///< or "claim/<uid>"
+  std::string claim;      ///< "namespace/name"
+  std::string phase;      ///< of the device; "Pending" while only decided
+  int64_t core = 0;
+  int64_t memory = 0;
+};
+struct MapCard {
+  std::string name, uuid, model;
+  int64_t index = 0;
+  int64_t core = 0, memory = 0;          ///< capacity
+  int64_t usedCore = 0, usedMemory = 0;  ///< Σ takes
+  bool offered = true;
+  std::string why;  ///< why it isn't offered
+  std::vector<MapTake> takes;
+};
+struct MapNode {
+  std::string name;
+  bool schedulable = true;
+  std::vector<MapCard> cards;
+};
+struct AllocationMap {
+  std::vector<MapNode> nodes;  ///< by name; cards by index
+};
+
+struct ClusterTotals {
+  int64_t nodes = 0, cards = 0, offered = 0, quarantined = 0, takes = 0;
+  int64_t core = 0, usedCore = 0, memory = 0, usedMemory = 0;
+};
+
+/// How a card's takes and its ledger disagree; the auditor names the cause.
+struct CardAudit {
+  bool known = false;
+  int64_t core = 0, memory = 0;              ///< capacity
+  int64_t ledgerCore = 0, ledgerMemory = 0;  ///< Σ entries
+  int64_t usedCore = 0, usedMemory = 0;      ///< as the scheduler believes
+  std::vector<std::string> entryWithoutDevice;  ///< uids in the ledger that no cached device naming the card has
+  std::vector<std::string> deviceWithoutEntry;  ///< names of committed devices that the ledger lacks
+};
+
+/// Thread-safe. Reads the stores (which must outlive it) inside its own lock, so late notifications can't turn it back.
+class ClusterView {
+ public:
+  explicit ClusterView(Stores& stores);  ///< listens to the stores
+  ClusterView(const ClusterView&) = delete;
+  ClusterView& operator=(const ClusterView&) = delete;
+
+  struct Ask {
+    std::string claimUid;
+    std::string claim;  ///< "namespace/name"
+    scheduler::Request request;
+  };
+  /// decide() and, if it fits, the assumption of its takes under "claim/<uid>" (an earlier one of that claim is dropped before).
+  scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
+  /// All asks on one node, all or none. Empty if there is no such node; then `failed` is the index of an ask that fits nowhere.
+  std::vector<scheduler::Decision> decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                                                  std::size_t* failed = nullptr);
+  scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {}) const;
+  /// The decision came to nothing. (That its device exists is noticed by itself.)
+  void forget(std::string_view claimUid);
+
+  /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the stores fill.
+  void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
+
+  AllocationMap map() const;
+  ClusterTotals totals() const;
+  CardAudit audit(std::string_view card) const;
+  /// Empty if the card is offered, else why not ("not known" included).
+  std::string quarantineReason(std::string_view card) const;
+  /// A copy for what-if questions.
+  scheduler::Cluster copy() const;
+
+ private:
+  struct Take {
+    std::optional<scheduler::Amount> ledger, device, assumed;
+    std::string claim;       ///< of an assumption
+    scheduler::Amount sum;   ///< what cluster_ holds: the largest of the three in each amount
+    bool empty() const { return !ledger && !device && !assumed; }
+  };
+  struct CardState {
+    bool present = false;  ///< the card object exists
+    scheduler::CardInfo info;
+    std::string why;  ///< not offered because
+    std::map<std::string, Take, std::less<>> takes;
+    std::set<std::string, std::less<>> devices;  ///< names of devices that name this card
+  };
+  struct DeviceState {
+    std::string uid, node;
+    bool committed = false;
+    std::vector<std::pair<std::string, scheduler::Amount>> cards;
+  };
+
+  void refreshNode(const std::string& name);
+  void refreshCard(const std::string& name);
+  void refreshDevice(const std::string& name);
+  // With mutex_ held.
+  void setTake(const std::string& card, const std::string& uid, const std::function<void(Take&)>& change);
+  void offer(const std::string& card);
+  std::string reasonAgainst(const std::string& card, const CardState& state) const;
+  void assume(const Ask& ask, const scheduler::Decision& decision);
+  void drop(std::string_view claimUid);
+  void forgetIfEmpty(const std::string& card);
+  /// Takes and clears grew_; calls the listener without the lock.
+  void announce();
+
+  Stores& stores_;
+  std::function<void()> grown_;
+
+  // Protected by mutex_.
+  mutable std::mutex mutex_;
+  scheduler::Cluster cluster_;
+  std::map<std::string, CardState, std::less<>> cards_;
+  std::unordered_map<std::string, DeviceState> devices_;                       ///< by name
+  std::unordered_map<std::string, std::vector<std::string>> assumptions_;      ///< claim uid → cards
+  bool grew_ = false;
+};
+
+}  // namespace egpu::cache

@@ -1,0 +1,91 @@
+#include "controller/cache/stores.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "api/v1alpha/keys.h"
+
+namespace egpu::cache {
+
+namespace keys = v1alpha::keys;
+
+uint64_t versionOf(std::string_view resourceVersion) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(resourceVersion.data(), resourceVersion.data() + resourceVersion.size(), value);
+  return error == std::errc() && end == resourceVersion.data() + resourceVersion.size() ? value : 0;
+}
+
+Stores::Stores() {
+  using Values = std::vector<std::string>;
+  byClaimUid_ = devices.addIndex([](const Gpu& d) { return d.spec.claimRef ? Values{d.spec.claimRef->uid} : Values{}; });
+  byCard_ = devices.addIndex([](const Gpu& d) {
+    Values names;
+    for (const auto& card : d.spec.cards) names.push_back(card.name);
+    return names;
+  });
+  byDeviceNode_ = devices.addIndex([](const Gpu& d) { return Values{d.spec.nodeName}; });
+  byProvisioner_ = devices.addIndex([](const Gpu& d) { return Values{d.spec.provisioner}; });
+  byCardNode_ = cards.addIndex([](const Gpu& c) { return Values{c.spec.card ? c.spec.card->nodeName : std::string()}; });
+  byGpuName_ = claims.addIndex([](const Claim& c) {
+    const auto& name = c.spec.elasticGPUName;
+    const bool own = name.size() == keys::kDevicePrefix.size() + c.metadata.uid.size() &&
+                     name.compare(keys::kDevicePrefix.size(), std::string::npos, c.metadata.uid) == 0;
+    return name.empty() || own ? Values{} : Values{name};
+  });
+  byClass_ = claims.addIndex([](const Claim& c) { return Values{c.spec.effectiveClass()}; });
+  byPodClaim_ = pods.addIndex([](const core::Pod& p) {
+    Values claims;
+    for (const auto& claim : p.resourceClaims)
+      if (!claim.resourceClaimName.empty()) claims.push_back(p.metadata.namespace_ + "/" + claim.resourceClaimName);
+    return claims;
+  });
+  byGate_ = pods.addIndex([](const core::Pod& p) {
+    const bool gated =
+        std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end();
+    return gated ? Values{"gated"} : Values{};
+  });
+}
+
+Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
+  const core::ObjectKey key{"", std::string(name)};
+  if (auto card = cards.get(key)) return card;
+  return devices.get(key);
+}
+
+bool Stores::synced() const {
+  return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
+         carriers.synced();
+}
+
+void Stores::sawPod(const core::Pod& pod) {
+  if (!pod.resourceClaims.empty()) pods.observed(pod);
+}
+
+void GpuSink::replace(std::vector<Gpu>&& objects, const std::string& resourceVersion) {
+  std::vector<Gpu> cards, devices;
+  for (auto& object : objects) (object.isCard() ? cards : devices).push_back(std::move(object));
+  stores_.cards.replaced(std::move(cards), resourceVersion);
+  stores_.devices.replaced(std::move(devices), resourceVersion);
+}
+
+void GpuSink::apply(codec::WatchEvent<Gpu>&& event) {
+  if (event.type == codec::EventType::bookmark) {
+    stores_.cards.informedUpTo(event.object.metadata.resourceVersion);
+    stores_.devices.informedUpTo(event.object.metadata.resourceVersion);
+    return;
+  }
+  StoreSink<Gpu>(stores_.storeOf(event.object)).apply(std::move(event));
+}
+
+void PodSink::replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) {
+  objects.erase(std::remove_if(objects.begin(), objects.end(), [](const core::Pod& p) { return p.resourceClaims.empty(); }),
+                objects.end());
+  inner_.replace(std::move(objects), resourceVersion);
+}
+
+void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {
+  const bool object = event.type == codec::EventType::added || event.type == codec::EventType::modified;
+  if (!object || !event.object.resourceClaims.empty()) inner_.apply(std::move(event));
+}
+
+}  // namespace egpu::cache

@@ -1,0 +1,145 @@
+// The informers' stores of everything this project looks at, with the indexes that reconciling needs, and the sinks that feed them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/core/objects.h"
+#include "api/v1alpha/types.h"
+#include "controller/cache/store.h"
+#include "controller/kube/reflector.h"
+
+namespace egpu::cache {
+
+using Gpu = v1alpha::ElasticGPU;
+using Claim = v1alpha::ElasticGPUClaim;
+using Class = v1alpha::ElasticGPUClass;
+
+/// Thread-safe, as its stores are. Listeners are registered before the reflectors start.
+class Stores {
+ public:
+  Stores();
+  Stores(const Stores&) = delete;
+  Stores& operator=(const Stores&) = delete;
+
+  Store<Gpu> cards;    ///< ElasticGPUs with spec.card
+  Store<Gpu> devices;  ///< the others
+  Store<Claim> claims;
+  Store<Class> classes;
+  Store<core::Pod> pods;  ///< only those that name ResourceClaims
+  Store<core::Node> nodes;
+  Store<core::ResourceClaim> carriers;
+
+  /// Devices whose claimRef has this uid.
+  std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const { return devices.find(byClaimUid_, claimUid); }
+  /// Devices that name this card.
+  std::vector<Store<Gpu>::Ptr> devicesOnCard(std::string_view card) const { return devices.find(byCard_, card); }
+  std::vector<Store<Gpu>::Ptr> devicesOnNode(std::string_view node) const { return devices.find(byDeviceNode_, node); }
+  std::vector<Store<Gpu>::Ptr> devicesOfProvisioner(std::string_view name) const { return devices.find(byProvisioner_, name); }
+  std::vector<Store<Gpu>::Ptr> cardsOnNode(std::string_view node) const { return cards.find(byCardNode_, node); }
+  /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the uid).
+  std::vector<Store<Claim>::Ptr> claimsNaming(std::string_view gpu) const { return claims.find(byGpuName_, gpu); }
+  /// Claims of a class; "" = those that want the default class.
+  std::vector<Store<Claim>::Ptr> claimsOfClass(std::string_view cls) const { return claims.find(byClass_, cls); }
+  /// Pods, finished ones too, that use "namespace/name" of a claim.
+  std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const { return pods.find(byPodClaim_, claim.str()); }
+  /// Pods that wait behind our scheduling gate.
+  std::vector<Store<core::Pod>::Ptr> gatedPods() const { return pods.find(byGate_, "gated"); }
+
+  /// Card or device, whichever has that name; null if neither.
+  Store<Gpu>::Ptr gpu(std::string_view name) const;
+  Store<Gpu>& storeOf(const Gpu& gpu) { return gpu.isCard() ? cards : devices; }
+
+  /// What the API server answered to a write or quorum read of ours, and what it said is gone.
+  void observed(const Gpu& o) { storeOf(o).observed(o); }
+  void observed(const Claim& o) { claims.observed(o); }
+  void observed(const Class& o) { classes.observed(o); }
+  void observed(const core::Pod& o) { sawPod(o); }
+  void observed(const core::Node& o) { nodes.observed(o); }
+  void observed(const core::ResourceClaim& o) { carriers.observed(o); }
+  template <class T>
+  void observedGone(const core::ObjectKey& key, std::string_view uid);
+
+  /// Every store has had its first list.
+  bool synced() const;
+
+ private:
+  friend class GpuSink;
+  void sawPod(const core::Pod& pod);
+
+  int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0,
+      byPodClaim_ = 0, byGate_ = 0;
+};
+
+template <class T>
+void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
+  if constexpr (std::is_same_v<T, Gpu>) {
+    cards.observedGone(key, uid);
+    devices.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, Claim>) {
+    claims.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, Class>) {
+    classes.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::Pod>) {
+    pods.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::Node>) {
+    nodes.observedGone(key, uid);
+  } else {
+    carriers.observedGone(key, uid);
+  }
+}
+
+/// What a reflector of T fills. Keeps a reference to its store.
+template <class T>
+class StoreSink : public kube::Sink<T> {
+ public:
+  explicit StoreSink(Store<T>& store) : store_(store) {}
+  void replace(std::vector<T>&& objects, const std::string& resourceVersion) override {
+    store_.replaced(std::move(objects), resourceVersion);
+  }
+  void apply(codec::WatchEvent<T>&& event) override {
+    switch (event.type) {
+      case codec::EventType::added:
+      case codec::EventType::modified:
+        store_.informed(event.object);
+        break;
+      case codec::EventType::deleted:
+        store_.informedGone(event.object);
+        break;
+      case codec::EventType::bookmark:
+        store_.informedUpTo(event.object.metadata.resourceVersion);
+        break;
+      case codec::EventType::error:
+        break;
+    }
+  }
+
+ private:
+  Store<T>& store_;
+};
+
+/// One watch of ElasticGPUs feeds two stores.
+class GpuSink final : public kube::Sink<Gpu> {
+ public:
+  explicit GpuSink(Stores& stores) : stores_(stores) {}
+  void replace(std::vector<Gpu>&& objects, const std::string& resourceVersion) override;
+  void apply(codec::WatchEvent<Gpu>&& event) override;
+
+ private:
+  Stores& stores_;
+};
+
+/// Pods without ResourceClaims are none of our business and aren't kept.
+class PodSink final : public kube::Sink<core::Pod> {
+ public:
+  explicit PodSink(Store<core::Pod>& store) : inner_(store) {}
+  void replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) override;
+  void apply(codec::WatchEvent<core::Pod>&& event) override;
+
+ private:
+  StoreSink<core::Pod> inner_;
+};
+
+}  // namespace egpu::cache

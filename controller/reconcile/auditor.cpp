@@ -1,0 +1,140 @@
+#include "controller/reconcile/auditor.h"
+
+#include "api/v1alpha/quantity.h"
+#include "controller/base/log.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+using std::chrono::milliseconds;
+
+namespace {
+constexpr std::string_view kNodeGone = "NodeGone";
+}  // namespace
+
+Outcome Auditor::step(const std::string& name, std::stop_token stop) {
+  auto card = stores_.cards.get({"", name});
+  if (!card) {
+    std::lock_guard lock(mutex_);
+    wrongSince_.erase(name);
+    reported_.erase(name);
+    return Outcome::done();
+  }
+  auto swept = sweeper_.card(*card, stop);
+  if (swept.kind != Outcome::Kind::done) return swept;
+  bool changed = false;
+  auto checked = hardware(*card, &changed, stop);
+  if (checked.kind != Outcome::Kind::done || changed) return checked;
+  card = stores_.cards.get({"", name});
+  if (!card) return Outcome::done();
+  books(*card);
+  return summary(name, stop);
+}
+
+Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token stop) {
+  if (card.metadata.deleting()) return Outcome::done();
+  const auto& node = card.spec.card->nodeName;
+  bool there = stores_.nodes.get({"", node}) != nullptr;
+  const bool failed = card.status.phase == "Failed" && card.status.reason == kNodeGone;
+  if (!there && card.status.phase != "Failed") {
+    auto now = writer_.read<core::Node>({"", node}, {}, stop);  // the cache may be late
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    there = now.ok();
+  }
+  base::Result<cache::Gpu> written = card;
+  if (!there && card.status.phase != "Failed") {
+    written = binder_.setPhase(card, "Failed", kNodeGone, "node " + node + " is gone", stop);
+    *changed = true;
+  } else if (there && failed) {
+    written = binder_.setPhase(card, "Available", "", "", stop);
+    *changed = true;
+  }
+  if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::retry(written.status());
+}
+
+void Auditor::found(const cache::Gpu& card, const std::string& cause, const std::string& detail) {
+  {
+    std::lock_guard lock(mutex_);
+    auto& told = reported_[card.metadata.name][cause];
+    if (told == detail) return;
+    told = detail;
+    ++drift_[cause];
+  }
+  metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", cause}});
+  base::log::warn("ledger drift", {{"card", card.metadata.name}, {"cause", cause}, {"detail", detail}});
+  events_.event(kube::referenceTo(card), "Warning", "LedgerDrift", cause + ": " + detail);
+}
+
+void Auditor::books(const cache::Gpu& card) {
+  const auto& name = card.metadata.name;
+  const auto audit = cluster_.audit(name);
+  if (!audit.known) return;
+  const base::MetricLabels labels{{"node", card.spec.card->nodeName}, {"card", name}};
+  metrics_.set("elasticgpu_card_core_allocated_milli", static_cast<double>(audit.ledgerCore), labels);
+  metrics_.set("elasticgpu_card_memory_allocated_bytes", static_cast<double>(audit.ledgerMemory), labels);
+  // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less is free.
+  if (audit.ledgerCore > audit.core || audit.ledgerMemory > audit.memory)
+    found(card, "overCommitted", v1alpha::formatMilliCards(audit.ledgerCore) + " and " + v1alpha::formatBytes(audit.ledgerMemory) +
+                                     " charged of " + v1alpha::formatMilliCards(audit.core) + " and " + v1alpha::formatBytes(audit.memory));
+  if (audit.ledgerCore > audit.usedCore || audit.ledgerMemory > audit.usedMemory)
+    found(card, "schedulerBehind", "the scheduler believes that less is taken than the ledger says");
+  for (const auto& device : audit.deviceWithoutEntry) {
+    found(card, "entryMissing", "device " + device + " has the card but no entry");
+    enqueue_(deviceKey(device));  // its step puts the entry back
+  }
+  for (const auto& device : stores_.devicesOnCard(name)) {
+    if (!committed(*device)) continue;
+    auto entry = card.spec.allocations.find(device->metadata.uid);
+    if (entry == card.spec.allocations.end()) continue;
+    for (const auto& share : device->spec.cards) {
+      if (share.name != name || (share.chargedCore == entry->second.core && share.chargedMemory == entry->second.memory)) continue;
+      found(card, "amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device");
+      enqueue_(deviceKey(device->metadata.name));
+    }
+  }
+  std::lock_guard lock(mutex_);
+  if (audit.deviceWithoutEntry.empty()) {
+    auto it = reported_.find(name);
+    if (it != reported_.end()) it->second.erase("entryMissing");
+  }
+}
+
+Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
+  if (options_.summaryDelay < milliseconds(0)) return Outcome::done();
+  auto card = stores_.cards.get({"", name});
+  if (!card || card->metadata.deleting()) return Outcome::done();
+  auto after = card->status;
+  v1alpha::AllocatedSummary sum;
+  for (const auto& [uid, entry] : card->spec.allocations) {
+    sum.core += entry.core;
+    sum.memory += entry.memory;
+    ++sum.claims;
+  }
+  sum.coreText = v1alpha::formatMilliCards(sum.core);
+  sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);
+  after.allocated = sum;
+  if (after.phase.empty()) after.phase = "Available";
+  {
+    std::lock_guard lock(mutex_);
+    if (after == card->status) {
+      wrongSince_.erase(name);
+      return Outcome::done();
+    }
+    const auto [it, fresh] = wrongSince_.try_emplace(name, clock_.now());
+    const auto passed = std::chrono::duration_cast<milliseconds>(clock_.now() - it->second);
+    if (passed < options_.summaryDelay) return Outcome::after(options_.summaryDelay - passed);
+    wrongSince_.erase(it);
+  }
+  const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);
+  auto written = writer_.patch(*card, body, "status", stop);
+  if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::retry(written.status());
+}
+
+std::map<std::string, int64_t> Auditor::drift() const {
+  std::lock_guard lock(mutex_);
+  return drift_;
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,60 @@
+// The continuous check that every card's books are right, their repair, and the summary that people see on a card.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+
+#include "controller/base/clock.h"
+#include "controller/base/metrics.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/kube/events.h"
+#include "controller/reconcile/binder.h"
+#include "controller/reconcile/sweeper.h"
+
+namespace egpu::reconcile {
+
+struct AuditorOptions {
+  /// A card's status.allocated is written when it has been wrong that long, so that a burst of binds costs one write. Negative: never.
+  std::chrono::milliseconds summaryDelay{1000};
+};
+
+/// A card's step: hardware state, garbage, books, summary. Thread-safe, one thread per card at a time.
+class Auditor {
+ public:
+  Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper, base::Clock& clock,
+          base::Metrics& metrics, kube::EventSink& events, std::function<void(const std::string&)> enqueue, AuditorOptions options)
+      : writer_(writer), stores_(stores), cluster_(cluster), binder_(binder), sweeper_(sweeper), clock_(clock), metrics_(metrics),
+        events_(events), enqueue_(std::move(enqueue)), options_(options) {}
+
+  Outcome step(const std::string& card, std::stop_token stop);
+
+  /// Problems found since the start, by cause; for tests and the operations page.
+  std::map<std::string, int64_t> drift() const;
+
+ private:
+  Outcome hardware(const cache::Gpu& card, bool* changed, std::stop_token stop);  ///< node gone → Failed, back → Available
+  void books(const cache::Gpu& card);
+  Outcome summary(const std::string& name, std::stop_token stop);
+  void found(const cache::Gpu& card, const std::string& cause, const std::string& detail);
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  cache::ClusterView& cluster_;
+  Binder& binder_;
+  Sweeper& sweeper_;
+  base::Clock& clock_;
+  base::Metrics& metrics_;
+  kube::EventSink& events_;
+  const std::function<void(const std::string&)> enqueue_;
+  const AuditorOptions options_;
+  mutable std::mutex mutex_;  // guards all below
+  std::map<std::string, base::Clock::Steady> wrongSince_;
+  std::map<std::string, std::map<std::string, std::string>> reported_;  ///< card → cause → detail, so that each is told once
+  std::map<std::string, int64_t> drift_;
+};
+
+}  // namespace egpu::reconcile

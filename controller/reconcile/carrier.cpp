@@ -1,0 +1,209 @@
+#include "controller/reconcile/carrier.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+namespace {
+constexpr std::chrono::milliseconds kFirstRewrite{1000};
+constexpr std::chrono::milliseconds kLastRewrite{300'000};
+}  // namespace
+
+bool alive(const core::Pod& pod) { return !pod.finished(); }
+bool running(const core::Pod& pod) { return alive(pod) && !pod.nodeName.empty(); }
+
+bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid) {
+  return !claimUid.empty() && ownerUid(carrier) == claimUid && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
+}
+
+std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
+  for (const auto& owner : carrier.metadata.ownerReferences)
+    if (owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0) return owner.uid;
+  return {};
+}
+
+core::ResourceClaimAllocation Carrier::allocationFor(const cache::Gpu& device) const {
+  core::ResourceClaimAllocation allocation;
+  allocation.request = std::string(keys::kCarrierRequest);
+  allocation.driver = std::string(keys::kDriver);
+  allocation.pool = device.spec.nodeName;
+  allocation.device = device.metadata.name;
+  allocation.nodeName = device.spec.nodeName;
+  allocation.allocationTimestamp = base::rfc3339(clock_.wall());
+  return allocation;
+}
+
+base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std::stop_token stop) {
+  core::ResourceClaim carrier;
+  carrier.metadata.name = claim.metadata.name;
+  carrier.metadata.namespace_ = claim.metadata.namespace_;
+  carrier.metadata.finalizers = {std::string(keys::kCarrierFinalizer)};
+  core::OwnerReference owner;
+  owner.apiVersion = core::kindOf<cache::Claim>.apiVersion();
+  owner.kind = std::string(core::kindOf<cache::Claim>.kind);
+  owner.name = claim.metadata.name;
+  owner.uid = claim.metadata.uid;
+  owner.controller = true;
+  owner.blockOwnerDeletion = true;
+  carrier.metadata.ownerReferences.push_back(std::move(owner));
+  carrier.deviceClassName = std::string(keys::kDeviceClass);
+  carrier.requestName = std::string(keys::kCarrierRequest);
+  auto written = writer_.create(carrier, stop);
+  if (written.ok()) return written;
+  const auto code = written.status().code();
+  if (code == base::Code::alreadyExists || code == base::Code::unknownOutcome || code == base::Code::deadline)
+    return writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
+  return written;
+}
+
+Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite, std::stop_token stop) {
+  const auto key = core::keyOf(claim.metadata);
+  auto carrier = stores_.carriers.get(key);
+  if (!carrier) {
+    const auto pods = stores_.podsOfClaim(key);
+    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return {State::unwanted, {}, {}};
+    auto made = create(claim, stop);  // W7
+    if (!made.ok()) return {State::failed, {}, made.status()};
+    carrier = std::make_shared<const core::ResourceClaim>(*made);
+  }
+  if (!ownedBy(*carrier, claim.metadata.uid)) {
+    const auto owner = ownerUid(*carrier);
+    if (!owner.empty() && owner != claim.metadata.uid && carrier->metadata.hasFinalizer(keys::kCarrierFinalizer))
+      return {State::leaving, {}, {}};  // of a claim of the same name before: its release is under way
+    const auto status = status_.carried(claim, keys::reason::kCarrierTaken,
+                                        "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim", stop);
+    return {status.ok() ? State::taken : State::failed, {}, status};
+  }
+  if (carrier->metadata.deleting()) return {State::leaving, {}, {}};
+
+  const auto wanted = allocationFor(device);
+  if (carrier->allocation) {
+    const auto& there = *carrier->allocation;
+    if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName) {
+      // Never moved unless the scheduler cleared it: somebody else wrote this.
+      const auto status = status_.carried(claim, keys::reason::kCarrierTaken,
+                                          "the ResourceClaim's allocation is for device " + there.device + " on node " +
+                                              there.nodeName + ", not " + wanted.device + " on " + wanted.nodeName,
+                                          stop);
+      return {status.ok() ? State::taken : State::failed, {}, status};
+    }
+    const auto* old = findCondition(claim.status.conditions, kCarried);
+    if (old != nullptr && old->status != "True" && old->reason == keys::reason::kCarrierTaken) {
+      const auto status = status_.carried(claim, {}, {}, stop);
+      if (!status.ok()) return {State::failed, {}, status};
+    }
+    return {carrier->reservedFor.empty() ? State::allocated : State::reserved, {}, {}};
+  }
+  {
+    std::set<std::string> pods;
+    for (const auto& pod : stores_.podsOfClaim(key))
+      if (alive(*pod)) pods.insert(pod->metadata.uid + "@" + pod->nodeName);
+    std::lock_guard lock(mutex_);
+    auto& memory = written_[key.str()];
+    if (memory.uid != carrier->metadata.uid) memory = {carrier->metadata.uid, key, 0, {}, {}};
+    if (memory.writes > 0) {
+      if (!rewrite) return {State::cleared, {}, {}};
+      if (pods != memory.pods) memory = {memory.uid, key, 1, {}, pods};  // others than those whom it did not help
+      const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
+      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - memory.last);
+      if (passed < wait) return {State::waiting, wait - passed, {}};
+    }
+    ++memory.writes;
+    memory.last = clock_.now();
+    memory.pods = std::move(pods);
+  }
+  const auto body = codec::patch::allocation(carrier->metadata.uid, carrier->metadata.resourceVersion, wanted);  // W8
+  auto written = writer_.patch(*carrier, body, "status", stop);
+  if (!written.ok()) {
+    std::lock_guard lock(mutex_);
+    auto& memory = written_[key.str()];
+    if (memory.writes > 0) --memory.writes;
+    return {State::failed, {}, written.status()};
+  }
+  return {State::allocated, {}, {}};
+}
+
+std::vector<core::ObjectKey> Carrier::resetAllBackoff() {
+  std::vector<core::ObjectKey> claims;
+  std::lock_guard lock(mutex_);
+  for (auto& [text, memory] : written_) {
+    if (memory.writes < 2) continue;
+    memory = {memory.uid, memory.claim, 1, {}, memory.pods};
+    claims.push_back(memory.claim);
+  }
+  return claims;
+}
+
+base::Status Carrier::withdraw(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (!carrier.allocation) return {};
+  if (!carrier.reservedFor.empty()) return {base::Code::conflict, "reserved"};
+  const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, std::nullopt);
+  auto status = writer_.patch(carrier, body, "status", stop).status();
+  if (status.ok()) {
+    // Withdrawn by us, not cleared by the scheduler: the next allocation is a first one.
+    std::lock_guard lock(mutex_);
+    written_.erase(core::keyOf(carrier.metadata).str());
+  }
+  return status;
+}
+
+Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop) {
+  auto read = writer_.read<core::ResourceClaim>(claim, {}, stop);
+  if (!read.ok()) {
+    if (read.status().code() == base::Code::notFound) {
+      if (auto cached = stores_.carriers.get(claim)) stores_.carriers.observedGone(claim, cached->metadata.uid);
+      std::lock_guard lock(mutex_);
+      written_.erase(claim.str());
+      return {Release::gone, {}};
+    }
+    return {Release::failed, read.status()};
+  }
+  auto carrier = *read;
+  if (!ownedBy(carrier, claimUid)) return {Release::gone, {}};  // another's: not in our way
+  if (!carrier.metadata.deleting()) {
+    auto status = writer_.remove(carrier, stop);
+    if (!status.ok()) return {Release::failed, status};
+    // Only what is read after the deletion counts: until then pods may still reserve it.
+    auto again = writer_.read<core::ResourceClaim>(claim, carrier.metadata.uid, stop);
+    if (!again.ok()) {
+      if (again.status().code() == base::Code::notFound) return {Release::gone, {}};
+      return {Release::failed, again.status()};
+    }
+    carrier = *again;
+    if (!ownedBy(carrier, claimUid)) return {Release::gone, {}};
+  }
+  if (!carrier.reservedFor.empty()) return {Release::inUse, {}};
+  auto rest = carrier.metadata.finalizers;
+  rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());
+  const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
+  auto written = writer_.patch(carrier, body, {}, stop);
+  if (!written.ok() && written.status().code() != base::Code::notFound) return {Release::failed, written.status()};
+  std::lock_guard lock(mutex_);
+  written_.erase(claim.str());
+  return {Release::gone, {}};
+}
+
+Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
+  auto carrier = stores_.carriers.get(key);
+  if (!carrier || !carrier->metadata.hasFinalizer(keys::kCarrierFinalizer)) return Outcome::done();
+  const auto owner = ownerUid(*carrier);
+  if (owner.empty()) return Outcome::done();
+  auto claim = stores_.claims.get(key);
+  if (claim && claim->metadata.uid == owner) {
+    if (!carrier->metadata.deleting() || claim->metadata.deleting()) return Outcome::done();  // its claim's step looks after it
+    // Deleted by hand under a live claim: let it go, the claim's step makes another.
+  } else {
+    // OBSERVATION: no such claim in the cache. The cache may be late: ask.
+    auto now = writer_.read<cache::Claim>(key, {}, stop);
+    if (now.ok() && now->metadata.uid == owner) return Outcome::done();
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  }
+  const auto released = release(key, owner, stop);  // (S4)
+  return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,442 @@
+#include "controller/reconcile/claim.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kPluginBusy{50};
+constexpr milliseconds kPollBackground{500};
+constexpr milliseconds kExplainEvery{15'000};
+constexpr milliseconds kRejectFor{120'000};
+constexpr milliseconds kRefusedFor{300'000};
+
+Outcome unless(const base::Status& status) {
+  // A vanished object needs nothing more; its deletion is an event of its own.
+  if (status.ok() || status.code() == base::Code::notFound) return Outcome::done();
+  return Outcome::retry(status);
+}
+}  // namespace
+
+Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
+  auto claim = stores_.claims.get(key);
+  if (!claim) {
+    waiting_.satisfied(claimKey(key));
+    return Outcome::done();  // devices that name it have steps of their own
+  }
+  if (claim->metadata.deleting()) return releasing(claim, stop);
+  auto device = deviceOf(*claim);
+  if (!device) return unbound(claim, stop);
+  waiting_.satisfied(claimKey(key));
+  if (device->status.phase == "Failed")
+    return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
+  if (device->status.phase == "Bound") return committing(claim, device, stop);
+  if (device->status.phase == "Released")  // only by somebody's hand: release needs the claim to be going
+    return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
+  // OBSERVATION: phase is "", Pending or Available: not committed.
+  if (device->metadata.deleting()) return Outcome::done();  // rolled back; its last event brings us here again
+  return intended(claim, device, stop);
+}
+
+cache::Store<cache::Gpu>::Ptr ClaimSync::deviceOf(const cache::Claim& claim) const {
+  auto devices = stores_.devicesOfClaim(claim.metadata.uid);
+  if (devices.empty()) return nullptr;
+  for (const auto& device : devices)
+    if (device->metadata.name == claim.status.elasticGPUName) return device;
+  for (const auto& device : devices)
+    if (!device->metadata.deleting()) return device;
+  return devices.front();
+}
+
+bool ClaimSync::isStatic(const cache::Claim& claim) {
+  return !claim.spec.elasticGPUName.empty() && claim.spec.elasticGPUName != deviceNameFor(claim);
+}
+
+bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const {
+  std::string why;
+  auto cls = classes_.classOf(claim, &why);
+  return cls && cls->bindingMode == "WaitForFirstConsumer";
+}
+
+bool ClaimSync::inUse(const cache::Claim& claim) const {
+  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return running(*pod); });
+}
+
+Asked ClaimSync::ask(const cache::Claim& claim) {
+  Asked asked;
+  asked.type = std::string(kAccepted);
+  asked.cls = classes_.classOf(claim, &asked.message);
+  if (!asked.cls) {  // (C2)
+    asked.reason = std::string(reason::kClassNotFound);
+    return asked;
+  }
+  const auto ready = classes_.readiness(*asked.cls);
+  if (ready.later) {
+    asked.later = true;
+    return asked;
+  }
+  if (!ready.ready()) {  // (C3) or (C4)
+    asked.type = std::string(ready.reason == reason::kInvalidParameter ? kAccepted : kBound);
+    asked.reason = ready.reason;
+    asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
+    return asked;
+  }
+  if (isStatic(claim) && claim.spec.requests.empty()) {
+    asked.request.cards = 1;
+    asked.request.wholeCards = true;
+  } else {
+    auto made = scheduler::makeRequest(claim, *asked.cls);
+    if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
+      asked.reason = refusal->reason;
+      asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
+      return asked;
+    }
+    asked.request = std::get<scheduler::Request>(made);
+  }
+  if (isStatic(claim)) asked.request.pinnedCards = {claim.spec.elasticGPUName};
+  return asked;
+}
+
+Outcome ClaimSync::refuse(const cache::Claim& claim, std::string_view type, std::string_view why, const std::string& message,
+                          std::stop_token stop) {
+  return unless(status_.pending(claim, type, why, message, stop));
+}
+
+Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
+  const auto queueKey = claimKey(core::keyOf(claim->metadata));
+  // OBSERVATION: the claim names its own device, or says Bound, and the cache has no such device: late, or gone.
+  if (claim->spec.elasticGPUName == deviceNameFor(*claim) || !claim->status.elasticGPUName.empty()) {
+    const auto& name = claim->status.elasticGPUName.empty() ? claim->spec.elasticGPUName : claim->status.elasticGPUName;
+    auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
+    if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    if (claim->status.phase == "Bound") {
+      auto outcome = lost(claim, nullptr, "device " + name + " is gone", stop);
+      return outcome.kind == Outcome::Kind::done ? Outcome::after(milliseconds(0)) : outcome;
+    }
+    if (claim->status.phase == "Lost") {
+      if (inUse(*claim) || (isStatic(*claim) && !stores_.gpu(claim->spec.elasticGPUName))) return Outcome::done();
+      const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
+      if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+      if (carrier.state == Carrier::Release::inUse) return Outcome::done();
+    }
+  }
+  if (isStatic(*claim)) {
+    auto named = stores_.gpu(claim->spec.elasticGPUName);
+    if (!named) {
+      auto now = writer_.read<cache::Gpu>({"", claim->spec.elasticGPUName}, {}, stop);
+      if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+      if (!now.ok())
+        return refuse(*claim, kBound, reason::kStaticNotAvailable,
+                      "ElasticGPU \"" + claim->spec.elasticGPUName + "\" not found", stop);
+      named = std::make_shared<const cache::Gpu>(*now);
+    }
+    if (named->isDevice()) return staticallyBound(claim, named, stop);
+  }
+  const auto asked = ask(*claim);
+  if (asked.later) return Outcome::after(kPluginBusy);
+  if (!asked.ok()) return refuse(*claim, asked.type, asked.reason, asked.message, stop);
+  if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
+    return refuse(*claim, kBound, reason::kProvisionFailed, refusal, stop);
+  if (asked.cls->bindingMode == "WaitForFirstConsumer") {  // (C5): the pod's step chooses
+    const auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
+    if (std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return Outcome::done();
+    return refuse(*claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
+  }
+  const scheduler::NodePredicate suits =
+      waiting_.anyRejected(claim->metadata.uid)
+          ? scheduler::NodePredicate([this, &claim](std::string_view node) { return !waiting_.rejected(claim->metadata.uid, node); })
+          : scheduler::NodePredicate();
+  waiting_.forRoom(queueKey);  // before deciding: room that appears from now on brings us here again
+  const auto decision = cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
+  if (!decision.fits) return noFit(*claim, asked.request, suits, stop);
+  waiting_.satisfied(queueKey);
+  auto device = binder_.writeIntent(*claim, *asked.cls, decision, stop);  // W1
+  if (!device.ok()) {
+    if (device.status().code() == base::Code::invalid)
+      return refuse(*claim, kBound, reason::kProvisionFailed, "the device was refused: " + device.status().message(), stop);
+    return Outcome::retry(device.status());
+  }
+  if (!belongsTo(*device, *claim))
+    return refuse(*claim, kBound, reason::kProvisionFailed,
+                  "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's", stop);
+  if (device->metadata.deleting()) return Outcome::done();
+  if (device->status.phase == "Bound") return Outcome::after(milliseconds(0));
+  return intended(claim, std::make_shared<const cache::Gpu>(*device), stop);
+}
+
+Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
+                         std::stop_token stop) {
+  const auto* old = findCondition(claim.status.conditions, kBound);
+  const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == "Pending";
+  // What would fit changes with every release; it is worth a write now and then, not each time.
+  if (!waiting_.mayExplain(claim.metadata.uid, kExplainEvery) && told) return Outcome::after(kExplainEvery);
+  if (isStatic(claim)) {
+    const auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
+    if (!why.empty())
+      return refuse(claim, kBound, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why, stop);
+  }
+  return refuse(claim, kBound, reason::kNoFit, cluster_.explain(request, suits).text(), stop);
+}
+
+Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
+  if (named->spec.claimRef)
+    return refuse(*claim, kBound, reason::kStaticNotAvailable,
+                  "device " + named->metadata.name + " belongs to claim " + named->spec.claimRef->namespace_ + "/" +
+                      named->spec.claimRef->name,
+                  stop);
+  if (named->metadata.deleting() || named->status.phase != "Available")
+    return refuse(*claim, kBound, reason::kStaticNotAvailable,
+                  "device " + named->metadata.name + " is " +
+                      (named->metadata.deleting() ? "being deleted" : named->status.phase.empty() ? "not ready" : named->status.phase),
+                  stop);
+  const auto& cls = claim->spec.effectiveClass();
+  if (!cls.empty() && cls != named->spec.className)
+    return refuse(*claim, kBound, reason::kStaticNotAvailable,
+                  "device " + named->metadata.name + " is of class \"" + named->spec.className + "\", the claim of \"" + cls + "\"", stop);
+  if (!claim->spec.requests.empty() && !named->spec.cards.empty()) {
+    const auto asked = ask(*claim);
+    if (asked.later) return Outcome::after(kPluginBusy);
+    if (!asked.ok()) return refuse(*claim, asked.type, asked.reason, asked.message, stop);
+    int64_t core = 0, memory = 0;
+    for (const auto& card : named->spec.cards) {
+      core += card.core;
+      memory += card.memory;
+    }
+    const auto& want = asked.request;
+    if (static_cast<int64_t>(named->spec.cards.size()) < want.cards ||
+        (!want.wholeCards && (core < want.cards * want.perCard.core || memory < want.cards * want.perCard.memory)))
+      return refuse(*claim, kBound, reason::kStaticNotAvailable, "device " + named->metadata.name + " is smaller than requested", stop);
+  }
+  auto device = binder_.writeClaimRef(*named, *claim, stop);  // W1
+  if (!device.ok()) {
+    if (device.status().code() == base::Code::conflict || device.status().code() == base::Code::invalid)
+      return Outcome::after(milliseconds(0));  // somebody was faster: the device was read anew
+    return Outcome::retry(device.status());
+  }
+  return intended(claim, std::make_shared<const cache::Gpu>(*device), stop);
+}
+
+Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  const bool waits = waitsForConsumer(*claim) && !isStatic(*claim);
+  if (waits) {
+    const auto key = core::keyOf(claim->metadata);
+    const auto pods = stores_.podsOfClaim(key);
+    auto carrier = stores_.carriers.get(key);
+    const bool reserved = carrier && !carrier->reservedFor.empty();
+    if (!reserved && std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
+      return giveUp(*claim, *device, false, stop);  // its consumer left before it was reserved
+  }
+  const auto entries = binder_.writeEntries(*device, stop);  // W2
+  if (!entries.ok()) {
+    if (entries.code() == base::Code::invalid) return giveUp(*claim, *device, false, stop);  // (D1) 422: the decision was stale
+    return Outcome::retry(entries);
+  }
+  if (waits) return waitForReservation(claim, device, stop);
+  return provision(claim, device, stop);
+}
+
+Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  const auto answer = carrier_.ensure(*claim, *device, false, stop);  // W7, W8
+  switch (answer.state) {
+    case Carrier::State::reserved:
+      return provision(claim, device, stop);
+    case Carrier::State::cleared:  // the scheduler could not use that node
+      base::log::info("allocation cleared by the scheduler; choosing another node",
+                      {{"claim", core::keyOf(claim->metadata).str()}, {"node", device->spec.nodeName}});
+      // The idle claims of the same pods move too: they must end on one node.
+      for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
+        if (!alive(*pod)) continue;
+        for (const auto& other : pod->resourceClaims) {
+          const core::ObjectKey otherKey{pod->metadata.namespace_, other.resourceClaimName};
+          auto otherClaim = stores_.claims.get(otherKey);
+          if (!otherClaim || otherClaim->metadata.uid == claim->metadata.uid || !waitsForConsumer(*otherClaim)) continue;
+          auto otherDevice = deviceOf(*otherClaim);
+          if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
+          auto outcome = giveUp(*otherClaim, *otherDevice, true, stop);
+          if (outcome.kind == Outcome::Kind::retry) return outcome;
+        }
+      }
+      return giveUp(*claim, *device, true, stop);
+    case Carrier::State::failed:
+      return unless(answer.error);
+    case Carrier::State::waiting:
+      return Outcome::after(answer.delay);
+    default:
+      return Outcome::done();  // the reservation is an event of the ResourceClaim
+  }
+}
+
+Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, bool avoidNode, std::stop_token stop) {
+  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata)); carrier && Carrier::ownedBy(*carrier, claim.metadata.uid)) {
+    if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
+    auto status = carrier_.withdraw(*carrier, stop);
+    if (!status.ok()) return Outcome::retry(status);
+  }
+  if (avoidNode) waiting_.rejectNode(claim.metadata.uid, device.spec.nodeName, kRejectFor);
+  if (device.status.phase == "Available") {  // a device that stood before the claim is given back, not deleted
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    return unless(writer_.patch(device, body, {}, stop).status());
+  }
+  const auto status = binder_.rollBack(device, stop);
+  return status.ok() ? Outcome::done() : Outcome::retry(status);
+}
+
+Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  const auto reply = provisioning_.provision(*device);  // W3
+  if (!reply) return Outcome::after(kPluginBusy);
+  const auto text = device->spec.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
+                    (reply->message.empty() ? "" : ": " + reply->message);
+  switch (reply->outcome) {
+    case plugin::Outcome::ok:
+    case plugin::Outcome::noChange:
+    case plugin::Outcome::exists:
+      break;
+    case plugin::Outcome::inProgress: {
+      auto status = status_.pending(*claim, kBound, reason::kProvisioning, text, stop);
+      return status.ok() ? Outcome::after(kPollBackground) : unless(status);
+    }
+    case plugin::Outcome::reschedule:
+      return giveUp(*claim, *device, true, stop);
+    case plugin::Outcome::invalid: {
+      waiting_.refused(claim->metadata.uid, device->spec.provisioner, text, kRefusedFor);
+      auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
+      if (!status.ok()) return unless(status);
+      return giveUp(*claim, *device, false, stop);
+    }
+    case plugin::Outcome::internal: {
+      auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
+      return Outcome::retry(status.ok() ? base::Status(base::Code::internal, text) : status);
+    }
+    case plugin::Outcome::unavailable:
+    case plugin::Outcome::timeout:
+    case plugin::Outcome::crashed:
+    case plugin::Outcome::garbage: {
+      auto status = status_.pending(*claim, kBound, reason::kProvisionerUnavailable, text, stop);
+      return Outcome::retry(status.ok() ? base::Status(base::Code::unavailable, text) : status);
+    }
+  }
+  auto now = binder_.commitDevice(*device, stop);  // W4
+  if (!now.ok()) {
+    // 409: read anew by now; deleting → its step undoes it, Bound → we go on.
+    if (now.status().code() == base::Code::conflict) return Outcome::after(milliseconds(0));
+    return now.status().code() == base::Code::notFound ? Outcome::after(milliseconds(0)) : Outcome::retry(now.status());
+  }
+  return committing(claim, std::make_shared<const cache::Gpu>(*now), stop);
+}
+
+Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  if (auto gone = hardwareGone(*device); !gone.empty()) return lost(claim, device, gone, stop);
+  auto now = binder_.commitClaim(*claim, *device, stop);  // W5
+  if (!now.ok()) {
+    const auto code = now.status().code();
+    if (code == base::Code::conflict) return Outcome::after(milliseconds(0));
+    return unless(now.status());  // gone: the device's step releases it
+  }
+  waiting_.forgetClaim(claim->metadata.uid);
+  auto status = status_.bound(*now, *device, stop);  // W6
+  if (!status.ok()) return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(status);
+  return bound(*now, *device, stop);
+}
+
+Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  auto current = stores_.claims.get(core::keyOf(claim.metadata));
+  if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
+  const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8
+  switch (answer.state) {
+    case Carrier::State::failed:
+      return unless(answer.error);
+    case Carrier::State::waiting:
+      return Outcome::after(answer.delay);
+    default:
+      return Outcome::done();
+  }
+}
+
+std::string ClaimSync::hardwareGone(const cache::Gpu& device) const {
+  for (const auto& share : device.spec.cards) {
+    auto card = stores_.cards.get({"", share.name});
+    if (!card) return "card " + share.name + " is gone";
+    if (card->metadata.deleting()) return "card " + share.name + " is being removed";
+    if (card->status.phase == "Failed")
+      return "card " + share.name + " failed" + (card->status.message.empty() ? "" : ": " + card->status.message);
+    if (!device.spec.nodeName.empty() && card->spec.card->nodeName != device.spec.nodeName)
+      return "card " + share.name + " is on node " + card->spec.card->nodeName + " now";
+  }
+  return {};
+}
+
+Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
+  auto status = status_.lost(*claim, message, stop);
+  if (!status.ok()) return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(status);
+  if (isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName) return Outcome::done();
+  if (inUse(*claim)) return Outcome::done();  // a pod's end is an event
+  // Nobody uses it: it may be bound anew, on hardware that is there.
+  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+  if (carrier.state == Carrier::Release::inUse) return Outcome::done();
+  if (!device) return Outcome::done();
+  if (device->status.phase == "Bound") {  // what follows can't be taken back: look again, at the server's own state
+    for (const auto& share : device->spec.cards) {
+      auto known = stores_.cards.get({"", share.name});
+      auto now = writer_.read<cache::Gpu>({"", share.name}, known ? known->metadata.uid : std::string(), stop);
+      if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    }
+    if (hardwareGone(*device).empty()) return Outcome::after(milliseconds(0));
+  }
+  auto failed = binder_.setPhase(*device, "Failed", reason::kCardGone, message, stop);
+  if (!failed.ok()) return failed.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(failed.status());
+  if (failed->metadata.deleting()) return Outcome::done();
+  status = writer_.remove(*failed, stop);
+  return status.ok() ? Outcome::done() : Outcome::retry(status);
+}
+
+Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
+  waiting_.satisfied(claimKey(core::keyOf(claim->metadata)));
+  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+  if (carrier.state == Carrier::Release::inUse || inUse(*claim)) return Outcome::done();
+  auto device = deviceOf(*claim);
+  if (!device) {
+    // The cache may not know it yet.
+    const auto& name = claim->status.elasticGPUName.empty() ? deviceNameFor(*claim) : claim->status.elasticGPUName;
+    auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
+    if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  } else if (!(device->status.phase == "Released" && device->spec.reclaimPolicy != "Delete" && !device->metadata.deleting())) {
+    const auto& phase = device->status.phase;
+    if (phase == "Bound") {
+      auto released = binder_.setPhase(*device, "Released", "", "", stop);
+      if (!released.ok())
+        return released.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(released.status());
+      return Outcome::after(milliseconds(0));
+    }
+    if (device->metadata.deleting()) return Outcome::done();  // its last event brings us here again
+    if (phase == "Available") {  // chosen by name, never committed: given back
+      const auto body = codec::patch::claimRef(device->metadata.uid, device->metadata.resourceVersion, std::nullopt);
+      auto cleared = writer_.patch(*device, body, {}, stop);
+      return cleared.ok() ? Outcome::after(milliseconds(0)) : unless(cleared.status());
+    }
+    const auto status = binder_.rollBack(*device, stop);  // intent, Failed, or Released and Delete
+    return status.ok() ? Outcome::after(milliseconds(0)) : Outcome::retry(status);
+  }
+  if (!claim->metadata.hasFinalizer(keys::kClaimFinalizer)) return Outcome::done();
+  waiting_.forgetClaim(claim->metadata.uid);
+  cluster_.forget(claim->metadata.uid);
+  auto rest = claim->metadata.finalizers;
+  rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
+  const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);
+  return unless(writer_.patch(*claim, body, {}, stop).status());
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,80 @@
+// The claim's half of the state machine (state_machine.h).
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "controller/cache/cluster_view.h"
+#include "controller/reconcile/binder.h"
+#include "controller/reconcile/carrier.h"
+#include "controller/reconcile/class.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/provisioning.h"
+#include "controller/reconcile/waiting.h"
+
+namespace egpu::reconcile {
+
+/// What a claim asks the scheduler for, or why it can't ask.
+struct Asked {
+  cache::Store<cache::Class>::Ptr cls;
+  scheduler::Request request;
+  std::string type, reason, message;  ///< of the condition, if refused
+  bool later = false;                 ///< the plugin is busy
+  bool ok() const { return reason.empty() && !later; }
+};
+
+/// Thread-safe, one thread per claim at a time (the work queue's promise).
+class ClaimSync {
+ public:
+  ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Provisioning& provisioning,
+            ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting)
+      : writer_(writer), stores_(stores), cluster_(cluster), binder_(binder), provisioning_(provisioning), classes_(classes),
+        carrier_(carrier), status_(status), waiting_(waiting) {}
+
+  Outcome step(const core::ObjectKey& key, std::stop_token stop);
+
+  /// Class, plugin and units: from a claim without a device to a request. Shared with the first consumer's step.
+  Asked ask(const cache::Claim& claim);
+  /// Its device by claimRef, or null.
+  cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
+  /// spec.elasticGPUName was given by the user and names something else than its own device.
+  static bool isStatic(const cache::Claim& claim);
+  /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
+  bool waitsForConsumer(const cache::Claim& claim) const;
+  /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
+  Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
+                std::stop_token stop);
+
+ private:
+  using ClaimPtr = cache::Store<cache::Claim>::Ptr;
+  using GpuPtr = cache::Store<cache::Gpu>::Ptr;
+
+  Outcome unbound(const ClaimPtr& claim, std::stop_token stop);                        // (C1)…(C6)
+  Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
+                 std::stop_token stop);
+  Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
+  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)
+  Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C8)
+  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
+  Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
+  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);                       // (C12)
+  /// Undoes an intent; then the claim is decided anew. avoidNode: not there for a while.
+  Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, bool avoidNode, std::stop_token stop);
+  /// Empty, or why the hardware under a committed device is gone.
+  std::string hardwareGone(const cache::Gpu& device) const;
+  bool inUse(const cache::Claim& claim) const;
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  cache::ClusterView& cluster_;
+  Binder& binder_;
+  Provisioning& provisioning_;
+  ClassSync& classes_;
+  Carrier& carrier_;
+  ClaimStatus& status_;
+  Waiting& waiting_;
+};
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,102 @@
+#include "controller/reconcile/class.h"
+
+#include <tuple>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/scheduler/request.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+
+bool ClassSync::isDefault(const cache::Class& cls) {
+  return cls.metadata.annotation(v1alpha::keys::kDefaultClassAnnotation) == "true";
+}
+
+cache::Store<cache::Class>::Ptr ClassSync::classOf(const cache::Claim& claim, std::string* why) const {
+  const auto& name = claim.spec.effectiveClass();
+  if (!name.empty()) {
+    auto cls = stores_.classes.get({"", name});
+    if (!cls) *why = "ElasticGPUClass \"" + name + "\" not found";
+    return cls;
+  }
+  cache::Store<cache::Class>::Ptr best;
+  stores_.classes.forEach([&](const auto& cls) {
+    if (!isDefault(*cls)) return;
+    if (!best || std::tie(cls->metadata.creationTimestamp, cls->metadata.name) <
+                     std::tie(best->metadata.creationTimestamp, best->metadata.name))
+      best = cls;
+  });
+  if (!best) *why = "no class is named and no ElasticGPUClass is annotated " + std::string(v1alpha::keys::kDefaultClassAnnotation);
+  return best;
+}
+
+Readiness ClassSync::readiness(const cache::Class& cls) {
+  {
+    std::lock_guard lock(mutex_);
+    auto it = known_.find(cls.metadata.uid);
+    if (it != known_.end()) return it->second.second;
+  }
+  Readiness answer;
+  bool remember = true;
+  std::string why;
+  if (provisioning_.find(cls.provisioner, &why) == nullptr) {
+    answer.reason = std::string(reason::kProvisionerUnavailable);
+    answer.message = "provisioner " + cls.provisioner + " is not loaded" + (why.empty() ? "" : ": " + why);
+    remember = false;  // finding out costs nothing
+  } else if (auto state = provisioning_.registry().readiness(cls.provisioner); !state.ok()) {
+    answer.reason = std::string(reason::kProvisionerUnavailable);
+    answer.message = "provisioner " + cls.provisioner + ": " + state.message;
+    remember = false;
+  } else if (auto refusals = scheduler::checkParameters(cls); !refusals.empty()) {
+    answer.reason = refusals.front().reason;
+    answer.message = refusals.front().field + ": " + refusals.front().message;
+  } else {
+    auto reply = provisioning_.validate(cls);
+    if (!reply) {
+      answer.later = true;
+      remember = false;
+    } else if (reply->outcome == plugin::Outcome::invalid) {
+      answer.reason = std::string(reason::kInvalidParameter);
+      answer.message = "provisioner " + cls.provisioner + ": " + reply->message;
+    } else if (!reply->ok()) {
+      answer.reason = std::string(reason::kProvisionerUnavailable);
+      answer.message = "provisioner " + cls.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
+                       (reply->message.empty() ? "" : ": " + reply->message);
+      remember = false;
+    }
+  }
+  if (remember) {
+    std::lock_guard lock(mutex_);
+    known_[cls.metadata.uid] = {cls.provisioner, answer};
+  }
+  return answer;
+}
+
+void ClassSync::pluginChanged(const std::string& provisioner) {
+  std::lock_guard lock(mutex_);
+  for (auto it = known_.begin(); it != known_.end();) it = it->second.first == provisioner ? known_.erase(it) : std::next(it);
+}
+
+Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
+  auto cls = stores_.classes.get({"", name});
+  if (!cls || cls->metadata.deleting()) return Outcome::done();
+  const auto answer = readiness(*cls);
+  if (answer.later) return Outcome::after(std::chrono::milliseconds(100));
+  auto conditions = cls->conditions;
+  core::Condition ready;
+  ready.type = std::string(kReady);
+  ready.status = answer.ready() ? "True" : "False";
+  ready.reason = answer.ready() ? "Ready" : answer.reason;
+  ready.message = answer.message;
+  ready.observedGeneration = cls->metadata.generation;
+  if (!setCondition(conditions, ready, base::rfc3339(clock_.wall()))) return Outcome::done();
+  const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
+  auto written = writer_.patch(*cls, body, "status", stop);
+  if (!written.ok() && written.status().code() != base::Code::notFound) return Outcome::retry(written.status());
+  // Unavailable is told again by the registry when it changes.
+  return Outcome::done();
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,51 @@
+// A claim's conditions and phase as values: computed here, compared with what is there, written only if something differs.
+#pragma once
+
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/cache/stores.h"
+#include "controller/kube/events.h"
+#include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+inline constexpr std::string_view kAccepted = "Accepted";
+inline constexpr std::string_view kBound = "Bound";
+inline constexpr std::string_view kCarried = "Carried";
+inline constexpr std::string_view kReady = "Ready";
+
+/// Sets or adds a condition; lastTransitionTime changes only with the status. True if anything changed.
+bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now);
+const core::Condition* findCondition(const std::vector<core::Condition>& conditions, std::string_view type);
+
+/// Writes statuses of claims. Thread-safe.
+class ClaimStatus {
+ public:
+  ClaimStatus(Writer& writer, kube::EventSink& events, base::Clock& clock) : writer_(writer), events_(events), clock_(clock) {}
+
+  /// Not accepted, or not bound and why: phase Pending, no device. type: kAccepted (Bound is then False too) or kBound.
+  base::Status pending(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
+                       std::stop_token stop);
+  /// W6: Bound to this device, with what it was granted.
+  base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Its device or the hardware is gone.
+  base::Status lost(const cache::Claim& claim, const std::string& message, std::stop_token stop);
+  /// Something keeps its pods from it; reason empty = nothing does. Written only if there is or was something to say.
+  base::Status carried(const cache::Claim& claim, std::string_view reason, const std::string& message, std::stop_token stop);
+
+ private:
+  base::Status write(const cache::Claim& claim, v1alpha::ElasticGPUClaimStatus after, std::stop_token stop);
+  void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
+
+  Writer& writer_;
+  kube::EventSink& events_;
+  base::Clock& clock_;
+};
+
+}  // namespace egpu::reconcile

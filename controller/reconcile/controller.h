@@ -1,0 +1,89 @@
+// The running controller: reflectors feed the stores, the queue holds keys, workers step them.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/base/metrics.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/cache/stores.h"
+#include "controller/kube/client.h"
+#include "controller/kube/events.h"
+#include "controller/kube/reflector.h"
+#include "controller/plugin/provisioner.h"
+#include "controller/reconcile/reconciler.h"
+#include "controller/workqueue/workqueue.h"
+
+namespace egpu::reconcile {
+
+struct ControllerOptions {
+  int workers = 16;
+  kube::ReflectorOptions reflector;
+  ReconcilerOptions reconciler;
+  workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
+  std::chrono::milliseconds drain{20'000};
+};
+
+/// All references must outlive it. start() and stop() from one thread; the rest is thread-safe.
+class Controller {
+ public:
+  Controller(kube::Client& client, plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
+             ControllerOptions options = {});
+  ~Controller();
+
+  /// Starts the reflectors; the workers begin once everything has been listed.
+  void start();
+  /// Takes no more keys, lets running steps finish (at most options.drain, then their calls are cancelled), joins. Idempotent.
+  void stop();
+
+  /// Everything is listed and the workers run.
+  bool ready() const { return ready_.load(); }
+  bool waitUntilReady(std::stop_token stop = {});
+  /// No key is ready or being worked on. Keys that wait for a time (a debounced summary, a back-off) don't count.
+  bool quiet() const;
+
+  const cache::Stores& stores() const { return stores_; }
+  const cache::ClusterView& cluster() const { return cluster_; }
+  const Reconciler& reconciler() const { return reconciler_; }
+  std::size_t queueDepth() const { return queue_.depth(); }
+
+ private:
+  void work(std::stop_token stop);
+  void gather(std::stop_token stop);
+
+  const ControllerOptions options_;
+  base::Clock& clock_;
+  base::Metrics& metrics_;
+  cache::Stores stores_;
+  cache::ClusterView cluster_;
+  workqueue::WorkQueue queue_;
+  Reconciler reconciler_;
+
+  cache::GpuSink gpuSink_;
+  cache::StoreSink<cache::Claim> claimSink_;
+  cache::StoreSink<cache::Class> classSink_;
+  cache::PodSink podSink_;
+  cache::StoreSink<core::Node> nodeSink_;
+  cache::StoreSink<core::ResourceClaim> carrierSink_;
+  kube::Reflector<cache::Gpu> gpus_;
+  kube::Reflector<cache::Claim> claims_;
+  kube::Reflector<cache::Class> classes_;
+  kube::Reflector<core::Pod> pods_;
+  kube::Reflector<core::Node> nodes_;
+  kube::Reflector<core::ResourceClaim> carriers_;
+
+  std::mutex readyMutex_;
+  std::condition_variable_any readyChanged_;
+  std::atomic<bool> ready_{false};  ///< written with readyMutex_ held
+  std::atomic<bool> stopped_{false};
+  std::stop_source cancel_;             ///< ends API calls of steps under way
+  std::vector<std::jthread> workers_;   ///< filled by starter_, joined after it
+  std::jthread starter_;
+};
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,168 @@
+#include "controller/reconcile/device.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kPluginBusy{50};
+constexpr milliseconds kPollBackground{500};
+
+Outcome again() { return Outcome::after(milliseconds(0)); }
+/// 409 and 404: the object was read anew, look at it again.
+Outcome afterWrite(const base::Status& status) {
+  if (status.ok()) return Outcome::done();
+  if (status.code() == base::Code::conflict || status.code() == base::Code::notFound) return again();
+  return Outcome::retry(status);
+}
+}  // namespace
+
+Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
+  auto device = stores_.devices.get({"", name});
+  if (!device) return Outcome::done();
+  if (!device->spec.claimRef) return device->metadata.deleting() ? undo(*device, stop) : unclaimed(*device, stop);
+  base::Status error;
+  const auto claim = claimOf(*device, stop, &error);
+  switch (claim) {
+    case ClaimState::unknown:
+      return Outcome::retry(error);
+    case ClaimState::live:
+      return device->metadata.deleting() ? deleting(*device, stop) : claimed(*device, stop);
+    case ClaimState::leaving:
+      // The claim's step releases it and deletes it; what is left to do here is the undo. (D2) under a leaving claim waits for it.
+      if (device->metadata.deleting() && device->status.phase != "Bound") return undo(*device, stop);
+      return Outcome::done();
+    case ClaimState::gone:
+      return orphaned(*device, stop);
+  }
+  return Outcome::done();
+}
+
+DeviceSync::ClaimState DeviceSync::claimOf(const cache::Gpu& device, std::stop_token stop, base::Status* error) {
+  const auto& ref = *device.spec.claimRef;
+  const core::ObjectKey key{ref.namespace_, ref.name};
+  if (auto cached = stores_.claims.get(key); cached && cached->metadata.uid == ref.uid)
+    return cached->metadata.deleting() ? ClaimState::leaving : ClaimState::live;
+  auto now = writer_.read<cache::Claim>(key, ref.uid, stop);
+  if (!now.ok()) {
+    if (now.status().code() == base::Code::notFound) return ClaimState::gone;
+    *error = now.status();
+    return ClaimState::unknown;
+  }
+  if (now->metadata.uid != ref.uid) return ClaimState::gone;
+  return now->metadata.deleting() ? ClaimState::leaving : ClaimState::live;
+}
+
+Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
+  if (device.status.phase == "Bound") return restoreEntries(device, stop);
+  return Outcome::done();  // (D1): the claim's step goes on with it; Failed and Released likewise
+}
+
+Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
+  for (const auto& share : device.spec.cards) {
+    auto card = stores_.cards.get({"", share.name});
+    // Gone, failed or elsewhere: the claim's step says Lost. An entry on another node's card would hold up that card for nothing.
+    if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
+  }
+  const auto status = binder_.writeEntries(device, stop);
+  if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : again();
+  if (status.code() == base::Code::invalid) {
+    // Two committed devices on a card that shrank or was written by hand. Nothing here may decide who loses.
+    base::log::error("the ledger can't take back the entry of a committed device",
+                     {{"device", device.metadata.name}, {"why", status.message()}});
+    events_.event(kube::referenceTo(device), "Warning", "LedgerDrift", status.message());
+    return Outcome::done();
+  }
+  return Outcome::retry(status);
+}
+
+Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
+  const auto& ref = *device.spec.claimRef;
+  const core::ObjectKey key{ref.namespace_, ref.name};
+  const auto& phase = device.status.phase;
+  if (phase == "Bound" || phase == "Available" || phase.empty() || phase == "Pending") {
+    // Its pods come first: the carrier of that claim, if there is one, must be let go by everybody.
+    if (auto carrier = stores_.carriers.get(key); phase == "Bound" || (carrier && Carrier::ownedBy(*carrier, ref.uid))) {
+      const auto released = carrier_.release(key, ref.uid, stop);
+      if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
+      if (released.state == Carrier::Release::inUse) return Outcome::done();
+    }
+  }
+  if (phase == "Bound") {  // (D2) → (D3)
+    auto released = binder_.setPhase(device, "Released", "", "", stop);
+    return released.ok() ? again() : afterWrite(released.status());
+  }
+  if (device.metadata.deleting()) return undo(device, stop);
+  if (phase == "Available") {  // claimRef was an intent that came to nothing
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    return afterWrite(writer_.patch(device, body, {}, stop).status());
+  }
+  if (phase == "Released" && device.spec.reclaimPolicy != "Delete") return Outcome::done();  // Retain
+  return afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
+}
+
+Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
+  // Deleted by a user under a live claim: held until the claim goes, as a volume is. An uncommitted or Failed one is rolled back.
+  if (device.status.phase == "Bound" || device.status.phase == "Released") return Outcome::done();
+  if (device.status.phase == "Available") {
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    auto cleared = writer_.patch(device, body, {}, stop);
+    return cleared.ok() ? again() : afterWrite(cleared.status());
+  }
+  return undo(device, stop);
+}
+
+Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
+  if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) return Outcome::done();
+  const auto reply = provisioning_.deprovision(device);
+  if (!reply) return Outcome::after(kPluginBusy);
+  if (reply->outcome == plugin::Outcome::inProgress) return Outcome::after(kPollBackground);
+  if (!reply->ok()) {
+    const auto text = device.spec.provisioner + ": deprovision: " + std::string(plugin::toString(reply->outcome)) +
+                      (reply->message.empty() ? "" : ": " + reply->message);
+    auto noted = binder_.setPhase(device, device.status.phase.empty() ? "Pending" : device.status.phase,
+                                  keys::reason::kProvisionerUnavailable, text, stop);
+    return Outcome::retry({base::Code::unavailable, text});
+  }
+  for (const auto& share : device.spec.cards) {
+    auto card = stores_.cards.get({"", share.name});
+    if (!card || card->spec.allocations.count(device.metadata.uid) == 0) continue;  // a late entry is garbage (S1)
+    auto released = writer_.patch(*card, codec::patch::ledgerRelease(device.metadata.uid), {}, stop);
+    if (!released.ok() && released.status().code() != base::Code::notFound) return Outcome::retry(released.status());
+  }
+  auto rest = device.metadata.finalizers;
+  rest.erase(std::remove(rest.begin(), rest.end(), keys::kDeviceFinalizer), rest.end());
+  auto current = stores_.devices.get({"", device.metadata.name});
+  const auto& version = current && current->metadata.uid == device.metadata.uid ? current->metadata.resourceVersion
+                                                                                : device.metadata.resourceVersion;
+  const auto body = codec::patch::finalizers(device.metadata.uid, version, rest);
+  return afterWrite(writer_.patch(device, body, {}, stop).status());
+}
+
+Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
+  if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) {  // (D6): made by hand
+    auto all = device.metadata.finalizers;
+    all.emplace_back(keys::kDeviceFinalizer);
+    const auto body = codec::patch::finalizers(device.metadata.uid, device.metadata.resourceVersion, all);
+    auto written = writer_.patch(device, body, {}, stop);
+    return written.ok() ? again() : afterWrite(written.status());
+  }
+  const auto entries = binder_.writeEntries(device, stop);
+  if (entries.code() == base::Code::invalid) {
+    if (committed(device)) return restoreEntries(device, stop);
+    auto failed = binder_.setPhase(device, "Failed", keys::reason::kNoFit, entries.message(), stop);
+    return afterWrite(failed.status());
+  }
+  if (!entries.ok()) return entries.code() == base::Code::conflict ? again() : Outcome::retry(entries);
+  if (device.status.phase == "Available") return Outcome::done();
+  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6). Bound: somebody took it from its claim; the claim says Lost.
+  return afterWrite(binder_.setPhase(device, "Available", "", "", stop).status());
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,46 @@
+// The device's half of the state machine (state_machine.h): everything that leads away from being bound.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "controller/cache/stores.h"
+#include "controller/reconcile/binder.h"
+#include "controller/reconcile/carrier.h"
+#include "controller/reconcile/provisioning.h"
+#include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+/// Thread-safe, one thread per device at a time.
+class DeviceSync {
+ public:
+  DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning, Carrier& carrier,
+             kube::EventSink& events)
+      : writer_(writer), stores_(stores), binder_(binder), provisioning_(provisioning), carrier_(carrier), events_(events) {}
+
+  Outcome step(const std::string& name, std::stop_token stop);
+
+ private:
+  Outcome claimed(const cache::Gpu& device, std::stop_token stop);    // (D1), (D2) with a live claim
+  Outcome orphaned(const cache::Gpu& device, std::stop_token stop);   // its claim is gone: roll back or release
+  Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
+  Outcome deleting(const cache::Gpu& device, std::stop_token stop);   // (D5)
+  Outcome undo(const cache::Gpu& device, std::stop_token stop);
+  /// Entries of a committed device that a card lost are put back (the card reappeared, or drift).
+  Outcome restoreEntries(const cache::Gpu& device, std::stop_token stop);
+
+  enum class ClaimState { live, leaving, gone, unknown };
+  /// In the cache, and if it isn't there as the device says, by quorum read.
+  ClaimState claimOf(const cache::Gpu& device, std::stop_token stop, base::Status* error);
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  Binder& binder_;
+  Provisioning& provisioning_;
+  Carrier& carrier_;
+  kube::EventSink& events_;
+};
+
+}  // namespace egpu::reconcile

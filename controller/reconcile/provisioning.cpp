@@ -1,0 +1,109 @@
+#include "controller/reconcile/provisioning.h"
+
+#include <array>
+#include <algorithm>
+
+namespace egpu::reconcile {
+namespace {
+
+constexpr std::array<std::string_view, 10> kCoreParameters{"nodePolicy",       "cardPolicy",       "split",
+                                                           "memoryUnit",       "coreOvercommit",   "memoryOvercommit",
+                                                           "maxClaimsPerCard", "maxClaimsPerNode", "model",
+                                                           "minMemory"};
+
+core::StringMap foreignParameters(const core::StringMap& all) {
+  core::StringMap rest;
+  for (const auto& [key, value] : all)
+    if (std::find(kCoreParameters.begin(), kCoreParameters.end(), key) == kCoreParameters.end()) rest.emplace(key, value);
+  return rest;
+}
+
+plugin::Reply missing(const std::string& why) { return {plugin::Outcome::unavailable, why}; }
+
+}  // namespace
+
+/// One of a plugin's places while it is held.
+class Provisioning::Turn {
+ public:
+  Turn(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
+    std::lock_guard lock(owner_.mutex_);
+    auto& n = owner_.underWay_[plugin_];
+    held_ = n < owner_.atMost_;
+    if (held_) ++n;
+  }
+  ~Turn() {
+    if (!held_) return;
+    std::lock_guard lock(owner_.mutex_);
+    --owner_.underWay_[plugin_];
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  Provisioning& owner_;
+  const std::string plugin_;
+  bool held_ = false;
+};
+
+std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
+  if (device.spec.provisioner.empty()) return plugin::Reply{};
+  std::string why;
+  auto* plugin = registry_.find(device.spec.provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  plugin::DeviceRequest request;
+  request.key = device.metadata.uid;
+  request.device = device.metadata.name;
+  if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
+  request.node = device.spec.nodeName;
+  request.parameters = foreignParameters(device.spec.parameters);
+  for (const auto& share : device.spec.cards) {
+    plugin::CardShare card;
+    card.uuid = share.uuid;
+    card.core = share.core;
+    card.memory = share.memory;
+    if (auto known = stores_.cards.get({"", share.name})) {
+      card.model = known->spec.card->model;
+      card.index = known->spec.card->index;
+      card.cardMemory = known->spec.card->memory;
+    }
+    request.cards.push_back(std::move(card));
+  }
+  Turn turn(*this, device.spec.provisioner);
+  if (!turn) return std::nullopt;
+  return plugin->provision(request);
+}
+
+std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {
+  if (device.spec.provisioner.empty()) return plugin::Reply{};
+  return deprovisionKey(device.spec.provisioner, device.metadata.uid);
+}
+
+std::optional<plugin::Reply> Provisioning::deprovisionKey(std::string_view provisioner, const std::string& key) {
+  std::string why;
+  auto* plugin = registry_.find(provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  Turn turn(*this, provisioner);
+  if (!turn) return std::nullopt;
+  return plugin->deprovision(key);
+}
+
+std::optional<plugin::ListReply> Provisioning::list(std::string_view provisioner) {
+  std::string why;
+  auto* plugin = registry_.find(provisioner, &why);
+  if (plugin == nullptr) return plugin::ListReply{missing(why), {}};
+  Turn turn(*this, provisioner);
+  if (!turn) return std::nullopt;
+  return plugin->list();
+}
+
+std::optional<plugin::Reply> Provisioning::validate(const cache::Class& cls) {
+  std::string why;
+  auto* plugin = registry_.find(cls.provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  Turn turn(*this, cls.provisioner);
+  if (!turn) return std::nullopt;
+  return plugin->validate(foreignParameters(cls.parameters));
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,41 @@
+#include "controller/reconcile/queue_key.h"
+
+#include <array>
+#include <utility>
+
+namespace egpu::reconcile {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Concern>, 8> kConcerns{{{"claim", Concern::claim},
+                                                                        {"device", Concern::device},
+                                                                        {"card", Concern::card},
+                                                                        {"carrier", Concern::carrier},
+                                                                        {"pod", Concern::pod},
+                                                                        {"node", Concern::node},
+                                                                        {"class", Concern::cls},
+                                                                        {"plugin", Concern::plugin}}};
+bool namespaced(Concern c) { return c == Concern::claim || c == Concern::carrier || c == Concern::pod; }
+
+}  // namespace
+
+std::string QueueKey::str() const {
+  for (const auto& [text, value] : kConcerns)
+    if (value == concern) return std::string(text) + "/" + object.str();
+  return {};
+}
+
+std::optional<QueueKey> QueueKey::parse(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  for (const auto& [name, concern] : kConcerns) {
+    if (text.substr(0, slash) != name) continue;
+    auto rest = text.substr(slash + 1);
+    if (!namespaced(concern)) return QueueKey{concern, {"", std::string(rest)}};
+    const auto second = rest.find('/');
+    if (second == std::string_view::npos) return std::nullopt;
+    return QueueKey{concern, {std::string(rest.substr(0, second)), std::string(rest.substr(second + 1))}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,32 @@
+// What a work queue's key stands for: "claim/ns/name", "device/name", … Handlers only make keys; steps take them apart.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "api/core/meta.h"
+
+namespace egpu::reconcile {
+
+enum class Concern { claim, device, card, carrier, pod, node, cls, plugin };
+
+struct QueueKey {
+  Concern concern = Concern::claim;
+  core::ObjectKey object;
+  bool operator==(const QueueKey&) const = default;
+
+  std::string str() const;
+  static std::optional<QueueKey> parse(std::string_view text);
+};
+
+inline std::string claimKey(const core::ObjectKey& key) { return "claim/" + key.str(); }
+inline std::string carrierKey(const core::ObjectKey& key) { return "carrier/" + key.str(); }
+inline std::string podKey(const core::ObjectKey& key) { return "pod/" + key.str(); }
+inline std::string deviceKey(std::string_view name) { return "device/" + std::string(name); }
+inline std::string cardKey(std::string_view name) { return "card/" + std::string(name); }
+inline std::string nodeKey(std::string_view name) { return "node/" + std::string(name); }
+inline std::string classKey(std::string_view name) { return "class/" + std::string(name); }
+inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,94 @@
+#include "controller/reconcile/reconciler.h"
+
+#include "controller/base/log.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry,
+                       base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue, ReconcilerOptions options)
+    : stores_(stores),
+      clock_(clock),
+      metrics_(metrics),
+      registry_(registry),
+      enqueue_(std::move(enqueue)),
+      writer_(client, stores),
+      waiting_(clock),
+      provisioning_(registry, stores, options.callsPerPlugin),
+      status_(writer_, events, clock),
+      classes_(writer_, stores, provisioning_, clock),
+      binder_(writer_, stores, cluster, provisioning_),
+      carrier_(writer_, stores, status_, clock),
+      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_),
+      devices_(writer_, stores, binder_, provisioning_, carrier_, events),
+      consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, events),
+      sweeper_(writer_, stores, provisioning_),
+      auditor_(writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_, options.auditor),
+      routing_(stores, cluster, registry, classes_, waiting_, enqueue_) {}
+
+void Reconciler::enqueueStart() {
+  for (const auto& name : registry_.names()) enqueue_(pluginKey(name));
+}
+
+Outcome Reconciler::node(const std::string& name) {
+  for (const auto& card : stores_.cardsOnNode(name)) enqueue_(cardKey(card->metadata.name));
+  for (const auto& pod : stores_.gatedPods()) enqueue_(podKey(core::keyOf(pod->metadata)));
+  for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
+  return Outcome::done();
+}
+
+Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
+  const auto key = QueueKey::parse(queueKey);
+  if (!key) {
+    base::log::error("not a key", {{"key", queueKey}});
+    return Outcome::done();
+  }
+  const auto& object = key->object;
+  const auto start = clock_.now();
+  Outcome outcome;
+  std::string_view concern;
+  switch (key->concern) {
+    case Concern::claim:
+      concern = "claim";
+      outcome = claims_.step(object, stop);
+      break;
+    case Concern::device:
+      concern = "device";
+      outcome = devices_.step(object.name, stop);
+      break;
+    case Concern::card:
+      concern = "card";
+      outcome = auditor_.step(object.name, stop);
+      break;
+    case Concern::carrier:
+      concern = "carrier";
+      outcome = carrier_.step(object, stop);
+      break;
+    case Concern::pod:
+      concern = "pod";
+      outcome = consumers_.step(object, stop);
+      break;
+    case Concern::node:
+      concern = "node";
+      outcome = node(object.name);
+      break;
+    case Concern::cls:
+      concern = "class";
+      outcome = classes_.step(object.name, stop);
+      break;
+    case Concern::plugin:
+      concern = "plugin";
+      outcome = sweeper_.plugin(object.name, stop);
+      break;
+  }
+  const std::string_view result =
+      outcome.kind == Outcome::Kind::done ? "done" : outcome.kind == Outcome::Kind::after ? "again" : "retry";
+  metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
+                   {{"concern", std::string(concern)}});
+  metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", std::string(concern)}, {"result", std::string(result)}});
+  if (outcome.kind == Outcome::Kind::retry && base::log::enabled(base::log::Level::debug))
+    base::log::debug("to be tried again", {{"key", queueKey}, {"why", outcome.why.str()}});
+  return outcome;
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,75 @@
+// All steps of the state machine behind one call: step(key). The controller's workers and the tests call the same function.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <stop_token>
+#include <string>
+
+#include "controller/base/clock.h"
+#include "controller/base/metrics.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/kube/client.h"
+#include "controller/kube/events.h"
+#include "controller/plugin/provisioner.h"
+#include "controller/reconcile/auditor.h"
+#include "controller/reconcile/binder.h"
+#include "controller/reconcile/carrier.h"
+#include "controller/reconcile/claim.h"
+#include "controller/reconcile/class.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/consumer.h"
+#include "controller/reconcile/device.h"
+#include "controller/reconcile/provisioning.h"
+#include "controller/reconcile/routing.h"
+#include "controller/reconcile/sweeper.h"
+#include "controller/reconcile/waiting.h"
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+struct ReconcilerOptions {
+  int callsPerPlugin = 4;  ///< at once; fewer than there are workers
+  AuditorOptions auditor;
+};
+
+/// Thread-safe; a key must be stepped by one thread at a time. All references must outlive it.
+class Reconciler {
+ public:
+  using Enqueue = std::function<void(const std::string& queueKey)>;
+  /// `enqueue` is called from any thread, also from within step().
+  Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, base::Clock& clock,
+             kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue, ReconcilerOptions options = {});
+
+  /// One pass over what the key stands for. Blocks for API and plugin calls.
+  Outcome step(const std::string& queueKey, std::stop_token stop = {});
+  /// What no watch brings: the plugins' lists. Once at the start.
+  void enqueueStart();
+
+  std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
+  std::size_t waitingForRoom() const { return waiting_.size(); }
+
+ private:
+  Outcome node(const std::string& name);
+
+  cache::Stores& stores_;
+  base::Clock& clock_;
+  base::Metrics& metrics_;
+  plugin::Registry& registry_;
+  const Enqueue enqueue_;
+  Writer writer_;
+  Waiting waiting_;
+  Provisioning provisioning_;
+  ClaimStatus status_;
+  ClassSync classes_;
+  Binder binder_;
+  Carrier carrier_;
+  ClaimSync claims_;
+  DeviceSync devices_;
+  Consumer consumers_;
+  Sweeper sweeper_;
+  Auditor auditor_;
+  Routing routing_;
+};
+
+}  // namespace egpu::reconcile

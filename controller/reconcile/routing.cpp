@@ -1,0 +1,138 @@
+#include "controller/reconcile/routing.h"
+
+#include "controller/reconcile/carrier.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+namespace {
+
+core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
+
+bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
+  return a.status.phase == b.status.phase && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp && a.spec.card == b.spec.card;
+}
+
+}  // namespace
+
+Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes, Waiting& waiting,
+                 Enqueue enqueue)
+    : stores_(stores), classes_(classes), waiting_(waiting), enqueue_(std::move(enqueue)), link_(std::make_shared<Link>()) {
+  link_->routing = this;
+  stores_.claims.listen([this](const auto& b, const auto& a) { onClaim(b, a); });
+  stores_.devices.listen([this](const auto& b, const auto& a) { onDevice(b, a); });
+  stores_.cards.listen([this](const auto& b, const auto& a) { onCard(b, a); });
+  stores_.carriers.listen([this](const auto& b, const auto& a) { onCarrier(b, a); });
+  stores_.pods.listen([this](const auto& b, const auto& a) { onPod(b, a); });
+  stores_.nodes.listen([this](const auto& b, const auto& a) { onNode(b, a); });
+  stores_.classes.listen([this](const auto& b, const auto& a) { onClass(b, a); });
+  cluster.onCapacity([this] {
+    for (const auto& key : waiting_.all()) enqueue_(key);
+  });
+  registry.onChange([link = link_](const std::string& name) {
+    std::lock_guard lock(link->mutex);
+    if (link->routing != nullptr) link->routing->onPlugin(name);
+  });
+}
+
+Routing::~Routing() {
+  std::lock_guard lock(link_->mutex);
+  link_->routing = nullptr;
+}
+
+void Routing::podsOf(const core::ObjectKey& claim) {
+  for (const auto& pod : stores_.podsOfClaim(claim)) enqueue_(podKey(core::keyOf(pod->metadata)));
+}
+
+void Routing::onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& after) {
+  const auto& meta = (after ? after : before)->metadata;
+  const auto key = core::keyOf(meta);
+  enqueue_(claimKey(key));
+  // Gone, going or made anew: its device and its carrier look for themselves.
+  if (!after || meta.deleting() || (before && before->metadata.uid != meta.uid)) {
+    for (const auto& device : stores_.devicesOfClaim((before ? before : after)->metadata.uid)) enqueue_(deviceKey(device->metadata.name));
+    enqueue_(carrierKey(key));
+  }
+  if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
+}
+
+void Routing::onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after) {
+  const auto& device = after ? *after : *before;
+  enqueue_(deviceKey(device.metadata.name));
+  for (const auto* side : {before.get(), after.get()}) {
+    if (side == nullptr || !side->spec.claimRef) continue;
+    enqueue_(claimKey(claimOf(*side->spec.claimRef)));
+    if (!before || !after) podsOf(claimOf(*side->spec.claimRef));
+  }
+  if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
+    for (const auto& claim : stores_.claimsNaming(device.metadata.name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
+  if (!after)
+    for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));  // entries it may have left
+}
+
+void Routing::onCard(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after) {
+  const auto& name = (after ? after : before)->metadata.name;
+  enqueue_(cardKey(name));
+  if (before && after && sameHealth(*before, *after)) return;
+  for (const auto& device : stores_.devicesOnCard(name)) {
+    enqueue_(deviceKey(device->metadata.name));
+    if (device->spec.claimRef) enqueue_(claimKey(claimOf(*device->spec.claimRef)));
+  }
+  for (const auto& claim : stores_.claimsNaming(name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
+}
+
+void Routing::onCarrier(const Ptr<core::ResourceClaim>& before, const Ptr<core::ResourceClaim>& after) {
+  const auto& carrier = after ? *after : *before;
+  const auto key = core::keyOf(carrier.metadata);
+  enqueue_(claimKey(key));
+  enqueue_(carrierKey(key));
+  for (const auto& device : stores_.devicesOfClaim(Carrier::ownerUid(carrier))) enqueue_(deviceKey(device->metadata.name));
+  podsOf(key);
+}
+
+void Routing::onPod(const Ptr<core::Pod>& before, const Ptr<core::Pod>& after) {
+  const auto& pod = after ? *after : *before;
+  enqueue_(podKey(core::keyOf(pod.metadata)));
+  for (const auto& claim : pod.resourceClaims)
+    if (!claim.resourceClaimName.empty()) enqueue_(claimKey({pod.metadata.namespace_, claim.resourceClaimName}));
+}
+
+void Routing::onNode(const Ptr<core::Node>& before, const Ptr<core::Node>& after) {
+  const auto& name = (after ? after : before)->metadata.name;
+  if (before && after && before->metadata.labels == after->metadata.labels && before->taints == after->taints &&
+      before->ready == after->ready && before->unschedulable == after->unschedulable)
+    return;  // a heartbeat
+  enqueue_(nodeKey(name));
+}
+
+void Routing::openClaimsOf(const cache::Class& cls) {
+  const auto each = [this](const auto& claims) {
+    for (const auto& claim : claims)
+      if (claim->status.phase != "Bound") enqueue_(claimKey(core::keyOf(claim->metadata)));
+  };
+  each(stores_.claimsOfClass(cls.metadata.name));
+  if (ClassSync::isDefault(cls)) each(stores_.claimsOfClass(""));
+}
+
+void Routing::onClass(const Ptr<cache::Class>& before, const Ptr<cache::Class>& after) {
+  const auto& cls = after ? *after : *before;
+  enqueue_(classKey(cls.metadata.name));
+  const bool defaultChanged = before && after && ClassSync::isDefault(*before) != ClassSync::isDefault(*after);
+  if (before && after && before->conditions != after->conditions && !defaultChanged) return;  // our own Ready condition
+  openClaimsOf(cls);
+  if (defaultChanged) openClaimsOf(*before);
+}
+
+void Routing::onPlugin(const std::string& name) {
+  classes_.pluginChanged(name);
+  waiting_.pluginChanged(name);
+  enqueue_(pluginKey(name));
+  stores_.classes.forEach([&](const auto& cls) {
+    if (cls->provisioner != name) return;
+    enqueue_(classKey(cls->metadata.name));
+    openClaimsOf(*cls);
+  });
+  for (const auto& device : stores_.devicesOfProvisioner(name))
+    if (device->metadata.deleting()) enqueue_(deviceKey(device->metadata.name));
+}
+
+}  // namespace egpu::reconcile

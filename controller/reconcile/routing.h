@@ -1,0 +1,55 @@
+// From what changed to the keys that must look at it: the only thing that event handlers do.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "controller/cache/cluster_view.h"
+#include "controller/cache/stores.h"
+#include "controller/plugin/provisioner.h"
+#include "controller/reconcile/class.h"
+#include "controller/reconcile/waiting.h"
+
+namespace egpu::reconcile {
+
+/// Listens from construction on; after the destructor nothing is enqueued any more.
+class Routing {
+ public:
+  using Enqueue = std::function<void(const std::string& queueKey)>;
+  Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes, Waiting& waiting,
+          Enqueue enqueue);
+  ~Routing();
+  Routing(const Routing&) = delete;
+  Routing& operator=(const Routing&) = delete;
+
+ private:
+  template <class T>
+  using Ptr = typename cache::Store<T>::Ptr;
+  void onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& after);
+  void onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after);
+  void onCard(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after);
+  void onCarrier(const Ptr<core::ResourceClaim>& before, const Ptr<core::ResourceClaim>& after);
+  void onPod(const Ptr<core::Pod>& before, const Ptr<core::Pod>& after);
+  void onNode(const Ptr<core::Node>& before, const Ptr<core::Node>& after);
+  void onClass(const Ptr<cache::Class>& before, const Ptr<cache::Class>& after);
+  void onPlugin(const std::string& name);
+  void podsOf(const core::ObjectKey& claim);
+  /// Claims that wait for something about their class.
+  void openClaimsOf(const cache::Class& cls);
+
+  /// The registry can't forget a listener; this can.
+  struct Link {
+    std::mutex mutex;
+    Routing* routing = nullptr;
+  };
+
+  cache::Stores& stores_;
+  ClassSync& classes_;
+  Waiting& waiting_;
+  const Enqueue enqueue_;
+  const std::shared_ptr<Link> link_;
+};
+
+}  // namespace egpu::reconcile
