@@ -47,10 +47,4 @@ base::Status writeFile(const std::string& path, const std::string& text, unsigne
   return Status::okay();
 }
 
-std::string executableFolder() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "." : self.parent_path().string();
-}
-
 }  // namespace egpu::cmd

@@ -11,7 +11,5 @@ namespace egpu::cmd {
 base::Result<std::string> readFile(const std::string& path);
 /// Written beside and renamed, so that a reader sees all or nothing. mode: permission bits.
 base::Status writeFile(const std::string& path, const std::string& text, unsigned mode);
-/// Folder of the running executable.
-std::string executableFolder();
 
 }  // namespace egpu::cmd

@@ -52,9 +52,11 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
             claimInContainer(c, name);
             found = true;
           }
-    if (!found && isList(spec, "containers"))
-      for (auto& c : spec["containers"])
-        if (c.is_object()) claimInContainer(c, name);
+    if (found) continue;
+    for (const char* list : {"initContainers", "containers"})
+      if (isList(spec, list))
+        for (auto& c : spec[list])
+          if (c.is_object()) claimInContainer(c, name);
   }
   if (!isList(spec, "schedulingGates")) spec["schedulingGates"] = json::array();
   if (named(spec["schedulingGates"], std::string(gate)) == nullptr) spec["schedulingGates"].push_back({{"name", gate}});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace egpu::server {
 namespace {
 
@@ -75,8 +77,9 @@ TEST(AllocationMap, ABarIsAsLongAsItsShare) {
   n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 300, 0}})};
   map.nodes.push_back(n);
   const auto text = toText(map, {false, 10, ""});
-  const auto line = text.substr(text.find("A100"));
-  EXPECT_EQ(std::count(line.begin(), line.begin() + static_cast<long>(line.find('%')), line[line.find("  ") + 2]), 3) << text;
+  const auto line = text.substr(text.find("A100") + 4);
+  const auto bar = line.substr(line.find_first_not_of(' '), 12);
+  EXPECT_EQ(std::count(bar.begin(), bar.end(), bar[0]), 3) << text;
 }
 
 TEST(AllocationMap, UnknownNodeSaysSo) { EXPECT_EQ(toText(sample(), {false, 10, "x"}), "no node \"x\"\n"); }

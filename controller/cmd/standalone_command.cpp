@@ -1,0 +1,92 @@
+#include <cstdio>
+
+#include "controller/base/log.h"
+#include "controller/cmd/compose.h"
+#include "controller/cmd/files.h"
+#include "controller/cmd/options.h"
+#include "controller/cmd/signals.h"
+#include "controller/http/http.h"
+#include "controller/kube/transport/curl_transport.h"
+#include "controller/standalone/apiserver/crd_texts.h"
+#include "controller/standalone/apiserver/server.h"
+#include "controller/standalone/sim/admission.h"
+#include "controller/standalone/sim/cluster.h"
+
+namespace egpu::cmd {
+
+namespace {
+
+namespace log = base::log;
+
+int fail(const std::string& what, const base::Status& why) {
+  std::fprintf(stderr, "error: %s: %s\n", what.c_str(), why.message().c_str());
+  return 1;
+}
+
+std::string kubeconfigFor(const std::string& server) {
+  return "apiVersion: v1\nkind: Config\nclusters:\n- name: elastic-gpu-standalone\n  cluster: {server: \"" + server +
+         "\"}\nusers:\n- name: elastic-gpu-standalone\n  user: {}\ncontexts:\n- name: elastic-gpu-standalone\n"
+         "  context: {cluster: elastic-gpu-standalone, user: elastic-gpu-standalone}\ncurrent-context: elastic-gpu-standalone\n";
+}
+
+/// The embedded server has no authentication: only this machine may reach it.
+bool loopback(const std::string& address) {
+  return address.rfind("127.", 0) == 0 || address.rfind("localhost:", 0) == 0 || address.rfind("[::1]:", 0) == 0;
+}
+
+}  // namespace
+
+int standaloneCommand(const StandaloneOptions& options) {
+  const Signals signals;
+  if (!loopback(options.listen)) {
+    std::fprintf(stderr, "error: --listen: %s is not a loopback address; the embedded API server has no authentication. Use 127.0.0.1:PORT\n",
+                 options.listen.c_str());
+    return 2;
+  }
+  const auto yaml = readFile(options.nodes);
+  if (!yaml) return fail("--nodes", yaml.status());
+  auto nodes = sim::parseNodes(*yaml);
+  if (!nodes) return fail("--nodes: " + options.nodes, nodes.status());
+
+  base::SystemClock clock;
+  base::Random random;
+  apiserver::Options serverOptions;
+  serverOptions.dataDirectory = options.data;
+  for (const auto text : apiserver::crdTexts()) serverOptions.crds.emplace_back(text);
+  serverOptions.admission.push_back(sim::admitPod);
+  auto server = apiserver::Server::create(std::move(serverOptions), clock, random);
+  if (!server) return fail(options.data.empty() ? "API server" : "--data", server.status());
+  auto listener = http::listen(options.listen, **server);
+  if (!listener) return fail("--listen", listener.status());
+  const std::string url = "http://" + (*listener)->address();
+
+  kube::Endpoint endpoint;
+  endpoint.server = url;
+  endpoint.origin = "standalone";
+  auto transport = kube::curlTransport(endpoint, clock);
+  if (!transport) return fail("API server", transport.status());
+
+  Core core(**transport, clock, random, options.controller);
+  kube::EventRecorder simEvents(core.client(), "simulated-node");
+  sim::Cluster cluster(std::move(*nodes), core.client(), core.plugins(), simEvents, clock);
+  log::info("publishing the simulated nodes", {{"file", options.nodes}});
+  if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
+  if (auto s = core.start(); !s.ok()) return fail("--ops-listen", s);
+  cluster.start();
+  if (!options.writeKubeconfig.empty())
+    if (auto s = writeFile(options.writeKubeconfig, kubeconfigFor(url), 0600); !s.ok()) return fail("--write-kubeconfig", s);
+  std::fprintf(stderr, "API server:  %s%s\noperations:  http://%s\n", url.c_str(),
+               options.writeKubeconfig.empty() ? "" : ("  (export KUBECONFIG=" + options.writeKubeconfig + ")").c_str(),
+               core.opsAddress().c_str());
+  if (auto s = core.announce(); !s.ok()) return fail("--write-ops-address", s);
+
+  const int signal = signals.wait();
+  log::info("stopping", {{"signal", signal}});
+  cluster.stop();
+  core.stop();
+  simEvents.stop();
+  (*listener)->stop();
+  return 0;
+}
+
+}  // namespace egpu::cmd
