@@ -160,15 +160,15 @@ bool Selector::matches(const nlohmann::json& object) const {
         if (it != labels->end()) value = it->get_ptr<const std::string*>();
       }
       bool among = value && std::find(r.values.begin(), r.values.end(), *value) != r.values.end();
-      auto number = value ? integer(*value) : std::nullopt;
+      const std::optional<int64_t> number = integer(value ? std::string_view(*value) : std::string_view());
       bool good = false;
       switch (r.op) {
         case LabelRequirement::Op::in: good = among; break;
         case LabelRequirement::Op::notIn: good = !among; break;
         case LabelRequirement::Op::exists: good = value != nullptr; break;
         case LabelRequirement::Op::absent: good = value == nullptr; break;
-        case LabelRequirement::Op::greater: good = number && *number > r.bound; break;
-        case LabelRequirement::Op::less: good = number && *number < r.bound; break;
+        case LabelRequirement::Op::greater: good = number.has_value() && number.value_or(0) > r.bound; break;
+        case LabelRequirement::Op::less: good = number.has_value() && number.value_or(0) < r.bound; break;
       }
       if (!good) return false;
     }
