@@ -91,7 +91,7 @@ main() {
   for name in "${names[@]}"; do [[ -x $bin/$name ]] || missing+=("$name"); done
   if ((${#missing[@]})); then
     if ! go_is_new_enough; then
-      say "SKIPPED: Go >= 1.$go_floor is needed to build ${missing[*]}, found $(go env GOVERSION 2>/dev/null || echo none)"
+      say "not built: Go >= 1.$go_floor is needed to build ${missing[*]}, found $(go env GOVERSION 2>/dev/null || echo none)"
       exit 77
     fi
     say "first run: building ${missing[*]} of Kubernetes $kubernetes, etcd $etcd; about 4 minutes on two cores"
