@@ -1,0 +1,419 @@
+#include "tests/codec/samples.h"
+
+#include <string_view>
+#include <tuple>
+
+namespace egpu::testing {
+
+namespace {
+
+using core::StringMap;
+
+/// Fills objects from a source of choices, so that the full sample and the random ones are made by one walk over the fields.
+class Fill {
+ public:
+  /// Without a generator every choice is "yes" and every text another one.
+  explicit Fill(std::mt19937_64* random) : random_(random) {}
+
+  bool chance() { return !random_ || (*random_)() % 2 == 0; }
+  std::size_t count() { return random_ ? (*random_)() % 4 : 2; }
+  int64_t number() {
+    if (!random_) return ++serial_;
+    switch ((*random_)() % 4) {
+      case 0: return 0;
+      case 1: return static_cast<int64_t>((*random_)() % 1000);
+      case 2: return -static_cast<int64_t>((*random_)() % 1000);
+      default: return static_cast<int64_t>((*random_)());
+    }
+  }
+  std::string text() {
+    constexpr std::string_view pieces[] = {"a",  "Z", "0",  "-",    "/",         "\"",       "\\",  "\n", "\t",
+                                           "\b", " ", "é", "漢", "\U0001F600", "\x01", "\x7f", "{}", "null", "]"};
+    if (!random_) return "text " + std::to_string(++serial_) + " \"é\\\n\x01漢";
+    std::string out;
+    for (std::size_t n = (*random_)() % 5; n > 0; --n) out += pieces[(*random_)() % std::size(pieces)];
+    return out;
+  }
+  /// Never empty, for what is written in any case.
+  std::string name() { return random_ ? "n" + std::to_string((*random_)() % 100000) : "name-" + std::to_string(++serial_); }
+
+  std::vector<std::string> texts() {
+    std::vector<std::string> out;
+    for (std::size_t n = count(); n > 0; --n) out.push_back(text());
+    return out;
+  }
+  StringMap map() {
+    StringMap out;
+    for (std::size_t n = count(); n > 0; --n) out[text()] = text();
+    return out;
+  }
+  StringMap quantities() {
+    constexpr std::string_view values[] = {"4", "0.5", "1e3", "4Gi", "100m", ""};
+    StringMap out;
+    for (std::size_t n = count(); n > 0; --n) out[text()] = random_ ? values[(*random_)() % std::size(values)] : "4Gi";
+    return out;
+  }
+
+  core::ObjectMeta metadata() {
+    core::ObjectMeta m;
+    m.name = text();
+    m.namespace_ = text();
+    m.uid = text();
+    m.resourceVersion = text();
+    m.generation = number();
+    m.creationTimestamp = text();
+    m.deletionTimestamp = text();
+    m.labels = map();
+    m.annotations = map();
+    m.finalizers = texts();
+    for (std::size_t n = count(); n > 0; --n) {
+      core::OwnerReference owner;
+      owner.apiVersion = text();
+      owner.kind = text();
+      owner.name = text();
+      owner.uid = text();
+      owner.controller = chance();
+      owner.blockOwnerDeletion = chance();
+      m.ownerReferences.push_back(owner);
+    }
+    return m;
+  }
+
+  std::vector<core::Condition> conditions() {
+    std::vector<core::Condition> out;
+    for (std::size_t n = count(); n > 0; --n) {
+      core::Condition c;
+      c.type = text();
+      c.status = text();
+      c.reason = text();
+      c.message = text();
+      c.lastTransitionTime = text();
+      c.observedGeneration = number();
+      out.push_back(c);
+    }
+    return out;
+  }
+
+  std::vector<core::NodeSelectorRequirement> requirements() {
+    std::vector<core::NodeSelectorRequirement> out;
+    for (std::size_t n = count(); n > 0; --n) {
+      core::NodeSelectorRequirement r;
+      r.key = text();
+      r.op = text();
+      r.values = texts();
+      out.push_back(r);
+    }
+    return out;
+  }
+  core::NodeSelector selector() {
+    core::NodeSelector out;
+    for (std::size_t n = count(); n > 0; --n) {
+      auto& term = out.terms.emplace_back();
+      term.matchExpressions = requirements();
+      term.matchFields = requirements();
+    }
+    return out;
+  }
+
+  v1alpha::Source source(v1alpha::SourceKind kind) {
+    using v1alpha::SourceKind;
+    v1alpha::Source out;
+    out.kind = kind;
+    if (kind == SourceKind::physicalGPU) out.gpuNames = texts();
+    if (kind == SourceKind::gpuShare || kind == SourceKind::qGPU || kind == SourceKind::mig) out.gpuNames = {text()};
+    if (kind == SourceKind::qGPU) {
+      out.deviceName = text();
+      out.paths = texts();
+    }
+    if (kind == SourceKind::mig) {
+      out.profile = text();
+      out.instances = texts();
+    }
+    if (kind == SourceKind::remote) out.endpoint = text();
+    return out;
+  }
+
+  void operator()(v1alpha::ElasticGPU& out) {
+    out.metadata = metadata();
+    auto& spec = out.spec;
+    spec.capacity = quantities();
+    spec.source = source(random_ ? static_cast<v1alpha::SourceKind>((*random_)() % 6) : v1alpha::SourceKind::qGPU);
+    if (chance()) {
+      auto& card = spec.card.emplace();
+      card.uuid = text();
+      card.nodeName = text();
+      card.index = number();
+      card.model = text();
+      card.smCount = number();
+      card.tflops = number();
+      card.core = number();
+      card.memory = number();
+      card.topology.numa = number();
+      card.topology.pcie = text();
+      for (std::size_t n = count(); n > 0; --n) {
+        const auto type = text();
+        card.topology.links.push_back({text(), type, number()});
+      }
+    }
+    for (std::size_t n = count(); n > 0; --n) {
+      const auto key = text();
+      v1alpha::LedgerEntry entry;
+      entry.device = text();
+      entry.claim = text();
+      entry.core = number();
+      entry.memory = number();
+      spec.allocations[key] = entry;
+    }
+    spec.nodeName = text();
+    for (std::size_t n = count(); n > 0; --n) {
+      v1alpha::DeviceCard card;
+      card.name = text();
+      card.uuid = text();
+      card.core = number();
+      card.memory = number();
+      card.chargedCore = number();
+      card.chargedMemory = number();
+      spec.cards.push_back(card);
+    }
+    spec.provisioner = text();
+    spec.parameters = map();
+    spec.className = text();
+    spec.reclaimPolicy = text();
+    if (chance()) spec.nodeAffinityRequired = selector();
+    if (chance()) {
+      auto& ref = spec.claimRef.emplace();
+      ref.namespace_ = text();
+      ref.name = text();
+      ref.uid = text();
+    }
+    out.status.phase = text();
+    out.status.reason = text();
+    out.status.message = text();
+    out.status.conditions = conditions();
+    if (chance()) {
+      auto& allocated = out.status.allocated.emplace();
+      allocated.core = number();
+      allocated.memory = number();
+      allocated.claims = number();
+      allocated.coreText = text();
+      allocated.memoryText = text();
+    }
+  }
+
+  void operator()(v1alpha::ElasticGPUClaim& out) {
+    out.metadata = metadata();
+    out.spec.className = text();
+    out.spec.classNameAlias = text();
+    out.spec.elasticGPUName = text();
+    out.spec.requests = quantities();
+    out.status.phase = text();
+    out.status.elasticGPUName = text();
+    out.status.nodeName = text();
+    out.status.capacity = map();
+    out.status.conditions = conditions();
+  }
+
+  void operator()(v1alpha::ElasticGPUClass& out) {
+    out.metadata = metadata();
+    out.provisioner = text();
+    out.parameters = map();
+    out.reclaimPolicy = text();
+    out.bindingMode = text();
+    out.conditions = conditions();
+  }
+
+  void operator()(core::Namespace& out) {
+    out.metadata = metadata();
+    out.phase = text();
+  }
+
+  void operator()(core::Node& out) {
+    out.metadata = metadata();
+    out.unschedulable = chance();
+    for (std::size_t n = count(); n > 0; --n) {
+      core::Taint taint;
+      taint.key = text();
+      taint.value = text();
+      taint.effect = text();
+      out.taints.push_back(taint);
+    }
+    out.cpuMilli = number() / 1000;
+    out.memoryBytes = number();
+    out.maxPods = number();
+    out.ready = chance();
+  }
+
+  std::vector<core::Container> containers() {
+    std::vector<core::Container> out;
+    for (std::size_t n = count(); n > 0; --n) {
+      core::Container c;
+      c.name = text();
+      c.image = text();
+      c.requests = quantities();
+      c.resourceClaims = texts();
+      out.push_back(c);
+    }
+    return out;
+  }
+
+  void operator()(core::Pod& out) {
+    out.metadata = metadata();
+    out.nodeName = text();
+    out.schedulerName = text();
+    out.schedulingGates = texts();
+    for (std::size_t n = count(); n > 0; --n) {
+      core::PodResourceClaim claim;
+      claim.name = text();
+      claim.resourceClaimName = text();
+      out.resourceClaims.push_back(claim);
+    }
+    out.initContainers = containers();
+    out.containers = containers();
+    out.nodeSelector = map();
+    out.hasAffinity = chance();
+    out.hasNodeAffinity = out.hasAffinity && chance();
+    if (out.hasNodeAffinity && chance()) out.requiredNodeAffinity = selector();
+    for (std::size_t n = count(); n > 0; --n) {
+      core::Toleration toleration;
+      toleration.key = text();
+      toleration.op = text();
+      toleration.value = text();
+      toleration.effect = text();
+      out.tolerations.push_back(toleration);
+    }
+    out.phase = text();
+    out.conditions = conditions();
+  }
+
+  void operator()(core::ResourceClaim& out) {
+    out.metadata = metadata();
+    out.deviceClassName = text();
+    out.requestName = text();
+    if (chance()) {
+      auto& a = out.allocation.emplace();
+      a.request = text();
+      a.driver = text();
+      a.pool = text();
+      a.device = text();
+      a.nodeName = text();
+      a.allocationTimestamp = text();
+    }
+    for (std::size_t n = count(); n > 0; --n) {
+      core::ResourceClaimConsumer consumer;
+      consumer.resource = text();
+      consumer.name = text();
+      consumer.uid = text();
+      out.reservedFor.push_back(consumer);
+    }
+  }
+
+  void operator()(core::DeviceClass& out) {
+    out.metadata = metadata();
+    out.celSelector = text();
+  }
+
+  void operator()(core::Event& out) {
+    out.metadata = metadata();
+    auto& o = out.involvedObject;
+    o.apiVersion = text();
+    o.kind = text();
+    o.namespace_ = text();
+    o.name = text();
+    o.uid = text();
+    o.resourceVersion = text();
+    out.reason = text();
+    out.message = text();
+    out.type = text();
+    out.component = text();
+    out.count = number();
+    out.firstTimestamp = text();
+    out.lastTimestamp = text();
+  }
+
+  void operator()(core::Lease& out) {
+    out.metadata = metadata();
+    out.holderIdentity = text();
+    out.leaseDurationSeconds = number();
+    out.acquireTime = text();
+    out.renewTime = text();
+    out.leaseTransitions = number();
+  }
+
+ private:
+  std::mt19937_64* random_;
+  int64_t serial_ = 0;
+};
+
+}  // namespace
+
+template <class T>
+T fullSample() {
+  T out{};
+  Fill{nullptr}(out);
+  return out;
+}
+
+template <class T>
+T RandomObjects::next() {
+  T out{};
+  Fill{&random_}(out);
+  return out;
+}
+
+#define EGPU_SAMPLE(T)          \
+  template T fullSample<T>();   \
+  template T RandomObjects::next<T>()
+EGPU_SAMPLE(v1alpha::ElasticGPU);
+EGPU_SAMPLE(v1alpha::ElasticGPUClaim);
+EGPU_SAMPLE(v1alpha::ElasticGPUClass);
+EGPU_SAMPLE(core::Namespace);
+EGPU_SAMPLE(core::Node);
+EGPU_SAMPLE(core::Pod);
+EGPU_SAMPLE(core::ResourceClaim);
+EGPU_SAMPLE(core::DeviceClass);
+EGPU_SAMPLE(core::Event);
+EGPU_SAMPLE(core::Lease);
+#undef EGPU_SAMPLE
+
+bool same(const v1alpha::ElasticGPU& a, const v1alpha::ElasticGPU& b) {
+  return a.metadata == b.metadata && a.spec == b.spec && a.status == b.status;
+}
+bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b) {
+  return a.metadata == b.metadata && a.spec == b.spec && a.status == b.status;
+}
+bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b) {
+  return a.metadata == b.metadata && a.provisioner == b.provisioner && a.parameters == b.parameters &&
+         a.reclaimPolicy == b.reclaimPolicy && a.bindingMode == b.bindingMode && a.conditions == b.conditions;
+}
+bool same(const core::Namespace& a, const core::Namespace& b) { return a.metadata == b.metadata && a.phase == b.phase; }
+bool same(const core::Node& a, const core::Node& b) { return a == b; }
+bool same(const core::Pod& a, const core::Pod& b) {
+  return a.metadata == b.metadata && a.nodeName == b.nodeName && a.schedulerName == b.schedulerName &&
+         a.schedulingGates == b.schedulingGates && a.resourceClaims == b.resourceClaims &&
+         a.initContainers == b.initContainers && a.containers == b.containers && a.nodeSelector == b.nodeSelector &&
+         a.requiredNodeAffinity == b.requiredNodeAffinity && a.hasAffinity == b.hasAffinity &&
+         a.hasNodeAffinity == b.hasNodeAffinity && a.tolerations == b.tolerations && a.phase == b.phase &&
+         a.conditions == b.conditions;
+}
+bool same(const core::ResourceClaim& a, const core::ResourceClaim& b) {
+  return a.metadata == b.metadata && a.deviceClassName == b.deviceClassName && a.requestName == b.requestName &&
+         a.allocation == b.allocation && a.reservedFor == b.reservedFor;
+}
+bool same(const core::DeviceClass& a, const core::DeviceClass& b) {
+  return a.metadata == b.metadata && a.celSelector == b.celSelector;
+}
+bool same(const core::Event& a, const core::Event& b) {
+  const auto tie = [](const core::Event& e) {
+    const auto& o = e.involvedObject;
+    return std::tie(e.metadata.name, o.apiVersion, o.kind, o.namespace_, o.name, o.uid, o.resourceVersion, e.reason,
+                    e.message, e.type, e.component, e.count, e.firstTimestamp, e.lastTimestamp);
+  };
+  return a.metadata == b.metadata && tie(a) == tie(b);
+}
+bool same(const core::Lease& a, const core::Lease& b) {
+  return a.metadata == b.metadata && a.holderIdentity == b.holderIdentity &&
+         a.leaseDurationSeconds == b.leaseDurationSeconds && a.acquireTime == b.acquireTime &&
+         a.renewTime == b.renewTime && a.leaseTransitions == b.leaseTransitions;
+}
+
+}  // namespace egpu::testing

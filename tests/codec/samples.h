@@ -1,0 +1,40 @@
+// One object of every kind with every field set, and random ones, for tests of codec and of what reads its output.
+#pragma once
+
+#include <random>
+
+#include "api/core/objects.h"
+#include "api/v1alpha/types.h"
+
+namespace egpu::testing {
+
+/// Every field set to something that is not its default; strings hold quotes, control characters and non-ASCII text.
+template <class T>
+T fullSample();
+
+/// Each field set or not by chance, with texts of any bytes that are UTF-8. Seeded: the same sequence each time.
+class RandomObjects {
+ public:
+  explicit RandomObjects(uint64_t seed) : random_(seed) {}
+  template <class T>
+  T next();
+
+  std::mt19937_64& engine() { return random_; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+/// Equality of what codec carries. The kinds whose structs have an operator== use it.
+bool same(const v1alpha::ElasticGPU& a, const v1alpha::ElasticGPU& b);
+bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b);
+bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b);
+bool same(const core::Namespace& a, const core::Namespace& b);
+bool same(const core::Node& a, const core::Node& b);
+bool same(const core::Pod& a, const core::Pod& b);
+bool same(const core::ResourceClaim& a, const core::ResourceClaim& b);
+bool same(const core::DeviceClass& a, const core::DeviceClass& b);
+bool same(const core::Event& a, const core::Event& b);
+bool same(const core::Lease& a, const core::Lease& b);
+
+}  // namespace egpu::testing
