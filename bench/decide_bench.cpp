@@ -1,15 +1,14 @@
 // B1: what a decision costs as the cluster grows. Clusters of 8-card nodes filled in the u pattern (card c of node i has
 // (7i + 13c) mod 10 tenths used), then brought to the wanted fill by claims of core 10 + i mod 40 %, memory 6 of 32 GiB, and kept there:
-// each round releases claims chosen at random while the cluster is above the fill, decides for the next claim and commits it.
+// each round releases claims chosen at random until there is room for the next one, decides for that and commits it.
 // Rounds are timed one by one; times are those of the whole decision, strings of the answer included.
 #include <benchmark/benchmark.h>
-#include <unistd.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,17 +29,16 @@ constexpr int64_t kMemory = 32 * kGi;
 
 /// The text of a uid: as long as the real ones, so that nothing profits from short strings.
 std::string uid(uint64_t n) {
-  char text[40];
+  char text[64];
   std::snprintf(text, sizeof text, "%08x-5e1f-4a3c-9b2d-%012llx", static_cast<unsigned>(n * 2654435761u),
-                static_cast<unsigned long long>(n));
+                static_cast<unsigned long long>(n & 0xffffffffffff));
   return text;
 }
 
-std::size_t residentBytes() {
-  std::ifstream statm("/proc/self/statm");
-  std::size_t total = 0, resident = 0;
-  statm >> total >> resident;
-  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+/// What malloc has handed out.
+double allocatedBytes() {
+  const auto info = mallinfo2();
+  return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
 }
 
 /// A cluster at a fill, and the claims in it.
@@ -53,6 +51,7 @@ class Workload {
   };
 
   Workload(int64_t nodes, int64_t fillPercent) : target_(nodes * kCardsPerNode * 10 * fillPercent) {
+    const double before = allocatedBytes();
     for (int64_t i = 0; i < nodes; ++i) {
       char name[32];
       std::snprintf(name, sizeof name, "node-%06lld", static_cast<long long>(i));
@@ -66,20 +65,26 @@ class Workload {
         info.card.model = "Tesla-V100-SXM2-32GB";
         info.card.memory = kMemory;
         cluster_.upsertCard(info);
+      }
+    }
+    bytesPerCard_ = (allocatedBytes() - before) / static_cast<double>(nodes * kCardsPerNode);
+    for (int64_t i = 0; i < nodes; ++i) {
+      for (int64_t c = 0; c < kCardsPerNode; ++c) {
         const int64_t tenths = (7 * i + 13 * c) % 10;
         if (tenths == 0) continue;
-        Claim claim{"base-" + uid(next_++), {info.name}, tenths * 100};
-        cluster_.take(info.name, claim.device, {claim.core, kMemory / 10 * tenths});
+        Claim claim{"base-" + uid(next_++), {"gpu-" + uid(static_cast<uint64_t>(i * kCardsPerNode + c))}, tenths * 100};
+        cluster_.take(claim.cards[0], claim.device, {claim.core, kMemory / 10 * tenths});
         used_ += claim.core;
         claims_.push_back(std::move(claim));
       }
     }
     // Up to the fill; near the top the larger claims no longer fit.
-    for (int failures = 0; used_ < target_ && failures < 400;) failures = place("binpack", "binpack") ? 0 : failures + 1;
+    for (int failures = 0; used_ < target_ && failures < 400;) failures = place(nextRequest("binpack", "binpack")) ? 0 : failures + 1;
   }
 
-  void releaseDown() {
-    while (used_ >= target_ && !claims_.empty()) {
+  /// Until what comes next leaves the cluster at the fill.
+  void makeRoomFor(const Request& next) {
+    while (used_ + next.perCard.core > target_ && !claims_.empty()) {
       random_ = random_ * 6364136223846793005u + 1442695040888963407u;
       const std::size_t at = static_cast<std::size_t>((random_ >> 33) % claims_.size());
       std::swap(claims_[at], claims_.back());
@@ -111,8 +116,8 @@ class Workload {
   }
   std::string nextDevice() { return uid(next_++); }
 
-  bool place(const char* nodePolicy, const char* cardPolicy) {
-    const Decision decision = decide(cluster_, nextRequest(nodePolicy, cardPolicy));
+  bool place(const Request& request) {
+    const Decision decision = decide(cluster_, request);
     if (!decision.fits) return false;
     const std::string device = nextDevice();
     commit(decision, device);
@@ -121,6 +126,7 @@ class Workload {
   }
 
   const Cluster& cluster() const { return cluster_; }
+  double bytesPerCard() const { return bytesPerCard_; }
   double fill() const { return static_cast<double>(used_) / static_cast<double>(cluster_.cardCount()) / 10; }
 
  private:
@@ -128,6 +134,7 @@ class Workload {
   std::vector<Claim> claims_;
   int64_t target_;
   int64_t used_ = 0;
+  double bytesPerCard_ = 0;
   uint64_t next_ = 0;
   uint64_t asked_ = 0;
   uint64_t random_ = 42;
@@ -145,11 +152,9 @@ const Made& start(int64_t nodes, int64_t fill) {
   if (!m.workload) {
     for (auto it = made.begin(); it != made.end();)  // one at a time: 100k nodes are large
       it = it->second.workload && it->first.first != nodes ? made.erase(it) : std::next(it);
-    const std::size_t before = residentBytes();
-    auto workload = std::make_unique<Workload>(nodes, fill);
-    made[{nodes, fill}].bytesPerCard =
-        static_cast<double>(residentBytes() - before) / static_cast<double>(nodes * kCardsPerNode);
-    made[{nodes, fill}].workload = std::move(workload);
+    Made& fresh = made[{nodes, fill}];
+    fresh.workload = std::make_unique<Workload>(nodes, fill);
+    fresh.bytesPerCard = fresh.workload->bytesPerCard();
   }
   return made[{nodes, fill}];
 }
@@ -171,8 +176,9 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
   Workload w = *made.workload;
   // The copy is cold and the start was made under binpack; let the policy under test shape what it meets.
   for (int i = 0; i < 20'000; ++i) {
-    w.releaseDown();
-    w.place(nodePolicy, cardPolicy);
+    const Request request = w.nextRequest(nodePolicy, cardPolicy);
+    w.makeRoomFor(request);
+    w.place(request);
   }
   std::vector<uint32_t> decided, committed, released;
   int64_t fits = 0;
@@ -180,10 +186,10 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
     return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(d).count());
   };
   for (auto _ : state) {
-    const auto t0 = Clock::now();
-    w.releaseDown();
-    const auto t1 = Clock::now();
     const Request request = w.nextRequest(nodePolicy, cardPolicy);
+    const auto t0 = Clock::now();
+    w.makeRoomFor(request);
+    const auto t1 = Clock::now();
     const std::string device = w.nextDevice();
     const auto t2 = Clock::now();
     const Decision decision = decide(w.cluster(), request);

@@ -7,7 +7,6 @@
 #include "controller/cmd/signals.h"
 #include "controller/http/http.h"
 #include "controller/kube/transport/curl_transport.h"
-#include "controller/standalone/apiserver/crd_texts.h"
 #include "controller/standalone/apiserver/server.h"
 #include "controller/standalone/sim/admission.h"
 #include "controller/standalone/sim/cluster.h"
@@ -52,7 +51,6 @@ int standaloneCommand(const StandaloneOptions& options) {
   base::Random random;
   apiserver::Options serverOptions;
   serverOptions.dataDirectory = options.data;
-  for (const auto text : apiserver::crdTexts()) serverOptions.crds.emplace_back(text);
   serverOptions.admission.push_back(sim::admitPod);
   auto server = apiserver::Server::create(std::move(serverOptions), clock, random);
   if (!server) return fail(options.data.empty() ? "API server" : "--data", server.status());

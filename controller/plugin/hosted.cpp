@@ -92,7 +92,11 @@ uint64_t HostedProvisioner::lateAnswers() const {
   const std::lock_guard lock(mutex_);
   return lateAnswers_;
 }
-milliseconds HostedProvisioner::backoff() const {
+std::size_t HostedProvisioner::outstanding() const {
+  const std::lock_guard lock(mutex_);
+  return pending_.size();
+}
+std::pair<uint64_t, milliseconds> HostedProvisioner::backoff() const {
   const std::lock_guard lock(mutex_);
   return backoff_;
 }
@@ -166,7 +170,7 @@ void HostedProvisioner::supervise(const std::stop_token& stop) {
     const auto until = clock_.now() + delay;
     {
       const std::lock_guard lock(mutex_);
-      backoff_ = delay;
+      backoff_ = {backoff_.first + 1, delay};
     }
     clock_.sleepUntil(until, stop);
   }

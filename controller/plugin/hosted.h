@@ -14,6 +14,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "controller/base/clock.h"
@@ -67,7 +68,9 @@ class HostedProvisioner final : public CallingProvisioner {
   pid_t pid() const;               ///< -1 when there is no process
   uint64_t starts() const;         ///< processes started so far
   uint64_t lateAnswers() const;    ///< answers dropped because nobody waited any more
-  std::chrono::milliseconds backoff() const;  ///< the delay before the latest restart
+  std::size_t outstanding() const; ///< calls that the process works on, those included whose callers gave up
+  /// How many restarts were put off so far, and for how long the latest.
+  std::pair<uint64_t, std::chrono::milliseconds> backoff() const;
 
  private:
   enum class State { starting, up, down, retired };
@@ -132,7 +135,7 @@ class HostedProvisioner final : public CallingProvisioner {
   pid_t pid_ = -1;
   uint64_t starts_ = 0;
   uint64_t lateAnswers_ = 0;
-  std::chrono::milliseconds backoff_{0};
+  std::pair<uint64_t, std::chrono::milliseconds> backoff_{0, 0};
 
   std::stop_source stop_;  // not the jthread's own: retire may come before supervisor_ is assigned
   std::jthread supervisor_;

@@ -118,7 +118,7 @@ int64_t Cluster::State::fillOfNode(NodeId id) const {
   return fillOf(used, capacity);
 }
 
-Summary Cluster::State::summarise(NodeId id, int shift) const {
+Summary Cluster::State::summarise(NodeId id, Scale scale) const {
   constexpr int64_t kMax = Summary::kMax;
   constexpr std::size_t kRanks = 16;
   Summary s;
@@ -135,15 +135,21 @@ Summary Cluster::State::summarise(NodeId id, int shift) const {
     for (; at > 0 && ranks[at - 1] < value; --at) ranks[at] = ranks[at - 1];
     ranks[at] = value;
   };
+  int16_t* memoryAt = &s.at[Summary::kMemoryAt];
+  int16_t* coreAt = &s.at[Summary::kCoreAt];
   for (CardId c : nodes[id].cards) {
     const CardRecord& card = cards[c];
     if (!card.healthy) continue;
     const Amount free = card.free();
     const auto core = static_cast<int16_t>(std::clamp<int64_t>(free.core, -1, kMax));
-    const auto memory = static_cast<int16_t>(free.memory < 0 ? -1 : std::min(free.memory >> shift, kMax));
+    const auto memory = static_cast<int16_t>(free.memory < 0 ? -1 : std::min(free.memory >> scale.shift, kMax));
     if (core >= 0) {
-      const std::size_t step = std::min<std::size_t>(static_cast<std::size_t>(core / Summary::kStep), Summary::kSteps - 1);
-      s.at[step] = std::max(s.at[step], memory);
+      const std::size_t step = std::min(static_cast<std::size_t>(core / Summary::kCoreStep), Summary::kCoreSteps - 1);
+      memoryAt[step] = std::max(memoryAt[step], memory);
+    }
+    if (memory >= 0) {
+      const std::size_t step = std::min(static_cast<std::size_t>(memory >> scale.step), Summary::kMemorySteps - 1);
+      coreAt[step] = std::max(coreAt[step], core);
     }
     rank(coreRanks, core);
     rank(memoryRanks, memory);
@@ -151,11 +157,14 @@ Summary Cluster::State::summarise(NodeId id, int shift) const {
     if (card.empty()) ++empty;
     fewest = std::min(fewest, static_cast<int64_t>(card.takes.size()));
   }
-  for (std::size_t i = Summary::kSteps - 1; i-- > 0;) s.at[i] = std::max(s.at[i], s.at[i + 1]);
-  for (std::size_t i = 0; i < 5; ++i)
-    if (std::size_t n = std::size_t{1} << i; n <= count) s.at[Summary::kCoreRanks + i] = coreRanks[n - 1];
-  for (std::size_t i = 0; i < 3; ++i)
-    if (std::size_t n = std::size_t{2} << i; n <= count) s.at[Summary::kMemoryRanks + i] = memoryRanks[n - 1];
+  for (std::size_t i = Summary::kCoreSteps - 1; i-- > 0;) memoryAt[i] = std::max(memoryAt[i], memoryAt[i + 1]);
+  for (std::size_t i = Summary::kMemorySteps - 1; i-- > 0;) coreAt[i] = std::max(coreAt[i], coreAt[i + 1]);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t n = std::size_t{2} << i;
+    if (n > count) break;
+    s.at[Summary::kCoreRanks + i] = coreRanks[n - 1];
+    s.at[Summary::kMemoryRanks + i] = memoryRanks[n - 1];
+  }
   s.at[Summary::kEmpty] = static_cast<int16_t>(std::min(empty, kMax));
   s.at[Summary::kNodeClaims] = static_cast<int16_t>(kMax - std::min(nodes[id].claims, kMax));
   s.at[Summary::kCardClaims] = static_cast<int16_t>(kMax - fewest);
@@ -180,13 +189,13 @@ void Cluster::State::refresh(NodeId id) {
   std::sort(present.begin(), present.end());
   present.erase(std::unique(present.begin(), present.end()), present.end());
   const NodeIndex::ShapeId shape = index.shapeFor(present, largest);
-  index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].shift));
+  index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].scale));
 }
 
 void Cluster::State::touch(NodeId id) {
   if (!index.holds(id)) return;
   const NodeIndex::ShapeId shape = index.shapeOf(id);
-  index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].shift));
+  index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].scale));
 }
 
 std::string Cluster::State::check() const {
@@ -207,7 +216,7 @@ std::string Cluster::State::check() const {
       if (cards[c].healthy && !std::binary_search(shape.types.begin(), shape.types.end(), cards[c].type))
         return "shape of node " + name;
     if (index.keyOf(id).fill != fillOfNode(id)) return "fill of node " + name;
-    if (!(index.summaryOf(id) == summarise(id, shape.shift))) return "summary of node " + name;
+    if (!(index.summaryOf(id) == summarise(id, shape.scale))) return "summary of node " + name;
   }
   for (auto it = nodeIds.begin(); it != nodeIds.end() && std::next(it) != nodeIds.end(); ++it)
     if (index.keyOf(it->second).label >= index.keyOf(std::next(it)->second).label) return "order of node " + it->first;

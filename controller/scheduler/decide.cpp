@@ -81,13 +81,17 @@ class Deciding {
     if (request_.wholeCards) {
       t.require(Summary::kEmpty, cards);
     } else {
-      const int64_t memory = least.memory >> shape.shift;
-      const auto steps = static_cast<std::size_t>(std::min<int64_t>(least.core / Summary::kStep, Summary::kSteps - 1));
-      t.require(steps, memory);
+      const int64_t memory = least.memory >> shape.scale.shift;
+      auto step = [](int64_t n, std::size_t steps) { return std::min(static_cast<std::size_t>(n), steps - 1); };
+      t.require(Summary::kCoreAt + step(memory >> shape.scale.step, Summary::kMemorySteps), least.core);
+      t.require(Summary::kMemoryAt + step(least.core / Summary::kCoreStep, Summary::kCoreSteps), memory);
+      // The last card that is needed is at least as good as the one of the next power of two below.
       std::size_t rank = 0;
-      while (rank < 4 && (int64_t{2} << rank) <= cards) ++rank;  // the 2^rank-th card is the last one that is looked at
-      t.require(Summary::kCoreRanks + rank, least.core);
-      if (rank > 0) t.require(Summary::kMemoryRanks + std::min<std::size_t>(rank, 3) - 1, memory);
+      while (rank < 4 && (int64_t{2} << rank) <= cards) ++rank;
+      if (rank > 0) {
+        t.require(Summary::kCoreRanks + rank - 1, least.core);
+        t.require(Summary::kMemoryRanks + rank - 1, memory);
+      }
     }
     if (request_.maxClaimsPerNode > 0) t.require(Summary::kNodeClaims, Summary::kMax - request_.maxClaimsPerNode + 1);
     if (request_.maxClaimsPerCard > 0) t.require(Summary::kCardClaims, Summary::kMax - request_.maxClaimsPerCard + 1);

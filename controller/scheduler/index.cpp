@@ -34,6 +34,14 @@ void spread(std::vector<NodeIndex::Key>& keys, const Names& names, Names::const_
 
 }  // namespace
 
+Scale Scale::forCards(int64_t largestMemory) {
+  Scale scale{0, 0};
+  while ((largestMemory >> scale.shift) > Summary::kMax) ++scale.shift;
+  constexpr int64_t kSteps = Summary::kMemorySteps;
+  while ((largestMemory >> scale.shift >> scale.step) >= kSteps) ++scale.step;
+  return scale;
+}
+
 void NodeIndex::name(NodeId id, const Names& names, Names::const_iterator at) {
   if (id >= keys_.size()) {
     keys_.resize(id + 1);
@@ -59,7 +67,6 @@ NodeIndex::ShapeId NodeIndex::shapeFor(const std::vector<TypeId>& types, int64_t
     std::vector<TypeId> all;
     std::set_union(any.types.begin(), any.types.end(), types.begin(), types.end(), std::back_inserter(all));
     any.types = std::move(all);
-    any.shift = 25;  // 32 MiB: up to 1 TiB per card before it saturates
     return 0;
   }
   ShapeId id;
@@ -72,8 +79,7 @@ NodeIndex::ShapeId NodeIndex::shapeFor(const std::vector<TypeId>& types, int64_t
   }
   Shape& shape = shapes_[id];
   shape.types = types;
-  shape.shift = 0;
-  while ((largestMemory >> shape.shift) > Summary::kMax) ++shape.shift;
+  shape.scale = Scale::forCards(largestMemory);
   shapeIds_.emplace(types, id);
   return id;
 }

@@ -21,19 +21,24 @@
 namespace egpu::scheduler {
 
 /// What a node has free, each number an upper bound when several nodes are taken together (elementwise maximum).
-struct Summary {
-  static constexpr std::size_t kSteps = 21;          // of 50 milli-cards, 0 … 1000
-  static constexpr int64_t kStep = 50;
-  static constexpr std::size_t kCoreRanks = kSteps;  // free core of the 1st, 2nd, 4th, 8th, 16th card by free core
-  static constexpr std::size_t kMemoryRanks = kCoreRanks + 5;  // free memory of the 2nd, 4th, 8th card by free memory
-  static constexpr std::size_t kEmpty = kMemoryRanks + 3;      // cards nobody holds
-  static constexpr std::size_t kNodeClaims = kEmpty + 1;       // kMax − claims on the node
-  static constexpr std::size_t kCardClaims = kNodeClaims + 1;  // kMax − claims on the card with the fewest
-  static constexpr std::size_t kCount = kCardClaims + 1;
+/// A card fits if it has the core *and* the memory; two maxima alone would let the core of one card stand in for another's. So there
+/// are two staircases: the most memory where there is so much core, and the most core where there is so much memory.
+struct alignas(32) Summary {
+  static constexpr std::size_t kCoreSteps = 11;  // of 100 milli-cards, 0 … 1000
+  static constexpr int64_t kCoreStep = 100;
+  static constexpr std::size_t kMemorySteps = 25;  // of Scale::step units
+  static constexpr std::size_t kMemoryAt = 0;      // + core step: most free memory on a card with so much core free, −1 if none
+  static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;    // + memory step: most free core likewise
+  static constexpr std::size_t kCoreRanks = kCoreAt + kMemorySteps;  // free core of the 2nd, 4th, 8th, 16th card by free core
+  static constexpr std::size_t kMemoryRanks = kCoreRanks + 4;        // free memory of the 2nd, 4th, 8th, 16th card by free memory
+  static constexpr std::size_t kEmpty = kMemoryRanks + 4;            // cards nobody holds
+  static constexpr std::size_t kNodeClaims = kEmpty + 1;             // kMax − claims on the node
+  static constexpr std::size_t kCardClaims = kNodeClaims + 1;        // kMax − claims on the card with the fewest
+  static constexpr std::size_t kCount = 48;
   static constexpr int16_t kMax = INT16_MAX;
+  static_assert(kCardClaims < kCount);
 
-  /// [0, kSteps): the most free memory on a card with at least that many steps of core free, −1 if there is none.
-  /// Memory is counted in units of 2^shift bytes, rounded down; everything saturates at kMax.
+  /// Core in milli-cards, memory in units of a Scale, rounded down; everything saturates at kMax.
   std::array<int16_t, kCount> at;
 
   Summary() { at.fill(-1); }
@@ -42,7 +47,14 @@ struct Summary {
   }
   bool operator==(const Summary&) const = default;
 };
-static_assert(sizeof(Summary) == 64, "one cache line");
+static_assert(sizeof(Summary) == 96);
+
+/// How summaries of a shape count memory: powers of two, so that the sizes people ask for fall on a step.
+struct Scale {
+  int shift = 25;  ///< a unit is 2^shift bytes
+  int step = 10;   ///< a step is 2^step units
+  static Scale forCards(int64_t largestMemory);
+};
 
 /// What a Summary must reach for a request to have a chance.
 class Threshold {
@@ -77,7 +89,7 @@ class NodeIndex {
     std::vector<TypeId> types;  ///< sorted; of the catch-all shape: all that were ever put in
     uint32_t root = kNone;      ///< kNone: an unused slot or an empty catch-all
     uint32_t nodes = 0;
-    int shift = 0;  ///< unit of memory in summaries
+    Scale scale;
   };
   /// Above this many shapes further ones share one catch-all shape: still exact, but with looser bounds.
   static constexpr std::size_t kMaxShapes = 256;

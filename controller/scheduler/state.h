@@ -88,8 +88,8 @@ struct Cluster::State {
   /// The same where only amounts and claims changed.
   void touch(NodeId id);
   int64_t fillOfNode(NodeId id) const;
-  /// What the index keeps about a node; shift: the unit of memory (index.h).
-  Summary summarise(NodeId id, int shift) const;
+  /// What the index keeps about a node.
+  Summary summarise(NodeId id, Scale scale) const;
   /// Recomputes everything that is kept up to date by event; names the first difference, empty if there is none.
   std::string check() const;
 };

@@ -17,6 +17,7 @@ HostOptions hostOptions(const Options& options) {
   HostOptions out;
   if (!options.hostBinary.empty()) out.hostBinary = options.hostBinary;
   out.deadlines = {milliseconds(5'000), milliseconds(10'000)};
+  out.grace = milliseconds(1'000);
   out.backoffFirst = milliseconds(2);
   out.backoffMost = milliseconds(50);
   out.env = {"ELASTICGPU_STATE_DIR=" + options.stateDir};

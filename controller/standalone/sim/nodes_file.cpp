@@ -247,7 +247,7 @@ v1alpha::ElasticGPU cardObject(const v1alpha::Card& card) {
   out.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
   out.spec.card = card;
   out.spec.source.kind = v1alpha::SourceKind::physicalGPU;
-  out.spec.source.gpuNames = {card.uuid};
+  out.spec.source.gpuNames = {out.metadata.name};
   out.spec.capacity["elasticgpu.io/gpu-core"] = "100";
   out.spec.capacity["elasticgpu.io/gpu-memory"] = v1alpha::formatBytes(card.memory);
   return out;
