@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "provisioner.h"  // beside this file wherever a plugin's author puts the two
+#include "api/plugin/provisioner.h"
 
 namespace egpu::sdk {
 

@@ -1,0 +1,53 @@
+/* provisioner.h as a C11 compiler sees it, and the layout that version 1 promised. */
+#include "api/plugin/provisioner.h"
+
+#include <stdio.h>
+
+_Static_assert(offsetof(egpu_provisioner, struct_size) == 0, "tables begin with their size");
+_Static_assert(offsetof(egpu_host, struct_size) == 0, "tables begin with their size");
+_Static_assert(offsetof(egpu_provisioner, abi_version) == sizeof(size_t), "then the version");
+_Static_assert(offsetof(egpu_host, abi_version) == sizeof(size_t), "then the version");
+
+/* Append-only: a slot never changes its place. */
+#define SLOT(member, n) \
+  _Static_assert(offsetof(egpu_provisioner, member) == 2 * sizeof(size_t) + (n) * sizeof(void (*)(void)), #member " moved")
+SLOT(describe, 0);
+SLOT(validate, 1);
+SLOT(provision, 2);
+SLOT(deprovision, 3);
+SLOT(resize, 4);
+SLOT(list, 5);
+SLOT(discover, 6);
+SLOT(stage, 7);
+SLOT(mount, 8);
+SLOT(unmount, 9);
+SLOT(unstage, 10);
+SLOT(health, 11);
+
+#define HOST(member, n) \
+  _Static_assert(offsetof(egpu_host, member) == 2 * sizeof(size_t) + (n) * sizeof(void (*)(void)), #member " moved")
+HOST(log, 0);
+HOST(remaining_ms, 1);
+HOST(cancelled, 2);
+HOST(reply_message, 3);
+HOST(reply_description, 4);
+HOST(reply_key, 5);
+HOST(reply_env, 6);
+HOST(reply_device_node, 7);
+HOST(reply_mount, 8);
+HOST(reply_cdi_device, 9);
+HOST(reply_gpu, 10);
+HOST(reply_health, 11);
+
+int main(void) {
+  egpu_provisioner half = {.struct_size = offsetof(egpu_provisioner, list)};
+  const int values[] = {EGPU_OK,     EGPU_IN_PROGRESS, EGPU_NO_CHANGE,   EGPU_RESCHEDULE,
+                        EGPU_EXISTS, EGPU_INVALID,     EGPU_UNAVAILABLE, EGPU_INTERNAL};
+  int bad = 0;
+  for (int i = 0; i < 8; ++i) bad += values[i] != i;
+  bad += EGPU_ABI_VERSION != 1u;
+  bad += !EGPU_HAS(&half, egpu_provisioner, resize);
+  bad += EGPU_HAS(&half, egpu_provisioner, list) != 0;
+  if (bad) fprintf(stderr, "%d promises of ABI version 1 are broken\n", bad);
+  return bad ? 1 : 0;
+}

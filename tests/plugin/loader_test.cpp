@@ -1,0 +1,181 @@
+#include "controller/plugin/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/plugin/in_process.h"
+#include "tests/plugin/zoo.h"
+
+namespace egpu::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::builtIn;
+using testing::device;
+using testing::zoo;
+
+Call call(Slot slot) {
+  Call c;
+  c.slot = slot;
+  c.key = "key";
+  c.device = device("key");
+  c.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  return c;
+}
+
+struct Refusal {
+  const char* plugin;
+  const char* why;
+};
+class RefusedTest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusedTest, SaysWhy) {
+  const auto loaded = LoadedPlugin::open(zoo(GetParam().plugin));
+  ASSERT_FALSE(loaded.ok());
+  EXPECT_THAT(loaded.status().message(), HasSubstr(GetParam().why));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, RefusedTest,
+    ::testing::Values(Refusal{"absent", "cannot be loaded"}, Refusal{"no_entry", "no symbol egpu_provisioner_entry"},
+                      Refusal{"null_table", "gave no table"}, Refusal{"refuses", "refused with code 6"},
+                      Refusal{"wrong_version", "ABI version 2, this host speaks version 1"},
+                      Refusal{"short_table", "lacks the required slot list"},
+                      Refusal{"missing_slot", "lacks the required slot mount"}, Refusal{"bad_name", "\"Not A Name\""},
+                      Refusal{"null_name", "null text"}),
+    [](const auto& row) { return row.param.plugin; });
+
+TEST(LoaderTest, AFileThatIsNoSharedObjectIsRefused) {
+  EXPECT_THAT(LoadedPlugin::open(EGPU_SOURCE_DIR "/LICENSE").status().message(), HasSubstr("cannot be loaded"));
+}
+
+TEST(LoaderTest, ALongerTableThanOursIsTaken) {
+  const auto loaded = LoadedPlugin::open(zoo("long_table"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  EXPECT_EQ(loaded.value()->description().name, "long.example.com");
+}
+
+TEST(LoaderTest, AbsentSlotsAreAnsweredAsTheHeaderSays) {
+  const auto loaded = LoadedPlugin::open(zoo("good"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  const LoadedPlugin& plugin = *loaded.value();
+  EXPECT_EQ(plugin.call(call(Slot::resize), nullptr).outcome, Outcome::invalid);
+  EXPECT_EQ(plugin.call(call(Slot::discover), nullptr).outcome, Outcome::ok);
+  EXPECT_EQ(plugin.call(call(Slot::health), nullptr).outcome, Outcome::ok);
+  for (const Slot slot : {Slot::stage, Slot::unmount, Slot::unstage})
+    EXPECT_EQ(plugin.call(call(slot), nullptr).outcome, Outcome::noChange) << toString(slot);
+  const Answer mounted = plugin.call(call(Slot::mount), nullptr);
+  EXPECT_THAT(mounted.edits.env, ElementsAre(std::pair<std::string, std::string>("DEVICE", "egpu-key")));
+}
+
+TEST(LoaderTest, GarbageIsNamedAsSuch) {
+  const auto loaded = LoadedPlugin::open(zoo("garbage_code"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  Answer answer = loaded.value()->call(call(Slot::provision), nullptr);
+  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_THAT(answer.message, HasSubstr("provision returned 4711"));
+  answer = loaded.value()->call(call(Slot::mount), nullptr);
+  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_THAT(answer.message, HasSubstr("../../dev/mem"));
+  answer = loaded.value()->call(call(Slot::list), nullptr);
+  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_THAT(answer.message, HasSubstr("null text"));
+}
+
+TEST(LoaderTest, AnExceptionThatEscapesIsGarbage) {
+  const auto loaded = LoadedPlugin::open(zoo("throws"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  EXPECT_EQ(loaded.value()->call(call(Slot::provision), nullptr).outcome, Outcome::garbage);
+}
+
+TEST(LoaderTest, AnAnswerHasABound) {
+  const auto loaded = LoadedPlugin::open(zoo("floods"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  const Answer answer = loaded.value()->call(call(Slot::list), nullptr);
+  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_THAT(answer.message, HasSubstr("more than 8 MiB"));
+  EXPECT_TRUE(answer.keys.empty());
+}
+
+TEST(LoaderTest, APluginThatWatchesItsDeadlineReturns) {
+  const auto loaded = LoadedPlugin::open(zoo("late"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  std::atomic<bool> cancelled{true};
+  EXPECT_EQ(loaded.value()->call(call(Slot::provision), &cancelled).outcome, Outcome::ok);
+  Call past = call(Slot::provision);
+  past.deadline = std::chrono::steady_clock::now();
+  EXPECT_EQ(loaded.value()->call(past, nullptr).outcome, Outcome::ok);
+}
+
+TEST(FindGarbageTest, JudgesEditsNamesAndPaths) {
+  Answer a;
+  a.edits.env = {{"OK", "any=thing"}};
+  a.edits.deviceNodes = {{"/dev/nvidia0", "/dev/nvidia0", "rw"}};
+  a.edits.mounts = {{"/opt/lib", "/usr/lib/x", {"ro"}}};
+  a.edits.cdiDevices = {"nvidia.com/gpu=GPU-1:0"};
+  EXPECT_EQ(findGarbage(Slot::mount, a), "");
+  const auto with = [&](auto spoil) {
+    Answer bad = a;
+    spoil(bad);
+    return findGarbage(Slot::mount, bad);
+  };
+  EXPECT_NE(with([](Answer& b) { b.edits.env[0].first = "A=B"; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.env[0].first = ""; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.deviceNodes[0].path = "dev/nvidia0"; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.deviceNodes[0].hostPath = "/dev/../etc/shadow"; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.deviceNodes[0].permissions = "rwx"; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.mounts[0].hostPath = ""; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.mounts[0].containerPath = "/a/.."; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.cdiDevices[0] = "gpu=0"; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.cdiDevices[0] = "nvidia.com/gpu="; }), "");
+  EXPECT_NE(with([](Answer& b) { b.edits.cdiDevices[0] = "nvidia.com/gpu=a b"; }), "");
+}
+
+TEST(FindGarbageTest, JudgesDescriptions) {
+  Answer a;
+  a.description = {"gpushare.provisioner.elasticgpu.io", "1", "gpuShare", "Advisory"};
+  EXPECT_EQ(findGarbage(Slot::describe, a), "");
+  for (const char* name : {"", "nodot", "Upper.case", "-a.b", "a-.b", "a..b", ".a", "a.", "a.b c", "a.b/c"}) {
+    Answer bad = a;
+    bad.description.name = name;
+    EXPECT_NE(findGarbage(Slot::describe, bad), "") << name;
+  }
+  Answer bad = a;
+  bad.description.source = "gpushare";
+  EXPECT_NE(findGarbage(Slot::describe, bad), "");
+  bad = a;
+  bad.description.isolation = "Total";
+  EXPECT_NE(findGarbage(Slot::describe, bad), "");
+}
+
+TEST(InProcessRegistryTest, FindsByNameRefusesDuplicatesAndSaysWhyNot) {
+  InProcessRegistry registry;
+  std::vector<std::string> changes;
+  registry.onChange([&](const std::string& name) { changes.push_back(name); });
+  ASSERT_TRUE(registry.load(zoo("good")).ok());
+  EXPECT_EQ(registry.load(zoo("second_good")).code(), base::Code::alreadyExists);
+  EXPECT_FALSE(registry.load(zoo("wrong_version")).ok());
+  ASSERT_TRUE(registry.load(builtIn("gpushare")).ok());
+  ASSERT_TRUE(registry.load(builtIn("physical")).ok());
+  EXPECT_THAT(registry.names(), ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io", "physical.provisioner.elasticgpu.io"));
+  EXPECT_THAT(changes, ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io", "physical.provisioner.elasticgpu.io"));
+  // Two SDK plugins in one process must not share their state.
+  EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->provision(device("p")).outcome, Outcome::ok);
+  EXPECT_TRUE(registry.find("gpushare.provisioner.elasticgpu.io", nullptr)->list().keys.empty());
+  EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->deprovision("p").outcome, Outcome::ok);
+  std::string why;
+  EXPECT_EQ(registry.find("other.example.com", &why), nullptr);
+  EXPECT_THAT(why, HasSubstr("ABI version 2"));
+  EXPECT_TRUE(registry.readiness("good.example.com").ok());
+  EXPECT_EQ(registry.readiness("other.example.com").outcome, Outcome::unavailable);
+}
+
+TEST(OutcomeTest, OnlyWhatMayHaveHappenedIsIndefinite) {
+  for (const Outcome o : {Outcome::inProgress, Outcome::timeout, Outcome::crashed, Outcome::garbage}) EXPECT_TRUE(indefinite(o)) << toString(o);
+  for (const Outcome o : {Outcome::ok, Outcome::noChange, Outcome::reschedule, Outcome::exists, Outcome::invalid, Outcome::unavailable, Outcome::internal})
+    EXPECT_FALSE(indefinite(o)) << toString(o);
+}
+
+}  // namespace
+}  // namespace egpu::plugin

@@ -1,0 +1,151 @@
+#include "controller/plugin/wire.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace egpu::plugin::wire {
+namespace {
+
+Call someCall() {
+  Call c;
+  c.slot = Slot::mount;
+  c.key = "key";
+  c.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(123456789012345));
+  c.device = {"key", "egpu-key", "ns/claim", "node", {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40}}, {{"a", "b"}, {"c", ""}}};
+  c.parameters = {{"isolation", "none"}};
+  c.pod = "ns/pod";
+  c.container = "main";
+  return c;
+}
+
+Answer someAnswer() {
+  Answer a;
+  a.outcome = Outcome::reschedule;
+  a.message = "grüße";
+  a.description = {"a.b", "1", "mig", "Enforced"};
+  a.keys = {"k1", "k2"};
+  a.edits = {{{"A", "1"}}, {{"/dev/x", "/dev/y", "rwm"}}, {{"/h", "/c", {"ro", "bind"}}}, {"v/c=n"}};
+  a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0"}};
+  a.health = {{"GPU-0", false, "xid 79"}};
+  return a;
+}
+
+/// The only frame of the bytes.
+Frame only(FrameBuffer& buffer, const std::string& bytes) {
+  buffer.append(bytes);
+  const auto frame = buffer.next();
+  EXPECT_TRUE(frame.has_value());
+  return frame.value_or(Frame{});
+}
+
+TEST(WireTest, CallsComeBackAsTheyWere) {
+  FrameBuffer buffer;
+  const Frame frame = only(buffer, encodeCall(42, someCall()));
+  EXPECT_EQ(frame.type, Type::call);
+  EXPECT_EQ(frame.id, 42u);
+  Call c;
+  ASSERT_TRUE(decode(frame.body, c));
+  const Call want = someCall();
+  EXPECT_EQ(c.slot, want.slot);
+  EXPECT_EQ(c.key, want.key);
+  EXPECT_EQ(c.deadline, want.deadline);
+  EXPECT_EQ(c.device.cards, want.device.cards);
+  EXPECT_EQ(c.device.parameters, want.device.parameters);
+  EXPECT_EQ(c.device.node, want.device.node);
+  EXPECT_EQ(c.parameters, want.parameters);
+  EXPECT_EQ(c.pod, want.pod);
+  EXPECT_EQ(c.container, want.container);
+}
+
+TEST(WireTest, AnswersComeBackAsTheyWere) {
+  FrameBuffer buffer;
+  const Frame frame = only(buffer, encodeAnswer(7, someAnswer()));
+  Answer a;
+  ASSERT_TRUE(decode(frame.body, a));
+  const Answer want = someAnswer();
+  EXPECT_EQ(a.outcome, want.outcome);
+  EXPECT_EQ(a.message, want.message);
+  EXPECT_EQ(a.description, want.description);
+  EXPECT_EQ(a.keys, want.keys);
+  EXPECT_EQ(a.edits, want.edits);
+  EXPECT_EQ(a.gpus, want.gpus);
+  EXPECT_EQ(a.health, want.health);
+}
+
+TEST(WireTest, HelloComesBackAsItWas) {
+  Hello h;
+  h.error = "it was built for ABI version 2";
+  FrameBuffer buffer;
+  const Frame frame = only(buffer, encodeHello(h));
+  Hello got;
+  ASSERT_TRUE(decode(frame.body, got));
+  EXPECT_FALSE(got.loaded);
+  EXPECT_EQ(got.error, h.error);
+}
+
+TEST(WireTest, FramesAreCutAtAnyByte) {
+  const std::string stream = encodeCall(1, someCall()) + encodeCancel(1) + encodeAnswer(2, someAnswer());
+  for (std::size_t cut = 0; cut <= stream.size(); ++cut) {
+    FrameBuffer buffer;
+    std::vector<uint64_t> ids;
+    for (const std::string& part : {stream.substr(0, cut), stream.substr(cut)}) {
+      buffer.append(part);
+      while (const auto frame = buffer.next()) ids.push_back(frame->id);
+    }
+    EXPECT_EQ(ids, (std::vector<uint64_t>{1, 1, 2})) << "cut at " << cut;
+    EXPECT_FALSE(buffer.broken());
+  }
+}
+
+TEST(WireTest, ATruncatedOrPaddedBodyIsRefused) {
+  FrameBuffer buffer;
+  const std::string bytes = encodeAnswer(7, someAnswer());
+  const std::string body(only(buffer, bytes).body);
+  Answer a;
+  for (std::size_t n = 0; n < body.size(); ++n) EXPECT_FALSE(decode(body.substr(0, n), a)) << n;
+  EXPECT_FALSE(decode(body + "x", a));
+  Call c;
+  EXPECT_FALSE(decode(body, c));
+}
+
+TEST(WireTest, ABadLengthOrTypeBreaksTheStream) {
+  for (const std::string& bad : {std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\0", 4), std::string("\x09\0\0\0\x09\0\0\0\0\0\0\0\0", 13)}) {
+    FrameBuffer buffer;
+    buffer.append(bad);
+    EXPECT_FALSE(buffer.next().has_value());
+    EXPECT_TRUE(buffer.broken());
+    buffer.append(encodeCancel(1));
+    EXPECT_FALSE(buffer.next().has_value()) << "a broken stream stays broken";
+  }
+}
+
+TEST(WireTest, ANulInATextIsRefused) {
+  Call c = someCall();
+  c.key = std::string("a\0b", 3);
+  FrameBuffer buffer;
+  Call got;
+  EXPECT_FALSE(decode(only(buffer, encodeCall(1, c)).body, got));
+}
+
+TEST(WireTest, NoiseIsSurvived) {
+  std::mt19937 random(1);
+  const std::string good = encodeAnswer(7, someAnswer()) + encodeCall(1, someCall());
+  std::size_t decoded = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bytes = good;
+    for (unsigned n = 1 + random() % 4; n > 0; --n) bytes[4 + random() % (bytes.size() - 4)] = static_cast<char>(random());
+    FrameBuffer buffer;
+    buffer.append(bytes);
+    while (const auto frame = buffer.next()) {
+      Answer a;
+      Call c;
+      Hello h;
+      decoded += decode(frame->body, a) + decode(frame->body, c) + decode(frame->body, h);
+    }
+  }
+  EXPECT_GT(decoded, 0u) << "the noise spoils everything: it tries nothing";
+}
+
+}  // namespace
+}  // namespace egpu::plugin::wire

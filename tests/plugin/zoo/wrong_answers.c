@@ -1,0 +1,16 @@
+/* provision answers, in a well-formed frame, a call that nobody made. */
+#define NAME "wrong-answers.example.com"
+#define HAVE_PROVISION
+#include <string.h>
+#include <unistd.h>
+#include "api/plugin/provisioner.h"
+static int provision(const egpu_call* call, const egpu_device* device) {
+  /* length 58: type 3 (answer), id, outcome ok, message and four texts of the description and six lists, all empty */
+  static unsigned char frame[4 + 9 + 1 + 12 * 4];
+  (void)call, (void)device;
+  frame[0] = sizeof frame - 4;
+  frame[4] = 3;
+  memset(frame + 5, 0x55, 8);
+  return write(3, frame, sizeof frame) > 0 ? EGPU_OK : EGPU_INTERNAL;
+}
+#include "tests/plugin/zoo/good.h"

@@ -1,0 +1,88 @@
+// The mock in process: every script but those that would take this process along (tests/plugin/hosted_test.cpp has those).
+#include "tests/provisioners/plugin_fixture.h"
+
+namespace egpu::plugin::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class MockTest : public PluginTest {
+ protected:
+  MockTest() : PluginTest("mock") {}
+  ~MockTest() override {
+    for (const auto& key : plugin->list().keys) plugin->deprovision(key);
+  }
+  static DeviceRequest scripted(const std::string& key, core::StringMap parameters) {
+    return device(key, {card(0, 100, kGiB)}, std::move(parameters));
+  }
+};
+
+TEST_F(MockTest, RefusesParametersItCannotPlay) {
+  EXPECT_EQ(outcomeOf(plugin->validate({{"inProgress", "3"}, {"outcome", "hang"}, {"at", "stage"}, {"env", "A=1;B=2"}})), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"outcome", "explode"}})), Outcome::invalid);
+  EXPECT_THAT(said, HasSubstr("reschedule"));
+  EXPECT_EQ(outcomeOf(plugin->validate({{"at", "lunch"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"times", "-1"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"latencyMs", "1e3"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"env", "novalue"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"latency", "1"}})), Outcome::invalid);
+  EXPECT_THAT(said, HasSubstr("at, env, inProgress, latencyMs, outcome, times"));
+  EXPECT_EQ(outcomeOf(plugin->validate({{"at", "validate"}, {"outcome", "unavailable"}})), Outcome::unavailable);
+}
+
+TEST_F(MockTest, StaysInProgressForAsLongAsAsked) {
+  const auto d = scripted("a", {{"inProgress", "2"}});
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::inProgress);
+  EXPECT_THAT(plugin->list().keys, ElementsAre("a")) << "what is under way must be found by list";
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::inProgress);
+  EXPECT_TRUE(plugin->provision(d).ok());
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::noChange);
+}
+
+TEST_F(MockTest, FailsAsAskedAndLeavesNothing) {
+  const std::pair<const char*, Outcome> rows[] = {{"reschedule", Outcome::reschedule}, {"exists", Outcome::exists}, {"invalid", Outcome::invalid},
+                                                  {"unavailable", Outcome::unavailable}, {"internal", Outcome::internal}, {"throw", Outcome::internal},
+                                                  {"garbage", Outcome::garbage}};
+  for (const auto& [script, outcome] : rows) {
+    EXPECT_EQ(outcomeOf(plugin->provision(scripted(script, {{"outcome", script}}))), outcome) << script;
+    EXPECT_THAT(said, ::testing::Not(IsEmpty())) << script;
+  }
+  EXPECT_THAT(plugin->list().keys, IsEmpty());
+}
+
+TEST_F(MockTest, FailsOnlyAsOftenAsAsked) {
+  const auto d = scripted("b", {{"outcome", "unavailable"}, {"times", "2"}});
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::ok);
+}
+
+TEST_F(MockTest, VerbsWithoutParametersFollowTheKey) {
+  const auto d = scripted("c", {{"at", "deprovision"}, {"outcome", "unavailable"}, {"times", "1"}});
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("c")), Outcome::unavailable);
+  EXPECT_THAT(plugin->list().keys, ElementsAre("c"));
+  EXPECT_EQ(outcomeOf(plugin->deprovision("c")), Outcome::ok);
+  EXPECT_THAT(plugin->list().keys, IsEmpty());
+  EXPECT_EQ(outcomeOf(plugin->stage(scripted("s", {{"at", "stage"}, {"outcome", "internal"}}))), Outcome::internal);
+  EXPECT_EQ(outcomeOf(plugin->mount(scripted("m", {{"at", "mount"}, {"outcome", "unavailable"}}), "p", "c").reply), Outcome::unavailable);
+}
+
+TEST_F(MockTest, MountAddsTheClassesVariables) {
+  const auto reply = plugin->mount(scripted("d", {{"env", "A=1;B=x=y;ELASTICGPU_CARDS=mine"}}), "p", "c");
+  ASSERT_TRUE(reply.reply.ok()) << reply.reply.message;
+  EXPECT_EQ(env(reply.edits, "A"), "1");
+  EXPECT_EQ(env(reply.edits, "B"), "x=y");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "mine");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_DEVICE"), "egpu-d");
+}
+
+TEST_F(MockTest, ConflictsAreSeenWhileInProgressToo) {
+  EXPECT_EQ(outcomeOf(plugin->provision(scripted("e", {{"inProgress", "5"}}))), Outcome::inProgress);
+  EXPECT_EQ(outcomeOf(plugin->provision(scripted("e", {{"inProgress", "6"}}))), Outcome::exists);
+}
+
+}  // namespace
+}  // namespace egpu::plugin::testing
