@@ -57,7 +57,8 @@ std::string quoted(std::string_view text) {
 }
 
 std::string bareOrQuoted(std::string_view text) {
-  const bool bare = !text.empty() && text.find_first_of(" \"=\n\t\\") == std::string_view::npos;
+  bool bare = !text.empty() && text.find_first_of(" \"=\\\x7f") == std::string_view::npos;
+  for (const char c : text) bare = bare && static_cast<unsigned char>(c) >= 0x20;
   return bare ? std::string(text) : quoted(text);
 }
 }  // namespace

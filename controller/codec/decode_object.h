@@ -66,50 +66,48 @@ base::Result<ListMeta> decodeList(std::string_view json, const std::function<voi
   return meta;
 }
 
+namespace internal {
+
+/// The object of an event whose type is known.
+template <class T>
+bool readEventObject(Value& value, WatchEvent<T>& event, Failure& f) {
+  if (event.type != EventType::error) return readObject(value, event.object, f);
+  ServerStatus status;
+  if (!read(value, status, f)) return false;
+  event.error = toStatus(static_cast<int>(status.code), status);
+  return true;
+}
+
+bool readEventType(Value& value, EventType& out, Failure& f);
+
+}  // namespace internal
+
 template <class T>
 base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
   internal::Failure failure;
-  internal::Document document(line);
-  internal::ondemand::object root;
   WatchEvent<T> event;
-  if (!document.root(root, failure)) return failure.status();
-  std::string_view type;
-  if (const auto e = root.find_field_unordered("type").get_string().get(type)) {
-    failure.is(e);
-    failure.under("type");
-    return failure.status();
-  }
-  if (type == "ADDED") {
-    event.type = EventType::added;
-  } else if (type == "MODIFIED") {
-    event.type = EventType::modified;
-  } else if (type == "DELETED") {
-    event.type = EventType::deleted;
-  } else if (type == "BOOKMARK") {
-    event.type = EventType::bookmark;
-  } else if (type == "ERROR") {
-    event.type = EventType::error;
-  } else {
-    return base::Status(base::Code::malformed, "type: unknown watch event " + std::string(type.substr(0, 40)));
-  }
-  internal::Value object;
-  if (const auto e = root.find_field_unordered("object").get(object)) {
-    failure.is(e);
-    failure.under("object");
-    return failure.status();
-  }
-  if (event.type == EventType::error) {
-    internal::ServerStatus status;
-    if (!internal::read(object, status, failure)) {
-      failure.under("object");
+  bool typed = false;
+  bool read = false;
+  // Servers send the type first; should it come last, the object is read in a second pass.
+  for (int pass = 0; pass < 2 && !read; ++pass) {
+    internal::Document document(line);
+    internal::ondemand::object root;
+    bool passedOver = false;
+    const auto field = [&](std::string_view key, internal::Value& v) {
+      if (key == "type") {
+        typed = true;
+        return internal::readEventType(v, event.type, failure);
+      }
+      if (key != "object") return true;
+      passedOver = !typed;
+      if (!typed) return true;
+      read = true;
+      return internal::readEventObject(v, event, failure);
+    };
+    if (!document.root(root, failure) || !internal::eachField(root, failure, field) || !document.finished(failure))
       return failure.status();
-    }
-    event.error = internal::toStatus(static_cast<int>(status.code), status);
-    return event;
-  }
-  if (!internal::readObject(object, event.object, failure)) {
-    failure.under("object");
-    return failure.status();
+    if (!typed || (!read && !passedOver))
+      return base::Status(base::Code::malformed, typed ? "object: is missing" : "type: is missing");
   }
   event.initialEventsEnd =
       event.type == EventType::bookmark && event.object.metadata.annotation("k8s.io/initial-events-end") == "true";

@@ -14,6 +14,25 @@ bool readListMeta(Value& value, ListMeta& out, Failure& f) {
   });
 }
 
+bool readEventType(Value& value, EventType& out, Failure& f) {
+  std::string_view type;
+  if (value.get_string().get(type)) return f.is("must be a string");
+  if (type == "ADDED") {
+    out = EventType::added;
+  } else if (type == "MODIFIED") {
+    out = EventType::modified;
+  } else if (type == "DELETED") {
+    out = EventType::deleted;
+  } else if (type == "BOOKMARK") {
+    out = EventType::bookmark;
+  } else if (type == "ERROR") {
+    out = EventType::error;
+  } else {
+    return f.is("unknown watch event " + std::string(type.substr(0, 40)));
+  }
+  return true;
+}
+
 static bool read(Value& value, ServerStatus::Cause& out, Failure& f) {
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "reason") return read(v, out.reason, f);
