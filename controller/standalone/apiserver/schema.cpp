@@ -356,7 +356,7 @@ bool nestsWithin(const Json& value, int depth) {
   // Level by level, so that the depth of the value never becomes depth of the stack.
   std::vector<const Json*> level{&value}, next;
   for (int d = 0; !level.empty(); ++d, level.swap(next)) {
-    if (d > depth) return false;
+    if (d >= depth && level.front()->is_structured()) return false;
     next.clear();
     for (const Json* v : level)
       for (const auto& child : *v)

@@ -62,7 +62,7 @@ class Schema {
 /// OpenAPI v3 of metadata (ObjectMeta), shared by all kinds.
 const nlohmann::json& objectMetaSchema();
 
-/// Whether no value nests deeper than `depth` (dumping and copying recurse, so what is let in must be bounded). Does not recurse itself.
+/// Whether at most `depth` objects and arrays stand inside each other (dumping and copying recurse, so what is let in must be bounded). Does not recurse itself.
 bool nestsWithin(const nlohmann::json& value, int depth = 256);
 
 }  // namespace egpu::apiserver

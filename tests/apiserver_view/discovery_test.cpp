@@ -1,0 +1,95 @@
+#include "controller/standalone/apiserver/discovery.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "controller/standalone/apiserver/builtin_kinds.h"
+#include "controller/standalone/apiserver/crd.h"
+
+namespace egpu::apiserver {
+namespace {
+
+using Json = nlohmann::json;
+using testing::ElementsAre;
+
+constexpr const char* kAggregated =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as="
+    "APIGroupDiscoveryList,application/json";
+
+class Discovery : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(addBuiltinKinds(table_).ok());
+    ASSERT_TRUE(addCustomKinds(table_).ok());
+  }
+  Json get(const char* path, const char* accept = "application/json") {
+    auto answer = discover(table_, path, accept, "127.0.0.1:7443");
+    EXPECT_TRUE(answer) << path;
+    return answer ? answer->body : Json();
+  }
+  static const Json& byName(const Json& list, const char* key, const std::string& name) {
+    static const Json none;
+    for (const auto& v : list)
+      if (v[key] == name) return v;
+    ADD_FAILURE() << name << " not found in " << list;
+    return none;
+  }
+  ResourceTable table_;
+};
+
+TEST_F(Discovery, ListsGroupsPlainly) {
+  EXPECT_EQ(get("/api")["versions"], Json::array({"v1"}));
+  EXPECT_EQ(get("/api")["serverAddressByClientCIDRs"][0]["serverAddress"], "127.0.0.1:7443");
+  const Json groups = get("/apis");
+  EXPECT_EQ(groups["kind"], "APIGroupList");
+  const Json& ours = byName(groups["groups"], "name", "elasticgpu.io");
+  EXPECT_EQ(ours["preferredVersion"]["groupVersion"], "elasticgpu.io/v1alpha1");
+  EXPECT_EQ(ours["versions"].size(), 2u);
+  EXPECT_EQ(get("/apis/elasticgpu.io")["kind"], "APIGroup");
+  EXPECT_EQ(get("/apis/")["kind"], "APIGroupList");
+}
+
+TEST_F(Discovery, ListsResources) {
+  const Json list = get("/apis/elasticgpu.io/v1alpha");
+  EXPECT_EQ(list["kind"], "APIResourceList");
+  EXPECT_EQ(list["groupVersion"], "elasticgpu.io/v1alpha");
+  const Json& claims = byName(list["resources"], "name", "elasticgpuclaims");
+  EXPECT_EQ(claims["shortNames"], Json::array({"egpuc"}));
+  EXPECT_EQ(claims["singularName"], "elasticgpuclaim");
+  EXPECT_EQ(claims["namespaced"], true);
+  EXPECT_EQ(claims["categories"], Json::array({"elasticgpu"}));
+  EXPECT_EQ(claims["verbs"].size(), 8u);
+  EXPECT_EQ(byName(list["resources"], "name", "elasticgpuclaims/status")["verbs"], Json::array({"get", "patch", "update"}));
+  const Json core = get("/api/v1");
+  EXPECT_EQ(byName(core["resources"], "name", "pods/binding")["kind"], "Binding");
+  EXPECT_EQ(byName(core["resources"], "name", "pods/binding")["verbs"], Json::array({"create"}));
+}
+
+TEST_F(Discovery, Aggregates) {
+  auto answer = discover(table_, "/apis", kAggregated, "");
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->contentType, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
+  EXPECT_EQ(answer->body["kind"], "APIGroupDiscoveryList");
+  const Json* ours = nullptr;
+  for (const auto& g : answer->body["items"])
+    if (g["metadata"]["name"] == "elasticgpu.io") ours = &g;
+  ASSERT_NE(ours, nullptr);
+  EXPECT_EQ((*ours)["versions"][0]["version"], "v1alpha1");
+  const Json& claims = byName((*ours)["versions"][0]["resources"], "resource", "elasticgpuclaims");
+  EXPECT_EQ(claims["scope"], "Namespaced");
+  EXPECT_EQ(claims["responseKind"]["kind"], "ElasticGPUClaim");
+  EXPECT_EQ(claims["subresources"][0]["subresource"], "status");
+  EXPECT_EQ(get("/api", kAggregated)["items"].size(), 1u);
+}
+
+TEST_F(Discovery, KnowsItsVersionAndNothingElse) {
+  EXPECT_EQ(get("/version")["major"], "1");
+  for (const char* path : {"/", "/api/v2", "/apis/unknown", "/apis/elasticgpu.io/v9", "/apis/elasticgpu.io/v1alpha/elasticgpus", "/api/v1/pods",
+                           "/apis//v1", "/metrics"})
+    EXPECT_FALSE(discover(table_, path, "application/json", "")) << path;
+}
+
+}  // namespace
+}  // namespace egpu::apiserver
