@@ -82,9 +82,10 @@ class Workload {
     for (int failures = 0; used_ < target_ && failures < 400;) failures = place(nextRequest("binpack", "binpack")) ? 0 : failures + 1;
   }
 
-  /// Until what comes next leaves the cluster at the fill.
+  /// Until what comes next leaves the cluster at the fill; one claim at least if the last one did not fit, so that a small cluster
+  /// does not get stuck with fragments.
   void makeRoomFor(const Request& next) {
-    while (used_ + next.perCard.core > target_ && !claims_.empty()) {
+    for (bool again = failed_; (again || used_ + next.perCard.core > target_) && !claims_.empty(); again = false) {
       random_ = random_ * 6364136223846793005u + 1442695040888963407u;
       const std::size_t at = static_cast<std::size_t>((random_ >> 33) % claims_.size());
       std::swap(claims_[at], claims_.back());
@@ -106,6 +107,8 @@ class Workload {
     for (const Placement& p : decision.placements) cluster_.take(p.card, device, p.charged);
   }
   void note(const Decision& decision, const std::string& device) {
+    failed_ = !decision.fits;
+    if (failed_) return;
     Claim claim{device, {}, 0};
     for (const Placement& p : decision.placements) {
       claim.cards.push_back(p.card);
@@ -118,7 +121,8 @@ class Workload {
 
   bool place(const Request& request) {
     const Decision decision = decide(cluster_, request);
-    if (!decision.fits) return false;
+    failed_ = !decision.fits;
+    if (failed_) return false;
     const std::string device = nextDevice();
     commit(decision, device);
     note(decision, device);
@@ -134,6 +138,7 @@ class Workload {
   std::vector<Claim> claims_;
   int64_t target_;
   int64_t used_ = 0;
+  bool failed_ = false;
   double bytesPerCard_ = 0;
   uint64_t next_ = 0;
   uint64_t asked_ = 0;
@@ -181,7 +186,6 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
     w.place(request);
   }
   std::vector<uint32_t> decided, committed, released;
-  int64_t fits = 0;
   auto nanos = [](Clock::duration d) {
     return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(d).count());
   };
@@ -196,13 +200,10 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
     const auto t3 = Clock::now();
     if (decision.fits) w.commit(decision, device);
     const auto t4 = Clock::now();
-    if (decision.fits) {
-      w.note(decision, device);
-      ++fits;
-    }
+    w.note(decision, device);
     released.push_back(nanos(t1 - t0));
     decided.push_back(nanos(t3 - t2));
-    committed.push_back(nanos(t4 - t2));
+    if (decision.fits) committed.push_back(nanos(t4 - t2));  // what does not fit is answered in a tenth of the time
   }
   for (auto* samples : {&decided, &committed, &released}) std::sort(samples->begin(), samples->end());
   state.counters["decide_p50_ns"] = quantile(decided, 0.5);
@@ -210,7 +211,7 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
   state.counters["p50_ns"] = quantile(committed, 0.5);
   state.counters["p99_ns"] = quantile(committed, 0.99);
   state.counters["release_p50_ns"] = quantile(released, 0.5);
-  state.counters["fits_%"] = 100.0 * static_cast<double>(fits) / static_cast<double>(committed.size());
+  state.counters["fits_%"] = 100.0 * static_cast<double>(committed.size()) / static_cast<double>(decided.size());
   state.counters["fill_%"] = w.fill();
   state.counters["B/card"] = made.bytesPerCard;
   results()[{std::string(nodePolicy) + "/" + cardPolicy, fill, nodes}] = {quantile(committed, 0.5), quantile(committed, 0.99)};

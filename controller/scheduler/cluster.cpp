@@ -1,6 +1,7 @@
 #include "controller/scheduler/cluster.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 #include <tuple>
@@ -66,11 +67,19 @@ void Cluster::State::dropIfUnused(NodeId id) {
   freeNodes.push_back(id);
 }
 
-bool Cluster::State::deviceOnNode(const NodeRecord& node, std::string_view device) const {
+bool Cluster::State::deviceOnNode(const NodeRecord& node, std::size_t hash, std::string_view device) const {
+  if (std::find(node.takers.begin(), node.takers.end(), hash) == node.takers.end()) return false;
   for (CardId c : node.cards)
     for (const Take& take : cards[c].takes)
-      if (take.device == device) return true;
+      if (take.by(hash, device)) return true;
   return false;
+}
+
+void Cluster::State::recount(NodeRecord& node) const {
+  node.takers.clear();
+  for (CardId c : node.cards)
+    for (const Take& take : cards[c].takes) node.takers.push_back(take.hash);
+  node.claims = countClaims(node);
 }
 
 int64_t Cluster::State::countClaims(const NodeRecord& node) const {
@@ -85,7 +94,7 @@ void Cluster::State::detach(CardId id) {
   if (from == kNone) return;
   NodeRecord& node = nodes[from];
   std::erase(node.cards, id);
-  node.claims = countClaims(node);
+  recount(node);
   cards[id].node = kNone;
   refresh(from);
   dropIfUnused(from);
@@ -100,7 +109,7 @@ void Cluster::State::attach(CardId id, NodeId to) {
   auto at = std::lower_bound(node.cards.begin(), node.cards.end(), id,
                              [&](CardId a, CardId b) { return order(a) < order(b); });
   node.cards.insert(at, id);
-  node.claims = countClaims(node);
+  recount(node);
   cards[id].node = to;
   refresh(to);
 }
@@ -204,6 +213,10 @@ std::string Cluster::State::check() const {
     const NodeRecord& node = nodes[id];
     if (!node.live || node.name != name) return "node " + name + " is lost";
     if (node.claims != countClaims(node)) return "claims of node " + name;
+    NodeRecord anew{"", node.cards, {}, 0, false, false, false};
+    recount(anew);
+    if (!std::is_permutation(anew.takers.begin(), anew.takers.end(), node.takers.begin(), node.takers.end()))
+      return "takers of node " + name;
     for (CardId c : node.cards)
       if (cards[c].node != id) return "a card of node " + name + " is elsewhere";
     onNodes += node.cards.size();
@@ -302,15 +315,20 @@ bool Cluster::take(std::string_view name, std::string_view device, Amount charge
   CardId id = s.findCard(name);
   if (id == kNone) return false;
   CardRecord& card = s.cards[id];
-  auto it = std::find_if(card.takes.begin(), card.takes.end(), [&](const Take& t) { return t.device == device; });
+  const std::size_t hash = std::hash<std::string_view>()(device);
+  auto it = std::find_if(card.takes.begin(), card.takes.end(), [&](const Take& t) { return t.by(hash, device); });
   if (it != card.takes.end()) {
     if (it->charged == charged) return true;
     card.used.core -= it->charged.core;
     card.used.memory -= it->charged.memory;
     it->charged = charged;
   } else {
-    if (card.node != kNone && !s.deviceOnNode(s.nodes[card.node], device)) ++s.nodes[card.node].claims;
-    card.takes.push_back({std::string(device), charged});
+    if (card.node != kNone) {
+      NodeRecord& node = s.nodes[card.node];
+      if (!s.deviceOnNode(node, hash, device)) ++node.claims;
+      node.takers.push_back(hash);
+    }
+    card.takes.push_back({hash, std::string(device), charged});
   }
   card.used.core += charged.core;
   card.used.memory += charged.memory;
@@ -323,7 +341,8 @@ void Cluster::giveBack(std::string_view name, std::string_view device) {
   CardId id = s.findCard(name);
   if (id == kNone) return;
   CardRecord& card = s.cards[id];
-  auto it = std::find_if(card.takes.begin(), card.takes.end(), [&](const Take& t) { return t.device == device; });
+  const std::size_t hash = std::hash<std::string_view>()(device);
+  auto it = std::find_if(card.takes.begin(), card.takes.end(), [&](const Take& t) { return t.by(hash, device); });
   if (it == card.takes.end()) return;
   card.used.core -= it->charged.core;
   card.used.memory -= it->charged.memory;
@@ -331,7 +350,10 @@ void Cluster::giveBack(std::string_view name, std::string_view device) {
   card.takes.pop_back();
   if (card.node == kNone) return;
   NodeRecord& node = s.nodes[card.node];
-  if (!s.deviceOnNode(node, device)) --node.claims;
+  auto taker = std::find(node.takers.begin(), node.takers.end(), hash);
+  *taker = node.takers.back();
+  node.takers.pop_back();
+  if (!s.deviceOnNode(node, hash, device)) --node.claims;
   s.touch(card.node);
 }
 

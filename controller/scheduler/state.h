@@ -33,8 +33,11 @@ struct CardFacts {
 };
 
 struct Take {
+  std::size_t hash;  ///< of device; looked at first, which spares following a pointer to text that differs
   std::string device;
   Amount charged;
+
+  bool by(std::size_t h, std::string_view uid) const { return hash == h && device == uid; }
 };
 
 struct CardRecord {
@@ -54,7 +57,8 @@ struct CardRecord {
 struct NodeRecord {
   std::string name;
   std::vector<CardId> cards;  ///< by index, then uuid, then name
-  int64_t claims = 0;         ///< distinct devices that take something here
+  std::vector<std::size_t> takers;  ///< hash of the device of every take here, unordered
+  int64_t claims = 0;               ///< distinct devices that take something here
   bool hasObject = false;     ///< upsertNode was called: there is a Node
   bool schedulable = false;
   bool live = false;  ///< false: an unused slot
@@ -81,7 +85,9 @@ struct Cluster::State {
   void dropIfUnused(NodeId id);
   void detach(CardId id);
   void attach(CardId id, NodeId node);
-  bool deviceOnNode(const NodeRecord& node, std::string_view device) const;
+  bool deviceOnNode(const NodeRecord& node, std::size_t hash, std::string_view device) const;
+  /// Works out a node's takers and claims anew.
+  void recount(NodeRecord& node) const;
   int64_t countClaims(const NodeRecord& node) const;
   /// Brings the index up to date with a node whose cards, health or readiness changed.
   void refresh(NodeId id);

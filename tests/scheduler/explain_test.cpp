@@ -1,1 +1,147 @@
+// What people read when a claim does not fit. That the remedies are true is property_test.cpp's business.
 #include <gtest/gtest.h>
+
+#include <string>
+
+#include "controller/scheduler/decide.h"
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+Request share(int64_t core, int64_t memory) {
+  Request r;
+  r.perCard = {core, memory};
+  return r;
+}
+
+const StageReport& stage(const Explanation& e, const std::string& name) {
+  for (const StageReport& s : e.stages)
+    if (s.stage == name) return s;
+  static const StageReport none;
+  ADD_FAILURE() << "no stage " << name;
+  return none;
+}
+
+using Reasons = std::vector<std::pair<std::string, int64_t>>;
+
+/// Three nodes of eight cards: two of V100 with every card 60 % used, one of T4.
+Cluster busy() {
+  Cluster cluster;
+  for (int n = 0; n < 3; ++n) {
+    const std::string node = "n" + std::to_string(n);
+    cluster.upsertNode({node, true});
+    for (int c = 0; c < 8; ++c) {
+      const std::string card = node + "-" + std::to_string(c);
+      cluster.upsertCard(makeCard(card, node, c, 32 * kGi, n == 2 ? "T4" : "V100"));
+      if (n < 2) cluster.take(card, "d" + card, {n == 1 && c == 3 ? 600 : 700, kGi});
+    }
+  }
+  return cluster;
+}
+
+TEST(Explain, SaysPerStageHowManyFellOutAndWhatWouldFit) {
+  Request r = share(500, 4 * kGi);
+  r.models = {"V100"};
+  const Explanation e = explain(busy(), r);
+  EXPECT_EQ(stage(e, "node"), (StageReport{"node", 3, 3, {}}));
+  EXPECT_EQ(stage(e, "model"), (StageReport{"model", 24, 16, {{"of another model", 8}}}));
+  EXPECT_EQ(stage(e, "core"), (StageReport{"core", 16, 0, {{"short of free core (need 50%, best has 40%)", 16}}}));
+  EXPECT_EQ(e.text(),
+            "0/3 nodes fit: 24 cards: 16 short of free core (need 50%, best has 40%), 8 of another model; "
+            "gpu-core 40 would fit now (node n1); or free 10% of card n1-3 (node n1)");
+}
+
+TEST(Explain, NodesThatFellOut) {
+  Cluster cluster = busy();
+  cluster.upsertNode({"n0", false});
+  cluster.upsertNode({"bare", true});
+  Request r = share(500, 4 * kGi);
+  const Explanation e = explain(cluster, r, [](std::string_view node) { return node != "n2"; });
+  EXPECT_EQ(stage(e, "node").reasons,
+            (Reasons{{"not ready or cordoned", 1}, {"not suitable for the pod", 1}, {"without cards", 1}}));
+  EXPECT_EQ(stage(e, "node").after, 1);
+  EXPECT_EQ(e.text().substr(0, 100), std::string("0/4 nodes fit: 1 not ready or cordoned, 1 not suitable for the pod, "
+                                                 "1 without cards; of 8 cards: 8 short of").substr(0, 100));
+}
+
+TEST(Explain, CapacityIsToldFromUse) {
+  Cluster cluster = busy();
+  const Explanation e = explain(cluster, share(100, 40 * kGi));
+  EXPECT_EQ(stage(e, "capacity").reasons, (Reasons{{"too small in memory (need 40Gi, best is 32Gi)", 24}}));
+  EXPECT_EQ(stage(e, "memory").before, 0);
+  ASSERT_EQ(e.remedies.size(), 1u) << "nothing that could be released would help";
+  EXPECT_EQ(e.remedies[0].kind, Remedy::Kind::ask);
+  EXPECT_EQ(e.remedies[0].request.perCard, (Amount{100, 32 * kGi}));
+}
+
+TEST(Explain, WholeCardsAndTooFewOfThem) {
+  Cluster cluster = busy();
+  Request r;
+  r.cards = 2;
+  r.wholeCards = true;
+  r.models = {"V100"};
+  const Explanation e = explain(cluster, r);
+  EXPECT_EQ(stage(e, "empty").reasons, (Reasons{{"in use", 16}}));
+  ASSERT_FALSE(e.remedies.empty());
+  EXPECT_EQ(e.remedies.back().kind, Remedy::Kind::release);
+  EXPECT_EQ(e.remedies.back().node, "n1") << "its fourth card is the least used";
+  EXPECT_EQ(e.remedies.back().rooms.at(0), (Remedy::Room{"n1-3", {600, kGi}, 1}));
+
+  r.models = {"T4"};
+  r.cards = 9;
+  const Explanation few = explain(cluster, r);
+  EXPECT_EQ(stage(few, "cards"), (StageReport{"cards", 1, 0, {{"with too few fitting cards (need 9, best has 8)", 1}}}));
+  EXPECT_EQ(few.text(), "0/3 nodes fit: 24 cards: 16 of another model; nodes: 1 with too few fitting cards (need 9, best has 8); "
+                        "8 whole cards would fit now (node n2)");
+}
+
+TEST(Explain, QuarantineIsNamed) {
+  Cluster cluster;
+  cluster.upsertNode({"n0", true});
+  CardInfo card = makeCard("c0", "n0", 0);
+  card.healthy = false;
+  cluster.upsertCard(card);
+  const Explanation e = explain(cluster, share(100, kGi));
+  EXPECT_EQ(e.text(), "0/1 node fits: 1 card: 1 quarantined; add 1 card with at least 1Gi");
+}
+
+TEST(Explain, LimitsAreNamed) {
+  Cluster cluster;
+  cluster.upsertNode({"n0", true});
+  cluster.upsertCard(makeCard("c0", "n0", 0));
+  cluster.take("c0", "a", {10, 0});
+  Request r = share(100, kGi);
+  r.maxClaimsPerCard = 1;
+  EXPECT_EQ(explain(cluster, r).text(), "0/1 node fits: 1 card: 1 at the limit of 1 claims per card; free 1 claim of card c0 (node n0)");
+  r.maxClaimsPerCard = 0;
+  r.maxClaimsPerNode = 1;
+  EXPECT_EQ(explain(cluster, r).text(), "0/1 node fits: 1 at the limit of 1 claims per node; release 1 claim (node n0)");
+}
+
+TEST(Explain, AnEmptyCluster) {
+  EXPECT_EQ(explain(Cluster(), share(100, 4 * kGi)).text(), "0/0 nodes fit; add 1 card with at least 4Gi");
+}
+
+TEST(Explain, WhatFitsNeedsNoRemedy) {
+  Request r = share(100, kGi);
+  const Explanation e = explain(busy(), r);
+  EXPECT_TRUE(e.remedies.empty());
+  EXPECT_EQ(e.smallestChange, "");
+  EXPECT_EQ(e.text(), "3/3 nodes fit");
+}
+
+TEST(Explain, OvercommitIsComparedAsCharged) {
+  Cluster cluster;
+  cluster.upsertNode({"n0", true});
+  cluster.upsertCard(makeCard("c0", "n0", 0));
+  cluster.take("c0", "a", {800, 0});
+  Request r = share(500, kGi);
+  r.coreOvercommit = 2000;
+  const Explanation e = explain(cluster, r);
+  EXPECT_EQ(stage(e, "core").reasons, (Reasons{{"short of free core (need 25%, best has 20%)", 1}}));
+  EXPECT_EQ(e.remedies.at(0).request.perCard.core, 400) << "charged 200";
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
