@@ -1,18 +1,25 @@
 /* The contract between Elastic GPU and a provisioner plugin: pure C11, ABI version 1.
  *
- * A plugin is a shared object with one entry symbol, egpu_provisioner_entry. It gets the host's table and gives its own. Five conventions hold
- * throughout:
+ * A plugin is a shared object with one entry symbol, egpu_provisioner_entry. It gets the host's table and gives its
+ * own. Five conventions hold throughout:
  *
- * 1. Tables and structs begin with struct_size and only ever grow at their end. Read a member only if it lies within the struct_size that the
- *    other side gave (EGPU_HAS), call a slot only if besides it is not NULL. So old plugins run in new hosts and the other way round.
- * 2. Inputs are borrowed: every pointer a slot receives is valid until that slot returns, never NULL unless said so, and is not to be written to
- *    or freed. Text is UTF-8 and ends with NUL; an absent text is "".
- * 3. Outputs go through the host's reply functions while the slot runs; the host copies what it is given. Nobody frees the other side's memory.
- * 4. Slots return one of enum egpu_code; any other value counts as garbage. No exception, longjmp, exit or signal may leave a slot.
- * 5. The host calls slots from several threads at once, also for one and the same key (after a timeout it repeats the key while the first call
- *    may still run). Every verb is idempotent by its key: a repeat succeeds, the same key with other content is EGPU_EXISTS, and removing what
- *    is not there is EGPU_OK. A slot returns before the call's deadline; a host process whose plugin does not is killed and started anew,
- *    at any instruction.
+ * 1. Tables and structs begin with struct_size and only ever grow at their end. Read a member only if it lies within
+ *    the struct_size that the other side gave (EGPU_HAS); call a slot only if it does and is not NULL. So old plugins
+ *    run in new hosts and the other way round.
+ *
+ * 2. Inputs are borrowed: every pointer that a slot receives is valid until that slot returns, never NULL unless said
+ *    so, and is not to be written to or freed. Text is UTF-8 and ends with NUL; an absent text is "".
+ *
+ * 3. Outputs go through the host's reply functions while the slot runs; the host copies what it is given. Nobody
+ *    frees the other side's memory.
+ *
+ * 4. Slots return one of enum egpu_code; any other value counts as garbage. No exception, longjmp, exit or signal may
+ *    leave a slot.
+ *
+ * 5. The host calls slots from several threads at once, also for one and the same key: after a timeout it repeats the
+ *    key while the first call may still run. Every verb is idempotent by its key: a repeat succeeds, the same key
+ *    with other content is EGPU_EXISTS, removing what is not there is EGPU_OK. A slot returns before the call's
+ *    deadline; the process of a plugin that does not is killed, at any instruction, and started anew.
  */
 #ifndef EGPU_API_PLUGIN_PROVISIONER_H
 #define EGPU_API_PLUGIN_PROVISIONER_H
@@ -24,7 +31,7 @@
 extern "C" {
 #endif
 
-/** The version of this header. A table with another abi_version is refused. Additions that struct_size covers do not change it. */
+/** The version of this header. A table with another abi_version is refused. What struct_size covers leaves it as is. */
 #define EGPU_ABI_VERSION 1u
 
 /** True if `member` lies within the part of *pointer that its maker filled in. */
@@ -38,7 +45,7 @@ enum egpu_code {
   EGPU_NO_CHANGE = 2,   /**< it was so already; counts as success */
   EGPU_RESCHEDULE = 3,  /**< these cards or this node cannot do it: the host decides anew, with a new key */
   EGPU_EXISTS = 4,      /**< the key is in use with other content */
-  EGPU_INVALID = 5,     /**< the request can never succeed as it is: unknown parameter, missing field, amount out of range */
+  EGPU_INVALID = 5,     /**< can never succeed as it is: unknown parameter, missing field, amount out of range */
   EGPU_UNAVAILABLE = 6, /**< not now: a daemon, driver or server is away; the host tries again later */
   EGPU_INTERNAL = 7     /**< an error of the plugin's own */
 };
@@ -54,11 +61,12 @@ typedef struct egpu_pair {
 } egpu_pair;
 
 /** A call's identity. Every slot gets one and hands it to the reply functions.
- *  OWNERSHIP: the host's, valid until the slot returns: a background thread of the plugin must copy what it needs and cannot reply.
- *  THREADING: its members never change; the functions that take it may be used by any thread while the slot runs. */
+ *  OWNERSHIP: the host's, valid until the slot returns: a background thread of the plugin must copy what it needs,
+ *  and cannot reply.
+ *  THREADING: its members never change; any thread may use the functions that take it while the slot runs. */
 typedef struct egpu_call {
   size_t struct_size;
-  const char* key;     /**< idempotency key: the device's uid. Never reused for another device. "" for validate, list, describe, discover, health */
+  const char* key;     /**< idempotency key: the device's uid, never reused; "" for slots that are about no device */
   int64_t deadline_ns; /**< CLOCK_MONOTONIC nanoseconds by which the slot must have returned */
   void* host_state;    /**< the host's own; not to be touched */
 } egpu_call;
@@ -70,7 +78,7 @@ typedef struct egpu_card {
   const char* uuid;    /**< "GPU-…" as the driver spells it */
   const char* model;   /**< "" if unknown */
   int64_t index;       /**< minor number on its node: /dev/nvidia<index> */
-  int64_t core;        /**< granted milli-cards, 0…1000; 1000 is the whole card, 0 means no share of compute was asked for */
+  int64_t core;        /**< granted milli-cards, 0…1000: 1000 is the whole card, 0 = no compute was asked for */
   int64_t memory;      /**< granted bytes */
   int64_t card_memory; /**< the card's bytes; 0 if unknown */
 } egpu_card;
@@ -85,7 +93,7 @@ typedef struct egpu_device {
   const char* node;
   const egpu_card* const* cards; /**< card_count pointers (so that egpu_card can grow); NULL if card_count is 0 */
   size_t card_count;
-  const egpu_pair* parameters; /**< all parameters of the class, the core's own included; NULL if parameter_count is 0 */
+  const egpu_pair* parameters; /**< the class's, the core's own included; NULL if parameter_count is 0 */
   size_t parameter_count;
 } egpu_device;
 
@@ -97,8 +105,9 @@ typedef struct egpu_container {
   const char* container; /**< container name */
 } egpu_container;
 
-/** What describe replies. The host checks: name a DNS subdomain with a dot, source and isolation one of the listed words.
- *  OWNERSHIP: the plugin's; the host copies before reply_description returns. */
+/** What describe replies.
+ *  OWNERSHIP: the plugin's; the host copies before reply_description returns.
+ *  ERRORS: a name that is no DNS subdomain with a dot, or another source or isolation than these: refused. */
 typedef struct egpu_description {
   size_t struct_size;
   const char* name;      /**< what classes say in `provisioner`: "gpushare.provisioner.elasticgpu.io" */
@@ -154,9 +163,9 @@ typedef struct egpu_host {
   int (*reply_health)(const egpu_call* call, const char* uuid, int healthy, const char* message);
 } egpu_host;
 
-/** The plugin's functions. describe, validate, provision, deprovision, list and mount are required; any other may be NULL or lie beyond
- *  struct_size, the host then acts as said at the slot.
- *  OWNERSHIP: the plugin's; valid and unchanged from the entry call until the process ends (usually static const).
+/** The plugin's functions. describe, validate, provision, deprovision, list and mount are required; any other may be
+ *  NULL or lie beyond struct_size, the host then acts as said at the slot.
+ *  OWNERSHIP: the plugin's; valid and unchanged from the entry call until the process ends, usually static const.
  *  THREADING: convention 5.
  *  ERRORS: enum egpu_code, with a reply_message that says what to do about it. */
 typedef struct egpu_provisioner {
@@ -168,25 +177,26 @@ typedef struct egpu_provisioner {
   int (*describe)(const egpu_call* call);
 
   /* Controller side: on whichever machine the controller runs, which need not have a GPU. */
-  /** Judges a class's parameters: EGPU_OK, or EGPU_INVALID with a message that names the offending one and lists those known.
-   *  The core's own parameters are passed too and to be ignored: nodePolicy, cardPolicy, split, memoryUnit, coreOvercommit, memoryOvercommit,
-   *  maxClaimsPerCard, maxClaimsPerNode, model, minMemory. No effects. */
+  /** Judges a class's parameters: EGPU_OK, or EGPU_INVALID with a message that names the offending one and lists
+   *  those known. The core's own are passed too and to be ignored: nodePolicy, cardPolicy, split, memoryUnit,
+   *  coreOvercommit, memoryOvercommit, maxClaimsPerCard, maxClaimsPerNode, model, minMemory. No effects. */
   int (*validate)(const egpu_call* call, const egpu_pair* parameters, size_t parameter_count);
   /** Makes the device. May answer EGPU_IN_PROGRESS. A device without key or cards is EGPU_INVALID. */
   int (*provision)(const egpu_call* call, const egpu_device* device);
-  /** Undoes provision, finished or not, and forgets the key. May answer EGPU_IN_PROGRESS. An empty key is EGPU_INVALID. */
+  /** Undoes provision, finished or not, and forgets the key. May answer EGPU_IN_PROGRESS. No key: EGPU_INVALID. */
   int (*deprovision)(const egpu_call* call);
   /** Changes the amounts of a provisioned device. Absent: the host answers EGPU_INVALID. */
   int (*resize)(const egpu_call* call, const egpu_device* device);
-  /** Replies every key for which something exists that deprovision would remove. A plugin that keeps nothing replies none. */
+  /** Replies every key for which there is something that deprovision would remove; none if it keeps nothing. */
   int (*list)(const egpu_call* call);
 
   /* Node side: on the node of the device's cards. */
   /** Replies the cards of this machine. Absent: none. */
   int (*discover)(const egpu_call* call);
-  /** Prepares the node for the device: folders, daemons. All side effects of the node side are here. Absent: EGPU_NO_CHANGE. */
+  /** Prepares the node: folders, daemons. All side effects of the node side are here. Absent: EGPU_NO_CHANGE. */
   int (*stage)(const egpu_call* call, const egpu_device* device);
-  /** Replies what a container gets. Pure: the same request gives the same edits, and a process that never saw the key gives them too. */
+  /** Replies what a container gets. Pure: the same request gives the same edits, also in a process that never saw
+   *  the key. */
   int (*mount)(const egpu_call* call, const egpu_device* device, const egpu_container* container);
   /** The container is gone. Absent: EGPU_NO_CHANGE. */
   int (*unmount)(const egpu_call* call, const egpu_container* container);
@@ -196,8 +206,8 @@ typedef struct egpu_provisioner {
   int (*health)(const egpu_call* call);
 } egpu_provisioner;
 
-/** The entry symbol: stores the plugin's table in *provisioner and returns EGPU_OK, or another code after saying why through host->log.
- *  Called once, before any slot, on one thread. */
+/** The entry symbol: stores the plugin's table in *provisioner and returns EGPU_OK, or another code after saying why
+ * through host->log. Called once, before any slot, on one thread. */
 int egpu_provisioner_entry(const egpu_host* host, const egpu_provisioner** provisioner);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-// A C++17 SDK over provisioner.h: derive from Provisioner, name the class in EGPU_PROVISIONER. Header-only; standard library only.
+// A C++17 SDK over provisioner.h: derive from Provisioner, name the class in EGPU_PROVISIONER. Header-only; standard
+// library only.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,9 @@ inline std::string parameter(const Parameters& parameters, std::string_view name
 
 /// True for the parameters that the core evaluates itself and that a plugin ignores.
 inline bool coreParameter(std::string_view name) {
-  for (const std::string_view known : {"nodePolicy", "cardPolicy", "split", "memoryUnit", "coreOvercommit", "memoryOvercommit",
-                                       "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"}) {
+  for (const std::string_view known :
+       {"nodePolicy", "cardPolicy", "split", "memoryUnit", "coreOvercommit", "memoryOvercommit", "maxClaimsPerCard",
+        "maxClaimsPerNode", "model", "minMemory"}) {
     if (name == known) return true;
   }
   return false;
@@ -90,9 +92,7 @@ class Call {
 
   void message(const std::string& text) { host_.reply_message(&call_, text.c_str()); }
   void listed(const std::string& key) { host_.reply_key(&call_, key.c_str()); }
-  void env(const std::string& name, const std::string& value) {
-    host_.reply_env(&call_, name.c_str(), value.c_str());
-  }
+  void env(const std::string& name, const std::string& value) { host_.reply_env(&call_, name.c_str(), value.c_str()); }
   void deviceNode(const std::string& path, const std::string& permissions = "rw") {
     host_.reply_device_node(&call_, path.c_str(), "", permissions.c_str());
   }
@@ -119,9 +119,10 @@ class Call {
   const egpu_call& call_;
 };
 
-/// A plugin. One object per process, made at entry. The host calls from several threads at once (convention 5 of provisioner.h);
-/// what is thrown becomes EGPU_INTERNAL with what() as its message. provision, deprovision and the others that name a device or a key are only
-/// reached with a non-empty key, and with at least one card: the SDK answers EGPU_INVALID otherwise.
+/// A plugin. One object per process, made at entry. The host calls from several threads at once (convention 5 of
+/// provisioner.h); what is thrown becomes EGPU_INTERNAL with what() as its message. provision, deprovision and the
+/// others that name a device or a key are only reached with a non-empty key, and with at least one card: the SDK
+/// answers EGPU_INVALID otherwise.
 class Provisioner {
  public:
   virtual ~Provisioner() = default;
@@ -140,8 +141,9 @@ class Provisioner {
   virtual Status health(Call&) { return ok(); }
 };
 
-/// What was provisioned, by key, in memory. Gives the idempotency that convention 5 asks for to a plugin whose devices need no
-/// work of their own. Thread-safe. Nothing of it survives the process: after a restart a repeat is simply OK again.
+/// What was provisioned, by key, in memory. Gives the idempotency that convention 5 asks for to a plugin whose devices
+/// need no work of their own. Thread-safe. Nothing of it survives the process: after a restart a repeat is simply OK
+/// again.
 class Records {
  public:
   /// Notes that `device` exists: OK when new, NO_CHANGE when known as it is, EXISTS when known with other content.
@@ -195,130 +197,138 @@ class Records {
 // Hidden, or the dynamic linker would unify the variables of all plugins in one process.
 namespace __attribute__((visibility("hidden"))) detail {
 
-/// What the C slots share; set once at entry, before any slot runs.
-inline const egpu_host* host = nullptr;
-inline Provisioner* plugin = nullptr;
+  /// What the C slots share; set once at entry, before any slot runs.
+  inline const egpu_host* host = nullptr;
+  inline Provisioner* plugin = nullptr;
 
-inline std::string text(const char* s) { return s ? s : ""; }
+  inline std::string text(const char* s) { return s ? s : ""; }
 
-inline Parameters copy(const egpu_pair* pairs, std::size_t count) {
-  Parameters out;
-  for (std::size_t i = 0; i < count; ++i) out[text(pairs[i].key)] = text(pairs[i].value);
-  return out;
-}
-
-inline Device copy(const egpu_device& d) {
-  Device out{text(d.key), text(d.device), text(d.claim), text(d.node), {}, copy(d.parameters, d.parameter_count)};
-  for (std::size_t i = 0; i < d.card_count; ++i) {
-    const egpu_card& c = *d.cards[i];
-    out.cards.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory});
+  inline Parameters copy(const egpu_pair* pairs, std::size_t count) {
+    Parameters out;
+    for (std::size_t i = 0; i < count; ++i) out[text(pairs[i].key)] = text(pairs[i].value);
+    return out;
   }
-  return out;
-}
 
-/// Runs a slot's body; nothing thrown leaves it.
-template <class Body>
-int guarded(const egpu_call* call, Body body) noexcept {
-  try {
-    Call c(*host, *call);
-    const Status status = body(c);
-    if (!status.message.empty()) c.message(status.message);
-    return status.code;
-  } catch (const std::exception& e) {
-    host->reply_message(call, e.what());
-  } catch (...) {
-    host->reply_message(call, "an exception of unknown type");
+  inline Device copy(const egpu_device& d) {
+    Device out{text(d.key), text(d.device), text(d.claim), text(d.node), {}, copy(d.parameters, d.parameter_count)};
+    for (std::size_t i = 0; i < d.card_count; ++i) {
+      const egpu_card& c = *d.cards[i];
+      out.cards.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory});
+    }
+    return out;
   }
-  return EGPU_INTERNAL;
-}
 
-inline Status complete(const egpu_call* call) {
-  return call->key[0] ? ok() : invalid("the call has no key");
-}
-inline Status complete(const egpu_call* call, const egpu_device* d) {
-  if (!call->key[0]) return invalid("the device has no key");
-  if (d->card_count == 0) return invalid("the device has no cards");
-  for (std::size_t i = 0; i < d->card_count; ++i)
-    if (!d->cards[i]->uuid[0]) return invalid("card " + std::to_string(i) + " has no uuid");
-  return ok();
-}
-/// Runs `body` if the input is complete, else answers why not.
-template <class Body, class... Inputs>
-int checked(Body body, const egpu_call* call, const Inputs*... inputs) noexcept {
-  return guarded(call, [&](Call& c) {
-    Status status = complete(call, inputs...);
-    return status.code == EGPU_OK ? body(c) : status;
-  });
-}
-
-inline int describe(const egpu_call* c) {
-  return guarded(c, [](Call& call) { return call.description(plugin->describe()), ok(); });
-}
-inline int validate(const egpu_call* c, const egpu_pair* pairs, std::size_t count) {
-  return guarded(c, [&](Call&) { return plugin->validate(copy(pairs, count)); });
-}
-inline int provision(const egpu_call* c, const egpu_device* d) {
-  return checked([&](Call& call) { return plugin->provision(call, copy(*d)); }, c, d);
-}
-inline int deprovision(const egpu_call* c) {
-  return checked([&](Call& call) { return plugin->deprovision(call); }, c);
-}
-inline int resize(const egpu_call* c, const egpu_device* d) {
-  return checked([&](Call& call) { return plugin->resize(call, copy(*d)); }, c, d);
-}
-inline int list(const egpu_call* c) {
-  return guarded(c, [](Call& call) { return plugin->list(call); });
-}
-inline int discover(const egpu_call* c) {
-  return guarded(c, [](Call& call) { return plugin->discover(call); });
-}
-inline int stage(const egpu_call* c, const egpu_device* d) {
-  return checked([&](Call& call) { return plugin->stage(call, copy(*d)); }, c, d);
-}
-inline int mount(const egpu_call* c, const egpu_device* d, const egpu_container* k) {
-  return checked(
-      [&](Call& call) { return plugin->mount(call, copy(*d), {text(k->pod), text(k->container)}); }, c, d);
-}
-inline int unmount(const egpu_call* c, const egpu_container* k) {
-  return checked([&](Call& call) { return plugin->unmount(call, {text(k->pod), text(k->container)}); }, c);
-}
-inline int unstage(const egpu_call* c) {
-  return checked([&](Call& call) { return plugin->unstage(call); }, c);
-}
-inline int health(const egpu_call* c) {
-  return guarded(c, [](Call& call) { return plugin->health(call); });
-}
-
-/// The body of the entry symbol.
-template <class P>
-int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
-  static const egpu_provisioner table = {
-      sizeof(egpu_provisioner), EGPU_ABI_VERSION, describe, validate, provision, deprovision, resize, list, discover,
-      stage,                    mount,            unmount,  unstage,  health};
-  if (h->abi_version != EGPU_ABI_VERSION || !EGPU_HAS(h, egpu_host, reply_health)) {
-    h->log(EGPU_ERROR, "the host is older than this plugin");
-    return EGPU_INVALID;
+  /// Runs a slot's body; nothing thrown leaves it.
+  template <class Body>
+  int guarded(const egpu_call* call, Body body) noexcept {
+    try {
+      Call c(*host, *call);
+      const Status status = body(c);
+      if (!status.message.empty()) c.message(status.message);
+      return status.code;
+    } catch (const std::exception& e) {
+      host->reply_message(call, e.what());
+    } catch (...) {
+      host->reply_message(call, "an exception of unknown type");
+    }
+    return EGPU_INTERNAL;
   }
-  try {
-    static P instance;  // lives as long as the process: slots may run until the very end
-    host = h;
-    plugin = &instance;
-    *out = &table;
-    return EGPU_OK;
-  } catch (const std::exception& e) {
-    h->log(EGPU_ERROR, e.what());
-  } catch (...) {
-    h->log(EGPU_ERROR, "an exception of unknown type");
+
+  inline Status complete(const egpu_call* call) { return call->key[0] ? ok() : invalid("the call has no key"); }
+  inline Status complete(const egpu_call* call, const egpu_device* d) {
+    if (!call->key[0]) return invalid("the device has no key");
+    if (d->card_count == 0) return invalid("the device has no cards");
+    for (std::size_t i = 0; i < d->card_count; ++i)
+      if (!d->cards[i]->uuid[0]) return invalid("card " + std::to_string(i) + " has no uuid");
+    return ok();
   }
-  return EGPU_INTERNAL;
-}
+  /// Runs `body` if the input is complete, else answers why not.
+  template <class Body, class... Inputs>
+  int checked(Body body, const egpu_call* call, const Inputs*... inputs) noexcept {
+    return guarded(call, [&](Call& c) {
+      Status status = complete(call, inputs...);
+      return status.code == EGPU_OK ? body(c) : status;
+    });
+  }
+
+  inline int describe(const egpu_call* c) {
+    return guarded(c, [](Call& call) { return call.description(plugin->describe()), ok(); });
+  }
+  inline int validate(const egpu_call* c, const egpu_pair* pairs, std::size_t count) {
+    return guarded(c, [&](Call&) { return plugin->validate(copy(pairs, count)); });
+  }
+  inline int provision(const egpu_call* c, const egpu_device* d) {
+    return checked([&](Call& call) { return plugin->provision(call, copy(*d)); }, c, d);
+  }
+  inline int deprovision(const egpu_call* c) {
+    return checked([&](Call& call) { return plugin->deprovision(call); }, c);
+  }
+  inline int resize(const egpu_call* c, const egpu_device* d) {
+    return checked([&](Call& call) { return plugin->resize(call, copy(*d)); }, c, d);
+  }
+  inline int list(const egpu_call* c) {
+    return guarded(c, [](Call& call) { return plugin->list(call); });
+  }
+  inline int discover(const egpu_call* c) {
+    return guarded(c, [](Call& call) { return plugin->discover(call); });
+  }
+  inline int stage(const egpu_call* c, const egpu_device* d) {
+    return checked([&](Call& call) { return plugin->stage(call, copy(*d)); }, c, d);
+  }
+  inline int mount(const egpu_call* c, const egpu_device* d, const egpu_container* k) {
+    return checked([&](Call& call) { return plugin->mount(call, copy(*d), {text(k->pod), text(k->container)}); }, c, d);
+  }
+  inline int unmount(const egpu_call* c, const egpu_container* k) {
+    return checked([&](Call& call) { return plugin->unmount(call, {text(k->pod), text(k->container)}); }, c);
+  }
+  inline int unstage(const egpu_call* c) {
+    return checked([&](Call& call) { return plugin->unstage(call); }, c);
+  }
+  inline int health(const egpu_call* c) {
+    return guarded(c, [](Call& call) { return plugin->health(call); });
+  }
+
+  /// The body of the entry symbol.
+  template <class P>
+  int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
+    static const egpu_provisioner table = {sizeof(egpu_provisioner),
+                                           EGPU_ABI_VERSION,
+                                           describe,
+                                           validate,
+                                           provision,
+                                           deprovision,
+                                           resize,
+                                           list,
+                                           discover,
+                                           stage,
+                                           mount,
+                                           unmount,
+                                           unstage,
+                                           health};
+    if (h->abi_version != EGPU_ABI_VERSION || !EGPU_HAS(h, egpu_host, reply_health)) {
+      h->log(EGPU_ERROR, "the host is older than this plugin");
+      return EGPU_INVALID;
+    }
+    try {
+      static P instance;  // lives as long as the process: slots may run until the very end
+      host = h;
+      plugin = &instance;
+      *out = &table;
+      return EGPU_OK;
+    } catch (const std::exception& e) {
+      h->log(EGPU_ERROR, e.what());
+    } catch (...) {
+      h->log(EGPU_ERROR, "an exception of unknown type");
+    }
+    return EGPU_INTERNAL;
+  }
 
 }  // namespace detail
 }  // namespace egpu::sdk
 
 /// Makes `Class`, default-constructible and derived from egpu::sdk::Provisioner, the plugin of this shared object.
-#define EGPU_PROVISIONER(Class)                                                                      \
-  extern "C" __attribute__((visibility("default"))) int egpu_provisioner_entry(                      \
-      const egpu_host* host, const egpu_provisioner** out) {                                         \
-    return ::egpu::sdk::detail::enter<Class>(host, out);                                             \
+#define EGPU_PROVISIONER(Class)                                                                                \
+  extern "C" __attribute__((visibility("default"))) int egpu_provisioner_entry(const egpu_host* host,          \
+                                                                               const egpu_provisioner** out) { \
+    return ::egpu::sdk::detail::enter<Class>(host, out);                                                       \
   }

@@ -21,9 +21,7 @@ std::string errorText(int error) {
   return strerror_r(error, buffer, sizeof buffer);  // the GNU variant returns the text
 }
 
-Status failed(const char* what, int error) {
-  return {Code::unavailable, std::string(what) + ": " + errorText(error)};
-}
+Status failed(const char* what, int error) { return {Code::unavailable, std::string(what) + ": " + errorText(error)}; }
 
 std::string describeEnd(int status) {
   if (WIFEXITED(status)) return "exited with status " + std::to_string(WEXITSTATUS(status));
@@ -111,8 +109,8 @@ Result<Subprocess> Subprocess::spawn(const Options& options) {
 
   const auto argv = pointers(options.argv);
   const auto env = pointers(options.env);
-  const Launch launch{options.argv.front().c_str(), argv.data(), env.data(), null.get(), out[1], options.channel,
-                      report[1], getpid()};
+  const Launch launch{
+      options.argv.front().c_str(), argv.data(), env.data(), null.get(), out[1], options.channel, report[1], getpid()};
   const pid_t pid = fork();
   if (pid < 0) return failed("fork", errno);
   if (pid == 0) becomeChild(launch);

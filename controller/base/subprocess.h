@@ -1,4 +1,5 @@
-// A child process that cannot outlive us: own process group, no inherited descriptors but those named, killed when we end.
+// A child process that cannot outlive us: own process group, no inherited descriptors but those named, killed when we
+// end.
 #pragma once
 
 #include <sys/types.h>
@@ -41,8 +42,9 @@ class Subprocess {
     std::vector<std::string> env;   ///< the whole environment, "NAME=value"
     int channel = -1;               ///< borrowed; becomes descriptor 3 of the child
   };
-  /// Forks and executes; an executable that cannot be run is an error here. Standard input is /dev/null; standard output and error go to output().
-  /// The kernel kills the child when the *thread* that called this ends, so call from one that lives as long as the child should.
+  /// Forks and executes; an executable that cannot be run is an error here. Standard input is /dev/null; standard
+  /// output and error go to output(). The kernel kills the child when the *thread* that called this ends, so call from
+  /// one that lives as long as the child should.
   static Result<Subprocess> spawn(const Options& options);
 
   Subprocess(Subprocess&& other) noexcept = default;
@@ -50,10 +52,10 @@ class Subprocess {
   ~Subprocess();
 
   pid_t pid() const { return pid_.value; }
-  int output() const { return output_.get(); }    ///< non-blocking read end of what the child prints
-  int exited() const { return pidfd_.get(); }     ///< poll it for POLLIN; -1 on kernels without pidfd
-  /// Kills the whole process group if need be and reaps; "exited with status 3", "was killed by signal 11 (Segmentation fault)".
-  /// Waits at most `patience` for an end of its own accord before it kills.
+  int output() const { return output_.get(); }  ///< non-blocking read end of what the child prints
+  int exited() const { return pidfd_.get(); }   ///< poll it for POLLIN; -1 on kernels without pidfd
+  /// Kills the whole process group if need be and reaps; "exited with status 3", "was killed by signal 11 (Segmentation
+  /// fault)". Waits at most `patience` for an end of its own accord before it kills.
   std::string finish(std::chrono::milliseconds patience);
 
  private:

@@ -32,7 +32,8 @@ bool pluginName(std::string_view name) {
 }
 
 bool absolutePath(std::string_view path) {
-  return path.size() > 1 && path.front() == '/' && path.find("/../") == std::string_view::npos && !path.ends_with("/..");
+  return path.size() > 1 && path.front() == '/' && path.find("/../") == std::string_view::npos &&
+         !path.ends_with("/..");
 }
 
 bool printable(std::string_view text) {
@@ -162,7 +163,8 @@ Reply CallingProvisioner::stage(const DeviceRequest& request) {
   return plain(perform(call));
 }
 
-MountReply CallingProvisioner::mount(const DeviceRequest& request, const std::string& pod, const std::string& container) {
+MountReply CallingProvisioner::mount(const DeviceRequest& request, const std::string& pod,
+                                     const std::string& container) {
   Call call = begin(Slot::mount, request.key);
   call.device = request;
   call.pod = pod;

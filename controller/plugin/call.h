@@ -15,7 +15,18 @@ namespace egpu::plugin {
 
 /// The slots of egpu_provisioner, in its order. Values are on the wire.
 enum class Slot : uint8_t {
-  describe, validate, provision, deprovision, resize, list, discover, stage, mount, unmount, unstage, health
+  describe,
+  validate,
+  provision,
+  deprovision,
+  resize,
+  list,
+  discover,
+  stage,
+  mount,
+  unmount,
+  unstage,
+  health
 };
 inline constexpr uint8_t kSlots = 12;
 std::string_view toString(Slot slot);
@@ -25,9 +36,9 @@ struct Call {
   Slot slot = Slot::describe;
   std::string key;
   std::chrono::steady_clock::time_point deadline;  ///< CLOCK_MONOTONIC: the same in every process of the machine
-  DeviceRequest device;          ///< provision, resize, stage, mount
-  core::StringMap parameters;    ///< validate
-  std::string pod, container;    ///< mount, unmount
+  DeviceRequest device;                            ///< provision, resize, stage, mount
+  core::StringMap parameters;                      ///< validate
+  std::string pod, container;                      ///< mount, unmount
 };
 
 /// Everything any slot replies.
@@ -44,7 +55,8 @@ struct Answer {
 /// The largest answer that is taken from a plugin, in bytes of text; egpu_host documents it.
 inline constexpr std::size_t kMaxAnswer = 8u << 20;
 
-/// Empty, or what is wrong with an answer that came from a plugin: an invalid name, a relative path, '=' in a variable. Pure.
+/// Empty, or what is wrong with an answer that came from a plugin: an invalid name, a relative path, '=' in a variable.
+/// Pure.
 std::string findGarbage(Slot slot, const Answer& answer);
 
 /// How long a slot may take.
@@ -54,7 +66,8 @@ struct Deadlines {
   std::chrono::milliseconds of(Slot slot) const;
 };
 
-/// Provisioner over one function that performs calls: both the in-process and the hosted one are this. Thread-safe if `perform` is.
+/// Provisioner over one function that performs calls: both the in-process and the hosted one are this. Thread-safe if
+/// `perform` is.
 class CallingProvisioner : public Provisioner {
  public:
   explicit CallingProvisioner(Deadlines deadlines) : deadlines_(deadlines) {}

@@ -29,8 +29,8 @@ Answer refuse(Outcome outcome, std::string message) {
 }
 
 bool passedOn(std::string_view variable) {
-  for (const std::string_view name : {"PATH=", "HOME=", "LANG=", "TZ=", "TMPDIR=", "LD_LIBRARY_PATH=", "ELASTICGPU_", "NVIDIA_",
-                                      "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS="})
+  for (const std::string_view name : {"PATH=", "HOME=", "LANG=", "TZ=", "TMPDIR=", "LD_LIBRARY_PATH=", "ELASTICGPU_",
+                                      "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS="})
     if (variable.starts_with(name)) return true;
   return false;
 }
@@ -66,7 +66,8 @@ bool HostedProvisioner::described() const {
 Reply HostedProvisioner::readiness() const {
   const std::lock_guard lock(mutex_);
   if (state_ == State::up) return {};
-  // While it starts anew the last failure is still what there is to know: a message that flaps would be written each time.
+  // While it starts anew the last failure is still what there is to know: a message that flaps would be written each
+  // time.
   if (!end_.message.empty()) return {end_.outcome, end_.message};
   return {Outcome::unavailable, fileOf(path_) + " is starting"};
 }
@@ -106,9 +107,11 @@ Answer HostedProvisioner::perform(const Call& call) {
   Answer answer = send(call);
   if (options_.metrics) {
     const std::string slot(toString(call.slot));
-    options_.metrics->add("egpu_plugin_calls_total", 1,
-                          {{"plugin", fileOf(path_)}, {"slot", slot}, {"outcome", std::string(toString(answer.outcome))}});
-    options_.metrics->observe("egpu_plugin_call_seconds", std::chrono::duration<double>(steady_clock::now() - begun).count(),
+    options_.metrics->add(
+        "egpu_plugin_calls_total", 1,
+        {{"plugin", fileOf(path_)}, {"slot", slot}, {"outcome", std::string(toString(answer.outcome))}});
+    options_.metrics->observe("egpu_plugin_call_seconds",
+                              std::chrono::duration<double>(steady_clock::now() - begun).count(),
                               {{"plugin", fileOf(path_)}, {"slot", slot}});
   }
   return answer;
@@ -128,14 +131,16 @@ Answer HostedProvisioner::send(const Call& call) {
   if (frame.size() > wire::kMaxFrame) return refuse(Outcome::invalid, "the request is larger than 16 MiB");
   pending_.emplace(id, pending);
   sendLocked(frame);
-  if (pending->answered.wait_until(lock, call.deadline, [&] { return pending->done; })) return std::move(pending->answer);
+  if (pending->answered.wait_until(lock, call.deadline, [&] { return pending->done; }))
+    return std::move(pending->answer);
   pending->abandoned = true;
   sendLocked(wire::encodeCancel(id));
   wake();  // the grace begins
   return refuse(Outcome::timeout, std::string(toString(call.slot)) + " did not answer by its deadline");
 }
 
-/// Sends what the socket takes now; the supervisor sends the rest, so that no caller ever blocks on a process that does not read.
+/// Sends what the socket takes now; the supervisor sends the rest, so that no caller ever blocks on a process that does
+/// not read.
 void HostedProvisioner::sendLocked(const std::string& frame) {
   if (!channel_) return;
   const bool behind = !unsent_.empty();
@@ -182,7 +187,8 @@ void HostedProvisioner::supervise(const std::stop_token& stop) {
 milliseconds HostedProvisioner::nextBackoff() {
   if (upSince_ && clock_.now() - *upSince_ >= options_.stableAfter) failures_ = 0;
   upSince_.reset();
-  const milliseconds whole = std::min(options_.backoffMost, options_.backoffFirst * (int64_t{1} << std::min(failures_, 20u)));
+  const milliseconds whole =
+      std::min(options_.backoffMost, options_.backoffFirst * (int64_t{1} << std::min(failures_, 20u)));
   ++failures_;
   const auto half = static_cast<uint64_t>(whole.count() / 2);
   return milliseconds(static_cast<int64_t>(half + random_.below(half + 1)));
@@ -267,7 +273,8 @@ void HostedProvisioner::goDown(const End& end) {
     firstAttempt_.notify_all();
   }
   if (news && !stop_.stop_requested()) {
-    base::log::warn("plugin went down", {{"plugin", fileOf(path_)}, {"outcome", toString(end.outcome)}, {"why", end.message}});
+    base::log::warn("plugin went down",
+                    {{"plugin", fileOf(path_)}, {"outcome", toString(end.outcome)}, {"why", end.message}});
     if (options_.metrics) options_.metrics->add("egpu_plugin_downs_total", 1, {{"plugin", fileOf(path_)}});
   }
   if (news) changed_(*this);
@@ -281,7 +288,9 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
     const auto now = steady_clock::now();
     auto next = now + std::chrono::hours(1);
     if (!upSince_) {
-      if (now >= startBy) return End{Outcome::timeout, "it did not start within " + std::to_string(options_.startTimeout.count()) + " ms"};
+      if (now >= startBy)
+        return End{Outcome::timeout,
+                   "it did not start within " + std::to_string(options_.startTimeout.count()) + " ms"};
       next = startBy;
     }
     if (auto late = overdue(now, next)) return late;
@@ -297,7 +306,8 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
                     {wake_.get(), POLLIN, 0}};
     // Rounded up, or the last millisecond would be spent spinning.
     const auto wait = std::chrono::ceil<milliseconds>(next - now);
-    if (poll(fds, 4, static_cast<int>(wait.count())) < 0 && errno != EINTR) return End{Outcome::internal, "poll failed"};
+    if (poll(fds, 4, static_cast<int>(wait.count())) < 0 && errno != EINTR)
+      return End{Outcome::internal, "poll failed"};
     if (fds[3].revents) {
       uint64_t count;
       [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
@@ -371,7 +381,8 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
     end_ = {};
     upSince_ = clock_.now();
   }
-  base::log::info("plugin is up", {{"plugin", description_.name}, {"version", description_.version}, {"file", fileOf(path_)}});
+  base::log::info("plugin is up",
+                  {{"plugin", description_.name}, {"version", description_.version}, {"file", fileOf(path_)}});
   changed_(*this);
   const std::lock_guard lock(mutex_);
   attempted_ = true;
@@ -400,14 +411,16 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::
 }
 
 /// A call that outlasted deadline and grace, or else when the next one will.
-std::optional<HostedProvisioner::End> HostedProvisioner::overdue(steady_clock::time_point now, steady_clock::time_point& next) {
+std::optional<HostedProvisioner::End> HostedProvisioner::overdue(steady_clock::time_point now,
+                                                                 steady_clock::time_point& next) {
   const std::lock_guard lock(mutex_);
   for (const auto& [id, pending] : pending_) {
     if (!pending->abandoned) continue;
     const auto killAt = pending->deadline + options_.grace;
     if (now >= killAt)
-      return End{Outcome::timeout, "it was killed because " + std::string(toString(pending->slot)) + " ignored its deadline and " +
-                                       std::to_string(options_.grace.count()) + " ms of grace"};
+      return End{Outcome::timeout, "it was killed because " + std::string(toString(pending->slot)) +
+                                       " ignored its deadline and " + std::to_string(options_.grace.count()) +
+                                       " ms of grace"};
     next = std::min(next, killAt);
   }
   return std::nullopt;

@@ -32,19 +32,20 @@ struct HostOptions {
   std::string hostBinary = base::executableFolder() + "/egpu-plugin-host";
   Deadlines deadlines;
   std::chrono::milliseconds startTimeout{15'000};  ///< from spawn to the host's hello
-  std::chrono::milliseconds grace{5'000};          ///< a call that runs this much longer than its deadline costs the process its life
-  std::chrono::milliseconds backoffFirst{500};     ///< doubled with each failure in a row, half of it at random
+  std::chrono::milliseconds grace{
+      5'000};  ///< a call that runs this much longer than its deadline costs the process its life
+  std::chrono::milliseconds backoffFirst{500};  ///< doubled with each failure in a row, half of it at random
   std::chrono::milliseconds backoffMost{60'000};
-  std::chrono::milliseconds stableAfter{60'000};   ///< up this long: the back-off begins anew
-  /// "NAME=value" for the host process, besides PATH, HOME, LANG, TZ, TMPDIR, LD_LIBRARY_PATH, ELASTICGPU_*, NVIDIA_* and the sanitizers' options. The
-  /// controller's other variables, credentials among them, are not passed on.
+  std::chrono::milliseconds stableAfter{60'000};  ///< up this long: the back-off begins anew
+  /// "NAME=value" for the host process, besides PATH, HOME, LANG, TZ, TMPDIR, LD_LIBRARY_PATH, ELASTICGPU_*, NVIDIA_*
+  /// and the sanitizers' options. The controller's other variables, credentials among them, are not passed on.
   std::vector<std::string> env;
   base::Metrics* metrics = nullptr;  ///< borrowed; null: nothing is counted
 };
 
 /// States:  starting → up → down → (back-off) → starting …;  any → retired (for good).
-/// A call made while not up is answered unavailable at once. Deadlines of calls and the grace run on the machine's monotonic clock,
-/// because the plugin's process shares it; the back-off runs on the injected one. Thread-safe.
+/// A call made while not up is answered unavailable at once. Deadlines of calls and the grace run on the machine's
+/// monotonic clock, because the plugin's process shares it; the back-off runs on the injected one. Thread-safe.
 class HostedProvisioner final : public CallingProvisioner {
  public:
   /// Starts its thread at once. `changed` is called on that thread after each change of state.
@@ -65,10 +66,10 @@ class HostedProvisioner final : public CallingProvisioner {
   Answer perform(const Call& call) override;
 
   // For people and tests.
-  pid_t pid() const;               ///< -1 when there is no process
-  uint64_t starts() const;         ///< processes started so far
-  uint64_t lateAnswers() const;    ///< answers dropped because nobody waited any more
-  std::size_t outstanding() const; ///< calls that the process works on, those included whose callers gave up
+  pid_t pid() const;                ///< -1 when there is no process
+  uint64_t starts() const;          ///< processes started so far
+  uint64_t lateAnswers() const;     ///< answers dropped because nobody waited any more
+  std::size_t outstanding() const;  ///< calls that the process works on, those included whose callers gave up
   /// How many restarts were put off so far, and for how long the latest.
   std::pair<uint64_t, std::chrono::milliseconds> backoff() const;
 
@@ -117,7 +118,7 @@ class HostedProvisioner final : public CallingProvisioner {
   // Of the supervisor's thread alone.
   OutputLog output_;
   std::unique_ptr<wire::FrameBuffer> frames_;
-  unsigned failures_ = 0;                              ///< in a row
+  unsigned failures_ = 0;  ///< in a row
   std::optional<base::Clock::Steady> upSince_;
 
   mutable std::mutex mutex_;

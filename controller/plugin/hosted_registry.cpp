@@ -51,7 +51,8 @@ void HostedRegistry::enroll(HostedProvisioner& plugin) {
   if (!plugin.described()) return;
   const auto [at, fresh] = byName_.emplace(plugin.description().name, &plugin);
   if (fresh || at->second == &plugin) return;
-  const std::string why = plugin.path() + ": a plugin of the name " + plugin.description().name + " is already loaded from " + at->second->path();
+  const std::string why = plugin.path() + ": a plugin of the name " + plugin.description().name +
+                          " is already loaded from " + at->second->path();
   if (plugin.readiness().message == why) return;
   base::log::error("plugin refused", {{"why", why}});
   plugin.retire(why);

@@ -12,13 +12,16 @@
 
 namespace egpu::plugin {
 
-/// Thread-safe. Listeners are called on the plugins' threads and must not block; they must outlive the registry's last change, that is the registry.
+/// Thread-safe. Listeners are called on the plugins' threads and must not block; they must outlive the registry's last
+/// change, that is the registry.
 class HostedRegistry final : public Registry {
  public:
-  /// Starts one host process per shared object and waits until each has come up or failed once (at most options.startTimeout, all at the
-  /// same time). A path that is a folder stands for every *.so in it, by name. Of two plugins with one name the first in this order
-  /// stays. Plugins that fail are tried again with back-off; nothing here is an error, readiness() and why tell.
-  HostedRegistry(const std::vector<std::string>& paths, const HostOptions& options, base::Clock& clock, base::Random& random);
+  /// Starts one host process per shared object and waits until each has come up or failed once (at most
+  /// options.startTimeout, all at the same time). A path that is a folder stands for every *.so in it, by name. Of two
+  /// plugins with one name the first in this order stays. Plugins that fail are tried again with back-off; nothing here
+  /// is an error, readiness() and why tell.
+  HostedRegistry(const std::vector<std::string>& paths, const HostOptions& options, base::Clock& clock,
+                 base::Random& random);
   ~HostedRegistry() override;
 
   Provisioner* find(std::string_view name, std::string* why) override;

@@ -20,7 +20,9 @@ class InProcessProvisioner final : public CallingProvisioner {
 
 base::Status InProcessRegistry::load(const std::string& path) { return add(LoadedPlugin::open(path), path); }
 
-base::Status InProcessRegistry::add(EntryFunction entry) { return add(LoadedPlugin::fromEntry(entry), "linked-in plugin"); }
+base::Status InProcessRegistry::add(EntryFunction entry) {
+  return add(LoadedPlugin::fromEntry(entry), "linked-in plugin");
+}
 
 base::Status InProcessRegistry::add(base::Result<std::unique_ptr<LoadedPlugin>> loaded, const std::string& what) {
   if (!loaded) {

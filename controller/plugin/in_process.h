@@ -1,5 +1,5 @@
-// A registry of plugins that run in this very process: for tests and for measuring. No protection: a plugin that hangs blocks its
-// caller, one that crashes takes the process along. Production uses HostedRegistry.
+// A registry of plugins that run in this very process: for tests and for measuring. No protection: a plugin that hangs
+// blocks its caller, one that crashes takes the process along. Production uses HostedRegistry.
 #pragma once
 
 #include <atomic>

@@ -171,9 +171,9 @@ int hostHealth(const egpu_call* call, const char* uuid, int healthy, const char*
 
 }  // extern "C"
 
-const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,  hostRemaining, hostCancelled,
-                         hostMessage,       hostDescription,  hostKey,  hostEnv,       hostDeviceNode,
-                         hostMount,         hostCdiDevice,    hostGpu,  hostHealth};
+const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog, hostRemaining, hostCancelled,
+                         hostMessage,       hostDescription,  hostKey, hostEnv,       hostDeviceNode,
+                         hostMount,         hostCdiDevice,    hostGpu, hostHealth};
 
 /// The C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {
@@ -192,14 +192,10 @@ class DeviceView {
       cards_.push_back({sizeof(egpu_card), c.uuid.c_str(), c.model.c_str(), c.index, c.core, c.memory, c.cardMemory});
       pointers_.push_back(&cards_.back());
     }
-    view_ = {sizeof(egpu_device),
-             d.key.c_str(),
-             d.device.c_str(),
-             d.claim.c_str(),
-             d.node.c_str(),
-             pointers_.empty() ? nullptr : pointers_.data(),
-             pointers_.size(),
-             parameters_.empty() ? nullptr : parameters_.data(),
+    view_ = {sizeof(egpu_device), d.key.c_str(),
+             d.device.c_str(),    d.claim.c_str(),
+             d.node.c_str(),      pointers_.empty() ? nullptr : pointers_.data(),
+             pointers_.size(),    parameters_.empty() ? nullptr : parameters_.data(),
              parameters_.size()};
   }
   DeviceView(const DeviceView&) = delete;
@@ -216,41 +212,59 @@ class DeviceView {
 /// The outcome that a C code stands for; garbage if none.
 Outcome outcomeOf(int code) {
   switch (code) {
-    case EGPU_OK: return Outcome::ok;
-    case EGPU_IN_PROGRESS: return Outcome::inProgress;
-    case EGPU_NO_CHANGE: return Outcome::noChange;
-    case EGPU_RESCHEDULE: return Outcome::reschedule;
-    case EGPU_EXISTS: return Outcome::exists;
-    case EGPU_INVALID: return Outcome::invalid;
-    case EGPU_UNAVAILABLE: return Outcome::unavailable;
-    case EGPU_INTERNAL: return Outcome::internal;
-    default: return Outcome::garbage;
+    case EGPU_OK:
+      return Outcome::ok;
+    case EGPU_IN_PROGRESS:
+      return Outcome::inProgress;
+    case EGPU_NO_CHANGE:
+      return Outcome::noChange;
+    case EGPU_RESCHEDULE:
+      return Outcome::reschedule;
+    case EGPU_EXISTS:
+      return Outcome::exists;
+    case EGPU_INVALID:
+      return Outcome::invalid;
+    case EGPU_UNAVAILABLE:
+      return Outcome::unavailable;
+    case EGPU_INTERNAL:
+      return Outcome::internal;
+    default:
+      return Outcome::garbage;
   }
 }
 
 /// Calls the slot; `absent` is the code for one that the plugin does not have.
 int dispatch(const egpu_provisioner& t, const Call& call, const egpu_call* c) {
-  const auto withDevice = [&](auto slot, int absent) {
-    return slot ? slot(c, DeviceView(call.device).get()) : absent;
-  };
+  const auto withDevice = [&](auto slot, int absent) { return slot ? slot(c, DeviceView(call.device).get()) : absent; };
   const auto withKey = [&](auto slot, int absent) { return slot ? slot(c) : absent; };
   const egpu_container container{sizeof(egpu_container), call.pod.c_str(), call.container.c_str()};
   switch (call.slot) {
-    case Slot::describe: return t.describe(c);
+    case Slot::describe:
+      return t.describe(c);
     case Slot::validate: {
       const auto pairs = pairsOf(call.parameters);
       return t.validate(c, pairs.empty() ? nullptr : pairs.data(), pairs.size());
     }
-    case Slot::provision: return withDevice(t.provision, EGPU_INVALID);
-    case Slot::deprovision: return withKey(t.deprovision, EGPU_INVALID);
-    case Slot::resize: return withDevice(t.resize, EGPU_INVALID);
-    case Slot::list: return withKey(t.list, EGPU_INVALID);
-    case Slot::discover: return withKey(t.discover, EGPU_OK);
-    case Slot::stage: return withDevice(t.stage, EGPU_NO_CHANGE);
-    case Slot::mount: return t.mount(c, DeviceView(call.device).get(), &container);
-    case Slot::unmount: return t.unmount ? t.unmount(c, &container) : EGPU_NO_CHANGE;
-    case Slot::unstage: return withKey(t.unstage, EGPU_NO_CHANGE);
-    case Slot::health: return withKey(t.health, EGPU_OK);
+    case Slot::provision:
+      return withDevice(t.provision, EGPU_INVALID);
+    case Slot::deprovision:
+      return withKey(t.deprovision, EGPU_INVALID);
+    case Slot::resize:
+      return withDevice(t.resize, EGPU_INVALID);
+    case Slot::list:
+      return withKey(t.list, EGPU_INVALID);
+    case Slot::discover:
+      return withKey(t.discover, EGPU_OK);
+    case Slot::stage:
+      return withDevice(t.stage, EGPU_NO_CHANGE);
+    case Slot::mount:
+      return t.mount(c, DeviceView(call.device).get(), &container);
+    case Slot::unmount:
+      return t.unmount ? t.unmount(c, &container) : EGPU_NO_CHANGE;
+    case Slot::unstage:
+      return withKey(t.unstage, EGPU_NO_CHANGE);
+    case Slot::health:
+      return withKey(t.health, EGPU_OK);
   }
   return EGPU_INVALID;
 }
@@ -261,14 +275,15 @@ Status broken(const std::string& what) { return {Code::invalid, what}; }
 Status readTable(const egpu_provisioner* given, egpu_provisioner& out) {
   if (!given) return broken("its entry gave no table");
   if (given->struct_size < offsetof(egpu_provisioner, describe))
-    return broken("its table has a struct_size of " + std::to_string(given->struct_size) + " bytes, too short for a version");
+    return broken("its table has a struct_size of " + std::to_string(given->struct_size) +
+                  " bytes, too short for a version");
   if (given->abi_version != EGPU_ABI_VERSION)
     return broken("it was built for ABI version " + std::to_string(given->abi_version) + ", this host speaks version " +
                   std::to_string(EGPU_ABI_VERSION));
   std::memcpy(&out, given, std::min(given->struct_size, sizeof out));
-  const std::pair<std::string_view, bool> required[] = {
-      {"describe", out.describe}, {"validate", out.validate}, {"provision", out.provision},
-      {"deprovision", out.deprovision}, {"list", out.list}, {"mount", out.mount}};
+  const std::pair<std::string_view, bool> required[] = {{"describe", out.describe},   {"validate", out.validate},
+                                                        {"provision", out.provision}, {"deprovision", out.deprovision},
+                                                        {"list", out.list},           {"mount", out.mount}};
   for (const auto& [name, there] : required)
     if (!there)
       return broken("its table (struct_size " + std::to_string(given->struct_size) + ") lacks the required slot " +
@@ -284,7 +299,8 @@ void setPluginLog(std::function<void(int level, const std::string& message)> sin
 }
 
 base::Result<std::unique_ptr<LoadedPlugin>> LoadedPlugin::open(const std::string& path) {
-  // RTLD_NOW: a missing symbol shows here and not in the middle of a call. A bare name would be searched for among the system's libraries.
+  // RTLD_NOW: a missing symbol shows here and not in the middle of a call. A bare name would be searched for among the
+  // system's libraries.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -34,8 +34,7 @@ void OutputLog::line(std::string_view text, std::chrono::steady_clock::time_poin
   tail_.emplace_back(text);
   if (tail_.size() > kTailLines) tail_.pop_front();
   if (now - window_ >= std::chrono::seconds(1)) {
-    if (suppressed_ > 0)
-      base::log::warn("plugin output suppressed", {{"plugin", plugin_}, {"lines", suppressed_}});
+    if (suppressed_ > 0) base::log::warn("plugin output suppressed", {{"plugin", plugin_}, {"lines", suppressed_}});
     window_ = now;
     inWindow_ = suppressed_ = 0;
   }

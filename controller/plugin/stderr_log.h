@@ -11,7 +11,8 @@
 
 namespace egpu::plugin {
 
-/// Cuts a stream into lines of at most 2 KiB and logs at most 100 lines in a second; "<0>"…"<3>" at a line's start is its level. One thread at a time.
+/// Cuts a stream into lines of at most 2 KiB and logs at most 100 lines in a second; "<0>"…"<3>" at a line's start is
+/// its level. One thread at a time.
 class OutputLog {
  public:
   explicit OutputLog(std::string plugin) : plugin_(std::move(plugin)) {}

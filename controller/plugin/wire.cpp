@@ -13,7 +13,8 @@ void put(std::string& out, std::string_view text);
 template <class N, class = std::enable_if_t<std::is_integral_v<N>>>
 void put(std::string& out, N number) {
   auto bits = static_cast<std::make_unsigned_t<N>>(number);
-  for (std::size_t i = 0; i < sizeof(N); ++i) out.push_back(static_cast<char>((static_cast<uint64_t>(bits) >> (8 * i)) & 0xff));
+  for (std::size_t i = 0; i < sizeof(N); ++i)
+    out.push_back(static_cast<char>((static_cast<uint64_t>(bits) >> (8 * i)) & 0xff));
 }
 void put(std::string& out, std::string_view text) {
   put(out, static_cast<uint32_t>(text.size()));
@@ -163,7 +164,8 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
   };
   list(answer.keys, [&](const auto& k) { put(out, k); });
   list(answer.edits.env, [&](const auto& e) { put(out, e.first), put(out, e.second); });
-  list(answer.edits.deviceNodes, [&](const auto& n) { put(out, n.path), put(out, n.hostPath), put(out, n.permissions); });
+  list(answer.edits.deviceNodes,
+       [&](const auto& n) { put(out, n.path), put(out, n.hostPath), put(out, n.permissions); });
   list(answer.edits.mounts, [&](const auto& m) {
     put(out, m.hostPath), put(out, m.containerPath);
     list(m.options, [&](const auto& o) { put(out, o); });
@@ -173,7 +175,8 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
     put(out, g.uuid), put(out, g.model), put(out, g.pciAddress);
     put(out, g.index), put(out, g.memory), put(out, g.smCount), put(out, g.numaNode);
   });
-  list(answer.health, [&](const auto& h) { put(out, h.uuid), put(out, static_cast<uint8_t>(h.healthy)), put(out, h.message); });
+  list(answer.health,
+       [&](const auto& h) { put(out, h.uuid), put(out, static_cast<uint8_t>(h.healthy)), put(out, h.message); });
   return finish(std::move(out));
 }
 

@@ -1,4 +1,5 @@
-// The frames between the controller and egpu-plugin-host: little-endian, length-prefixed, bounded. Neither side trusts the other's lengths.
+// The frames between the controller and egpu-plugin-host: little-endian, length-prefixed, bounded. Neither side trusts
+// the other's lengths.
 //
 //   frame  = u32 length of what follows, u8 type, u64 request id, body
 //   text   = u32 length, bytes;  list = u32 count, items

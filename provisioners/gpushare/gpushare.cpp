@@ -1,5 +1,5 @@
-// gpushare.provisioner.elasticgpu.io: shares of cards. The share itself is bookkeeping that the card's ledger holds; what this plugin
-// adds is how a container is told, and by which mechanism it is kept within its share.
+// gpushare.provisioner.elasticgpu.io: shares of cards. The share itself is bookkeeping that the card's ledger holds;
+// what this plugin adds is how a container is told, and by which mechanism it is kept within its share.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -103,8 +103,8 @@ class GpuShare final : public Provisioner {
       case Isolation::mps:
         for (const auto& card : device.cards)
           if (::access((pipeDir(card.uuid) + "/control").c_str(), F_OK) != 0)
-            return unavailable("no MPS control daemon serves " + card.uuid + ": start one with CUDA_MPS_PIPE_DIRECTORY=" +
-                               pipeDir(card.uuid));
+            return unavailable("no MPS control daemon serves " + card.uuid +
+                               ": start one with CUDA_MPS_PIPE_DIRECTORY=" + pipeDir(card.uuid));
         return ok();
     }
     return ok();

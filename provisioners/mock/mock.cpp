@@ -1,5 +1,5 @@
-// mock.provisioner.elasticgpu.io: does nothing, in every way a provisioner can, as its class's parameters say. For tests and for trying
-// out what a failing plugin looks like in a cluster.
+// mock.provisioner.elasticgpu.io: does nothing, in every way a provisioner can, as its class's parameters say. For
+// tests and for trying out what a failing plugin looks like in a cluster.
 #include <dirent.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,9 +25,10 @@ namespace {
 using namespace egpu::sdk;
 
 const std::vector<std::string> kParameters = {"at", "env", "inProgress", "latencyMs", "outcome", "times"};
-const std::vector<std::string> kVerbs = {"validate", "provision", "deprovision", "resize", "stage", "mount", "unmount", "unstage"};
-const std::vector<std::string> kOutcomes = {"ok",       "reschedule", "exists", "invalid", "unavailable", "internal",
-                                            "hang",     "crash",      "exit",   "garbage", "throw"};
+const std::vector<std::string> kVerbs = {"validate", "provision", "deprovision", "resize",
+                                         "stage",    "mount",     "unmount",     "unstage"};
+const std::vector<std::string> kOutcomes = {"ok",   "reschedule", "exists", "invalid", "unavailable", "internal",
+                                            "hang", "crash",      "exit",   "garbage", "throw"};
 
 bool among(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -59,11 +60,13 @@ struct Script {
     out.at = parameter(parameters, "at", out.at);
     if (!among(kVerbs, out.at)) return invalid("at is \"" + out.at + "\"; known are " + joined(kVerbs));
     out.outcome = parameter(parameters, "outcome", out.outcome);
-    if (!among(kOutcomes, out.outcome)) return invalid("outcome is \"" + out.outcome + "\"; known are " + joined(kOutcomes));
+    if (!among(kOutcomes, out.outcome))
+      return invalid("outcome is \"" + out.outcome + "\"; known are " + joined(kOutcomes));
     for (const auto& [name, target] : {std::pair{"times", &out.times}, std::pair{"inProgress", &out.inProgress},
                                        std::pair{"latencyMs", &out.latencyMs}}) {
       const std::string text = parameter(parameters, name, "0");
-      if (!parseCount(text, *target)) return invalid(std::string(name) + " is \"" + text + "\", not a number from 0 to 999999");
+      if (!parseCount(text, *target))
+        return invalid(std::string(name) + " is \"" + text + "\", not a number from 0 to 999999");
     }
     std::istringstream variables(parameter(parameters, "env"));
     for (std::string item; std::getline(variables, item, ';');) {
@@ -78,11 +81,12 @@ struct Script {
 /// What is known of a key.
 struct Record {
   Script script;
-  std::string fingerprint;              ///< empty until provisioned
+  std::string fingerprint;                ///< empty until provisioned
   std::map<std::string, unsigned> calls;  ///< by verb
 };
 
-/// Records in memory and, if $ELASTICGPU_STATE_DIR is set, one file each in its folder mock/, so that a new process knows them.
+/// Records in memory and, if $ELASTICGPU_STATE_DIR is set, one file each in its folder mock/, so that a new process
+/// knows them.
 class Store {
  public:
   Store() {
@@ -121,7 +125,8 @@ class Store {
 
  private:
   static bool plainName(const std::string& key) {
-    return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos && key.back() != '~';
+    return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos &&
+           key.back() != '~';
   }
   void load(const std::string& key) {
     if (!plainName(key)) return;

@@ -1,4 +1,5 @@
-// physical.provisioner.elasticgpu.io: whole cards. Nothing is made or destroyed; the container gets the cards' device nodes and only those.
+// physical.provisioner.elasticgpu.io: whole cards. Nothing is made or destroyed; the container gets the cards' device
+// nodes and only those.
 #include <string>
 
 #include "api/plugin/provisioner.hpp"

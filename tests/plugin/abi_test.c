@@ -1,7 +1,7 @@
 /* provisioner.h as a C11 compiler sees it, and the layout that version 1 promised. */
-#include "api/plugin/provisioner.h"
-
 #include <stdio.h>
+
+#include "api/plugin/provisioner.h"
 
 _Static_assert(offsetof(egpu_provisioner, struct_size) == 0, "tables begin with their size");
 _Static_assert(offsetof(egpu_host, struct_size) == 0, "tables begin with their size");
@@ -9,8 +9,9 @@ _Static_assert(offsetof(egpu_provisioner, abi_version) == sizeof(size_t), "then 
 _Static_assert(offsetof(egpu_host, abi_version) == sizeof(size_t), "then the version");
 
 /* Append-only: a slot never changes its place. */
-#define SLOT(member, n) \
-  _Static_assert(offsetof(egpu_provisioner, member) == 2 * sizeof(size_t) + (n) * sizeof(void (*)(void)), #member " moved")
+#define SLOT(member, n)                                                                                   \
+  _Static_assert(offsetof(egpu_provisioner, member) == 2 * sizeof(size_t) + (n) * sizeof(void (*)(void)), \
+                 #member " moved")
 SLOT(describe, 0);
 SLOT(validate, 1);
 SLOT(provision, 2);

@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::builtIn;
 using testing::device;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::zoo;
 
 /// Waits for what another thread or process brings about; the bound only turns a hang into a failure.
@@ -194,14 +194,13 @@ TEST_P(FallsTest, IsSeenByItsCallerAndReplaced) {
   EXPECT_TRUE(p.validate({}).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Zoo, FallsTest,
-    ::testing::Values(Fall{"crashes", Outcome::crashed, "was killed by signal 11"},
-                      Fall{"crashes", Outcome::crashed, "during provision: about to fall"},
-                      Fall{"exits", Outcome::crashed, "exited with status 0 during provision"},
-                      Fall{"garbage_frames", Outcome::garbage, "what is not a frame"},
-                      Fall{"wrong_answers", Outcome::garbage, "a call that was not made"}),
-    [](const auto& row) { return row.param.plugin + std::to_string(row.index); });
+INSTANTIATE_TEST_SUITE_P(Zoo, FallsTest,
+                         ::testing::Values(Fall{"crashes", Outcome::crashed, "was killed by signal 11"},
+                                           Fall{"crashes", Outcome::crashed, "during provision: about to fall"},
+                                           Fall{"exits", Outcome::crashed, "exited with status 0 during provision"},
+                                           Fall{"garbage_frames", Outcome::garbage, "what is not a frame"},
+                                           Fall{"wrong_answers", Outcome::garbage, "a call that was not made"}),
+                         [](const auto& row) { return row.param.plugin + std::to_string(row.index); });
 
 TEST_F(HostedTest, GarbageInAWellFormedAnswerCostsOnlyThatCall) {
   auto& p = start(zoo("garbage_code"));

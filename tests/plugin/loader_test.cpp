@@ -9,10 +9,10 @@
 namespace egpu::plugin {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::builtIn;
 using testing::device;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::zoo;
 
 Call call(Slot slot) {
@@ -36,15 +36,16 @@ TEST_P(RefusedTest, SaysWhy) {
   EXPECT_THAT(loaded.status().message(), HasSubstr(GetParam().why));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Zoo, RefusedTest,
-    ::testing::Values(Refusal{"absent", "cannot be loaded"}, Refusal{"no_entry", "no symbol egpu_provisioner_entry"},
-                      Refusal{"null_table", "gave no table"}, Refusal{"refuses", "refused with code 6"},
-                      Refusal{"wrong_version", "ABI version 2, this host speaks version 1"},
-                      Refusal{"short_table", "lacks the required slot list"},
-                      Refusal{"missing_slot", "lacks the required slot mount"}, Refusal{"bad_name", "\"Not A Name\""},
-                      Refusal{"null_name", "null text"}),
-    [](const auto& row) { return row.param.plugin; });
+INSTANTIATE_TEST_SUITE_P(Zoo, RefusedTest,
+                         ::testing::Values(Refusal{"absent", "cannot be loaded"},
+                                           Refusal{"no_entry", "no symbol egpu_provisioner_entry"},
+                                           Refusal{"null_table", "gave no table"},
+                                           Refusal{"refuses", "refused with code 6"},
+                                           Refusal{"wrong_version", "ABI version 2, this host speaks version 1"},
+                                           Refusal{"short_table", "lacks the required slot list"},
+                                           Refusal{"missing_slot", "lacks the required slot mount"},
+                                           Refusal{"bad_name", "\"Not A Name\""}, Refusal{"null_name", "null text"}),
+                         [](const auto& row) { return row.param.plugin; });
 
 TEST(LoaderTest, AFileThatIsNoSharedObjectIsRefused) {
   EXPECT_THAT(LoadedPlugin::open(EGPU_SOURCE_DIR "/LICENSE").status().message(), HasSubstr("cannot be loaded"));
@@ -158,8 +159,10 @@ TEST(InProcessRegistryTest, FindsByNameRefusesDuplicatesAndSaysWhyNot) {
   EXPECT_FALSE(registry.load(zoo("wrong_version")).ok());
   ASSERT_TRUE(registry.load(builtIn("gpushare")).ok());
   ASSERT_TRUE(registry.load(builtIn("physical")).ok());
-  EXPECT_THAT(registry.names(), ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io", "physical.provisioner.elasticgpu.io"));
-  EXPECT_THAT(changes, ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io", "physical.provisioner.elasticgpu.io"));
+  EXPECT_THAT(registry.names(), ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io",
+                                            "physical.provisioner.elasticgpu.io"));
+  EXPECT_THAT(changes, ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io",
+                                   "physical.provisioner.elasticgpu.io"));
   // Two SDK plugins in one process must not share their state.
   EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->provision(device("p")).outcome, Outcome::ok);
   EXPECT_TRUE(registry.find("gpushare.provisioner.elasticgpu.io", nullptr)->list().keys.empty());
@@ -172,8 +175,10 @@ TEST(InProcessRegistryTest, FindsByNameRefusesDuplicatesAndSaysWhyNot) {
 }
 
 TEST(OutcomeTest, OnlyWhatMayHaveHappenedIsIndefinite) {
-  for (const Outcome o : {Outcome::inProgress, Outcome::timeout, Outcome::crashed, Outcome::garbage}) EXPECT_TRUE(indefinite(o)) << toString(o);
-  for (const Outcome o : {Outcome::ok, Outcome::noChange, Outcome::reschedule, Outcome::exists, Outcome::invalid, Outcome::unavailable, Outcome::internal})
+  for (const Outcome o : {Outcome::inProgress, Outcome::timeout, Outcome::crashed, Outcome::garbage})
+    EXPECT_TRUE(indefinite(o)) << toString(o);
+  for (const Outcome o : {Outcome::ok, Outcome::noChange, Outcome::reschedule, Outcome::exists, Outcome::invalid,
+                          Outcome::unavailable, Outcome::internal})
     EXPECT_FALSE(indefinite(o)) << toString(o);
 }
 

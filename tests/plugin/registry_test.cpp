@@ -1,6 +1,4 @@
 // Several plugins, good and bad, side by side: harm stays with its class, and readiness says why.
-#include "controller/plugin/hosted_registry.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "controller/plugin/hosted_registry.h"
 #include "tests/plugin/zoo.h"
 
 namespace egpu::plugin {
@@ -17,11 +16,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::AllOf;
+using testing::builtIn;
 using ::testing::Contains;
+using testing::device;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::builtIn;
-using testing::device;
 using testing::zoo;
 
 /// Records changes and lets a test wait for a state of the world.
@@ -74,8 +73,9 @@ class RegistryTest : public ::testing::Test {
 
 TEST_F(RegistryTest, ADirectoryStandsForItsPlugins) {
   HostedRegistry& r = open({EGPU_PROVISIONER_DIR});
-  EXPECT_THAT(r.names(), AllOf(Contains("gpushare.provisioner.elasticgpu.io"), Contains("mock.provisioner.elasticgpu.io"),
-                               Contains("physical.provisioner.elasticgpu.io")));
+  EXPECT_THAT(r.names(),
+              AllOf(Contains("gpushare.provisioner.elasticgpu.io"), Contains("mock.provisioner.elasticgpu.io"),
+                    Contains("physical.provisioner.elasticgpu.io")));
   EXPECT_TRUE(r.readiness("gpushare.provisioner.elasticgpu.io").ok());
   EXPECT_TRUE(r.find("physical.provisioner.elasticgpu.io", nullptr)->provision(device("a")).ok());
   EXPECT_TRUE(r.find("gpushare.provisioner.elasticgpu.io", nullptr)->list().keys.empty());
@@ -104,9 +104,10 @@ TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
   options.deadlines.slow = milliseconds(500);
   options.backoffMost = options.backoffFirst = milliseconds(100);
   std::vector<std::string> paths{builtIn("physical")};
-  const std::vector<std::string> bad = {"no_entry", "null_table", "refuses", "wrong_version", "short_table", "missing_slot",
-                                        "bad_name", "null_name",  "hangs_at_load", "crashes_at_load"};
-  const std::vector<std::string> falling = {"hangs", "crashes", "exits", "garbage_frames", "wrong_answers", "garbage_code", "throws"};
+  const std::vector<std::string> bad = {"no_entry",     "null_table", "refuses",   "wrong_version", "short_table",
+                                        "missing_slot", "bad_name",   "null_name", "hangs_at_load", "crashes_at_load"};
+  const std::vector<std::string> falling = {"hangs",         "crashes",      "exits", "garbage_frames",
+                                            "wrong_answers", "garbage_code", "throws"};
   for (const auto& name : bad) paths.push_back(zoo(name));
   for (const auto& name : falling) paths.push_back(zoo(name));
   HostedRegistry& r = open(paths);
@@ -126,7 +127,8 @@ TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
   // Those without a name are listed with their reason wherever a class asks in vain.
   const std::string why = r.readiness("no.such.plugin").message;
   for (const auto& name : bad) EXPECT_THAT(why, HasSubstr("lib" + name + ".so: "));
-  EXPECT_THAT(why, AllOf(HasSubstr("libwrong_version.so: it was built for ABI version 2"), HasSubstr("no symbol egpu_provisioner_entry")));
+  EXPECT_THAT(why, AllOf(HasSubstr("libwrong_version.so: it was built for ABI version 2"),
+                         HasSubstr("no symbol egpu_provisioner_entry")));
 }
 
 TEST_F(RegistryTest, ChangesAreToldAsAPluginFallsAndRecovers) {

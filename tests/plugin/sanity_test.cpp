@@ -10,9 +10,9 @@ namespace egpu::plugin {
 namespace {
 
 using ::testing::AllOf;
+using testing::builtIn;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::builtIn;
 using testing::zoo;
 
 struct Trial {
@@ -35,7 +35,8 @@ TEST(SanityTest, NoticesWhatIsWrong) {
   EXPECT_EQ(run.status, 1) << run.output;
   for (const char* check : {"unknown-parameter", "conflict", "mount-pure", "leaks", "missing-fields"})
     EXPECT_THAT(run.output, HasSubstr(std::string("FAIL  ") + check));
-  EXPECT_THAT(run.output, AllOf(HasSubstr("pass  identity"), HasSubstr("more descriptors in 50 lifecycles"), Not(HasSubstr(" 0 failed"))));
+  EXPECT_THAT(run.output, AllOf(HasSubstr("pass  identity"), HasSubstr("more descriptors in 50 lifecycles"),
+                                Not(HasSubstr(" 0 failed"))));
 }
 
 TEST(SanityTest, NoticesAnIgnoredDeadline) {
@@ -64,7 +65,8 @@ TEST(SanityTest, RefusesWrongFlags) {
 }
 
 TEST(SanityTest, TriesAClassWithItsParameters) {
-  const Trial run = sanity("--cycles 20 --core 100 --memory 4294967296 --cards 2 --param isolation=hami-core " + builtIn("gpushare"));
+  const Trial run =
+      sanity("--cycles 20 --core 100 --memory 4294967296 --cards 2 --param isolation=hami-core " + builtIn("gpushare"));
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_THAT(run.output, HasSubstr("22 passed, 0 failed"));
 }

@@ -12,7 +12,8 @@ Call someCall() {
   c.slot = Slot::mount;
   c.key = "key";
   c.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(123456789012345));
-  c.device = {"key", "egpu-key", "ns/claim", "node", {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40}}, {{"a", "b"}, {"c", ""}}};
+  c.device = {
+      "key", "egpu-key", "ns/claim", "node", {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40}}, {{"a", "b"}, {"c", ""}}};
   c.parameters = {{"isolation", "none"}};
   c.pod = "ns/pod";
   c.container = "main";
@@ -110,7 +111,8 @@ TEST(WireTest, ATruncatedOrPaddedBodyIsRefused) {
 }
 
 TEST(WireTest, ABadLengthOrTypeBreaksTheStream) {
-  for (const std::string& bad : {std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\0", 4), std::string("\x09\0\0\0\x09\0\0\0\0\0\0\0\0", 13)}) {
+  for (const std::string& bad : {std::string("\xff\xff\xff\xff", 4), std::string("\0\0\0\0", 4),
+                                 std::string("\x09\0\0\0\x09\0\0\0\0\0\0\0\0", 13)}) {
     FrameBuffer buffer;
     buffer.append(bad);
     EXPECT_FALSE(buffer.next().has_value());
@@ -134,7 +136,8 @@ TEST(WireTest, NoiseIsSurvived) {
   std::size_t decoded = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = good;
-    for (unsigned n = 1 + random() % 4; n > 0; --n) bytes[4 + random() % (bytes.size() - 4)] = static_cast<char>(random());
+    for (unsigned n = 1 + random() % 4; n > 0; --n)
+      bytes[4 + random() % (bytes.size() - 4)] = static_cast<char>(random());
     FrameBuffer buffer;
     buffer.append(bytes);
     while (const auto frame = buffer.next()) {

@@ -8,11 +8,17 @@
 namespace egpu::plugin::testing {
 
 inline std::string zoo(const std::string& name) { return std::string(EGPU_ZOO_DIR) + "/lib" + name + ".so"; }
-inline std::string builtIn(const std::string& name) { return std::string(EGPU_PROVISIONER_DIR) + "/lib" + name + ".so"; }
+inline std::string builtIn(const std::string& name) {
+  return std::string(EGPU_PROVISIONER_DIR) + "/lib" + name + ".so";
+}
 
 inline DeviceRequest device(const std::string& key, core::StringMap parameters = {}) {
-  return {key, "egpu-" + key, "default/claim", "node-1",
-          {{"GPU-0", "Tesla-V100", 0, 1000, int64_t{16} << 30, int64_t{16} << 30}}, std::move(parameters)};
+  return {key,
+          "egpu-" + key,
+          "default/claim",
+          "node-1",
+          {{"GPU-0", "Tesla-V100", 0, 1000, int64_t{16} << 30, int64_t{16} << 30}},
+          std::move(parameters)};
 }
 
 }  // namespace egpu::plugin::testing

@@ -23,7 +23,8 @@ TEST_F(GpuShareTest, DescribesItselfHonestly) {
 
 TEST_F(GpuShareTest, ValidatesItsParametersAndIgnoresTheCores) {
   EXPECT_EQ(outcomeOf(plugin->validate({})), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})),
+            Outcome::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), Outcome::invalid);
   EXPECT_THAT(said, HasSubstr("none, hami-core, mps"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), Outcome::invalid);
@@ -51,7 +52,8 @@ TEST_F(GpuShareTest, RefusesWhatIsNoShare) {
 }
 
 TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
-  const auto reply = plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");
+  const auto reply =
+      plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");
   ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
   EXPECT_EQ(env(reply.edits, "ELASTICGPU_DEVICE"), "egpu-c");
   EXPECT_EQ(env(reply.edits, "ELASTICGPU_CLAIM"), "default/claim");
@@ -106,7 +108,8 @@ TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
   EXPECT_EQ(outcomeOf(plugin->unstage("f")), Outcome::ok) << said;
   EXPECT_EQ(outcomeOf(plugin->unstage("f")), Outcome::noChange) << said;
   EXPECT_FALSE(std::filesystem::exists(root + "/hami-core/cache/f"));
-  EXPECT_EQ(outcomeOf(plugin->stage(device("../f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->stage(device("../f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}}))),
+            Outcome::invalid);
   EXPECT_EQ(outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}}))), Outcome::unavailable);
   EXPECT_THAT(said, HasSubstr("start one with CUDA_MPS_PIPE_DIRECTORY"));
   EXPECT_EQ(outcomeOf(plugin->stage(device("h", {card(0, 100, kGiB)}))), Outcome::noChange);

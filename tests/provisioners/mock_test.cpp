@@ -1,4 +1,5 @@
-// The mock in process: every script but those that would take this process along (tests/plugin/hosted_test.cpp has those).
+// The mock in process: every script but those that would take this process along (tests/plugin/hosted_test.cpp has
+// those).
 #include "tests/provisioners/plugin_fixture.h"
 
 namespace egpu::plugin::testing {
@@ -20,7 +21,9 @@ class MockTest : public PluginTest {
 };
 
 TEST_F(MockTest, RefusesParametersItCannotPlay) {
-  EXPECT_EQ(outcomeOf(plugin->validate({{"inProgress", "3"}, {"outcome", "hang"}, {"at", "stage"}, {"env", "A=1;B=2"}})), Outcome::ok);
+  EXPECT_EQ(
+      outcomeOf(plugin->validate({{"inProgress", "3"}, {"outcome", "hang"}, {"at", "stage"}, {"env", "A=1;B=2"}})),
+      Outcome::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"outcome", "explode"}})), Outcome::invalid);
   EXPECT_THAT(said, HasSubstr("reschedule"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"at", "lunch"}})), Outcome::invalid);
@@ -42,9 +45,10 @@ TEST_F(MockTest, StaysInProgressForAsLongAsAsked) {
 }
 
 TEST_F(MockTest, FailsAsAskedAndLeavesNothing) {
-  const std::pair<const char*, Outcome> rows[] = {{"reschedule", Outcome::reschedule}, {"exists", Outcome::exists}, {"invalid", Outcome::invalid},
-                                                  {"unavailable", Outcome::unavailable}, {"internal", Outcome::internal}, {"throw", Outcome::internal},
-                                                  {"garbage", Outcome::garbage}};
+  const std::pair<const char*, Outcome> rows[] = {
+      {"reschedule", Outcome::reschedule},   {"exists", Outcome::exists},     {"invalid", Outcome::invalid},
+      {"unavailable", Outcome::unavailable}, {"internal", Outcome::internal}, {"throw", Outcome::internal},
+      {"garbage", Outcome::garbage}};
   for (const auto& [script, outcome] : rows) {
     EXPECT_EQ(outcomeOf(plugin->provision(scripted(script, {{"outcome", script}}))), outcome) << script;
     EXPECT_THAT(said, ::testing::Not(IsEmpty())) << script;
@@ -67,7 +71,8 @@ TEST_F(MockTest, VerbsWithoutParametersFollowTheKey) {
   EXPECT_EQ(outcomeOf(plugin->deprovision("c")), Outcome::ok);
   EXPECT_THAT(plugin->list().keys, IsEmpty());
   EXPECT_EQ(outcomeOf(plugin->stage(scripted("s", {{"at", "stage"}, {"outcome", "internal"}}))), Outcome::internal);
-  EXPECT_EQ(outcomeOf(plugin->mount(scripted("m", {{"at", "mount"}, {"outcome", "unavailable"}}), "p", "c").reply), Outcome::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->mount(scripted("m", {{"at", "mount"}, {"outcome", "unavailable"}}), "p", "c").reply),
+            Outcome::unavailable);
 }
 
 TEST_F(MockTest, MountAddsTheClassesVariables) {

@@ -23,7 +23,8 @@ TEST_F(PhysicalTest, KnowsNoParametersOfItsOwn) {
 }
 
 TEST_F(PhysicalTest, GivesWholeCardsOnly) {
-  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 1000, 16 * kGiB), card(1, 500, 8 * kGiB)}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 1000, 16 * kGiB), card(1, 500, 8 * kGiB)}))),
+            Outcome::invalid);
   EXPECT_THAT(said, HasSubstr("GPU-1"));
   EXPECT_TRUE(plugin->list().keys.empty());
   const auto two = device("a", {card(4, 1000, 16 * kGiB), card(5, 1000, 16 * kGiB)});
@@ -38,7 +39,8 @@ TEST_F(PhysicalTest, TheContainerGetsItsCardsAndNoOther) {
   ASSERT_TRUE(reply.reply.ok()) << reply.reply.message;
   EXPECT_EQ(env(reply.edits, "NVIDIA_VISIBLE_DEVICES"), "GPU-4,GPU-6");
   EXPECT_EQ(env(reply.edits, "ELASTICGPU_CLAIM"), "default/claim");
-  for (const char* path : {"/dev/nvidia4", "/dev/nvidia6", "/dev/nvidiactl", "/dev/nvidia-uvm"}) EXPECT_TRUE(hasNode(reply.edits, path)) << path;
+  for (const char* path : {"/dev/nvidia4", "/dev/nvidia6", "/dev/nvidiactl", "/dev/nvidia-uvm"})
+    EXPECT_TRUE(hasNode(reply.edits, path)) << path;
   EXPECT_FALSE(hasNode(reply.edits, "/dev/nvidia5"));
   EXPECT_EQ(reply.edits.deviceNodes.size(), 4u);
   EXPECT_THAT(reply.edits.cdiDevices, ElementsAre("nvidia.com/gpu=GPU-4", "nvidia.com/gpu=GPU-6"));

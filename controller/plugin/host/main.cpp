@@ -1,5 +1,6 @@
-// egpu-plugin-host: loads one provisioner and serves its calls over descriptor 3, the socket that HostedProvisioner gave it.
-// Whatever the plugin does to this process, the controller goes on: it sees the socket end, and starts another host.
+// egpu-plugin-host: loads one provisioner and serves its calls over descriptor 3, the socket that HostedProvisioner
+// gave it. Whatever the plugin does to this process, the controller goes on: it sees the socket end, and starts another
+// host.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -154,7 +155,8 @@ int main(int argc, char** argv) {
   if (argc != 2 || argv[1][0] == '-' || !socket) {
     std::fprintf(stderr,
                  "usage: egpu-plugin-host PLUGIN.so\n"
-                 "Serves one provisioner plugin over the socket on descriptor 3. The controller starts it; there is nothing to run by hand.\n"
+                 "Serves one provisioner plugin over the socket on descriptor 3. The controller starts it; there is "
+                 "nothing to run by hand.\n"
                  "To try a plugin, use egpu-sanity.\n");
     return argc == 2 && std::strcmp(argv[1], "--help") == 0 ? 0 : 64;
   }

@@ -18,14 +18,14 @@ namespace egpu::plugin::sanity {
 /// What the plugin is tried with.
 struct Options {
   std::string path;
-  std::string hostBinary;          ///< empty: beside this executable
-  core::StringMap parameters;      ///< the class's
+  std::string hostBinary;      ///< empty: beside this executable
+  core::StringMap parameters;  ///< the class's
   std::string model = "Tesla-V100-SXM2-16GB";
-  int64_t core = 1000;             ///< milli-cards of each card
+  int64_t core = 1000;                 ///< milli-cards of each card
   int64_t memory = int64_t{16} << 30;  ///< bytes of each card
   int cards = 1;
-  int cycles = 1000;               ///< lifecycles of the leak check
-  std::string stateDir;            ///< an empty folder, $ELASTICGPU_STATE_DIR of the plugin
+  int cycles = 1000;     ///< lifecycles of the leak check
+  std::string stateDir;  ///< an empty folder, $ELASTICGPU_STATE_DIR of the plugin
 };
 
 /// One plugin under test. Not thread-safe but for its plugin().
@@ -57,7 +57,7 @@ class Subject {
 
 struct Check {
   std::string name;
-  std::string promise;  ///< the sentence of the contract
+  std::string promise;                       ///< the sentence of the contract
   std::function<std::string(Subject&)> run;  ///< empty = kept, else how it was broken
 };
 const std::vector<Check>& checks();

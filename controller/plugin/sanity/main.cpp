@@ -15,7 +15,8 @@ using egpu::plugin::sanity::Options;
 
 constexpr std::string_view kUsage =
     "usage: egpu-sanity [flags] PLUGIN.so\n"
-    "Tries a provisioner plugin against the contract of api/plugin/provisioner.h. Exit status 0: all kept, 1: something broken,\n"
+    "Tries a provisioner plugin against the contract of api/plugin/provisioner.h. Exit status 0: all kept, 1: "
+    "something broken,\n"
     "2: the plugin does not load, 64: wrong flags.\n"
     "  --param NAME=VALUE   a parameter of the class (repeatable)\n"
     "  --core N             milli-cards of each card (default 1000, the whole card)\n"
@@ -88,7 +89,8 @@ int main(int argc, char** argv) {
     const std::string flag = argv[i];
     if (flag == "--help") return std::fputs(kUsage.data(), stdout), 0;
     if (flag == "--list") {
-      for (const auto& check : egpu::plugin::sanity::checks()) std::printf("%-22s %s\n", check.name.c_str(), check.promise.c_str());
+      for (const auto& check : egpu::plugin::sanity::checks())
+        std::printf("%-22s %s\n", check.name.c_str(), check.promise.c_str());
       return 0;
     }
     if (flag == "--verbose") {
@@ -110,12 +112,14 @@ int main(int argc, char** argv) {
       } else if (flag == "--core") {
         if (!parseNumber(value, 1000, options.core)) return wrongUsage("--core takes 0 to 1000, not " + value);
       } else if (flag == "--memory") {
-        if (!parseNumber(value, int64_t{1} << 50, options.memory)) return wrongUsage("--memory takes bytes, not " + value);
+        if (!parseNumber(value, int64_t{1} << 50, options.memory))
+          return wrongUsage("--memory takes bytes, not " + value);
       } else if (flag == "--cards") {
         if (!parseNumber(value, 8, number) || number < 1) return wrongUsage("--cards takes 1 to 8, not " + value);
         options.cards = static_cast<int>(number);
       } else if (flag == "--cycles") {
-        if (!parseNumber(value, 1'000'000, number) || number < 1) return wrongUsage("--cycles takes 1 to 1000000, not " + value);
+        if (!parseNumber(value, 1'000'000, number) || number < 1)
+          return wrongUsage("--cycles takes 1 to 1000000, not " + value);
         options.cycles = static_cast<int>(number);
       } else {
         return wrongUsage("unknown flag " + flag);
@@ -131,7 +135,8 @@ int main(int argc, char** argv) {
   egpu::base::log::configure(verbose ? Level::debug : Level::off, false);
   // AddressSanitizer holds back freed memory, which would look like a leak.
   const char* sanitizer = getenv("ASAN_OPTIONS");  // NOLINT(concurrency-mt-unsafe): one thread yet
-  setenv("ASAN_OPTIONS", (std::string(sanitizer ? sanitizer : "") + ":quarantine_size_mb=1").c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  setenv("ASAN_OPTIONS", (std::string(sanitizer ? sanitizer : "") + ":quarantine_size_mb=1").c_str(),
+         1);  // NOLINT(concurrency-mt-unsafe)
   const TemporaryFolder state;
   if (state.path.empty()) return wrongUsage("cannot make a temporary folder");
   options.stateDir = state.path;

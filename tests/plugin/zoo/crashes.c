@@ -1,9 +1,10 @@
 /* provision writes through a null pointer. */
 #define NAME "crashes.example.com"
 #define HAVE_PROVISION
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <signal.h>
+
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
   (void)call, (void)device;

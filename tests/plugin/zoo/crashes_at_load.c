@@ -1,5 +1,6 @@
 /* Falls before it has a name. */
 #include <stdlib.h>
+
 #include "api/plugin/provisioner.h"
 int egpu_provisioner_entry(const egpu_host* h, const egpu_provisioner** out) {
   (void)h, (void)out;

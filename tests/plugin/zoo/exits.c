@@ -2,6 +2,7 @@
 #define NAME "exits.example.com"
 #define HAVE_PROVISION
 #include <unistd.h>
+
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
   (void)call, (void)device;

@@ -3,6 +3,7 @@
 #define HAVE_LIST
 #define HAVE_PROVISION
 #include <stdio.h>
+
 #include "api/plugin/provisioner.h"
 static const egpu_host* host;
 static int list(const egpu_call* call) {

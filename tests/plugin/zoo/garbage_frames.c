@@ -3,6 +3,7 @@
 #define HAVE_PROVISION
 #include <string.h>
 #include <unistd.h>
+
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
   static char noise[4096];

@@ -1,5 +1,5 @@
-/* A plugin in plain C that keeps the contract well enough to be called. The files beside this one each spoil one thing of it; they
- * define NAME before including this, and override slots by macros. */
+/* A plugin in plain C that keeps the contract well enough to be called. The files beside this one each spoil one thing
+ * of it; they define NAME before including this, and override slots by macros. */
 #include <string.h>
 #include <time.h>
 
@@ -49,8 +49,11 @@ static int mount_slot(const egpu_call* call, const egpu_device* device, const eg
 #endif
 
 #ifndef HAVE_TABLE
-#define HAVE_TABLE {.struct_size = sizeof(egpu_provisioner), .abi_version = EGPU_ABI_VERSION, .describe = describe, .validate = validate, \
-                    .provision = provision, .deprovision = deprovision, .list = list, .mount = mount_slot}
+#define HAVE_TABLE                                                                                              \
+  {                                                                                                             \
+    .struct_size = sizeof(egpu_provisioner), .abi_version = EGPU_ABI_VERSION, .describe = describe,             \
+    .validate = validate, .provision = provision, .deprovision = deprovision, .list = list, .mount = mount_slot \
+  }
 #endif
 static const egpu_provisioner table = HAVE_TABLE;
 

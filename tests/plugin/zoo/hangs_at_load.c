@@ -1,5 +1,6 @@
 /* Never comes out of its entry. */
 #include <unistd.h>
+
 #include "api/plugin/provisioner.h"
 int egpu_provisioner_entry(const egpu_host* h, const egpu_provisioner** out) {
   (void)h, (void)out;

@@ -2,6 +2,7 @@
 #define NAME "late.example.com"
 #define HAVE_PROVISION
 #include <time.h>
+
 #include "api/plugin/provisioner.h"
 static const egpu_host* host;
 static int provision(const egpu_call* call, const egpu_device* device) {

@@ -1,9 +1,11 @@
-/* Leaks a descriptor with every provision, forgets none of its keys, and changes its mount: for egpu-sanity to notice. */
+/* Leaks a descriptor with every provision, forgets none of its keys, and changes its mount: for egpu-sanity to notice.
+ */
 #define NAME "leaks.example.com"
 #define HAVE_PROVISION
 #define HAVE_MOUNT
 #include <fcntl.h>
 #include <stdio.h>
+
 #include "api/plugin/provisioner.h"
 static const egpu_host* host;
 static int provision(const egpu_call* call, const egpu_device* device) {

@@ -5,8 +5,15 @@
 static const struct {
   egpu_provisioner now;
   void* later[8];
-} longer = {{.struct_size = sizeof(egpu_provisioner) + 8 * sizeof(void*), .abi_version = EGPU_ABI_VERSION, .describe = describe,
-             .validate = validate, .provision = provision, .deprovision = deprovision, .list = list, .mount = mount_slot}, {0}};
+} longer = {{.struct_size = sizeof(egpu_provisioner) + 8 * sizeof(void*),
+             .abi_version = EGPU_ABI_VERSION,
+             .describe = describe,
+             .validate = validate,
+             .provision = provision,
+             .deprovision = deprovision,
+             .list = list,
+             .mount = mount_slot},
+            {0}};
 int egpu_provisioner_entry(const egpu_host* h, const egpu_provisioner** out) {
   (void)table;
   host = h;

@@ -2,6 +2,7 @@
 #define HAVE_DESCRIBE
 #include <stdio.h>
 #include <unistd.h>
+
 #include "api/plugin/provisioner.h"
 static const egpu_host* host;
 static int describe(const egpu_call* call) {

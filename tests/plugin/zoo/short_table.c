@@ -1,4 +1,7 @@
 /* Its table ends before a required slot; what lies behind would be garbage. */
-#define HAVE_TABLE {.struct_size = offsetof(egpu_provisioner, list), .abi_version = EGPU_ABI_VERSION, .describe = describe, .validate = validate, \
-                    .provision = provision, .deprovision = deprovision, .list = list, .mount = mount_slot}
+#define HAVE_TABLE                                                                                              \
+  {                                                                                                             \
+    .struct_size = offsetof(egpu_provisioner, list), .abi_version = EGPU_ABI_VERSION, .describe = describe,     \
+    .validate = validate, .provision = provision, .deprovision = deprovision, .list = list, .mount = mount_slot \
+  }
 #include "tests/plugin/zoo/good.h"

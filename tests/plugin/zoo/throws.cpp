@@ -17,8 +17,20 @@ int deprovision(const egpu_call*) { return EGPU_OK; }
 int list(const egpu_call*) { return EGPU_OK; }
 int mount(const egpu_call*, const egpu_device*, const egpu_container*) { return EGPU_OK; }
 
-const egpu_provisioner table = {sizeof(egpu_provisioner), EGPU_ABI_VERSION, describe, validate, provision, deprovision, nullptr,
-                                list, nullptr, nullptr, mount, nullptr, nullptr, nullptr};
+const egpu_provisioner table = {sizeof(egpu_provisioner),
+                                EGPU_ABI_VERSION,
+                                describe,
+                                validate,
+                                provision,
+                                deprovision,
+                                nullptr,
+                                list,
+                                nullptr,
+                                nullptr,
+                                mount,
+                                nullptr,
+                                nullptr,
+                                nullptr};
 
 }  // namespace
 

@@ -3,6 +3,7 @@
 #define HAVE_PROVISION
 #include <string.h>
 #include <unistd.h>
+
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
   /* length 58: type 3 (answer), id, outcome ok, message and four texts of the description and six lists, all empty */
