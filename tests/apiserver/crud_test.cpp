@@ -248,6 +248,24 @@ TEST_F(CrudTest, BodiesOfOtherTypes) {
   EXPECT_EQ(ask(*server, "GET", kClaims, "", "", "application/vnd.kubernetes.protobuf, */*").status, 200);
 }
 
+// From 1.32 on kubectl sends `create namespace` as protobuf and takes no other form for an answer's refusal.
+TEST_F(CrudTest, NamespacesMayComeAsProtobuf) {
+  auto field = [](int number, const std::string& text) { return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(text.size()) + text; };
+  const std::string labels = field(1, "team") + field(2, "blue");
+  auto body = [&](const std::string& kind, const std::string& raw) {
+    return std::string("k8s\0", 4) + field(1, field(1, "v1") + field(2, kind)) + field(2, raw) + field(3, "") + field(4, "");
+  };
+  const std::string proto = "application/vnd.kubernetes.protobuf";
+  const std::string sent = body("Namespace", field(1, field(1, "made") + field(2, "") + field(11, labels)) + field(2, "") + field(3, ""));
+  Reply r = ask(*server, "POST", "/api/v1/namespaces?fieldValidation=Strict", sent, proto, proto + ",application/json");
+  EXPECT_EQ(r.status, 201) << r.raw.body;
+  EXPECT_EQ(get("/api/v1/namespaces/made").body["metadata"]["labels"]["team"], "blue");
+  Reply refused = ask(*server, "DELETE", "/api/v1/namespaces/made", body("DeleteOptions", field(2, field(1, "other"))), proto);
+  EXPECT_EQ(refused.status, 409) << refused.raw.body;
+  EXPECT_EQ(ask(*server, "POST", kPods, body("Pod", field(1, field(1, "p"))), proto).status, 415);
+  for (std::size_t n = 0; n < sent.size(); ++n) EXPECT_GE(ask(*server, "POST", "/api/v1/namespaces", sent.substr(0, n) + "\xff", proto).status, 400);
+}
+
 TEST_F(CrudTest, JunkIsRefusedWithAStatus) {
   std::string deep;
   for (int i = 0; i < 400'000; ++i) deep += "[";
