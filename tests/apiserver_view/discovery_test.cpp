@@ -59,7 +59,7 @@ TEST_F(Discovery, ListsResources) {
   EXPECT_EQ(claims["shortNames"], Json::array({"egpuc"}));
   EXPECT_EQ(claims["singularName"], "elasticgpuclaim");
   EXPECT_EQ(claims["namespaced"], true);
-  EXPECT_EQ(claims["categories"], Json::array({"elasticgpu"}));
+  EXPECT_EQ(claims["categories"], Json::array({"elastic-gpu"}));
   EXPECT_EQ(claims["verbs"].size(), 8u);
   EXPECT_EQ(byName(list["resources"], "name", "elasticgpuclaims/status")["verbs"], Json::array({"get", "patch", "update"}));
   const Json core = get("/api/v1");

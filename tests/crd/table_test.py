@@ -50,7 +50,7 @@ def wrong_with_crd(crd):
             yield f"the versions differ in {key}"
     if "status" not in versions[0]["subresources"]:
         yield "status is no subresource"
-    if not crd["spec"]["names"].get("shortNames") or crd["spec"]["names"].get("categories") != ["elasticgpu"]:
+    if not crd["spec"]["names"].get("shortNames") or crd["spec"]["names"].get("categories") != ["elastic-gpu"]:
         yield "short name or category is missing"
     root = versions[0]["schema"]["openAPIV3Schema"]
     for path, schema in properties(root, ""):
