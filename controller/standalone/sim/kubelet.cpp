@@ -34,21 +34,16 @@ Status fromReply(const plugin::Reply& reply, const std::string& verb) {
 
 std::string describeEdits(const plugin::ContainerEdits& edits) {
   std::string out;
-  auto section = [&out](const std::string& name, const std::string& items) {
-    if (!items.empty()) out += (out.empty() ? "" : "; ") + name + items;
-  };
-  std::string env, devices, mounts, cdi;
-  for (const auto& [k, v] : edits.env) env += " " + k + "=" + v;
-  for (const auto& d : edits.deviceNodes) devices += " " + d.path;
-  for (const auto& m : edits.mounts) {
-    mounts += " " + m.hostPath + " → " + m.containerPath;
-    if (std::find(m.options.begin(), m.options.end(), "ro") != m.options.end()) mounts += " (ro)";
+  for (const auto& [k, v] : edits.env) out += "\n  env " + k + "=" + v;
+  for (const auto& d : edits.deviceNodes) {
+    out += "\n  device " + d.path;
+    if (!d.hostPath.empty() && d.hostPath != d.path) out += " (host " + d.hostPath + ")";
   }
-  for (const auto& c : edits.cdiDevices) cdi += " " + c;
-  section("env", env);
-  section("devices", devices);
-  section("mounts", mounts);
-  section("cdi", cdi);
+  for (const auto& m : edits.mounts) {
+    out += "\n  mount " + m.hostPath + " → " + m.containerPath;
+    if (std::find(m.options.begin(), m.options.end(), "ro") != m.options.end()) out += " (ro)";
+  }
+  for (const auto& c : edits.cdiDevices) out += "\n  cdi " + c;
   return out;
 }
 
@@ -123,7 +118,7 @@ Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std
       if (auto s = fromReply(reply.reply, "mount"); !s.ok()) return s;
       mounted.push_back({device->provisioner, device->request.key, podName, c->name});
       auto& text = shown[c->name];
-      text += (text.empty() ? "" : "\n") + claim.name + ": " + describeEdits(reply.edits);
+      text += (text.empty() ? "" : "\n") + claim.name + ":" + describeEdits(reply.edits);
     }
   }
   return Status::okay();

@@ -56,7 +56,8 @@ class Kubelet {
   std::map<std::string, std::vector<Mounted>, std::less<>> prepared_;  ///< by pod uid
 };
 
-/// "env A=1 B=2; devices /dev/nvidia0; mounts /host → /container (ro); cdi nvidia.com/gpu=GPU-…", what is empty left out.
+/// One line per edit, each preceded by a line break: "env A=1", "device /dev/nvidia0", "mount /host → /container (ro)",
+/// "cdi nvidia.com/gpu=GPU-…". Lines, because kubectl describe cuts annotations at 140 characters a line.
 std::string describeEdits(const plugin::ContainerEdits& edits);
 
 }  // namespace egpu::sim
