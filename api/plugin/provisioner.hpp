@@ -195,7 +195,7 @@ class Records {
 };
 
 // Hidden, or the dynamic linker would unify the variables of all plugins in one process.
-namespace __attribute__((visibility("hidden"))) detail {
+namespace detail __attribute__((visibility("hidden"))) {
 
   /// What the C slots share; set once at entry, before any slot runs.
   inline const egpu_host* host = nullptr;
@@ -323,7 +323,7 @@ namespace __attribute__((visibility("hidden"))) detail {
     return EGPU_INTERNAL;
   }
 
-}  // namespace detail
+}  // namespace )
 }  // namespace egpu::sdk
 
 /// Makes `Class`, default-constructible and derived from egpu::sdk::Provisioner, the plugin of this shared object.

@@ -35,8 +35,14 @@ TEST(SanityTest, NoticesWhatIsWrong) {
   EXPECT_EQ(run.status, 1) << run.output;
   for (const char* check : {"unknown-parameter", "conflict", "mount-pure", "leaks", "missing-fields"})
     EXPECT_THAT(run.output, HasSubstr(std::string("FAIL  ") + check));
-  EXPECT_THAT(run.output, AllOf(HasSubstr("pass  identity"), HasSubstr("more descriptors in 50 lifecycles"),
+  EXPECT_THAT(run.output, AllOf(HasSubstr("pass  identity"), HasSubstr("more descriptors in 52 lifecycles"),
                                 Not(HasSubstr(" 0 failed"))));
+}
+
+TEST(SanityTest, NoticesMemoryThatIsNotGivenBack) {
+  const Trial run = sanity("--cycles 100 --only leaks " + zoo("leaks_memory"));
+  EXPECT_EQ(run.status, 1) << run.output;
+  EXPECT_THAT(run.output, AllOf(HasSubstr("it grew by"), HasSubstr("steadily")));
 }
 
 TEST(SanityTest, NoticesAnIgnoredDeadline) {
