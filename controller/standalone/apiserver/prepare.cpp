@@ -6,7 +6,6 @@
 #include "controller/codec/codec.h"
 #include "controller/standalone/apiserver/builtin_kinds.h"
 #include "controller/standalone/apiserver/protobuf_body.h"
-#include "controller/standalone/apiserver/protobuf_body.h"
 #include "controller/standalone/apiserver/rules.h"
 #include "controller/standalone/apiserver/status_json.h"
 
@@ -85,9 +84,6 @@ Json decodeBody(std::string_view text, std::string_view contentType, std::vector
     if (!json) throw badRequest("error decoding the body as YAML: " + json.status().message());
     converted = std::move(*json);
     text = converted;
-  } else if (type == kKubernetesProtobuf) {
-    if (auto object = namespaceFromProtobuf(text)) return std::move(*object);
-    throw unsupportedMediaType("protobuf is taken for namespaces only - accepted media types include: application/json, application/yaml");
   } else if (!type.empty() && type != "application/json" && type != "*/*") {
     if (type == kProtobuf)
       if (auto object = decodeProtobufBody(text)) return *object;

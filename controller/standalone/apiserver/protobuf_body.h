@@ -1,4 +1,5 @@
-// Kubernetes' protobuf request bodies, for the one object that kubectl sends that way: the Namespace of `kubectl create namespace`.
+// Kubernetes' protobuf request bodies, for the two objects that kubectl sends that way: the Namespace of `create namespace`, and
+// DeleteOptions of typed clients.
 #pragma once
 
 #include <optional>
@@ -8,9 +9,10 @@
 
 namespace egpu::apiserver {
 
-inline constexpr std::string_view kKubernetesProtobuf = "application/vnd.kubernetes.protobuf";
+inline constexpr std::string_view kProtobuf = "application/vnd.kubernetes.protobuf";
 
-/// The Namespace in `body` as JSON: its name, generateName, labels and annotations. nullopt if the body is anything else or malformed.
-std::optional<nlohmann::json> namespaceFromProtobuf(std::string_view body);
+/// A Namespace (name, generateName, labels, annotations) or DeleteOptions (grace period, preconditions, propagation policy, dryRun) as
+/// JSON. nullopt if the body is anything else or malformed.
+std::optional<nlohmann::json> decodeProtobufBody(std::string_view body);
 
 }  // namespace egpu::apiserver
