@@ -140,7 +140,9 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
   // The unit first: minMemory is read with it.
   if (auto it = given.find("memoryUnit"); it != given.end() && it->second == "MiB") p.memoryUnit = kMiB;
 
-  for (const auto& [key, value] : given) {
+  for (const auto& parameter : given) {
+    const std::string& key = parameter.first;
+    const std::string& value = parameter.second;
     const std::string field = "parameters[" + key + "]";
     auto invalid = [&](const std::string& expected) {
       refusals.push_back(refuse(reason::kInvalidParameter, field, quoted(value) + ": " + expected));

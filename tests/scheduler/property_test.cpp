@@ -213,7 +213,7 @@ TEST_P(Churn, DecidesLikeThePlainLoopsAndLeavesNoTrace) {
 INSTANTIATE_TEST_SUITE_P(Shapes, Churn,
                          ::testing::Values(Shape{3, 2, 400, 40, false}, Shape{5, 4, 400, 40, true},
                                            Shape{12, 8, 500, 12, true}, Shape{2, 16, 400, 10, true},
-                                           Shape{120, 2, 3000, 3, false}, Shape{300, 1, 3000, 2, true}));
+                                           Shape{120, 2, 3000, 3, false}, Shape{300, 1, 3000, 2, true}, Shape{1500, 2, 2500, 1, false}));
 
 // A remedy is applied as it stands, and the next decision must succeed; a little less of it must not do.
 

@@ -80,14 +80,17 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
   Decision best;
   int64_t bestScore = 0;
   if (!r.pinnedCards.empty() && static_cast<int64_t>(r.pinnedCards.size()) != r.cards) return best;
+  std::map<std::string, std::vector<std::map<std::string, PlainCard>::const_iterator>> cardsOf;
+  for (auto it = cards.begin(); it != cards.end(); ++it) cardsOf[it->second.info.card.nodeName].push_back(it);
   for (const auto& [name, schedulable] : nodes) {
     if (!schedulable || (suits && !suits(name)) || (!r.pinnedNode.empty() && r.pinnedNode != name)) continue;
     std::set<std::string> claims;
     std::vector<Choice> choices;
     Amount nodeUsed, nodeCapacity;
-    for (const auto& [cardName, plain] : cards) {
+    for (const auto& it : cardsOf[name]) {
+      const std::string& cardName = it->first;
+      const PlainCard& plain = it->second;
       const v1alpha::Card& card = plain.info.card;
-      if (card.nodeName != name) continue;
       for (const auto& [device, amount] : plain.takes) claims.insert(device);
       if (!plain.info.healthy) continue;
       const Amount used = plain.used();
