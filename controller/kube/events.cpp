@@ -75,7 +75,9 @@ void EventCorrelator::created(const std::string& memory, const std::string& name
   written_.at(memory, options_.remembered).name = name;
 }
 
-void EventCorrelator::forget(const std::string& memory) { written_.at(memory, options_.remembered) = Written{}; }
+void EventCorrelator::startOver(const std::string& memory, const std::string& firstTimestamp) {
+  written_.at(memory, options_.remembered) = Written{{}, 1, firstTimestamp};
+}
 
 EventRecorder::EventRecorder(Client& client, std::string component, EventOptions options)
     : client_(client),
@@ -155,9 +157,9 @@ void EventRecorder::write(core::Event event) {
                  .status();
     if (status.ok()) return count("patched");
     if (status.code() == Code::notFound) {  // events live for an hour
-      correlator_.forget(verdict.memory);
       verdict.event.count = 1;
       verdict.event.firstTimestamp = verdict.event.lastTimestamp;
+      correlator_.startOver(verdict.memory, verdict.event.firstTimestamp);
     }
   }
   if (verdict.name.empty() || status.code() == Code::notFound) {

@@ -52,14 +52,14 @@ class EventCorrelator {
   struct Verdict {
     bool drop = false;     ///< spam
     std::string name;      ///< of the Event to patch; empty = create one and tell created()
-    std::string memory;    ///< key for created() and forget()
+    std::string memory;    ///< key for created() and startOver()
     core::Event event;     ///< as it shall be now: count, message, firstTimestamp, lastTimestamp
   };
   explicit EventCorrelator(EventOptions options) : options_(options) {}
   Verdict consider(core::Event event, base::Clock::Steady now);
   void created(const std::string& memory, const std::string& name);
-  /// The Event was deleted (they live an hour): the next one is new.
-  void forget(const std::string& memory);
+  /// The Event was deleted (they live an hour): counting starts anew with the one first seen at that time.
+  void startOver(const std::string& memory, const std::string& firstTimestamp);
 
  private:
   using Steady = base::Clock::Steady;

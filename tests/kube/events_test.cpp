@@ -118,14 +118,17 @@ TEST_F(RecorderTest, EventThatExpiredIsCreatedAnew) {
   transport.reply(201, "{}");
   transport.reply(404, "");
   transport.reply(201, "{}");
+  transport.reply(200, "{}");
   EventRecorder recorder(client, "c");
+  recorder.event(claim("a"), "Normal", "R", "m");
   recorder.event(claim("a"), "Normal", "R", "m");
   recorder.event(claim("a"), "Normal", "R", "m");
   recorder.stop();
   const auto r = transport.requests();
-  ASSERT_EQ(r.size(), 3U);
+  ASSERT_EQ(r.size(), 4U);
   EXPECT_EQ(toString(r[2].method), "POST");
   EXPECT_EQ(r[2].body.find("\"count\":2"), std::string::npos);
+  EXPECT_NE(r[3].body.find("\"count\":2"), std::string::npos);  // counted from the new one
 }
 
 TEST_F(RecorderTest, ClusterScopedObjectsHaveTheirEventsInDefault) {

@@ -92,7 +92,7 @@ std::string pem(const Entry& entry, const char* key) {
 }
 
 std::string path(const Entry& entry, const char* key) {
-  const std::string text = scalar(entry, key);
+  std::string text = scalar(entry, key);
   if (text.empty() || text.front() == '/') return text;
   return (std::filesystem::path(entry.file).parent_path() / text).lexically_normal().string();
 }

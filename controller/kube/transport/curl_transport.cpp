@@ -63,7 +63,6 @@ struct Transfer {
   bool repeatable = false;     ///< GET: libcurl may send it again on a fresh connection
   std::size_t maxBody = 0, streamBuffer = 0;
   char error[CURL_ERROR_SIZE] = {};
-  std::string statusLine;
 
   std::mutex mutex;
   std::condition_variable_any changed;
@@ -93,7 +92,7 @@ int onPrerequest(void* data, char*, char*, int, int) {
 std::size_t onRead(char* buffer, std::size_t size, std::size_t n, void* data) {
   auto& t = *static_cast<Transfer*>(data);
   const std::size_t take = std::min(size * n, t.body.size() - t.bodySent);
-  std::memcpy(buffer, t.body.data() + t.bodySent, take);
+  t.body.copy(buffer, take, t.bodySent);
   t.bodySent += take;
   return take;
 }
