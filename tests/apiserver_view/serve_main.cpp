@@ -6,7 +6,6 @@
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/http/http.h"
-#include "controller/standalone/apiserver/crd_texts.h"
 #include "controller/standalone/apiserver/server.h"
 
 int main(int argc, char** argv) {
@@ -14,7 +13,6 @@ int main(int argc, char** argv) {
   base::SystemClock clock;
   base::Random random;
   apiserver::Options options;
-  for (auto text : apiserver::crdTexts()) options.crds.emplace_back(text);
   auto server = apiserver::Server::create(std::move(options), clock, random);
   if (!server.ok()) {
     std::fprintf(stderr, "error: %s\n", server.status().str().c_str());

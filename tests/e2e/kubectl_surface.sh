@@ -163,7 +163,7 @@ create_and_get() {
   bad get pods -n surface --field-selector spec.nonsense=1; says 'field'
   good get ns --show-labels; says 'kubernetes.io/metadata.name=surface'
   good get pods -n surface --sort-by=.metadata.name; says '^cuda '
-  good get all -n surface; says '^pod/cuda '
+  good get all -n surface; says '^(pod/)?cuda '
   good describe egpuc one -n surface; says '^Name: +one$' 'Egpu Class Name: +share' '^Events: +<none>'
   good describe pod cuda -n surface; says '^Name: +cuda' 'Image: +nvidia/cuda:10.0-base' 'QoS Class: +BestEffort'
   good describe egpuclass share; says 'Provisioner: +gpushare'
@@ -195,7 +195,7 @@ change() {
 
   good apply -f - <<<"${pod/busybox/busybox:2}"; says 'pod/cuda configured'
   good get pod cuda -n surface -o 'jsonpath={.spec.containers[1].image} {.spec.containers[0].env[0].value}'; is 'busybox:2 1'
-  good apply -f - <<<"${claim/name: one, /name: one, labels: {added: yes-it-is}, }"; says 'configured'
+  good apply -f - <<<"${claim/name: one, /name: one, labels: \{added: yes-it-is\}, }"; says 'configured'
   good get egpuc one -n surface -o 'jsonpath={.metadata.labels.added}{.metadata.labels.m}'; is 'yes-it-is2'
   good apply -f - <<<"$claim"
   good get egpuc one -n surface -o 'jsonpath={.metadata.labels.added}'; is ''
@@ -230,7 +230,8 @@ spec:'
   bad apply -f - <<<"${class/share/Bad_Name}"; says 'metadata.name'
   bad apply -f - <<<"${class}
 reclaimPolicy: Keep"; says 'reclaimPolicy.*(Unsupported|supported values)'
-  bad apply -f - <<<"${pod/\{name: main/\{nome: main}"; says 'unknown field.*nome'
+  other=${pod/name: cuda/name: other}
+  bad apply -f - <<<"${other/busybox/busybox, imag: x}"; says 'unknown field.*imag'
   bad apply -f - <<<'apiVersion: v1
 kind: Pod
 metadata: {name: empty, namespace: surface}

@@ -80,14 +80,15 @@ ApiError versionTooLarge(uint64_t asked, uint64_t current) {
 
 ApiError fromStatus(const base::Status& status, const Resource& resource, std::string_view name) {
   using base::Code;
+  // kubectl shows the message of an Invalid only if there are neither causes nor details beside it.
   if (status.http != 0 && !status.reason.empty())
-    return {status.http, status.reason, status.message(), detailsOf(resource, name), 0};
+    return {status.http, status.reason, status.message(), status.reason == "Invalid" ? Json() : detailsOf(resource, name), 0};
   switch (status.code()) {
     case Code::invalid:
       return {422, "Invalid",
               (resource.group.empty() ? resource.kind : resource.kind + "." + resource.group) + " " + quoted(name) +
                   " is invalid: " + status.message(),
-              detailsOf(resource, name), 0};
+              nullptr, 0};
     case Code::forbidden: return forbidden(resource, name, status.message());
     case Code::notFound: return {404, "NotFound", status.message(), detailsOf(resource, name), 0};
     case Code::conflict: return conflict(resource, name, status.message());
