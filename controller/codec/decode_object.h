@@ -93,12 +93,16 @@ base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
     internal::Document document(line);
     internal::ondemand::object root;
     bool passedOver = false;
+    int types = 0;
+    int objects = 0;
     const auto field = [&](std::string_view key, internal::Value& v) {
       if (key == "type") {
+        if (++types > 1) return failure.is("stands twice");
         typed = true;
         return internal::readEventType(v, event.type, failure);
       }
       if (key != "object") return true;
+      if (++objects > 1) return failure.is("stands twice");
       passedOver = !typed;
       if (!typed) return true;
       read = true;

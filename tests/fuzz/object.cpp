@@ -1,0 +1,55 @@
+#include "api/v1alpha/validation.h"
+#include "controller/codec/codec.h"
+#include "tests/fuzz/targets.h"
+
+namespace egpu::testing {
+
+namespace {
+
+template <class T>
+base::Result<T> roundTrip(const std::string& json) {
+  auto object = codec::decode<T>(json);
+  if (!object) {
+    promise(object.status().code() == base::Code::malformed, "what is no object is malformed");
+    return object;
+  }
+  const std::string text = codec::encode(*object);
+  const auto again = codec::decode<T>(text);
+  promise(again.ok(), "what encode writes decodes");
+  promise(codec::encode(*again) == text, "encode after decode is the same text");
+  const auto fromYaml = codec::yamlToJson(text);
+  promise(fromYaml.ok(), "JSON is YAML");
+  return object;
+}
+
+template <class T>
+void validated(const std::string& json) {
+  const auto object = roundTrip<T>(json);
+  if (!object) return;
+  for (const auto& error : v1alpha::validate(*object))
+    promise(!error.field.empty() && !error.message.empty(), "a complaint names its field and says what is valid");
+  if (!v1alpha::validate(*object).empty()) return;
+  promise(v1alpha::validateUpdate(*object, *object).empty(), "what is valid may be written again");
+}
+
+}  // namespace
+
+void fuzzObject(std::string_view bytes) {
+  const auto documents = codec::yamlDocuments(bytes);
+  if (!documents) {
+    promise(documents.status().code() == base::Code::invalid, "what is no YAML is invalid");
+    return;
+  }
+  for (const auto& json : *documents) {
+    validated<v1alpha::ElasticGPU>(json);
+    validated<v1alpha::ElasticGPUClaim>(json);
+    validated<v1alpha::ElasticGPUClass>(json);
+    (void)roundTrip<core::Node>(json);
+    (void)roundTrip<core::Pod>(json);
+    (void)roundTrip<core::ResourceClaim>(json);
+    (void)roundTrip<core::Event>(json);
+    (void)roundTrip<core::Lease>(json);
+  }
+}
+
+}  // namespace egpu::testing

@@ -1,0 +1,22 @@
+// The fuzz targets: each takes any bytes and aborts if a promise is broken.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace egpu::testing {
+
+void fuzzQuantity(std::string_view bytes);    ///< parseQuantity
+void fuzzWatch(std::string_view bytes);       ///< line framing, watch events, lists, statuses
+void fuzzKubeconfig(std::string_view bytes);  ///< kubeconfig files
+void fuzzObject(std::string_view bytes);      ///< YAML → JSON → objects → validation, and back
+
+/// Aborts with the promise that was broken.
+inline void promise(bool kept, const char* what) {
+  if (kept) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+}  // namespace egpu::testing
