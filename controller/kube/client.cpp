@@ -46,19 +46,24 @@ bool retriable(const Status& status) {
 
 std::string_view contentType(PatchType type) {
   switch (type) {
-    case PatchType::merge: return "application/merge-patch+json";
-    case PatchType::json: return "application/json-patch+json";
-    case PatchType::strategic: return "application/strategic-merge-patch+json";
+    case PatchType::merge:
+      return "application/merge-patch+json";
+    case PatchType::json:
+      return "application/json-patch+json";
+    case PatchType::strategic:
+      return "application/strategic-merge-patch+json";
   }
   return "application/merge-patch+json";
 }
 
 }  // namespace
 
-Client::Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics, ClientOptions options)
+Client::Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics,
+               ClientOptions options)
     : transport_(transport), clock_(clock), random_(random), metrics_(metrics), options_(std::move(options)) {}
 
-std::string Client::path(const core::Kind& kind, std::string_view ns, std::string_view name, std::string_view subresource) {
+std::string Client::path(const core::Kind& kind, std::string_view ns, std::string_view name,
+                         std::string_view subresource) {
   std::string out = kind.group.empty() ? "/api/" : "/apis/";
   if (!kind.group.empty()) out.append(kind.group).append("/");
   out.append(kind.version);
@@ -90,7 +95,8 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
     const std::string verb(purpose.verb);
     metrics_.observe("elasticgpu_api_request_duration_seconds", took.count(), {{"verb", verb}});
     metrics_.add("elasticgpu_api_requests_total", 1,
-                 {{"verb", verb}, {"code", answer ? std::to_string(answer->status) : std::string(toString(answer.status().code()))}});
+                 {{"verb", verb},
+                  {"code", answer ? std::to_string(answer->status) : std::string(toString(answer.status().code()))}});
     if (purpose.write)
       metrics_.add("elasticgpu_api_writes_total", 1, {{"verb", verb}, {"resource", std::string(purpose.resource)}});
 
@@ -112,11 +118,11 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
     if (!again || attempt >= options_.maxAttempts) return status;
 
     const milliseconds delay =
-        status.retryAfter
-            ? *status.retryAfter + milliseconds(random_.below(static_cast<uint64_t>(kFirstWait.count())))
-            : wait / 2 + milliseconds(random_.below(static_cast<uint64_t>(wait.count() / 2 + 1)));
+        status.retryAfter ? *status.retryAfter + milliseconds(random_.below(static_cast<uint64_t>(kFirstWait.count())))
+                          : wait / 2 + milliseconds(random_.below(static_cast<uint64_t>(wait.count() / 2 + 1)));
     wait = std::min(wait * 2, kLongestWait);
-    if (!clock_.sleepFor(delay, stop)) return Status(Code::cancelled, "stopped while waiting to retry: " + status.message());
+    if (!clock_.sleepFor(delay, stop))
+      return Status(Code::cancelled, "stopped while waiting to retry: " + status.message());
   }
 }
 
@@ -127,7 +133,8 @@ Result<HttpResponse> Client::getRaw(const core::Kind& kind, const core::ObjectKe
   return exchange(request, Purpose{"get", kind.plural, false}, std::move(stop));
 }
 
-Result<HttpResponse> Client::createRaw(const core::Kind& kind, std::string_view ns, std::string body, std::stop_token stop) {
+Result<HttpResponse> Client::createRaw(const core::Kind& kind, std::string_view ns, std::string body,
+                                       std::stop_token stop) {
   HttpRequest request;
   request.method = Method::post;
   request.target = path(kind, ns);
@@ -160,7 +167,8 @@ Result<HttpResponse> Client::replaceRaw(const core::Kind& kind, const core::Obje
   return exchange(request, Purpose{"update", kind.plural, true}, std::move(stop));
 }
 
-Status Client::removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options, std::stop_token stop) {
+Status Client::removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options,
+                         std::stop_token stop) {
   HttpRequest request;
   request.method = Method::del;
   request.target = path(kind, key.namespace_, key.name);

@@ -33,21 +33,23 @@ struct ListOptions {
 struct ClientOptions {
   std::string fieldManager = "elastic-gpu-controller";
   std::string userAgent = "elastic-gpu-controller";
-  int maxAttempts = 10;                             ///< per request, on 429 and 5xx
+  int maxAttempts = 10;                              ///< per request, on 429 and 5xx
   std::chrono::milliseconds requestTimeout{30'000};  ///< per attempt
   std::chrono::milliseconds listTimeout{120'000};    ///< per attempt of one page, which may be the whole list
 };
 
 /// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.
 /// Every call blocks until answered, given up (retries included) or stopped.
-/// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries preconditions; an unknown
-/// outcome of a write (time-outs included) is returned as Code::unknownOutcome, and the caller reads before it decides.
-/// Waits between attempts: the server's Retry-After (at most 60 s), else 0.1 s doubling up to 10 s; jittered.
-/// Metrics, per attempt: elasticgpu_api_requests_total{verb,code}, elasticgpu_api_request_duration_seconds{verb},
-/// elasticgpu_api_writes_total{verb,resource}. A code that isn't HTTP's is the name of the error, e.g. "unavailable".
+/// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries
+/// preconditions; an unknown outcome of a write (time-outs included) is returned as Code::unknownOutcome, and the
+/// caller reads before it decides. Waits between attempts: the server's Retry-After (at most 60 s), else 0.1 s doubling
+/// up to 10 s; jittered. Metrics, per attempt: elasticgpu_api_requests_total{verb,code},
+/// elasticgpu_api_request_duration_seconds{verb}, elasticgpu_api_writes_total{verb,resource}. A code that isn't HTTP's
+/// is the name of the error, e.g. "unavailable".
 class Client {
  public:
-  Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics, ClientOptions options = {});
+  Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics,
+         ClientOptions options = {});
 
   /// Quorum read.
   template <class T>
@@ -63,8 +65,8 @@ class Client {
   base::Result<T> create(const T& object, std::stop_token stop = {});
   /// subresource: "" or "status", "binding", …
   template <class T>
-  base::Result<T> patch(const core::ObjectKey& key, PatchType type, std::string_view body, std::string_view subresource = {},
-                        std::stop_token stop = {});
+  base::Result<T> patch(const core::ObjectKey& key, PatchType type, std::string_view body,
+                        std::string_view subresource = {}, std::stop_token stop = {});
   /// PUT; needs metadata.resourceVersion.
   template <class T>
   base::Result<T> replace(const T& object, std::string_view subresource = {}, std::stop_token stop = {});
@@ -72,8 +74,8 @@ class Client {
   template <class T>
   base::Status remove(const core::ObjectKey& key, std::string_view options = {}, std::stop_token stop = {});
 
-  /// One exchange with retries, for everything that has no struct (discovery, pods/binding). A value is a 2xx answer; any
-  /// other is the Status that its body tells. timeout 0 = options().requestTimeout.
+  /// One exchange with retries, for everything that has no struct (discovery, pods/binding). A value is a 2xx answer;
+  /// any other is the Status that its body tells. timeout 0 = options().requestTimeout.
   base::Result<HttpResponse> call(HttpRequest request, std::stop_token stop = {});
   /// The raw transport for watches (no retry).
   Transport& transport() { return transport_; }
@@ -83,7 +85,8 @@ class Client {
   base::Metrics& metrics() { return metrics_; }
 
   /// "/apis/elasticgpu.io/v1alpha/namespaces/ns/elasticgpuclaims/name/status"; parts are percent-encoded.
-  static std::string path(const core::Kind& kind, std::string_view ns, std::string_view name = {}, std::string_view subresource = {});
+  static std::string path(const core::Kind& kind, std::string_view ns, std::string_view name = {},
+                          std::string_view subresource = {});
 
  private:
   /// What an exchange is called in metrics.
@@ -94,12 +97,14 @@ class Client {
   };
   base::Result<HttpResponse> exchange(HttpRequest& request, const Purpose& purpose, std::stop_token stop);
   base::Result<HttpResponse> getRaw(const core::Kind& kind, const core::ObjectKey& key, std::stop_token stop);
-  base::Result<HttpResponse> createRaw(const core::Kind& kind, std::string_view ns, std::string body, std::stop_token stop);
-  base::Result<HttpResponse> patchRaw(const core::Kind& kind, const core::ObjectKey& key, PatchType type, std::string_view body,
-                                      std::string_view subresource, std::stop_token stop);
+  base::Result<HttpResponse> createRaw(const core::Kind& kind, std::string_view ns, std::string body,
+                                       std::stop_token stop);
+  base::Result<HttpResponse> patchRaw(const core::Kind& kind, const core::ObjectKey& key, PatchType type,
+                                      std::string_view body, std::string_view subresource, std::stop_token stop);
   base::Result<HttpResponse> replaceRaw(const core::Kind& kind, const core::ObjectKey& key, std::string body,
                                         std::string_view subresource, std::stop_token stop);
-  base::Status removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options, std::stop_token stop);
+  base::Status removeRaw(const core::Kind& kind, const core::ObjectKey& key, std::string_view options,
+                         std::stop_token stop);
   using PageDecoder = std::function<base::Result<codec::ListMeta>(std::string_view body)>;
   base::Result<codec::ListMeta> listRaw(const core::Kind& kind, const ListOptions& options, const PageDecoder& decode,
                                         const std::function<void()>& restart, std::stop_token stop);
@@ -152,8 +157,8 @@ base::Result<T> Client::patch(const core::ObjectKey& key, PatchType type, std::s
 
 template <class T>
 base::Result<T> Client::replace(const T& object, std::string_view subresource, std::stop_token stop) {
-  return decodeWritten<T>(replaceRaw(core::kindOf<T>, core::keyOf(object.metadata), codec::encode<T>(object), subresource,
-                                     std::move(stop)));
+  return decodeWritten<T>(replaceRaw(core::kindOf<T>, core::keyOf(object.metadata), codec::encode<T>(object),
+                                     subresource, std::move(stop)));
 }
 
 template <class T>
@@ -166,8 +171,7 @@ base::Result<T> Client::decodeWritten(base::Result<HttpResponse> answer) {
   if (!answer) return answer.status();
   auto object = codec::decode<T>(answer->body);
   if (object) return object;
-  base::Status unknown(base::Code::unknownOutcome,
-                       "the answer to a write can't be read: " + object.status().message());
+  base::Status unknown(base::Code::unknownOutcome, "the answer to a write can't be read: " + object.status().message());
   unknown.http = answer->status;
   return unknown;
 }

@@ -54,7 +54,8 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
   const bool merge = group.messages.size() >= static_cast<std::size_t>(std::max(1, options_.similar));
   if (merge) {
     // One more than the limit tells as much as a thousand: keep the set small.
-    while (group.messages.size() > static_cast<std::size_t>(options_.similar)) group.messages.erase(group.messages.begin());
+    while (group.messages.size() > static_cast<std::size_t>(options_.similar))
+      group.messages.erase(group.messages.begin());
     event.message = "(combined from similar events): " + event.message;
   }
 
@@ -80,11 +81,9 @@ void EventCorrelator::startOver(const std::string& memory, const std::string& fi
 }
 
 EventRecorder::EventRecorder(Client& client, std::string component, EventOptions options)
-    : client_(client),
-      component_(std::move(component)),
-      options_(options),
-      correlator_(options),
-      thread_([this] { run(); }) {}
+    : client_(client), component_(std::move(component)), options_(options), correlator_(options), thread_([this] {
+        run();
+      }) {}
 
 EventRecorder::~EventRecorder() { stop(); }
 
@@ -152,8 +151,8 @@ void EventRecorder::write(core::Event event) {
     body.key("message").value(verdict.event.message);
     body.endObject();
     status = client_
-                 .patch<core::Event>({verdict.event.metadata.namespace_, verdict.name}, PatchType::merge, body.take(), {},
-                                     cancel_.get_token())
+                 .patch<core::Event>({verdict.event.metadata.namespace_, verdict.name}, PatchType::merge, body.take(),
+                                     {}, cancel_.get_token())
                  .status();
     if (status.ok()) return count("patched");
     if (status.code() == Code::notFound) {  // events live for an hour

@@ -1,4 +1,5 @@
-// Kubernetes events about our objects: recorded without ever holding up a reconcile, merged and bounded so as not to flood.
+// Kubernetes events about our objects: recorded without ever holding up a reconcile, merged and bounded so as not to
+// flood.
 #pragma once
 
 #include <chrono>
@@ -32,28 +33,28 @@ class EventSink {
 template <class T>
 core::ObjectReference referenceTo(const T& object) {
   const core::Kind& kind = core::kindOf<T>;
-  return {kind.apiVersion(), std::string(kind.kind),       object.metadata.namespace_, object.metadata.name,
-          object.metadata.uid, object.metadata.resourceVersion};
+  return {kind.apiVersion(),    std::string(kind.kind), object.metadata.namespace_,
+          object.metadata.name, object.metadata.uid,    object.metadata.resourceVersion};
 }
 
 struct EventOptions {
-  std::size_t queue = 1000;                       ///< beyond it new events are dropped and counted
-  int similar = 10;                               ///< this many alike but for their message within `window` become one
+  std::size_t queue = 1000;  ///< beyond it new events are dropped and counted
+  int similar = 10;          ///< this many alike but for their message within `window` become one
   std::chrono::seconds window{600};
-  int burst = 25;                                 ///< events per object; then one each `refill`
+  int burst = 25;  ///< events per object; then one each `refill`
   std::chrono::seconds refill{300};
-  std::size_t remembered = 4096;                  ///< kinds of events and objects; the least recently used are forgotten
-  std::chrono::milliseconds drain{5'000};         ///< how long stop() goes on writing
+  std::size_t remembered = 4096;           ///< kinds of events and objects; the least recently used are forgotten
+  std::chrono::milliseconds drain{5'000};  ///< how long stop() goes on writing
 };
 
 /// Decides for one event whether it is new, a repetition or spam. Pure but for its memory; not thread-safe.
 class EventCorrelator {
  public:
   struct Verdict {
-    bool drop = false;     ///< spam
-    std::string name;      ///< of the Event to patch; empty = create one and tell created()
-    std::string memory;    ///< key for created() and startOver()
-    core::Event event;     ///< as it shall be now: count, message, firstTimestamp, lastTimestamp
+    bool drop = false;   ///< spam
+    std::string name;    ///< of the Event to patch; empty = create one and tell created()
+    std::string memory;  ///< key for created() and startOver()
+    core::Event event;   ///< as it shall be now: count, message, firstTimestamp, lastTimestamp
   };
   explicit EventCorrelator(EventOptions options) : options_(options) {}
   Verdict consider(core::Event event, base::Clock::Steady now);
@@ -84,13 +85,13 @@ class EventCorrelator {
     std::string firstTimestamp;
   };
   const EventOptions options_;
-  Recent<Bucket> buckets_;  ///< per object
-  Recent<Group> groups_;    ///< per object, type, reason
-  Recent<Written> written_; ///< per group and message, or per group once it is merged
+  Recent<Bucket> buckets_;   ///< per object
+  Recent<Group> groups_;     ///< per object, type, reason
+  Recent<Written> written_;  ///< per group and message, or per group once it is merged
 };
 
-/// Writes events through `client` (which must outlive it) on a thread of its own. Metrics: elasticgpu_events_total{result}, result =
-/// created | patched | spam | overflow | failed.
+/// Writes events through `client` (which must outlive it) on a thread of its own. Metrics:
+/// elasticgpu_events_total{result}, result = created | patched | spam | overflow | failed.
 class EventRecorder final : public EventSink {
  public:
   EventRecorder(Client& client, std::string component, EventOptions options = {});

@@ -1,4 +1,5 @@
-// Cuts a byte stream into lines, whatever its chunks: a watch is newline-delimited JSON cut at any byte, inside UTF-8 too.
+// Cuts a byte stream into lines, whatever its chunks: a watch is newline-delimited JSON cut at any byte, inside UTF-8
+// too.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,9 @@ class LineFramer {
 
   explicit LineFramer(std::size_t maxLine = kMaxLine) : maxLine_(maxLine) {}
 
-  /// Calls `line` (std::string_view → bool, false = stop) for every line that `chunk` completes, without its "\n" or "\r\n";
-  /// empty lines are skipped. False if `line` stopped or a line exceeds the cap (see overflowed()); feed nothing after that.
+  /// Calls `line` (std::string_view → bool, false = stop) for every line that `chunk` completes, without its "\n" or
+  /// "\r\n"; empty lines are skipped. False if `line` stopped or a line exceeds the cap (see overflowed()); feed
+  /// nothing after that.
   template <class F>
   bool feed(std::string_view chunk, F&& line) {
     while (!chunk.empty()) {

@@ -17,12 +17,12 @@ namespace log = base::log;
 
 /// One watch request from its first byte to its end.
 struct ReflectorLoop::Watch {
-  bool initial = false;        ///< initial events are still coming
+  bool initial = false;  ///< initial events are still coming
   bool startedInitial = false;
-  std::string version;         ///< newest seen, not yet published
-  Status error;                ///< an ERROR event, or what made us leave
-  bool left = false;           ///< we ended the stream, `error` says why
-  bool tooSlow = false;        ///< the initial events stopped coming
+  std::string version;   ///< newest seen, not yet published
+  Status error;          ///< an ERROR event, or what made us leave
+  bool left = false;     ///< we ended the stream, `error` says why
+  bool tooSlow = false;  ///< the initial events stopped coming
   std::atomic<uint64_t> lines{0};
   base::Clock::Steady begin{};
   std::map<codec::EventType, int64_t> counts;
@@ -32,11 +32,16 @@ namespace {
 
 std::string_view name(codec::EventType type) {
   switch (type) {
-    case codec::EventType::added: return "added";
-    case codec::EventType::modified: return "modified";
-    case codec::EventType::deleted: return "deleted";
-    case codec::EventType::bookmark: return "bookmark";
-    case codec::EventType::error: return "error";
+    case codec::EventType::added:
+      return "added";
+    case codec::EventType::modified:
+      return "modified";
+    case codec::EventType::deleted:
+      return "deleted";
+    case codec::EventType::bookmark:
+      return "bookmark";
+    case codec::EventType::error:
+      return "error";
   }
   return "error";
 }
@@ -117,7 +122,8 @@ void ReflectorLoop::report(const Status& status, std::string_view what) {
   }
   const bool denied = status.code() == Code::unauthorized || status.code() == Code::forbidden;
   if (denied)
-    log::error("not permitted to mirror; trying on", {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
+    log::error("not permitted to mirror; trying on",
+               {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
   else
     log::warn("mirror interrupted", {{"resource", kind_.plural}, {"call", what}, {"error", status.str()}});
 }
@@ -162,7 +168,8 @@ ReflectorLoop::Outcome ReflectorLoop::listOnce(std::stop_token stop) {
     report(version.status(), "list");
     return {Next::relist, version.status().retryAfter.value_or(milliseconds(0))};
   }
-  client_.metrics().add("elasticgpu_reflector_lists_total", 1, {{"resource", std::string(kind_.plural)}, {"by", "list"}});
+  client_.metrics().add("elasticgpu_reflector_lists_total", 1,
+                        {{"resource", std::string(kind_.plural)}, {"by", "list"}});
   setVersion(*version);
   needList_ = false;
   report({}, "list");
@@ -224,9 +231,9 @@ ReflectorLoop::Outcome ReflectorLoop::watchOnce(bool initial, std::stop_token st
       abort.get_token());
   watchdog.reset();
   watch.tooSlow = watch.initial && abort.stop_requested() && !stop.stop_requested();
-  client_.metrics().add("elasticgpu_api_requests_total", 1,
-                        {{"verb", "watch"},
-                         {"code", end ? std::to_string(end->status) : std::string(toString(end.status().code()))}});
+  client_.metrics().add(
+      "elasticgpu_api_requests_total", 1,
+      {{"verb", "watch"}, {"code", end ? std::to_string(end->status) : std::string(toString(end.status().code()))}});
   return afterWatch(watch, end);
 }
 
@@ -280,8 +287,10 @@ ReflectorLoop::Outcome ReflectorLoop::afterWatch(const Watch& watch, const Resul
   const milliseconds atLeast = [&] {
     if (status.retryAfter) return *status.retryAfter;
     const std::string header(end ? end->header("retry-after") : std::string_view{});
-    const bool digits = !header.empty() && header.size() <= 4 && header.find_first_not_of("0123456789") == std::string::npos;
-    return digits ? std::min<milliseconds>(std::chrono::seconds(std::stoi(header)), std::chrono::seconds(60)) : milliseconds(0);
+    const bool digits =
+        !header.empty() && header.size() <= 4 && header.find_first_not_of("0123456789") == std::string::npos;
+    return digits ? std::min<milliseconds>(std::chrono::seconds(std::stoi(header)), std::chrono::seconds(60))
+                  : milliseconds(0);
   }();
 
   if (status.ok()) {

@@ -1,4 +1,5 @@
-// Mirrors one resource of the API server into a sink: list, then watch, for ever, through every way in which a watch can fail.
+// Mirrors one resource of the API server into a sink: list, then watch, for ever, through every way in which a watch
+// can fail.
 //
 //   start ── WatchList (stream of initial events, ended by a bookmark) ──┐
 //     │         refused or without that bookmark                          ├── replace() ── watch ──┐
@@ -31,11 +32,12 @@ template <class T>
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// The whole (selected) world at that version. What the sink holds and `objects` lacks was deleted while nobody watched: the sink
-  /// itself synthesises those deletions, for only it knows what it holds. Objects may be older than what apply() brought before.
+  /// The whole (selected) world at that version. What the sink holds and `objects` lacks was deleted while nobody
+  /// watched: the sink itself synthesises those deletions, for only it knows what it holds. Objects may be older than
+  /// what apply() brought before.
   virtual void replace(std::vector<T>&& objects, const std::string& resourceVersion) = 0;
-  /// added, modified, deleted or bookmark (which only tells that everything up to metadata.resourceVersion has been seen). Never
-  /// called before the first replace(). The same event may come twice; `added` may name a known object.
+  /// added, modified, deleted or bookmark (which only tells that everything up to metadata.resourceVersion has been
+  /// seen). Never called before the first replace(). The same event may come twice; `added` may name a known object.
   virtual void apply(codec::WatchEvent<T>&& event) = 0;
 };
 
@@ -43,16 +45,16 @@ struct ReflectorOptions {
   std::string namespace_;  ///< empty = all
   std::string labelSelector;
   std::string fieldSelector;
-  bool watchList = true;                         ///< try the streamed initial list first
-  int64_t pageSize = 500;                        ///< of the LIST fallback
-  std::chrono::seconds minWatch{300};            ///< the server ends a watch after a random time between these
+  bool watchList = true;               ///< try the streamed initial list first
+  int64_t pageSize = 500;              ///< of the LIST fallback
+  std::chrono::seconds minWatch{300};  ///< the server ends a watch after a random time between these
   std::chrono::seconds maxWatch{600};
-  std::chrono::seconds idleGrace{30};            ///< silence beyond the watch's own time-out that makes the peer dead
-  std::chrono::seconds headTimeout{30};          ///< until the answer to a watch begins
-  std::chrono::seconds initialIdle{30};          ///< silence during initial events after which LIST is used instead
-  std::chrono::milliseconds backoff{800};        ///< first wait after a failure, doubled each time, full jitter
+  std::chrono::seconds idleGrace{30};      ///< silence beyond the watch's own time-out that makes the peer dead
+  std::chrono::seconds headTimeout{30};    ///< until the answer to a watch begins
+  std::chrono::seconds initialIdle{30};    ///< silence during initial events after which LIST is used instead
+  std::chrono::milliseconds backoff{800};  ///< first wait after a failure, doubled each time, full jitter
   std::chrono::milliseconds maxBackoff{30'000};
-  std::chrono::seconds resetBackoff{120};        ///< a failure that late after the last one starts at `backoff` again
+  std::chrono::seconds resetBackoff{120};  ///< a failure that late after the last one starts at `backoff` again
 };
 
 /// What the untyped loop needs of the typed reflector. Implemented by Reflector<T> only.
@@ -112,15 +114,15 @@ class ReflectorLoop {
   const ReflectorOptions options_;
   std::atomic<bool> synced_{false};
   // Of the loop's thread alone:
-  bool watchListRefused_ = false;          ///< this server doesn't do it: LIST from now on
+  bool watchListRefused_ = false;  ///< this server doesn't do it: LIST from now on
   bool needList_ = true;
-  int failures_ = 0;                       ///< back-off exponent
+  int failures_ = 0;  ///< back-off exponent
   base::Clock::Steady lastFailure_{};
   // Protected by mutex_:
   mutable std::mutex mutex_;
   std::condition_variable_any syncedChanged_;
   std::string version_;
-  base::Status error_;                     ///< of the last exchange; ok once it works again
+  base::Status error_;  ///< of the last exchange; ok once it works again
 
   std::jthread thread_;
 };

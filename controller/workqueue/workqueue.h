@@ -1,4 +1,5 @@
-// A queue of keys for reconcile loops: a key is worked on by one worker at a time, and what happens to it meanwhile is not lost.
+// A queue of keys for reconcile loops: a key is worked on by one worker at a time, and what happens to it meanwhile is
+// not lost.
 #pragma once
 
 #include <chrono>
@@ -29,8 +30,9 @@ struct RateLimit {
 };
 
 /// Thread-safe. Keys are opaque ("claim/ns/name"). `clock` and `metrics` must outlive it.
-/// Metrics, labelled queue=name: elasticgpu_workqueue_depth, elasticgpu_workqueue_adds_total, elasticgpu_workqueue_retries_total,
-/// elasticgpu_workqueue_queue_duration_seconds (ready → taken), elasticgpu_workqueue_work_duration_seconds (taken → done).
+/// Metrics, labelled queue=name: elasticgpu_workqueue_depth, elasticgpu_workqueue_adds_total,
+/// elasticgpu_workqueue_retries_total, elasticgpu_workqueue_queue_duration_seconds (ready → taken),
+/// elasticgpu_workqueue_work_duration_seconds (taken → done).
 class WorkQueue {
  public:
   WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit = {});
@@ -79,18 +81,18 @@ class WorkQueue {
 
   // Protected by mutex_. Invariants: key ∈ ready_ ⇔ key ∈ dirty_ and key ∉ processing_; no key is in ready_ twice.
   mutable std::mutex mutex_;
-  std::condition_variable_any readyChanged_;        ///< a key became ready, or shutDown()
-  std::condition_variable_any workChanged_;         ///< processing_ became empty
-  std::deque<std::string> ready_;                   ///< in the order in which they became ready
-  std::unordered_map<std::string, Steady> dirty_;   ///< must be worked on (again); since when
+  std::condition_variable_any readyChanged_;            ///< a key became ready, or shutDown()
+  std::condition_variable_any workChanged_;             ///< processing_ became empty
+  std::deque<std::string> ready_;                       ///< in the order in which they became ready
+  std::unordered_map<std::string, Steady> dirty_;       ///< must be worked on (again); since when
   std::unordered_map<std::string, Steady> processing_;  ///< with a worker, exactly one each; since when
-  std::unordered_map<std::string, int> failures_;   ///< n of the RateLimit
-  std::set<std::pair<Steady, std::string>> delayed_;     ///< by time. The same pairs as
-  std::unordered_map<std::string, Steady> delayedAt_;    ///< by key
-  double tokens_;                                   ///< of the bucket; negative = reserved ahead
-  Steady tokensAt_;                                 ///< when tokens_ was right
+  std::unordered_map<std::string, int> failures_;       ///< n of the RateLimit
+  std::set<std::pair<Steady, std::string>> delayed_;    ///< by time. The same pairs as
+  std::unordered_map<std::string, Steady> delayedAt_;   ///< by key
+  double tokens_;                                       ///< of the bucket; negative = reserved ahead
+  Steady tokensAt_;                                     ///< when tokens_ was right
   bool shutDown_ = false;
-  std::stop_source delayChanged_;                   ///< ends the sleep of runDelays(): delayed_ has a new first element
+  std::stop_source delayChanged_;  ///< ends the sleep of runDelays(): delayed_ has a new first element
 
   std::jthread delays_;
 };

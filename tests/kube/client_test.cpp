@@ -82,7 +82,8 @@ class ClientTest : public ::testing::Test {
 };
 
 TEST_F(ClientTest, PathsArePercentEncoded) {
-  EXPECT_EQ(Client::path(core::kindOf<core::Pod>, "ns", "a/b c", "binding"), "/api/v1/namespaces/ns/pods/a%2Fb%20c/binding");
+  EXPECT_EQ(Client::path(core::kindOf<core::Pod>, "ns", "a/b c", "binding"),
+            "/api/v1/namespaces/ns/pods/a%2Fb%20c/binding");
   EXPECT_EQ(Client::path(core::kindOf<v1alpha::ElasticGPUClaim>, "n", "x", "status"),
             "/apis/elasticgpu.io/v1alpha/namespaces/n/elasticgpuclaims/x/status");
   EXPECT_EQ(Client::path(core::kindOf<core::Pod>, ""), "/api/v1/pods");
@@ -228,8 +229,10 @@ TEST_F(ClientTest, ListFollowsPages) {
   EXPECT_EQ(listNames(options), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(version, "9");
   EXPECT_EQ(transport.request(0).target,
-            "/api/v1/nodes?labelSelector=role%3Dcard%2Cx%21%3Dy&limit=500&resourceVersion=7&resourceVersionMatch=NotOlderThan");
-  EXPECT_EQ(transport.request(1).target, "/api/v1/nodes?labelSelector=role%3Dcard%2Cx%21%3Dy&limit=500&continue=tok%20en");
+            "/api/v1/"
+            "nodes?labelSelector=role%3Dcard%2Cx%21%3Dy&limit=500&resourceVersion=7&resourceVersionMatch=NotOlderThan");
+  EXPECT_EQ(transport.request(1).target,
+            "/api/v1/nodes?labelSelector=role%3Dcard%2Cx%21%3Dy&limit=500&continue=tok%20en");
 }
 
 TEST_F(ClientTest, ListStartsOverInOnePieceWhenItsSnapshotExpiresMidway) {

@@ -148,7 +148,8 @@ TEST_F(RecorderTest, NeverBlocksAndDropsBeyondTheQueue) {
   recorder.event(claim("a"), "Normal", "R", "m");
   transport.waitForRequests(1);  // its write hangs: the transport has no answer yet
   for (int i = 0; i < 10; ++i) recorder.event(claim("b" + std::to_string(i)), "Normal", "R", "m");
-  transport.onPerform([](const HttpRequest&) -> base::Result<HttpResponse> { return FakeTransport::response(201, "{}"); });
+  transport.onPerform(
+      [](const HttpRequest&) -> base::Result<HttpResponse> { return FakeTransport::response(201, "{}"); });
   recorder.stop();
   EXPECT_EQ(transport.requests().size(), 4U);  // the one under way and the three queued
 }

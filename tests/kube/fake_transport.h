@@ -1,4 +1,5 @@
-// A scripted API server under the real client: answers are given in order, every request is kept, streams are fed by the test.
+// A scripted API server under the real client: answers are given in order, every request is kept, streams are fed by
+// the test.
 #pragma once
 
 #include <condition_variable>
@@ -79,8 +80,8 @@ class FakeStream {
   bool left_ = false;
 };
 
-/// Thread-safe. Scripted answers are used in order, those of perform() and stream() apart; with the script used up, onPerform/onStream
-/// answer; without these a call blocks until it is stopped or an answer is scripted.
+/// Thread-safe. Scripted answers are used in order, those of perform() and stream() apart; with the script used up,
+/// onPerform/onStream answer; without these a call blocks until it is stopped or an answer is scripted.
 class FakeTransport final : public Transport {
  public:
   using Handler = std::function<base::Result<HttpResponse>(const HttpRequest&)>;
@@ -93,7 +94,9 @@ class FakeTransport final : public Transport {
     return r;
   }
 
-  void reply(int status, std::string body, Headers headers = {}) { script(response(status, std::move(body), std::move(headers))); }
+  void reply(int status, std::string body, Headers headers = {}) {
+    script(response(status, std::move(body), std::move(headers)));
+  }
   void fail(base::Code code, std::string message = "injected") { script(base::Status(code, std::move(message))); }
   void script(base::Result<HttpResponse> answer) {
     std::lock_guard lock(mutex_);
@@ -118,7 +121,9 @@ class FakeTransport final : public Transport {
   void replyStream(int status, std::string body, Headers headers = {}) {
     scriptStream(response(status, std::move(body), std::move(headers)));
   }
-  void failStream(base::Code code, std::string message = "injected") { scriptStream(base::Status(code, std::move(message))); }
+  void failStream(base::Code code, std::string message = "injected") {
+    scriptStream(base::Status(code, std::move(message)));
+  }
 
   base::Result<HttpResponse> perform(const HttpRequest& request, std::stop_token stop) override {
     std::unique_lock lock(mutex_);
@@ -139,7 +144,8 @@ class FakeTransport final : public Transport {
                                     std::stop_token stop) override {
     std::unique_lock lock(mutex_);
     note(request);
-    if (!changed_.wait(lock, stop, [&] { return !streams_.empty(); })) return base::Status(base::Code::cancelled, "stopped");
+    if (!changed_.wait(lock, stop, [&] { return !streams_.empty(); }))
+      return base::Status(base::Code::cancelled, "stopped");
     auto next = std::move(streams_.front());
     streams_.pop_front();
     lock.unlock();

@@ -10,7 +10,8 @@ inline std::string nodeJson(const std::string& name, const std::string& version)
   return R"({"apiVersion":"v1","kind":"Node","metadata":{"name":")" + name + R"(","uid":"u-)" + name +
          R"(","resourceVersion":")" + version + R"("}})";
 }
-inline std::string nodeList(const std::vector<std::string>& items, const std::string& version, const std::string& next = {}) {
+inline std::string nodeList(const std::vector<std::string>& items, const std::string& version,
+                            const std::string& next = {}) {
   std::string out = R"({"items":[)";  // 1.20 sends items first
   for (std::size_t i = 0; i < items.size(); ++i) out += (i > 0 ? "," : "") + items[i];
   out += R"(],"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":")" + version + "\"";
@@ -25,8 +26,9 @@ inline std::string bookmark(const std::string& version, bool initialEnd = false)
                                (initialEnd ? R"(,"annotations":{"k8s.io/initial-events-end":"true"})" : "") + "}}");
 }
 inline std::string statusJson(int code, const std::string& reason, const std::string& cause = {}) {
-  return R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"said )" + reason + R"(","reason":")" +
-         reason + "\"" + (cause.empty() ? "" : R"(,"details":{"causes":[{"reason":")" + cause + R"("}]})") + R"(,"code":)" +
+  return R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"said )" + reason +
+         R"(","reason":")" + reason + "\"" +
+         (cause.empty() ? "" : R"(,"details":{"causes":[{"reason":")" + cause + R"("}]})") + R"(,"code":)" +
          std::to_string(code) + "}";
 }
 

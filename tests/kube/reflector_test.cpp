@@ -22,7 +22,8 @@ using core::Node;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// Sleeps take no time but are remembered; those that only guard against silence (watchdogs, of `standing` length) wait for a stop.
+/// Sleeps take no time but are remembered; those that only guard against silence (watchdogs, of `standing` length) wait
+/// for a stop.
 class SleepLog final : public base::Clock {
  public:
   explicit SleepLog(milliseconds standing) : standing_(standing) {}
@@ -59,7 +60,8 @@ class SleepLog final : public base::Clock {
   std::vector<milliseconds> naps_;
 };
 
-/// What a cache would hold, and the order in which it learned it. Deletions are synthesised in replace() as the contract says.
+/// What a cache would hold, and the order in which it learned it. Deletions are synthesised in replace() as the
+/// contract says.
 class MirrorSink final : public Sink<Node> {
  public:
   void replace(std::vector<Node>&& objects, const std::string& version) override {

@@ -201,8 +201,8 @@ TEST(WorkQueueMetrics, TellDepthLatencyAndRetries) {
   EXPECT_EQ(metrics.values["elasticgpu_workqueue_retries_total"], 1);
 }
 
-// Property: with many producers and workers, no key is ever worked on by two at once, and the last change of every key made before
-// its last add() is seen by a worker that takes it afterwards.
+// Property: with many producers and workers, no key is ever worked on by two at once, and the last change of every key
+// made before its last add() is seen by a worker that takes it afterwards.
 TEST(WorkQueueProperty, OneWorkerPerKeyAndNothingLost) {
   constexpr int kKeys = 16, kProducers = 4, kWorkers = 4, kAdds = 3000;
   base::SystemClock clock;

@@ -13,7 +13,8 @@ namespace egpu::kube {
 class TokenSource {
  public:
   TokenSource(const Endpoint& endpoint, base::Clock& clock);
-  /// The token, or empty. From the file if it was last read a minute or longer ago; one that can't be read leaves the last token.
+  /// The token, or empty. From the file if it was last read a minute or longer ago; one that can't be read leaves the
+  /// last token.
   std::string current();
   /// The server refused this token (401): true if there is another one now, worth a second try.
   bool refused(const std::string& token);

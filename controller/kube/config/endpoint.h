@@ -9,20 +9,20 @@ namespace egpu::kube {
 
 /// A value. Where both …Data and …File are there, Data wins. Data is PEM text (already decoded from base64).
 struct Endpoint {
-  std::string server;  ///< "https://10.0.0.1:6443", possibly with a path prefix; http is allowed
-  std::string caData, caFile;                ///< empty both = the system's bundle
-  std::string tlsServerName;                 ///< name to send and verify; empty = the server's host
+  std::string server;          ///< "https://10.0.0.1:6443", possibly with a path prefix; http is allowed
+  std::string caData, caFile;  ///< empty both = the system's bundle
+  std::string tlsServerName;   ///< name to send and verify; empty = the server's host
   bool insecureSkipTlsVerify = false;
   std::string clientCertificateData, clientCertificateFile;
   std::string clientKeyData, clientKeyFile;
   std::string token;
-  std::string tokenFile;                     ///< wins over token; read again when older than a minute and on 401
+  std::string tokenFile;  ///< wins over token; read again when older than a minute and on 401
   std::string username, password;
   std::string impersonateUser, impersonateUid;
   std::vector<std::string> impersonateGroups;
   std::vector<std::pair<std::string, std::string>> impersonateExtra;
-  std::string namespace_ = "default";        ///< of the context or the service account
-  std::string origin;                        ///< for messages: "context dev of /home/u/.kube/config", "in-cluster"
+  std::string namespace_ = "default";  ///< of the context or the service account
+  std::string origin;                  ///< for messages: "context dev of /home/u/.kube/config", "in-cluster"
 };
 
 }  // namespace egpu::kube

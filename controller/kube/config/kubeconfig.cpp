@@ -63,13 +63,22 @@ std::string base64(const Entry& entry, const char* key) {
   for (const char c : text) {
     if (c == '\n' || c == '\r' || c == ' ') continue;
     uint32_t v = 0;
-    if (c >= 'A' && c <= 'Z') v = static_cast<uint32_t>(c - 'A');
-    else if (c >= 'a' && c <= 'z') v = static_cast<uint32_t>(c - 'a') + 26;
-    else if (c >= '0' && c <= '9') v = static_cast<uint32_t>(c - '0') + 52;
-    else if (c == '+') v = 62;
-    else if (c == '/') v = 63;
-    else if (c == '=') { ++padding; ++symbols; continue; }
-    else refuse(entry.file, entry.field + "." + key, "not base64");
+    if (c >= 'A' && c <= 'Z')
+      v = static_cast<uint32_t>(c - 'A');
+    else if (c >= 'a' && c <= 'z')
+      v = static_cast<uint32_t>(c - 'a') + 26;
+    else if (c >= '0' && c <= '9')
+      v = static_cast<uint32_t>(c - '0') + 52;
+    else if (c == '+')
+      v = 62;
+    else if (c == '/')
+      v = 63;
+    else if (c == '=') {
+      ++padding;
+      ++symbols;
+      continue;
+    } else
+      refuse(entry.file, entry.field + "." + key, "not base64");
     if (padding > 0) refuse(entry.file, entry.field + "." + key, "not base64: data after '='");
     ++symbols;
     bits = (bits << 6 | v) & 0xffffffU;
@@ -120,12 +129,14 @@ void takeFile(const KubeconfigFile& file, Merged& merged) {
   try {
     root = YAML::Load(file.text);
   } catch (const YAML::ParserException& e) {
-    refuse(file.path, "line " + std::to_string(e.mark.line + 1) + " column " + std::to_string(e.mark.column + 1), e.msg);
+    refuse(file.path, "line " + std::to_string(e.mark.line + 1) + " column " + std::to_string(e.mark.column + 1),
+           e.msg);
   }
   if (!root || root.IsNull()) return;
   if (!root.IsMap()) refuse(file.path, "document", "must be an object of kind Config");
   const YAML::Node kind = root["kind"];
-  if (kind && !kind.IsNull() && (!kind.IsScalar() || kind.Scalar() != "Config")) refuse(file.path, "kind", "must be Config");
+  if (kind && !kind.IsNull() && (!kind.IsScalar() || kind.Scalar() != "Config"))
+    refuse(file.path, "kind", "must be Config");
   takeNamed(root, file.path, "clusters", "cluster", merged.clusters);
   takeNamed(root, file.path, "users", "user", merged.users);
   takeNamed(root, file.path, "contexts", "context", merged.contexts);
@@ -142,7 +153,8 @@ void requireUrl(const Entry& entry, const std::string& server) {
   if ((!https && !http) || server.size() == (https ? 8U : 7U))
     refuse(entry.file, entry.field + ".server", "must be an http:// or https:// URL");
   for (const char c : server)
-    if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f') refuse(entry.file, entry.field + ".server", "holds a space or control character");
+    if (static_cast<unsigned char>(c) <= ' ' || c == '\x7f')
+      refuse(entry.file, entry.field + ".server", "holds a space or control character");
 }
 
 void takeCluster(const Entry& entry, Endpoint& out) {
@@ -199,8 +211,10 @@ void takeUser(const Entry& entry, Endpoint& out) {
       }
     }
   }
-  const bool impersonates = !out.impersonateUid.empty() || !out.impersonateGroups.empty() || !out.impersonateExtra.empty();
-  if (impersonates && out.impersonateUser.empty()) refuse(entry.file, entry.field + ".as", "is required to impersonate");
+  const bool impersonates =
+      !out.impersonateUid.empty() || !out.impersonateGroups.empty() || !out.impersonateExtra.empty();
+  if (impersonates && out.impersonateUser.empty())
+    refuse(entry.file, entry.field + ".as", "is required to impersonate");
 }
 
 Endpoint resolve(const std::vector<KubeconfigFile>& files, std::string_view context) {
@@ -256,7 +270,8 @@ std::string trimmed(std::string text) {
 Environment Environment::process() {
   Environment environment;
   environment.variable = [](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing in this program sets variables
+    const char* value =
+        std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing in this program sets variables
     if (value == nullptr) return std::nullopt;
     return std::string(value);
   };
@@ -330,8 +345,8 @@ Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& env
   }
   auto inside = inClusterEndpoint(environment);
   if (inside || inside.status().code() != Code::notFound) return inside;
-  return Status(Code::invalid,
-                "no API server configured: no --kubeconfig, KUBECONFIG is not set, " + tried + ", " + inside.status().message());
+  return Status(Code::invalid, "no API server configured: no --kubeconfig, KUBECONFIG is not set, " + tried + ", " +
+                                   inside.status().message());
 }
 
 }  // namespace egpu::kube

@@ -1,4 +1,5 @@
-// Finds and reads the configuration of the API server as kubectl does: flag, KUBECONFIG, ~/.kube/config, service account.
+// Finds and reads the configuration of the API server as kubectl does: flag, KUBECONFIG, ~/.kube/config, service
+// account.
 #pragma once
 
 #include <functional>
@@ -31,14 +32,16 @@ struct KubeconfigFile {
   std::string text;
 };
 
-/// Merges files as kubectl does (first wins per name; current-context from the first that sets it) and resolves one context (empty =
-/// current). Never throws. Errors are Code::invalid and name file and field. exec, auth-provider and proxy-url are refused by name.
+/// Merges files as kubectl does (first wins per name; current-context from the first that sets it) and resolves one
+/// context (empty = current). Never throws. Errors are Code::invalid and name file and field. exec, auth-provider and
+/// proxy-url are refused by name.
 base::Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std::string_view context = {});
 
 /// From the service account folder and KUBERNETES_SERVICE_HOST/_PORT (IPv6 too). Code::notFound outside a cluster.
 base::Result<Endpoint> inClusterEndpoint(const Environment& environment);
 
-/// In this order: options.kubeconfig; KUBECONFIG (a list, missing files skipped, one must be there); ~/.kube/config if there; in-cluster.
+/// In this order: options.kubeconfig; KUBECONFIG (a list, missing files skipped, one must be there); ~/.kube/config if
+/// there; in-cluster.
 base::Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& environment);
 
 }  // namespace egpu::kube

@@ -48,11 +48,13 @@ void append(std::unique_ptr<curl_slist, ListDeleter>& list, const std::string& l
 /// A header's value can't smuggle in another header.
 std::string oneLine(std::string_view text) {
   std::string out(text);
-  out.erase(std::remove_if(out.begin(), out.end(), [](char c) { return c == '\r' || c == '\n' || c == '\0'; }), out.end());
+  out.erase(std::remove_if(out.begin(), out.end(), [](char c) { return c == '\r' || c == '\n' || c == '\0'; }),
+            out.end());
   return out;
 }
 
-/// One exchange. Shared by the caller and the I/O thread, so that a stopped caller can leave at once, whatever libcurl is doing.
+/// One exchange. Shared by the caller and the I/O thread, so that a stopped caller can leave at once, whatever libcurl
+/// is doing.
 struct Transfer {
   // Constant once handed to the I/O thread; the easy handle and what curl reads belong to that thread from then on.
   std::unique_ptr<CURL, EasyDeleter> easy;
@@ -60,27 +62,27 @@ struct Transfer {
   std::string url, body, connectTarget;
   std::size_t bodySent = 0;
   bool streaming = false;
-  bool repeatable = false;     ///< GET: libcurl may send it again on a fresh connection
+  bool repeatable = false;  ///< GET: libcurl may send it again on a fresh connection
   std::size_t maxBody = 0, streamBuffer = 0;
   char error[CURL_ERROR_SIZE] = {};
 
   std::mutex mutex;
   std::condition_variable_any changed;
   // Protected by mutex:
-  int sends = 0;               ///< how often the request began to go out
-  HttpResponse response;       ///< head, and body unless streamed
-  bool headDone = false;       ///< of the final answer, not a 1xx
-  std::string chunks;          ///< streamed, not yet taken
+  int sends = 0;          ///< how often the request began to go out
+  HttpResponse response;  ///< head, and body unless streamed
+  bool headDone = false;  ///< of the final answer, not a 1xx
+  std::string chunks;     ///< streamed, not yet taken
   bool paused = false;
   bool tooBig = false;
-  bool abandoned = false;      ///< the caller has left: nobody reads any more
+  bool abandoned = false;  ///< the caller has left: nobody reads any more
   bool finished = false;
   CURLcode result = CURLE_OK;
 };
 using TransferPtr = std::shared_ptr<Transfer>;
 
-/// Called with the connection up, before each sending: tells "never sent" from "maybe applied", and forbids libcurl's silent second
-/// sending of a write.
+/// Called with the connection up, before each sending: tells "never sent" from "maybe applied", and forbids libcurl's
+/// silent second sending of a write.
 int onPrerequest(void* data, char*, char*, int, int) {
   auto& t = *static_cast<Transfer*>(data);
   std::lock_guard lock(t.mutex);
@@ -278,16 +280,15 @@ class CurlTransport final : public Transport {
   /// Needs t.mutex.
   Result<HttpResponse> conclude(Transfer& t) const {
     if (t.result == CURLE_OK) return std::move(t.response);
-    if (t.tooBig)
-      return Status(Code::malformed, "the answer exceeds " + std::to_string(t.maxBody) + " bytes");
+    if (t.tooBig) return Status(Code::malformed, "the answer exceeds " + std::to_string(t.maxBody) + " bytes");
     const std::string why = endpoint_.server + ": " + (t.error[0] != '\0' ? t.error : curl_easy_strerror(t.result));
     if (t.sends == 0 || neverSent(t.result)) return Status(Code::unavailable, why);
     if (t.result == CURLE_OPERATION_TIMEDOUT) return Status(Code::deadline, why);
     return Status(Code::unknownOutcome, why);
   }
 
-  /// Splits the server's URL once; with tls-server-name the URL names that host and the connection goes to the real one, because
-  /// libcurl takes both SNI and the name to verify from the URL.
+  /// Splits the server's URL once; with tls-server-name the URL names that host and the connection goes to the real
+  /// one, because libcurl takes both SNI and the name to verify from the URL.
   void locate() {
     base_ = endpoint_.server;
     while (!base_.empty() && base_.back() == '/') base_.pop_back();
@@ -383,7 +384,8 @@ class CurlTransport final : public Transport {
   void setTls(CURL* e) const {
     if (!https_) return;
     const auto blob = [e](CURLoption option, const std::string& text) {
-      curl_blob data{const_cast<char*>(text.data()), text.size(), CURL_BLOB_NOCOPY};  // NOLINT: curl doesn't write to it
+      curl_blob data{const_cast<char*>(text.data()), text.size(),
+                     CURL_BLOB_NOCOPY};  // NOLINT: curl doesn't write to it
       curl_easy_setopt(e, option, &data);
     };
     curl_easy_setopt(e, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
@@ -477,7 +479,7 @@ class CurlTransport final : public Transport {
   const CurlOptions options_;
   const bool https_;
   TokenSource token_;
-  CURLM* const multi_;  ///< of the I/O thread; others may only wake it
+  CURLM* const multi_;                         ///< of the I/O thread; others may only wake it
   std::string base_, connectTo_, hostHeader_;  ///< constant after construction
   // Protected by mutex_:
   std::mutex mutex_;

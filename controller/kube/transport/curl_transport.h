@@ -15,15 +15,17 @@ namespace egpu::kube {
 struct CurlOptions {
   std::chrono::milliseconds connectTimeout{10'000};  ///< TCP and TLS handshakes
   std::size_t maxBody = std::size_t{1} << 30;        ///< bytes of an answer held in memory
-  std::size_t streamBuffer = std::size_t{1} << 20;   ///< bytes read ahead of a slow stream consumer; then the stream pauses, alone
-  bool http2 = true;                                 ///< offer it over TLS
-  bool verbose = false;                              ///< libcurl's protocol trace to standard error
+  std::size_t streamBuffer = std::size_t{1}
+                             << 20;  ///< bytes read ahead of a slow stream consumer; then the stream pauses, alone
+  bool http2 = true;                 ///< offer it over TLS
+  bool verbose = false;              ///< libcurl's protocol trace to standard error
 };
 
-/// Blocking calls from any number of threads; one I/O thread of its own drives all transfers. On HTTP/1.1 every exchange in flight
-/// has a connection of its own, so streams never hold up writes. A stop ends a call at once. No redirects, no proxies, no
-/// compression. `clock` (age of the token file only) must outlive it; no call may be running when it is destroyed.
-/// Connects nothing yet. Code::invalid: the endpoint's server isn't an http(s) URL.
-base::Result<std::unique_ptr<Transport>> curlTransport(const Endpoint& endpoint, base::Clock& clock, CurlOptions options = {});
+/// Blocking calls from any number of threads; one I/O thread of its own drives all transfers. On HTTP/1.1 every
+/// exchange in flight has a connection of its own, so streams never hold up writes. A stop ends a call at once. No
+/// redirects, no proxies, no compression. `clock` (age of the token file only) must outlive it; no call may be running
+/// when it is destroyed. Connects nothing yet. Code::invalid: the endpoint's server isn't an http(s) URL.
+base::Result<std::unique_ptr<Transport>> curlTransport(const Endpoint& endpoint, base::Clock& clock,
+                                                       CurlOptions options = {});
 
 }  // namespace egpu::kube

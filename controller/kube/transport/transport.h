@@ -1,4 +1,5 @@
-// HTTP as the client sees it. An interface, so that tests put faults under the real client and the embedded API server beside it.
+// HTTP as the client sees it. An interface, so that tests put faults under the real client and the embedded API server
+// beside it.
 #pragma once
 
 #include <chrono>
@@ -23,8 +24,9 @@ struct HttpRequest {
   std::string target;  ///< path and query, absolute ("/api/v1/pods?limit=500")
   Headers headers;
   std::string body;
-  std::chrono::milliseconds timeout{30'000};  ///< whole exchange; for stream(): until the first byte, and idle time afterwards
-  std::chrono::milliseconds headTimeout{0};   ///< stream() only: until the answer's head; 0 = as timeout
+  std::chrono::milliseconds timeout{
+      30'000};  ///< whole exchange; for stream(): until the first byte, and idle time afterwards
+  std::chrono::milliseconds headTimeout{0};  ///< stream() only: until the answer's head; 0 = as timeout
 };
 
 struct HttpResponse {
@@ -40,8 +42,9 @@ struct HttpResponse {
 };
 
 /// Thread-safe. Errors are of the connection only (any HTTP status is a response):
-/// unavailable = nothing reached the server; unknownOutcome = sent, no (whole) answer; deadline = as unknownOutcome, by time-out;
-/// cancelled = stop requested; malformed = an answer that breaks the protocol or exceeds the transport's limit on bodies.
+/// unavailable = nothing reached the server; unknownOutcome = sent, no (whole) answer; deadline = as unknownOutcome, by
+/// time-out; cancelled = stop requested; malformed = an answer that breaks the protocol or exceeds the transport's
+/// limit on bodies.
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -18,8 +18,10 @@ using base::Code;
 constexpr const char* kPem = "LS0tLS1CRUdJTiBYLS0tLS0=";
 
 std::string config(const std::string& cluster, const std::string& user) {
-  return "apiVersion: v1\nkind: Config\ncurrent-context: dev\ncontexts:\n- name: dev\n  context: {cluster: c, user: u, namespace: team}\n"
-         "clusters:\n- name: c\n  cluster: " + cluster + "\nusers:\n- name: u\n  user: " + user + "\n";
+  return "apiVersion: v1\nkind: Config\ncurrent-context: dev\ncontexts:\n- name: dev\n  context: {cluster: c, user: u, "
+         "namespace: team}\n"
+         "clusters:\n- name: c\n  cluster: " +
+         cluster + "\nusers:\n- name: u\n  user: " + user + "\n";
 }
 
 base::Result<Endpoint> resolve(const std::string& text, std::string_view context = {}) {
@@ -27,8 +29,9 @@ base::Result<Endpoint> resolve(const std::string& text, std::string_view context
 }
 
 TEST(Kubeconfig, ReadsWhatKubectlReads) {
-  const auto e = resolve(config("{server: 'https://10.0.0.1:6443/', certificate-authority: ca.crt, tls-server-name: api.local}",
-                                "{client-certificate: certs/a.crt, client-key: /abs/a.key, token: tok, tokenFile: ../tok}"));
+  const auto e =
+      resolve(config("{server: 'https://10.0.0.1:6443/', certificate-authority: ca.crt, tls-server-name: api.local}",
+                     "{client-certificate: certs/a.crt, client-key: /abs/a.key, token: tok, tokenFile: ../tok}"));
   ASSERT_TRUE(e.ok()) << e.status().str();
   EXPECT_EQ(e->server, "https://10.0.0.1:6443");
   EXPECT_EQ(e->caFile, "/etc/k/ca.crt");
@@ -43,8 +46,9 @@ TEST(Kubeconfig, ReadsWhatKubectlReads) {
 
 TEST(Kubeconfig, DataIsDecodedAndWinsOverFiles) {
   const std::string data(kPem);
-  const auto e = resolve(config("{server: 'https://h', certificate-authority: ca.crt, certificate-authority-data: " + data + "}",
-                                "{client-certificate-data: " + data + ", client-key-data: " + data + ", client-key: x}"));
+  const auto e =
+      resolve(config("{server: 'https://h', certificate-authority: ca.crt, certificate-authority-data: " + data + "}",
+                     "{client-certificate-data: " + data + ", client-key-data: " + data + ", client-key: x}"));
   ASSERT_TRUE(e.ok()) << e.status().str();
   EXPECT_EQ(e->caData, "-----BEGIN X-----");
   EXPECT_EQ(e->caFile, "");
@@ -53,8 +57,9 @@ TEST(Kubeconfig, DataIsDecodedAndWinsOverFiles) {
 }
 
 TEST(Kubeconfig, ImpersonationAndBasicCredentials) {
-  const auto e = resolve(config("{server: 'http://h'}",
-                                "{username: a, password: b, as: jane, as-groups: [x, y], as-uid: '7', as-user-extra: {k: [v, w]}}"));
+  const auto e = resolve(
+      config("{server: 'http://h'}",
+             "{username: a, password: b, as: jane, as-groups: [x, y], as-uid: '7', as-user-extra: {k: [v, w]}}"));
   ASSERT_TRUE(e.ok()) << e.status().str();
   EXPECT_EQ(e->username, "a");
   EXPECT_EQ(e->impersonateUser, "jane");
@@ -65,7 +70,8 @@ TEST(Kubeconfig, ImpersonationAndBasicCredentials) {
 TEST(Kubeconfig, MergeTakesTheFirstOfEachNameAndTheFirstCurrentContext) {
   const std::string first = "clusters:\n- name: c\n  cluster: {server: 'https://first'}\n";
   const std::string second =
-      "current-context: b\nclusters:\n- name: c\n  cluster: {server: 'https://second', insecure-skip-tls-verify: true}\n"
+      "current-context: b\nclusters:\n- name: c\n  cluster: {server: 'https://second', insecure-skip-tls-verify: "
+      "true}\n"
       "contexts:\n- name: b\n  context: {cluster: c}\n";
   const std::string third = "current-context: z\ncontexts:\n- name: b\n  context: {cluster: nowhere}\n";
   const auto e = resolveKubeconfig({{"/1/a", first}, {"/2/b", second}, {"/3/c", third}});
@@ -97,10 +103,14 @@ TEST(Kubeconfig, ErrorsNameFileAndField) {
       {config("{server: \"https://a\\nb\"}", "{}"), "clusters[0].cluster.server: holds"},
       {config("{server: [a]}", "{}"), "clusters[0].cluster.server: must be a string"},
       {config("{server: 'https://h', proxy-url: 'http://p'}", "{}"), "clusters[0].cluster.proxy-url: is not supported"},
-      {config("{server: 'https://h', certificate-authority-data: '!'}", "{}"), "certificate-authority-data: not base64"},
-      {config("{server: 'https://h', certificate-authority-data: 'QUJDRA'}", "{}"), "certificate-authority-data: not base64"},
-      {config("{server: 'https://h', certificate-authority-data: 'QUJD'}", "{}"), "certificate-authority-data: holds no PEM"},
-      {config("{server: 'https://h', insecure-skip-tls-verify: maybe}", "{}"), "insecure-skip-tls-verify: must be true or false"},
+      {config("{server: 'https://h', certificate-authority-data: '!'}", "{}"),
+       "certificate-authority-data: not base64"},
+      {config("{server: 'https://h', certificate-authority-data: 'QUJDRA'}", "{}"),
+       "certificate-authority-data: not base64"},
+      {config("{server: 'https://h', certificate-authority-data: 'QUJD'}", "{}"),
+       "certificate-authority-data: holds no PEM"},
+      {config("{server: 'https://h', insecure-skip-tls-verify: maybe}", "{}"),
+       "insecure-skip-tls-verify: must be true or false"},
       {config("{server: 'https://h', insecure-skip-tls-verify: true, certificate-authority: x}", "{}"),
        "insecure-skip-tls-verify: can't be set together"},
       {config(https, "{exec: {command: x}}"), "users[0].user.exec: is not supported"},
@@ -110,7 +120,8 @@ TEST(Kubeconfig, ErrorsNameFileAndField) {
       {config(https, "{as-groups: [a]}"), "users[0].user.as: is required"},
       {config(https, "{as: a, as-groups: b}"), "users[0].user.as-groups: must be a list"},
       {config(https, "5"), "users[0].user: must be an object"},
-      {"current-context: a\ncontexts: [{name: a, context: {cluster: nope}}]", "contexts[0].context.cluster: no cluster \"nope\""},
+      {"current-context: a\ncontexts: [{name: a, context: {cluster: nope}}]",
+       "contexts[0].context.cluster: no cluster \"nope\""},
       {"clusters:\n  - a\n b: [", "/etc/k/config: line "},
   };
   for (const auto& [text, want] : cases) {
@@ -123,12 +134,15 @@ TEST(Kubeconfig, ErrorsNameFileAndField) {
 
 TEST(Kubeconfig, JunkNeverThrows) {
   std::string nested(5000, '[');
-  for (const std::string& text : {std::string("\0\x01\xff\xfe", 4), std::string("&a [*a]"), std::string("a: *nope"), nested,
-                                  std::string("{{{{"), std::string("? ? ?"), std::string("%YAML 9.9\n---\n"), std::string("- - - -\n:"),
-                                  std::string(5 << 20, 'x'), std::string("users: &u [{name: a, user: *u}]")})
+  for (const std::string& text :
+       {std::string("\0\x01\xff\xfe", 4), std::string("&a [*a]"), std::string("a: *nope"), nested, std::string("{{{{"),
+        std::string("? ? ?"), std::string("%YAML 9.9\n---\n"), std::string("- - - -\n:"), std::string(5 << 20, 'x'),
+        std::string("users: &u [{name: a, user: *u}]")})
     EXPECT_FALSE(resolve(text).ok());
-  const std::string good = config("{server: 'https://h', certificate-authority-data: " + std::string(kPem) + "}", "{token: t}");
-  for (std::size_t i = 0; i < good.size(); ++i) {  // cut anywhere, and with any byte broken: an answer, never an exception
+  const std::string good =
+      config("{server: 'https://h', certificate-authority-data: " + std::string(kPem) + "}", "{token: t}");
+  for (std::size_t i = 0; i < good.size();
+       ++i) {  // cut anywhere, and with any byte broken: an answer, never an exception
     (void)resolve(good.substr(0, i));
     for (const char c : {'\0', '[', '{', '"', '\t', '*', '\xff'}) {
       std::string broken = good;
@@ -158,7 +172,9 @@ class LoadTest : public ::testing::Test {
     std::ofstream(dir / name, std::ios::binary) << text;
     return (dir / name).string();
   }
-  static std::string pointingTo(const std::string& server) { return config("{server: 'https://" + server + "'}", "{}"); }
+  static std::string pointingTo(const std::string& server) {
+    return config("{server: 'https://" + server + "'}", "{}");
+  }
   void becomePod(const std::string& host) {
     variables["KUBERNETES_SERVICE_HOST"] = host;
     variables["KUBERNETES_SERVICE_PORT"] = "443";

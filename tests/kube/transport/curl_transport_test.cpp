@@ -97,8 +97,11 @@ TEST_F(CurlTransportTest, EveryMethodWithItsBodyHeadersAndAnswer) {
     return a;
   });
   auto t = connect(server.url() + "/prefix/");
-  const std::pair<Method, std::string> methods[] = {
-      {Method::get, "GET"}, {Method::post, "POST"}, {Method::put, "PUT"}, {Method::patch, "PATCH"}, {Method::del, "DELETE"}};
+  const std::pair<Method, std::string> methods[] = {{Method::get, "GET"},
+                                                    {Method::post, "POST"},
+                                                    {Method::put, "PUT"},
+                                                    {Method::patch, "PATCH"},
+                                                    {Method::del, "DELETE"}};
   for (const auto& [method, name] : methods) {
     const std::string body = method == Method::get ? "" : "{\"n\":\"" + name + "\"}";
     const auto answer = t->perform(request(method, "/a%20b?x=1&y=%2F", body), {});
@@ -150,7 +153,8 @@ TEST_F(CurlTransportTest, OversizedAnswerIsRefused) {
 TEST_F(CurlTransportTest, RefusedConnectionSentNothing) {
   auto t = connect("http://127.0.0.1:" + std::to_string(freePort()));
   EXPECT_EQ(t->perform(request(Method::post, "/", "{}"), {}).status().code(), Code::unavailable);
-  EXPECT_EQ(t->stream(request(Method::get, "/"), [](std::string_view) { return true; }, {}).status().code(), Code::unavailable);
+  EXPECT_EQ(t->stream(request(Method::get, "/"), [](std::string_view) { return true; }, {}).status().code(),
+            Code::unavailable);
 }
 
 TEST_F(CurlTransportTest, ConnectionLostAfterSendingLeavesTheOutcomeUnknown) {
@@ -219,6 +223,11 @@ TEST_F(CurlTransportTest, NoConnectionWithinTheTimeMeansNothingSent) {
   auto r = request(Method::patch, "/", "{}");
   r.timeout = milliseconds(50);
   EXPECT_EQ(t->perform(r, {}).status().code(), Code::unavailable);
+  CurlOptions hasty;
+  hasty.connectTimeout = milliseconds(50);  // libcurl's own limit says the same
+  r.timeout = milliseconds(60'000);
+  EXPECT_EQ(connect("https://127.0.0.1:" + std::to_string(server.port()), hasty)->perform(r, {}).status().code(),
+            Code::unavailable);
 }
 
 TEST_F(CurlTransportTest, StopEndsAHangingCall) {
@@ -247,10 +256,12 @@ TEST_F(CurlTransportTest, StreamDeliversChunksAndItsEnd) {
   });
   auto t = connect(server.url());
   std::string all;
-  const auto end = t->stream(request(Method::get, "/w?watch=true"), [&](std::string_view c) {
-    all += c;
-    return true;
-  }, {});
+  const auto end = t->stream(request(Method::get, "/w?watch=true"),
+                             [&](std::string_view c) {
+                               all += c;
+                               return true;
+                             },
+                             {});
   ASSERT_TRUE(end.ok()) << end.status().str();
   EXPECT_EQ(end->status, 200);
   EXPECT_EQ(end->body, "");
@@ -261,10 +272,12 @@ TEST_F(CurlTransportTest, StreamDeliversChunksAndItsEnd) {
 TEST_F(CurlTransportTest, StreamRefusedIsReturnedWhole) {
   LocalServer server([](const SeenRequest&) { return Answer{410, "{\"code\":410}", {}, {}}; });
   auto t = connect(server.url());
-  const auto end = t->stream(request(Method::get, "/"), [](std::string_view) {
-    ADD_FAILURE() << "an error's body is no stream";
-    return true;
-  }, {});
+  const auto end = t->stream(request(Method::get, "/"),
+                             [](std::string_view) {
+                               ADD_FAILURE() << "an error's body is no stream";
+                               return true;
+                             },
+                             {});
   ASSERT_TRUE(end.ok());
   EXPECT_EQ(end->status, 410);
   EXPECT_EQ(end->body, "{\"code\":410}");
@@ -277,10 +290,12 @@ TEST_F(CurlTransportTest, StreamCutShortIsNoCleanEnd) {
   });
   auto t = connect(server.url());
   std::string all;
-  const auto end = t->stream(request(Method::get, "/"), [&](std::string_view c) {
-    all += c;
-    return true;
-  }, {});
+  const auto end = t->stream(request(Method::get, "/"),
+                             [&](std::string_view c) {
+                               all += c;
+                               return true;
+                             },
+                             {});
   EXPECT_EQ(end.status().code(), Code::unknownOutcome);
   EXPECT_EQ(all, "line\n");  // what came whole was handed on
 }
@@ -309,10 +324,13 @@ TEST_F(CurlTransportTest, StreamEndsByReaderByStopAndByIdleTime) {
   const auto byReader = t->stream(request(Method::get, "/"), [](std::string_view) { return false; }, {});
   EXPECT_TRUE(byReader.ok());
   std::stop_source stop;
-  const auto byStop = t->stream(request(Method::get, "/"), [&](std::string_view) {
-    stop.request_stop();
-    return true;
-  }, stop.get_token());
+  const auto byStop = t->stream(
+      request(Method::get, "/"),
+      [&](std::string_view) {
+        stop.request_stop();
+        return true;
+      },
+      stop.get_token());
   EXPECT_EQ(byStop.status().code(), Code::cancelled);
   auto idle = request(Method::get, "/");
   idle.timeout = milliseconds(50);
@@ -335,17 +353,22 @@ TEST_F(CurlTransportTest, StreamWithoutAHeadRunsIntoItsOwnLimit) {
 
 TEST_F(CurlTransportTest, OpenStreamsDontHoldUpWrites) {
   SilentStreams silent;
-  LocalServer server([&](const SeenRequest& r) { return r.method == "GET" ? silent.answer() : Answer{200, "{}", {}, {}}; });
+  LocalServer server([&](const SeenRequest& r) {
+    return r.method == "GET" ? silent.answer() : Answer{200, "{}", {}, {}};
+  });
   auto t = connect(server.url());
   std::atomic<int> open{0};
   std::vector<std::jthread> watches;
   for (int i = 0; i < 40; ++i)
     watches.emplace_back([&](std::stop_token stop) {
-      (void)t->stream(request(Method::get, "/"), [&](std::string_view) {
-        ++open;
-        open.notify_all();
-        return true;
-      }, stop);
+      (void)t->stream(
+          request(Method::get, "/"),
+          [&](std::string_view) {
+            ++open;
+            open.notify_all();
+            return true;
+          },
+          stop);
     });
   for (int n = open; n < 40; n = open) open.wait(n);
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(t->perform(request(Method::patch, "/", "{}"), {}).ok());
@@ -355,8 +378,11 @@ TEST_F(CurlTransportTest, OpenStreamsDontHoldUpWrites) {
 
 TEST_F(CurlTransportTest, CredentialsAndImpersonationGoAlong) {
   LocalServer server([](const SeenRequest& r) {
-    return Answer{200, r.header("authorization") + "|" + r.header("impersonate-user") + "|" + r.header("impersonate-group") + "|" +
-                           r.header("impersonate-extra-k"), {}, {}};
+    return Answer{200,
+                  r.header("authorization") + "|" + r.header("impersonate-user") + "|" + r.header("impersonate-group") +
+                      "|" + r.header("impersonate-extra-k"),
+                  {},
+                  {}};
   });
   Endpoint endpoint;
   endpoint.server = server.url();
@@ -487,12 +513,14 @@ TEST_F(CurlHttp2Test, WritesAreMultiplexedBesideAPausedStream) {
   Gate begun, goOn;
   std::size_t received = 0;
   std::jthread watch([&] {
-    const auto end = t->stream(request(Method::get, "/w"), [&](std::string_view c) {
-      received += c.size();
-      begun.open();
-      goOn.wait();
-      return true;
-    }, {});
+    const auto end = t->stream(request(Method::get, "/w"),
+                               [&](std::string_view c) {
+                                 received += c.size();
+                                 begun.open();
+                                 goOn.wait();
+                                 return true;
+                               },
+                               {});
     EXPECT_TRUE(end.ok()) << end.status().str();
   });
   begun.wait();

@@ -85,7 +85,9 @@ Certificate sign(const std::string& commonName, const std::string& names, const 
 }
 
 bool useTls(SSL_CTX& context, const Certificate& certificate, const std::string& clientCa) {
-  const auto bioOf = [](const std::string& text) { return BIO_new_mem_buf(text.data(), static_cast<int>(text.size())); };
+  const auto bioOf = [](const std::string& text) {
+    return BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));
+  };
   BIO* c = bioOf(certificate.certificate);
   BIO* k = bioOf(certificate.key);
   X509* cert = PEM_read_bio_X509(c, nullptr, nullptr, nullptr);
@@ -136,13 +138,14 @@ struct LocalServer::Impl {
       out.set_content(answer.body, "application/json");
       return;
     }
-    out.set_chunked_content_provider("application/json;stream=watch", [next = std::move(answer.stream)](std::size_t, httplib::DataSink& sink) {
-      std::string chunk;
-      const bool more = next(chunk);
-      if (!chunk.empty() && !sink.write(chunk.data(), chunk.size())) return false;
-      if (!more) sink.done();
-      return true;
-    });
+    out.set_chunked_content_provider("application/json;stream=watch",
+                                     [next = std::move(answer.stream)](std::size_t, httplib::DataSink& sink) {
+                                       std::string chunk;
+                                       const bool more = next(chunk);
+                                       if (!chunk.empty() && !sink.write(chunk.data(), chunk.size())) return false;
+                                       if (!more) sink.done();
+                                       return true;
+                                     });
   }
 };
 
@@ -151,8 +154,8 @@ LocalServer::LocalServer(Handler handler, const Certificate* certificate, const 
   impl_->handler = std::move(handler);
   impl_->tls = certificate != nullptr;
   if (certificate != nullptr)
-    impl_->server = std::make_unique<httplib::SSLServer>(
-        [&](SSL_CTX& context) { return useTls(context, *certificate, clientCa); });
+    impl_->server =
+        std::make_unique<httplib::SSLServer>([&](SSL_CTX& context) { return useTls(context, *certificate, clientCa); });
   else
     impl_->server = std::make_unique<httplib::Server>();
   auto& server = *impl_->server;
@@ -278,10 +281,16 @@ Http2Proxy::Http2Proxy(int backendPort, const Certificate& certificate, const st
   std::ofstream(folder + "/proxy.conf") << "";
   for (int attempt = 0; attempt < 5 && pid_ < 0; ++attempt) {  // another process may take the free port first
     port_ = freePort();
-    std::vector<std::string> args{"nghttpx", "--conf=" + folder + "/proxy.conf", "-f127.0.0.1," + std::to_string(port_),
-                                  "-b127.0.0.1," + std::to_string(backendPort), "--workers=1", "--log-level=ERROR",
-                                  "--single-process", "--errorlog-file=" + folder + "/proxy.log",
-                                  folder + "/proxy.key", folder + "/proxy.crt"};
+    std::vector<std::string> args{"nghttpx",
+                                  "--conf=" + folder + "/proxy.conf",
+                                  "-f127.0.0.1," + std::to_string(port_),
+                                  "-b127.0.0.1," + std::to_string(backendPort),
+                                  "--workers=1",
+                                  "--log-level=ERROR",
+                                  "--single-process",
+                                  "--errorlog-file=" + folder + "/proxy.log",
+                                  folder + "/proxy.key",
+                                  folder + "/proxy.crt"};
     std::vector<char*> argv;
     for (auto& a : args) argv.push_back(a.data());
     argv.push_back(nullptr);

@@ -1,4 +1,5 @@
-// Real servers on loopback for the transport's tests: HTTP and HTTPS, raw sockets that misbehave, and certificates made on the spot.
+// Real servers on loopback for the transport's tests: HTTP and HTTPS, raw sockets that misbehave, and certificates made
+// on the spot.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@ namespace egpu::kube {
 struct SeenRequest {
   std::string method, target, body;
   std::vector<std::pair<std::string, std::string>> headers;
-  int remotePort = 0;  ///< tells connections apart
+  int remotePort = 0;                                 ///< tells connections apart
   std::string header(const std::string& name) const;  ///< any case; of several, joined by ","
 };
 struct Answer {
@@ -42,7 +43,8 @@ class Authority {
   Certificate self_;
 };
 
-/// HTTP/1.1, or HTTPS with `certificate`; `clientCa`: a client certificate of that authority is required. The handler runs on many threads.
+/// HTTP/1.1, or HTTPS with `certificate`; `clientCa`: a client certificate of that authority is required. The handler
+/// runs on many threads.
 class LocalServer {
  public:
   using Handler = std::function<Answer(const SeenRequest&)>;
