@@ -49,10 +49,11 @@ struct Refused {
 
 class TreeBuilder final : public YAML::EventHandler {
  public:
+  const YAML::Mark& start() const { return start_; }
   /// The document's root; null if it was empty.
   TreePtr take() { return root_ ? std::move(root_) : std::make_shared<const Tree>(); }
 
-  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentStart(const YAML::Mark& mark) override { start_ = mark; }
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -191,6 +192,7 @@ class TreeBuilder final : public YAML::EventHandler {
     open.merged.insert(open.merged.end(), tree->items.begin(), tree->items.end());
   }
 
+  YAML::Mark start_;
   TreePtr root_;
   std::vector<Open> open_;
   std::size_t mergedFields_ = 0;
@@ -256,9 +258,13 @@ base::Result<std::vector<std::string>> documents(std::string_view yaml, std::siz
     std::istringstream stream{std::string(yaml)};
     YAML::Parser parser(stream);
     std::size_t used = 0;
+    int lastStart = -1;
     for (;;) {
       TreeBuilder builder;
       if (!parser.HandleNextDocument(builder)) break;
+      // At a stray "]" the parser finds an empty document and does not move on, for ever.
+      if (builder.start().pos <= lastStart) refuse(builder.start(), "unexpected text");
+      lastStart = builder.start().pos;
       const TreePtr tree = builder.take();
       if (tree->kind == Tree::Kind::null) continue;
       if (out.size() == most) return invalidYaml(0, 0, "holds more than one document");

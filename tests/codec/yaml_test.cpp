@@ -117,6 +117,10 @@ TEST(YamlDocuments, emptyOnesAreLeftOut) {
   EXPECT_FALSE(yamlDocuments("a: 1\n---\nb: {\n"));
 }
 
+TEST(YamlDocuments, strayTextEnds) {
+  for (const char* bad : {"]", "}", "a: 1\n]\n", "--- x\n---\n}", "a: b: c", ": : :\n]"}) EXPECT_FALSE(yamlDocuments(bad)) << bad;
+}
+
 TEST(YamlDocuments, anchorsEndWithTheirDocument) { EXPECT_FALSE(yamlDocuments("a: &x 1\n---\nb: *x\n")); }
 
 }  // namespace
