@@ -1,0 +1,188 @@
+// The controller dies before and after every write and every plugin effect of a workload, and another one takes over.
+#include <gtest/gtest.h>
+
+#include "tests/crash/workload.h"
+
+namespace egpu::crash {
+namespace {
+
+struct Died {};
+
+/// Counts writes and effects; at the chosen one the process is no more.
+class DeathPoint {
+ public:
+  int at = -1;        ///< number of the write, from 0; -1 = immortal
+  bool after = false; ///< the write still reaches the server
+  int count = 0;
+  bool dead = false;
+  std::vector<std::string> names;
+
+  template <class F>
+  auto pass(const std::string& name, const F& effect) -> decltype(effect()) {
+    if (dead) throw Died();
+    const bool here = count == at;
+    ++count;
+    names.push_back(name);
+    if (!here) return effect();
+    if (after) (void)effect();
+    dead = true;
+    throw Died();
+  }
+};
+
+class MortalTransport final : public kube::Transport {
+ public:
+  MortalTransport(kube::Transport& next, DeathPoint& death) : next_(next), death_(death) {}
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    if (death_.dead) throw Died();
+    if (request.method == kube::Method::get) return next_.perform(request, stop);
+    return death_.pass(std::string(kube::toString(request.method)) + " " + request.target, [&] { return next_.perform(request, stop); });
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request, const std::function<bool(std::string_view)>& data,
+                                          std::stop_token stop) override {
+    return next_.stream(request, data, stop);
+  }
+
+ private:
+  kube::Transport& next_;
+  DeathPoint& death_;
+};
+
+struct Run {
+  std::string picture, problem;
+  int writes = 0;
+  std::vector<std::string> names;
+};
+
+Run run(int at, bool after) {
+  Run result;
+  World world;
+  furnish(world);
+  const auto from = std::to_string(world.server->resourceVersion());
+  DeathPoint death;
+  death.at = at;
+  death.after = after;
+  MortalTransport transport(*world.transport, death);
+  // An effect of a plugin is a crash point like a write: the process that asked for it is gone before it, or before it hears of it.
+  world.plugin.before = [&] {
+    if (death.dead) throw Died();
+    if (death.count == death.at && !death.after) {
+      death.dead = true;
+      throw Died();
+    }
+  };
+  world.plugin.after = [&] {
+    const bool here = death.count == death.at && death.after;
+    ++death.count;
+    death.names.push_back("plugin");
+    if (!here) return;
+    death.dead = true;
+    throw Died();
+  };
+  std::unique_ptr<support::Driver> driver;
+  const auto start = [&] {
+    world.registry.forgetListeners();
+    driver.reset();
+    driver = std::make_unique<support::Driver>(*world.server, transport, world.registry, world.clock);
+    driver->start();
+    driver->settle();
+  };
+  int deaths = 0;
+  const auto live = [&](const std::function<void()>& what) {
+    try {
+      what();
+    } catch (const Died&) {
+      ++deaths;
+      death.dead = false;
+      death.at = -1;
+      if (auto broken = world.violation(); !broken.empty() && result.problem.empty()) result.problem = "when it died: " + broken;
+      start();
+      driver->run();
+    }
+  };
+  try {
+    live(start);
+    for (const auto& act : workload()) {
+      act.run(world);
+      live([&] { driver->run(); });
+      if (auto broken = world.garbage(); !broken.empty() && result.problem.empty()) result.problem = act.what + ": " + broken;
+    }
+    if (auto over = overCommitSince(world, from); !over.empty() && result.problem.empty()) result.problem = "over-committed: " + over;
+    result.picture = world.picture();
+  } catch (const std::exception& error) {
+    if (result.problem.empty()) result.problem = error.what();
+  }
+  if (at >= 0 && deaths != 1 && result.problem.empty()) result.problem = "did not die";
+  result.writes = death.count;
+  result.names = death.names;
+  world.registry.forgetListeners();
+  driver.reset();
+  return result;
+}
+
+TEST(CrashTest, EveryWriteBeforeAndAfterConvergesToTheSameWorld) {
+  const auto reference = run(-1, false);
+  ASSERT_EQ(reference.problem, "");
+  ASSERT_GT(reference.writes, 60) << "the workload is not what it was";
+  for (int at = 0; at < reference.writes; ++at)
+    for (const bool after : {false, true}) {
+      const auto result = run(at, after);
+      const auto where = std::string(after ? "after" : "before") + " write " + std::to_string(at) + " (" + reference.names[at] + ")";
+      EXPECT_EQ(result.problem, "") << where;
+      EXPECT_EQ(result.picture, reference.picture) << where;
+    }
+  RecordProperty("writes", reference.writes);
+}
+
+/// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.
+void watchFault(const std::function<void(support::Driver&, int)>& inject, int events) {
+  std::string reference;
+  for (int at = -1; at < events; ++at) {
+    World world;
+    furnish(world);
+    support::Driver driver(*world.server, *world.transport, world.registry, world.clock);
+    if (at >= 0) inject(driver, at);
+    driver.start();
+    driver.settle();
+    for (const auto& act : workload()) {
+      act.run(world);
+      driver.run();
+    }
+    driver.run();
+    EXPECT_EQ(world.garbage(), "") << "event " << at;
+    if (at < 0)
+      reference = world.picture();
+    else
+      EXPECT_EQ(world.picture(), reference) << "event " << at;
+    world.registry.forgetListeners();
+  }
+}
+
+TEST(WatchFaultTest, LostDeviceEvents) {
+  watchFault([](support::Driver& d, int at) { d.gpus.faults.lose = at; }, 40);
+}
+TEST(WatchFaultTest, LostDeviceEventsAndAStaleList) {
+  watchFault([](support::Driver& d, int at) { d.gpus.faults.lose = at; d.gpus.faults.staleList = true; }, 40);
+}
+TEST(WatchFaultTest, RepeatedDeviceEvents) {
+  watchFault([](support::Driver& d, int at) { d.gpus.faults.repeat = at; }, 40);
+}
+TEST(WatchFaultTest, DelayedDeviceEvents) {
+  watchFault([](support::Driver& d, int at) { d.gpus.faults.delay = at; }, 40);
+}
+TEST(WatchFaultTest, LostClaimEvents) {
+  watchFault([](support::Driver& d, int at) { d.claims.faults.lose = at; }, 24);
+}
+TEST(WatchFaultTest, LostClaimEventsAndAStaleList) {
+  watchFault([](support::Driver& d, int at) { d.claims.faults.lose = at; d.claims.faults.staleList = true; }, 24);
+}
+TEST(WatchFaultTest, RepeatedAndDelayedClaimEvents) {
+  watchFault([](support::Driver& d, int at) { d.claims.faults.repeat = at; d.claims.faults.delay = at + 1; }, 24);
+}
+TEST(WatchFaultTest, LostRepeatedAndDelayedCarrierAndPodEvents) {
+  watchFault([](support::Driver& d, int at) { d.carriers.faults.lose = at; d.pods.faults.repeat = at; }, 12);
+  watchFault([](support::Driver& d, int at) { d.pods.faults.lose = at; d.carriers.faults.delay = at; }, 12);
+}
+
+}  // namespace
+}  // namespace egpu::crash

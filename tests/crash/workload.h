@@ -1,0 +1,106 @@
+// What users do in the crash tests, and the check of everything that ever was on a card.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace egpu::crash {
+
+using support::World;
+
+inline void furnish(World& world) {
+  world.addNamespace("default");
+  world.addNode("n1");
+  world.addNode("n2");
+  for (int i = 0; i < 2; ++i) {
+    world.addCard("n1", i);
+    world.addCard("n2", i);
+  }
+  world.addClass("share");
+  world.addClass("keep", "Retain");
+  world.addClass("late", "Delete", "WaitForFirstConsumer");
+}
+
+struct Act {
+  std::string what;
+  std::function<void(World&)> run;
+};
+
+/// Binds on one and two cards, re-binds, releases with Delete and Retain, a carrier with a gated pod, the first consumer's path.
+inline std::vector<Act> workload() {
+  return {
+      {"bind one card", [](World& w) { w.addClaim("one", "share", {{"gpu-core", "10"}, {"gpu-memory", "4"}}); }},
+      {"bind two cards", [](World& w) { w.addClaim("two", "share", {{"gpu", "2"}}); }},
+      {"bind with Retain", [](World& w) { w.addClaim("kept", "keep", {{"gpu-core", "20"}}); }},
+      {"pod on a bound claim", [](World& w) { w.addPod("p1", {"one"}); }},
+      {"it is scheduled", [](World& w) { w.schedule("p1"); }},
+      {"first consumer", [](World& w) { w.addClaim("late", "late", {{"gpu-core", "30"}}); w.addPod("p2", {"late"}); }},
+      {"it is scheduled", [](World& w) { w.schedule("p2"); }},
+      {"release in use", [](World& w) { w.removeClaim("one"); }},
+      {"its pod ends", [](World& w) { w.removePod("p1"); }},
+      {"release two cards", [](World& w) { w.removeClaim("two"); }},
+      {"release with Retain", [](World& w) { w.removeClaim("kept"); }},
+      {"re-bind under the same names", [](World& w) {
+         w.addClaim("one", "share", {{"gpu-core", "10"}});
+         w.addClaim("two", "share", {{"gpu", "2"}, {"gpu-core", "40"}});
+       }},
+      {"claimRef of the kept device cleared", [](World& w) {
+         for (const auto& g : World::must(w.client.listAll<cache::Gpu>({})))
+           if (g.isDevice() && g.status.phase == "Released")
+             w.json<cache::Gpu>({"", g.metadata.name}, R"({"spec":{"claimRef":null}})");
+       }},
+      {"the kept device bound by name", [](World& w) {
+         for (const auto& g : World::must(w.client.listAll<cache::Gpu>({})))
+           if (g.isDevice() && g.status.phase == "Available") w.addClaim("again", "keep", {}, g.metadata.name);
+       }},
+      {"all leave", [](World& w) {
+         w.removePod("p2");
+         w.removeClaim("late");
+         w.removeClaim("again");
+       }},
+      {"the kept device deleted", [](World& w) {
+         for (const auto& g : World::must(w.client.listAll<cache::Gpu>({})))
+           if (g.isDevice() && g.status.phase == "Released") World::mustOk(w.client.remove<cache::Gpu>({"", g.metadata.name}));
+       }},
+  };
+}
+
+/// The first version after `from` at which a card was over-committed, or empty.
+inline std::string overCommitSince(World& world, const std::string& from) {
+  http::Request request;
+  request.method = "GET";
+  request.path = kube::Client::path(core::kindOf<cache::Gpu>, {});
+  request.query = "watch=true&allowWatchBookmarks=true&timeoutSeconds=3600&resourceVersion=" + from;
+  std::stop_source stop;
+  auto response = world.server->handle(request, stop.get_token());
+  if (!response.stream) return "no history";
+  for (bool more = true; more;) {
+    std::string chunk;
+    response.stream->next(chunk, stop.get_token());
+    more = false;
+    std::size_t at = 0;
+    while (at < chunk.size()) {
+      const auto end = chunk.find('\n', at);
+      auto event = codec::decodeWatchEvent<cache::Gpu>(std::string_view(chunk).substr(at, end - at));
+      at = end + 1;
+      if (!event.ok() || event->type == codec::EventType::error) return "history lost";
+      if (event->type == codec::EventType::bookmark) continue;
+      more = true;
+      if (!event->object.isCard()) continue;
+      int64_t core = 0, memory = 0;
+      for (const auto& [uid, entry] : event->object.spec.allocations) {
+        core += entry.core;
+        memory += entry.memory;
+      }
+      if (core > event->object.spec.card->core || memory > event->object.spec.card->memory)
+        return event->object.metadata.name + " at " + event->object.metadata.resourceVersion;
+    }
+  }
+  return {};
+}
+
+}  // namespace egpu::crash

@@ -1,0 +1,145 @@
+// A provisioner that remembers what it made and answers as it is told, and a registry that holds it. Outlives controllers, as the
+// world behind a plugin does.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/plugin/provisioner.h"
+
+namespace egpu::support {
+
+/// Thread-safe.
+class FakeProvisioner final : public plugin::Provisioner {
+ public:
+  explicit FakeProvisioner(std::string name, std::string source = "gpuShare") {
+    description_.name = std::move(name);
+    description_.source = std::move(source);
+  }
+  const plugin::Description& description() const override { return description_; }
+  plugin::Reply validate(const core::StringMap& parameters) override {
+    std::lock_guard lock(mutex_);
+    if (parameters.count("refuse") != 0) return {plugin::Outcome::invalid, "parameter refuse is not known"};
+    return {};
+  }
+  plugin::Reply provision(const plugin::DeviceRequest& request) override {
+    if (before) before();
+    plugin::Reply reply;
+    {
+      std::lock_guard lock(mutex_);
+      ++provisions_;
+      if (!next_.empty()) {
+        reply = next_.front();
+        if (next_.size() > 1 || !sticky_) next_.pop_front();
+      }
+      if (reply.ok()) made_.insert(request.key);
+    }
+    if (after) after();
+    return reply;
+  }
+  plugin::Reply deprovision(const std::string& key) override {
+    if (before) before();
+    {
+      std::lock_guard lock(mutex_);
+      made_.erase(key);
+    }
+    if (after) after();
+    return {};
+  }
+  plugin::ListReply list() override {
+    std::lock_guard lock(mutex_);
+    return {{}, {made_.begin(), made_.end()}};
+  }
+  plugin::Reply stage(const plugin::DeviceRequest&) override { return {}; }
+  plugin::MountReply mount(const plugin::DeviceRequest&, const std::string&, const std::string&) override { return {}; }
+  plugin::Reply unmount(const std::string&, const std::string&, const std::string&) override { return {}; }
+  plugin::Reply unstage(const std::string&) override { return {}; }
+
+  /// The next provisions answer this; sticky: the last one for ever.
+  void answer(std::deque<plugin::Reply> replies, bool sticky = false) {
+    std::lock_guard lock(mutex_);
+    next_ = std::move(replies);
+    sticky_ = sticky;
+  }
+  std::set<std::string> made() const {
+    std::lock_guard lock(mutex_);
+    return made_;
+  }
+  void make(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    made_.insert(key);
+  }
+  int provisions() const {
+    std::lock_guard lock(mutex_);
+    return provisions_;
+  }
+  /// Around every effect: crash points.
+  std::function<void()> before, after;
+
+ private:
+  plugin::Description description_;
+  mutable std::mutex mutex_;
+  std::set<std::string> made_;
+  std::deque<plugin::Reply> next_;
+  bool sticky_ = false;
+  int provisions_ = 0;
+};
+
+/// Thread-safe.
+class FakeRegistry final : public plugin::Registry {
+ public:
+  plugin::Provisioner* find(std::string_view name, std::string* why) override {
+    std::lock_guard lock(mutex_);
+    auto it = plugins_.find(name);
+    if (it != plugins_.end()) return it->second;
+    if (why != nullptr) *why = "never seen";
+    return nullptr;
+  }
+  std::vector<std::string> names() const override {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, plugin] : plugins_) names.push_back(name);
+    return names;
+  }
+  void onChange(std::function<void(const std::string&)> listener) override {
+    std::lock_guard lock(mutex_);
+    listeners_.push_back(std::move(listener));
+  }
+  plugin::Reply readiness(std::string_view) const override { return {}; }
+
+  void add(plugin::Provisioner& plugin) {
+    std::vector<std::function<void(const std::string&)>> listeners;
+    {
+      std::lock_guard lock(mutex_);
+      plugins_[plugin.description().name] = &plugin;
+      listeners = listeners_;
+    }
+    for (const auto& listener : listeners) listener(plugin.description().name);
+  }
+  void changed(const std::string& name) {
+    std::vector<std::function<void(const std::string&)>> listeners;
+    {
+      std::lock_guard lock(mutex_);
+      listeners = listeners_;
+    }
+    for (const auto& listener : listeners) listener(name);
+  }
+  /// Controllers that are no more need no calls.
+  void forgetListeners() {
+    std::lock_guard lock(mutex_);
+    listeners_.clear();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, plugin::Provisioner*, std::less<>> plugins_;
+  std::vector<std::function<void(const std::string&)>> listeners_;
+};
+
+}  // namespace egpu::support
