@@ -14,6 +14,15 @@ Json detailsOf(const Resource& resource, std::string_view name) {
   return d;
 }
 
+// kubectl shows the causes of an Invalid, not its message. A message that begins with a field ("spec.x: …") names it.
+Json causesOf(const std::string& message, const char* otherwise) {
+  const size_t colon = message.find(": ");
+  const bool named = colon != std::string::npos && colon > 0 && message.find(' ') == colon + 1;
+  return Json::array({{{"reason", "FieldValueInvalid"},
+                       {"field", named ? message.substr(0, colon) : std::string(otherwise)},
+                       {"message", named ? message.substr(colon + 2) : message}}});
+}
+
 std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
 }  // namespace
@@ -80,15 +89,19 @@ ApiError versionTooLarge(uint64_t asked, uint64_t current) {
 
 ApiError fromStatus(const base::Status& status, const Resource& resource, std::string_view name) {
   using base::Code;
-  // kubectl shows the message of an Invalid only if there are neither causes nor details beside it.
+  if (status.http != 0 && status.reason == "Invalid")
+    return {status.http, status.reason, status.message(), Json{{"causes", causesOf(status.message(), "patch")}}, 0};
   if (status.http != 0 && !status.reason.empty())
-    return {status.http, status.reason, status.message(), status.reason == "Invalid" ? Json() : detailsOf(resource, name), 0};
+    return {status.http, status.reason, status.message(), detailsOf(resource, name), 0};
   switch (status.code()) {
-    case Code::invalid:
+    case Code::invalid: {
+      Json details = {{"kind", resource.kind}, {"name", name}, {"causes", causesOf(status.message(), "object")}};
+      if (!resource.group.empty()) details["group"] = resource.group;
       return {422, "Invalid",
               (resource.group.empty() ? resource.kind : resource.kind + "." + resource.group) + " " + quoted(name) +
                   " is invalid: " + status.message(),
-              nullptr, 0};
+              std::move(details), 0};
+    }
     case Code::forbidden: return forbidden(resource, name, status.message());
     case Code::notFound: return {404, "NotFound", status.message(), detailsOf(resource, name), 0};
     case Code::conflict: return conflict(resource, name, status.message());
