@@ -337,6 +337,11 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
 
 Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   if (auto gone = hardwareGone(*device); !gone.empty()) return lost(claim, device, gone, stop);
+  if (device->status.reason == reason::kCardGone) {
+    // The hardware is back. First the device, so that a stale controller's Failed meets another resourceVersion.
+    auto cleared = binder_.setPhase(*device, "Bound", "", "", stop);
+    return cleared.ok() || cleared.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(cleared.status());
+  }
   auto now = binder_.commitClaim(*claim, *device, stop);  // W5
   if (!now.ok()) {
     const auto code = now.status().code();
@@ -377,6 +382,11 @@ std::string ClaimSync::hardwareGone(const cache::Gpu& device) const {
 }
 
 Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
+  if (device && device->status.phase == "Bound" && device->status.reason != reason::kCardGone) {
+    // Marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
+    auto marked = binder_.setPhase(*device, "Bound", reason::kCardGone, message, stop);
+    return marked.ok() || marked.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(marked.status());
+  }
   auto status = status_.lost(*claim, message, stop);
   if (!status.ok()) return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(status);
   if (isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName) return Outcome::done();

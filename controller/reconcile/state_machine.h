@@ -35,6 +35,9 @@
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off
+//   lost:     device marked (Bound, reason CardGone); claim Lost; unused: carrier away, device Failed with the marked resourceVersion,
+//             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale
+//             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
 // GARBAGE (sweeper.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen, gone, of another uid, or does
