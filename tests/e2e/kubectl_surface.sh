@@ -246,12 +246,13 @@ spec: {containers: []}'; says 'spec.containers'
 }
 
 watch_and_wait() {
-  timeout 20 "$K" get egpuc -n surface -w >"$work/watched" 2>&1 &
+  : >"$work/watched"
+  timeout 120 "$K" get egpuc -n surface -w >"$work/watched" 2>&1 &
   local watcher=$!
   until_seen '^one ' "$work/watched"
   good label egpuc one -n surface watched=yes
   good patch egpuc one -n surface --type=merge -p '{"metadata":{"annotations":{"seen":"1"}}}'
-  for _ in $(seq 100); do [ "$(grep -c '^one ' "$work/watched")" -ge 3 ] && break; sleep 0.1; done
+  for _ in $(seq 300); do [ "$(grep -c '^one ' "$work/watched")" -ge 3 ] && break; sleep 0.1; done
   kill "$watcher" 2>/dev/null; wait "$watcher" 2>/dev/null
   cp "$work/watched" "$work/out"
   if [ "$(grep -c '^NAME' "$work/out")" = 1 ]; then pass; else fail 'the header is not printed once'; fi
@@ -268,7 +269,7 @@ watch_and_wait() {
     good get egpuc one -n surface -o 'jsonpath={.status.phase}'; is Bound
   fi
 }
-until_seen() { for _ in $(seq 100); do grep -Eq "$1" "$2" && return 0; sleep 0.1; done; return 1; }
+until_seen() { for _ in $(seq 300); do grep -Eq "$1" "$2" && return 0; sleep 0.1; done; return 1; }
 
 remove() {
   good patch egpuc one -n surface --type=merge -p '{"metadata":{"finalizers":["example.com/hold"]}}'
