@@ -328,7 +328,13 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
   }
   auto now = binder_.commitDevice(*device, stop);  // W4
   if (!now.ok()) {
-    // 409: read anew by now; deleting → its step undoes it, Bound → we go on.
+    // 409, 404: read anew by now. Bound → we go on. Rolled back meanwhile → its undo may have been before our effect: undo that too.
+    auto current = stores_.devices.get({"", device->metadata.name});
+    const bool gone = !current || current->metadata.uid != device->metadata.uid;
+    if (gone || (current->metadata.deleting() && !committed(*current))) {
+      const auto undone = provisioning_.deprovision(*device);
+      if (!undone || !undone->ok()) enqueue_(pluginKey(device->spec.provisioner));  // (S2)
+    }
     if (now.status().code() == base::Code::conflict) return Outcome::after(milliseconds(0));
     return now.status().code() == base::Code::notFound ? Outcome::after(milliseconds(0)) : Outcome::retry(now.status());
   }

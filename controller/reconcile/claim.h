@@ -1,8 +1,10 @@
 // The claim's half of the state machine (state_machine.h).
 #pragma once
 
+#include <functional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/binder.h"
@@ -27,9 +29,10 @@ struct Asked {
 class ClaimSync {
  public:
   ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Provisioning& provisioning,
-            ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting)
+            ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting,
+            std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer), stores_(stores), cluster_(cluster), binder_(binder), provisioning_(provisioning), classes_(classes),
-        carrier_(carrier), status_(status), waiting_(waiting) {}
+        carrier_(carrier), status_(status), waiting_(waiting), enqueue_(std::move(enqueue)) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
 
@@ -75,6 +78,7 @@ class ClaimSync {
   Carrier& carrier_;
   ClaimStatus& status_;
   Waiting& waiting_;
+  const std::function<void(const std::string& queueKey)> enqueue_;
 };
 
 }  // namespace egpu::reconcile

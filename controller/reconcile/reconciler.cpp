@@ -19,7 +19,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       classes_(writer_, stores, provisioning_, clock),
       binder_(writer_, stores, cluster, provisioning_),
       carrier_(writer_, stores, status_, clock),
-      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_),
+      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_, enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, events),
       consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, events),
       sweeper_(writer_, stores, provisioning_),

@@ -25,7 +25,7 @@
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
 //   W1 create device         intent found by name: adopt it, W2 as it says; its claim gone: rollBack
 //   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read; device gone: entry is garbage (S1)
-//   W3 provision(device uid) same key, same answer; in background: ask again; device gone: the plugin's list shows it (S2)
+//   W3 provision(device uid) same key, same answer; in background: ask again; W4 refused as rolled back: deprovision too; (S2)
 //   W4 device status Bound   with resourceVersion, so a stale rollBack loses: 409 → read again: deleting → undo; Bound → go on
 //   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
 //   W6 claim status          computed from claim and device at any time

@@ -120,7 +120,9 @@ TEST_F(LifeTest, C11_NodeGoneMeansLostAndBoundAnewElsewhere) {
   world.removeNode(was);
   driver->run();
   for (const auto& card : support::World::must(world.client.listAll<cache::Gpu>({})))
-    if (card.isCard() && card.spec.card->nodeName == was) EXPECT_EQ(card.status.phase, "Failed") << card.metadata.name;
+    if (card.isCard() && card.spec.card->nodeName == was) {
+      EXPECT_EQ(card.status.phase, "Failed") << card.metadata.name;
+    }
   const auto claim = world.claim("a");
   EXPECT_EQ(claim.status.phase, "Bound");
   EXPECT_NE(claim.status.nodeName, was);
