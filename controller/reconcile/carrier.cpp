@@ -139,16 +139,16 @@ std::vector<core::ObjectKey> Carrier::resetAllBackoff() {
 }
 
 base::Status Carrier::withdraw(const core::ResourceClaim& carrier, std::stop_token stop) {
-  if (!carrier.allocation) return {};
-  if (!carrier.reservedFor.empty()) return {base::Code::conflict, "reserved"};
-  const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, std::nullopt);
-  auto status = writer_.patch(carrier, body, "status", stop).status();
-  if (status.ok()) {
-    // Withdrawn by us, not cleared by the scheduler: the next allocation is a first one.
-    std::lock_guard lock(mutex_);
-    written_.erase(core::keyOf(carrier.metadata).str());
+  if (carrier.allocation) {
+    if (!carrier.reservedFor.empty()) return {base::Code::conflict, "reserved"};
+    const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, std::nullopt);
+    auto status = writer_.patch(carrier, body, "status", stop).status();
+    if (!status.ok()) return status;
   }
-  return status;
+  // The claim moves: its next allocation is a first one, and without it nothing was cleared.
+  std::lock_guard lock(mutex_);
+  written_.erase(core::keyOf(carrier.metadata).str());
+  return {};
 }
 
 Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop) {
