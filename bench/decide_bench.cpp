@@ -1,7 +1,8 @@
-// B1: what a decision costs as the cluster grows. Clusters of 8-card nodes filled in the u pattern (card c of node i has
-// (7i + 13c) mod 10 tenths used), then brought to the wanted fill by claims of core 10 + i mod 40 %, memory 6 of 32 GiB, and kept there:
-// each round releases claims chosen at random until there is room for the next one, decides for that and commits it.
-// Rounds are timed one by one; times are those of the whole decision, strings of the answer included.
+// B1: what a decision costs as the cluster grows. Clusters of 8-card nodes filled in the u pattern (card c of node i
+// has (7i + 13c) mod 10 tenths used), then brought to the wanted fill by claims of core 10 + i mod 40 %, memory 6 of 32
+// GiB, and kept there: each round releases claims chosen at random until there is room for the next one, decides for
+// that and commits it. Rounds are timed one by one; times are those of the whole decision, strings of the answer
+// included.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -79,11 +80,12 @@ class Workload {
       }
     }
     // Up to the fill; near the top the larger claims no longer fit.
-    for (int failures = 0; used_ < target_ && failures < 400;) failures = place(nextRequest("binpack", "binpack")) ? 0 : failures + 1;
+    for (int failures = 0; used_ < target_ && failures < 400;)
+      failures = place(nextRequest("binpack", "binpack")) ? 0 : failures + 1;
   }
 
-  /// Until what comes next leaves the cluster at the fill; one claim at least if the last one did not fit, so that a small cluster
-  /// does not get stuck with fragments.
+  /// Until what comes next leaves the cluster at the fill; one claim at least if the last one did not fit, so that a
+  /// small cluster does not get stuck with fragments.
   void makeRoomFor(const Request& next) {
     for (bool again = failed_; (again || used_ + next.perCard.core > target_) && !claims_.empty(); again = false) {
       random_ = random_ * 6364136223846793005u + 1442695040888963407u;
@@ -214,7 +216,8 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
   state.counters["fits_%"] = 100.0 * static_cast<double>(committed.size()) / static_cast<double>(decided.size());
   state.counters["fill_%"] = w.fill();
   state.counters["B/card"] = made.bytesPerCard;
-  results()[{std::string(nodePolicy) + "/" + cardPolicy, fill, nodes}] = {quantile(committed, 0.5), quantile(committed, 0.99)};
+  results()[{std::string(nodePolicy) + "/" + cardPolicy, fill, nodes}] = {quantile(committed, 0.5),
+                                                                          quantile(committed, 0.99)};
 }
 
 void sizes(benchmark::internal::Benchmark* b) {
@@ -228,7 +231,9 @@ BENCHMARK_CAPTURE(decideAndCommit, spread_binpack, "spread", "binpack")->Apply(s
 BENCHMARK_CAPTURE(decideAndCommit, spread_spread, "spread", "spread")->Apply(sizes);
 
 void printGrowth() {
-  std::printf("\ndecide + commit, growth from 1,000 to 100,000 nodes, and the slope of log time over log nodes from the smallest size\n");
+  std::printf(
+      "\ndecide + commit, growth from 1,000 to 100,000 nodes, and the slope of log time over log nodes from the "
+      "smallest size\n");
   std::map<std::pair<std::string, int64_t>, std::map<int64_t, std::pair<double, double>>> series;
   for (const auto& [key, value] : results()) series[{std::get<0>(key), std::get<1>(key)}][std::get<2>(key)] = value;
   for (const auto& [key, bySize] : series) {

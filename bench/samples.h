@@ -26,7 +26,8 @@ inline v1alpha::ElasticGPUClaim claim(int64_t n) {
   c.metadata.finalizers = {std::string(v1alpha::keys::kClaimFinalizer)};
   c.spec.className = "gpushare";
   c.spec.elasticGPUName = "egpu-" + c.metadata.uid;
-  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "25"}, {"gpushare.provisioner.elasticgpu.io/gpu-memory", "8Gi"}};
+  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "25"},
+                     {"gpushare.provisioner.elasticgpu.io/gpu-memory", "8Gi"}};
   c.status.phase = "Bound";
   c.status.elasticGPUName = c.spec.elasticGPUName;
   c.status.nodeName = "node-" + std::to_string(n % 1000);
@@ -57,7 +58,8 @@ inline v1alpha::ElasticGPU card(int64_t n) {
   g.spec.source.gpuNames = {c.uuid};
   g.spec.card = c;
   for (int64_t k = 0; k < 4; ++k)
-    g.spec.allocations[uid(n * 4 + k)] = {"egpu-" + uid(n * 4 + k), "team-1/training-job-" + std::to_string(n * 4 + k), 250, int64_t{8} << 30};
+    g.spec.allocations[uid(n * 4 + k)] = {"egpu-" + uid(n * 4 + k), "team-1/training-job-" + std::to_string(n * 4 + k),
+                                          250, int64_t{8} << 30};
   g.status.phase = "Available";
   return g;
 }

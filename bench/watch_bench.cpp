@@ -58,7 +58,8 @@ void DecodeList(benchmark::State& state) {
   list += R"(],"kind":"ElasticGPUClaimList","metadata":{"resourceVersion":"77"}})";
   for (auto _ : state) {
     std::vector<v1alpha::ElasticGPUClaim> all;
-    auto meta = codec::decodeList<v1alpha::ElasticGPUClaim>(list, [&](v1alpha::ElasticGPUClaim&& c) { all.push_back(std::move(c)); });
+    auto meta = codec::decodeList<v1alpha::ElasticGPUClaim>(
+        list, [&](v1alpha::ElasticGPUClaim&& c) { all.push_back(std::move(c)); });
     if (!meta || all.size() != 5'000) std::abort();
     benchmark::DoNotOptimize(all.data());
   }

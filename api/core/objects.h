@@ -1,5 +1,5 @@
-// The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, Event, Lease.
-// Fields not named here survive because writes are patches, never whole objects. Standard library only.
+// The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, Event,
+// Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
 #pragma once
 
 #include "api/core/meta.h"

@@ -1,4 +1,5 @@
-// Every annotation, label, finalizer, driver and well-known name of the project, with its meaning. Nothing else spells them.
+// Every annotation, label, finalizer, driver and well-known name of the project, with its meaning. Nothing else spells
+// them.
 #pragma once
 
 #include <string_view>
@@ -11,7 +12,8 @@ inline constexpr std::string_view kGroup = "elasticgpu.io";
 inline constexpr std::string_view kRoleLabel = "elasticgpu.io/role";  ///< on ElasticGPU: kRoleCard or kRoleDevice
 inline constexpr std::string_view kRoleCard = "card";
 inline constexpr std::string_view kRoleDevice = "device";
-inline constexpr std::string_view kNodeLabel = "elasticgpu.io/node";  ///< convenience only; spec.card.nodeName is the truth
+inline constexpr std::string_view kNodeLabel =
+    "elasticgpu.io/node";  ///< convenience only; spec.card.nodeName is the truth
 inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  ///< "true" on what the simulation made
 
 // Annotations.
@@ -21,15 +23,17 @@ inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-de
 inline constexpr std::string_view kPreparedAnnotationPrefix = "prepared.elasticgpu.io/";
 
 // Finalizers.
-inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";    ///< card: until its ledger is empty
-inline constexpr std::string_view kDeviceFinalizer = "elasticgpu.io/device";    ///< device: until deprovisioned and entries nulled
-inline constexpr std::string_view kClaimFinalizer = "elasticgpu.io/claim";      ///< claim: until its device is released
-inline constexpr std::string_view kCarrierFinalizer = "elasticgpu.io/carrier";  ///< ResourceClaim: until nobody reserves it
+inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";  ///< card: until its ledger is empty
+inline constexpr std::string_view kDeviceFinalizer =
+    "elasticgpu.io/device";  ///< device: until deprovisioned and entries nulled
+inline constexpr std::string_view kClaimFinalizer = "elasticgpu.io/claim";  ///< claim: until its device is released
+inline constexpr std::string_view kCarrierFinalizer =
+    "elasticgpu.io/carrier";  ///< ResourceClaim: until nobody reserves it
 
 // The carrier.
-inline constexpr std::string_view kDriver = "elasticgpu.io";           ///< DRA driver name
-inline constexpr std::string_view kDeviceClass = "elasticgpu.io";      ///< DeviceClass whose selector is CEL false
-inline constexpr std::string_view kCarrierRequest = "gpu";             ///< the one request of a carrier ResourceClaim
+inline constexpr std::string_view kDriver = "elasticgpu.io";       ///< DRA driver name
+inline constexpr std::string_view kDeviceClass = "elasticgpu.io";  ///< DeviceClass whose selector is CEL false
+inline constexpr std::string_view kCarrierRequest = "gpu";         ///< the one request of a carrier ResourceClaim
 inline constexpr std::string_view kSchedulingGate = "elasticgpu.io/claims";
 
 // Names.

@@ -26,10 +26,21 @@ std::optional<Scale> scaleOf(std::string_view suffix) {
     std::string_view text;
     Scale scale;
   };
-  static constexpr std::array<Known, 15> known{{{"n", {-9, 0}}, {"u", {-6, 0}}, {"m", {-3, 0}}, {"k", {3, 0}}, {"M", {6, 0}},
-                                                {"G", {9, 0}}, {"T", {12, 0}}, {"P", {15, 0}}, {"E", {18, 0}},
-                                                {"Ki", {0, 10}}, {"Mi", {0, 20}}, {"Gi", {0, 30}}, {"Ti", {0, 40}},
-                                                {"Pi", {0, 50}}, {"Ei", {0, 60}}}};
+  static constexpr std::array<Known, 15> known{{{"n", {-9, 0}},
+                                                {"u", {-6, 0}},
+                                                {"m", {-3, 0}},
+                                                {"k", {3, 0}},
+                                                {"M", {6, 0}},
+                                                {"G", {9, 0}},
+                                                {"T", {12, 0}},
+                                                {"P", {15, 0}},
+                                                {"E", {18, 0}},
+                                                {"Ki", {0, 10}},
+                                                {"Mi", {0, 20}},
+                                                {"Gi", {0, 30}},
+                                                {"Ti", {0, 40}},
+                                                {"Pi", {0, 50}},
+                                                {"Ei", {0, 60}}}};
   for (const auto& [text, scale] : known)
     if (text == suffix) return scale;
   // Not one of those, so e or E begins an exponent.
@@ -70,7 +81,8 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
     if (error) *error = why;
     return std::nullopt;
   };
-  if (text.empty()) return refuse("empty; a quantity is a number and an optional suffix, such as 4, 500m, 1.5Gi or 1e3");
+  if (text.empty())
+    return refuse("empty; a quantity is a number and an optional suffix, such as 4, 500m, 1.5Gi or 1e3");
 
   std::size_t at = 0;
   const bool negative = text[0] == '-';
@@ -92,7 +104,8 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
     return refuse("suffix \"" + std::string(suffix) +
                   "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
 
-  // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one would.
+  // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one
+  // would.
   if (whole.empty() && fraction.empty() && (scale->binary > 40 || scale->decimal < -9)) return refuse("has no digits");
 
   Quantity out;

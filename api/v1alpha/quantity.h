@@ -26,8 +26,8 @@ struct Quantity {
 };
 
 /// Grammar: <sign>? <digits>[.<digits>] (Ki|Mi|Gi|Ti|Pi|Ei | n|u|m|k|M|G|T|P|E | (e|E)<sign>?<digits>)?.
-/// Nothing on a syntax error (error, if given, says which part). Values beyond ±(2⁶³−1) are capped there: Kubernetes caps binary suffixes so and
-/// leaves larger decimals to overflow when they are read as integers.
+/// Nothing on a syntax error (error, if given, says which part). Values beyond ±(2⁶³−1) are capped there: Kubernetes
+/// caps binary suffixes so and leaves larger decimals to overflow when they are read as integers.
 std::optional<Quantity> parseQuantity(std::string_view text, std::string* error = nullptr);
 
 /// "4Gi", "1536Mi", "1000": the shortest binary-suffix form that is exact.

@@ -67,20 +67,20 @@ enum class SourceKind { none, physicalGPU, gpuShare, qGPU, mig, remote };
 /// The one source of an ElasticGPU; which fields count depends on kind.
 struct Source {
   SourceKind kind = SourceKind::none;
-  std::vector<std::string> gpuNames;  ///< physicalGPU; [0] is gpuName of gpuShare, qGPU, mig
-  std::string deviceName;             ///< qGPU
-  std::vector<std::string> paths;     ///< qGPU
-  std::string profile;                ///< mig
-  std::vector<std::string> instances; ///< mig
-  std::string endpoint;               ///< remote
-  bool ambiguous = false;             ///< several sources were given, these fields are the last one's; validation refuses it
+  std::vector<std::string> gpuNames;   ///< physicalGPU; [0] is gpuName of gpuShare, qGPU, mig
+  std::string deviceName;              ///< qGPU
+  std::vector<std::string> paths;      ///< qGPU
+  std::string profile;                 ///< mig
+  std::vector<std::string> instances;  ///< mig
+  std::string endpoint;                ///< remote
+  bool ambiguous = false;  ///< several sources were given, these fields are the last one's; validation refuses it
   bool operator==(const Source&) const = default;
 };
 
 struct ElasticGPUSpec {
   StringMap capacity;
   Source source;
-  std::optional<Card> card;                                    ///< cards only
+  std::optional<Card> card;                                     ///< cards only
   std::map<std::string, LedgerEntry, std::less<>> allocations;  ///< cards only: the ledger, by device uid
   // Devices only; fixed at creation except claimRef.
   std::string nodeName;

@@ -54,7 +54,8 @@ std::optional<Quantity> quantityOf(std::string_view text) {
 FieldErrors validate(const ElasticGPUClass& object) {
   FieldErrors errors;
   if (!isDnsSubdomain(object.provisioner))
-    errors.push_back({"provisioner", "must be a DNS subdomain in lower case, such as gpushare.provisioner.elasticgpu.io"});
+    errors.push_back(
+        {"provisioner", "must be a DNS subdomain in lower case, such as gpushare.provisioner.elasticgpu.io"});
   if (object.reclaimPolicy != "Retain" && object.reclaimPolicy != "Delete")
     errors.push_back({"reclaimPolicy", "must be Retain or Delete"});
   if (object.bindingMode != "Immediate" && object.bindingMode != "WaitForFirstConsumer")
@@ -66,7 +67,8 @@ FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass&
   FieldErrors errors = validate(after);
   const auto immutable = [&](bool same, std::string_view field, std::string_view verb) {
     if (!same)
-      errors.push_back({std::string(field), std::string(field) + " " + std::string(verb) + " immutable; make another class"});
+      errors.push_back(
+          {std::string(field), std::string(field) + " " + std::string(verb) + " immutable; make another class"});
   };
   immutable(before.provisioner == after.provisioner, "provisioner", "is");
   immutable(before.parameters == after.parameters, "parameters", "are");

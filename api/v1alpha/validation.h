@@ -9,7 +9,8 @@
 
 namespace egpu::v1alpha {
 
-/// One broken rule: the field's path from the object's root ("spec.resources.requests[x/gpu-core]") and what would be valid.
+/// One broken rule: the field's path from the object's root ("spec.resources.requests[x/gpu-core]") and what would be
+/// valid.
 struct FieldError {
   std::string field;
   std::string message;

@@ -75,7 +75,8 @@ void checkRequests(const StringMap& requests, FieldErrors& errors) {
     checkAmount(key, parts.resource, *amount, text, errors);
   }
   if (mixed)
-    errors.push_back({std::string(kRequests), "all keys must have the same prefix, the class's provisioner or elasticgpu.io"});
+    errors.push_back(
+        {std::string(kRequests), "all keys must have the same prefix, the class's provisioner or elasticgpu.io"});
   if (twice) errors.push_back({std::string(kRequests), "the same resource is requested twice, under both prefixes"});
 }
 

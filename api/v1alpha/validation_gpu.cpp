@@ -24,7 +24,8 @@ bool nothingGrew(const Ledger& before, const Ledger& after, int64_t LedgerEntry:
   });
 }
 
-/// One resource of the ledger. A write that lets nothing grow passes even on a card that is over-full because its capacity shrank.
+/// One resource of the ledger. A write that lets nothing grow passes even on a card that is over-full because its
+/// capacity shrank.
 void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t LedgerEntry::*amount, int64_t room,
                  std::string_view unit, std::string_view field, FieldErrors& errors) {
   __int128 charged = 0;
@@ -33,9 +34,9 @@ void checkLedger(const ElasticGPU* before, const ElasticGPU& after, int64_t Ledg
   if (before && !before->spec.allocations.empty() &&
       nothingGrew(before->spec.allocations, after.spec.allocations, amount))
     return;
-  errors.push_back({"spec.allocations", "the ledger over-commits the card: " + decimal(charged) + " " + std::string(unit) +
-                                            " charged, " + std::string(field) + " is " + std::to_string(room) + ", " +
-                                            decimal(charged - room) + " too many"});
+  errors.push_back({"spec.allocations", "the ledger over-commits the card: " + decimal(charged) + " " +
+                                            std::string(unit) + " charged, " + std::string(field) + " is " +
+                                            std::to_string(room) + ", " + decimal(charged - room) + " too many"});
 }
 
 bool sameTextButForCase(std::string_view lower, std::string_view text) {
@@ -47,8 +48,8 @@ bool sameTextButForCase(std::string_view lower, std::string_view text) {
 void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& errors) {
   const Card& card = *after.spec.card;
   if (!sameTextButForCase(after.metadata.name, card.uuid))
-    errors.push_back({"spec.card.uuid",
-                      "a card is named after its uuid in lower case, so that no hardware is published twice"});
+    errors.push_back(
+        {"spec.card.uuid", "a card is named after its uuid in lower case, so that no hardware is published twice"});
   if (after.spec.claimRef) errors.push_back({"spec.claimRef", "only a device belongs to a claim"});
   checkLedger(before, after, &LedgerEntry::core, card.core, "milli-cards of core", "spec.card.core", errors);
   checkLedger(before, after, &LedgerEntry::memory, card.memory, "bytes of memory", "spec.card.memory", errors);
@@ -66,7 +67,8 @@ void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
     const DeviceCard& card = device.spec.cards[i];
     const std::string field = "spec.cards[" + std::to_string(i) + "]";
     if (card.chargedCore > card.core)
-      errors.push_back({field + ".chargedCore", "no more can be charged than granted; at most " + std::to_string(card.core)});
+      errors.push_back(
+          {field + ".chargedCore", "no more can be charged than granted; at most " + std::to_string(card.core)});
     if (card.chargedMemory > card.memory)
       errors.push_back(
           {field + ".chargedMemory", "no more can be charged than granted; at most " + std::to_string(card.memory)});
@@ -88,7 +90,8 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   for (const auto& [resource, text] : spec.capacity) {
     const auto quantity = rules::quantityOf(text);
     if (!quantity || quantity->negative())
-      errors.push_back({"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
+      errors.push_back(
+          {"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
   }
   if (spec.card) {
     checkCard(before, after, errors);
@@ -100,17 +103,24 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
 
 std::string_view fieldOf(SourceKind kind) {
   switch (kind) {
-    case SourceKind::none: break;
-    case SourceKind::physicalGPU: return "physicalGPU";
-    case SourceKind::gpuShare: return "gpuShare";
-    case SourceKind::qGPU: return "qGPU";
-    case SourceKind::mig: return "mig";
-    case SourceKind::remote: return "remote";
+    case SourceKind::none:
+      break;
+    case SourceKind::physicalGPU:
+      return "physicalGPU";
+    case SourceKind::gpuShare:
+      return "gpuShare";
+    case SourceKind::qGPU:
+      return "qGPU";
+    case SourceKind::mig:
+      return "mig";
+    case SourceKind::remote:
+      return "remote";
   }
   return "";
 }
 
-/// The source is fixed, but what the provisioner found out about it (a qGPU's device and paths, a MIG's instances) may be filled in.
+/// The source is fixed, but what the provisioner found out about it (a qGPU's device and paths, a MIG's instances) may
+/// be filled in.
 void checkSource(const Source& before, const Source& after, FieldErrors& errors) {
   if (before.kind != after.kind || before.ambiguous != after.ambiguous) {
     errors.push_back({"spec", "the kind of source (physicalGPU, gpuShare, qGPU, mig, remote) is immutable"});

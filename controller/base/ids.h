@@ -12,12 +12,12 @@ namespace egpu::base {
 /// Random numbers for back-off jitter and object uids. Thread-safe.
 class Random {
  public:
-  Random();                              ///< seeded by the operating system
-  explicit Random(uint64_t seed);        ///< the same sequence for the same seed
-  uint64_t below(uint64_t bound);        ///< uniform in [0, bound); bound 0 → 0
-  double unit();                         ///< uniform in [0, 1)
-  std::string uuid();                    ///< RFC 4122 version 4, lower case
-  std::string suffix(std::size_t n);     ///< n characters of the alphabet that Kubernetes uses for generateName
+  Random();                           ///< seeded by the operating system
+  explicit Random(uint64_t seed);     ///< the same sequence for the same seed
+  uint64_t below(uint64_t bound);     ///< uniform in [0, bound); bound 0 → 0
+  double unit();                      ///< uniform in [0, 1)
+  std::string uuid();                 ///< RFC 4122 version 4, lower case
+  std::string suffix(std::size_t n);  ///< n characters of the alphabet that Kubernetes uses for generateName
 
  private:
   std::mutex mutex_;

@@ -1,4 +1,5 @@
-// Structured logs: a message and key=value pairs. spdlog stays behind log.cpp because it costs seconds per including file.
+// Structured logs: a message and key=value pairs. spdlog stays behind log.cpp because it costs seconds per including
+// file.
 #pragma once
 
 #include <initializer_list>
@@ -22,14 +23,17 @@ struct Field {
 };
 using Fields = std::initializer_list<Field>;
 
-/// level: below it nothing is written. json: one JSON object a line, else logfmt. To standard error. Call once from main.
+/// level: below it nothing is written. json: one JSON object a line, else logfmt. To standard error. Call once from
+/// main.
 void configure(Level level, bool json);
 /// "debug" | "info" | "warn" | "error" | "off"; false if unknown.
 bool parseLevel(std::string_view text, Level& out);
 bool enabled(Level level);
 void write(Level level, std::string_view message, Fields fields);
 
-inline void debug(std::string_view m, Fields f = {}) { if (enabled(Level::debug)) write(Level::debug, m, f); }
+inline void debug(std::string_view m, Fields f = {}) {
+  if (enabled(Level::debug)) write(Level::debug, m, f);
+}
 inline void info(std::string_view m, Fields f = {}) { write(Level::info, m, f); }
 inline void warn(std::string_view m, Fields f = {}) { write(Level::warn, m, f); }
 inline void error(std::string_view m, Fields f = {}) { write(Level::error, m, f); }

@@ -57,9 +57,9 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}        // NOLINT(google-explicit-constructor)
   Result(Status status) : v_(std::in_place_index<1>, std::move(status)) {  // NOLINT(google-explicit-constructor)
-    if (std::get<1>(v_).ok()) std::abort();  // a Result without a value must say why
+    if (std::get<1>(v_).ok()) std::abort();                                // a Result without a value must say why
   }
   bool ok() const { return v_.index() == 0; }
   explicit operator bool() const { return ok(); }

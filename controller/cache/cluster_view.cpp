@@ -34,8 +34,10 @@ bool unhealthy(const Gpu& card, std::string& why) {
 }  // namespace
 
 ClusterView::ClusterView(Stores& stores) : stores_(stores) {
-  stores_.nodes.listen([this](const auto& before, const auto& after) { refreshNode((after ? after : before)->metadata.name); });
-  stores_.cards.listen([this](const auto& before, const auto& after) { refreshCard((after ? after : before)->metadata.name); });
+  stores_.nodes.listen(
+      [this](const auto& before, const auto& after) { refreshNode((after ? after : before)->metadata.name); });
+  stores_.cards.listen(
+      [this](const auto& before, const auto& after) { refreshCard((after ? after : before)->metadata.name); });
   stores_.devices.listen(
       [this](const auto& before, const auto& after) { refreshDevice((after ? after : before)->metadata.name); });
 }
@@ -183,7 +185,8 @@ void ClusterView::offer(const std::string& card) {
 
 void ClusterView::forgetIfEmpty(const std::string& card) {
   auto it = cards_.find(card);
-  if (it != cards_.end() && !it->second.present && it->second.takes.empty() && it->second.devices.empty()) cards_.erase(it);
+  if (it != cards_.end() && !it->second.present && it->second.takes.empty() && it->second.devices.empty())
+    cards_.erase(it);
 }
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
@@ -218,7 +221,8 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   return decision;
 }
 
-std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<Ask>& asks,
+                                                             const scheduler::NodePredicate& suits,
                                                              std::size_t* failed) {
   std::lock_guard lock(mutex_);
   const bool grew = grew_;
@@ -248,7 +252,8 @@ std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<A
   }
 }
 
-scheduler::Explanation ClusterView::explain(const scheduler::Request& request, const scheduler::NodePredicate& suits) const {
+scheduler::Explanation ClusterView::explain(const scheduler::Request& request,
+                                            const scheduler::NodePredicate& suits) const {
   std::lock_guard lock(mutex_);
   return scheduler::explain(cluster_, request, suits);
 }

@@ -1,11 +1,14 @@
 // Decide and assume: the one serialised section around the scheduler's picture of the cluster.
 //
-// A card's takes are the union of three sources, each under the device's uid (or, before the device exists, "claim/<claim uid>"):
+// A card's takes are the union of three sources, each under the device's uid (or, before the device exists,
+// "claim/<claim uid>"):
 //   ledger entry seen on the card  ∪  device that names the card  ∪  decision made but not yet written
-// so that a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is late.
+// so that a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is
+// late.
 //
-// A card is offered unless: it is unhealthy, Failed or being deleted; a device that names it is on another node (its uuid turned up
-// elsewhere: wait until the entries are gone); or a committed device that names it lacks its entry (it reappeared: first the entries).
+// A card is offered unless: it is unhealthy, Failed or being deleted; a device that names it is on another node (its
+// uuid turned up elsewhere: wait until the entries are gone); or a committed device that names it lacks its entry (it
+// reappeared: first the entries).
 #pragma once
 
 #include <cstdint>
@@ -60,9 +63,9 @@ struct ClusterTotals {
 /// How a card's takes and its ledger disagree; the auditor names the cause.
 struct CardAudit {
   bool known = false;
-  int64_t core = 0, memory = 0;              ///< capacity
-  int64_t ledgerCore = 0, ledgerMemory = 0;  ///< Σ entries
-  int64_t usedCore = 0, usedMemory = 0;      ///< as the scheduler believes
+  int64_t core = 0, memory = 0;                 ///< capacity
+  int64_t ledgerCore = 0, ledgerMemory = 0;     ///< Σ entries
+  int64_t usedCore = 0, usedMemory = 0;         ///< as the scheduler believes
   std::vector<std::string> entryWithoutDevice;  ///< uids in the ledger that no cached device naming the card has
   std::vector<std::string> deviceWithoutEntry;  ///< names of committed devices that the ledger lacks
 };
@@ -79,16 +82,19 @@ class ClusterView {
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
   };
-  /// decide() and, if it fits, the assumption of its takes under "claim/<uid>" (an earlier one of that claim is dropped before).
+  /// decide() and, if it fits, the assumption of its takes under "claim/<uid>" (an earlier one of that claim is dropped
+  /// before).
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
-  /// All asks on one node, all or none. Empty if there is no such node; then `failed` is the index of an ask that fits nowhere.
+  /// All asks on one node, all or none. Empty if there is no such node; then `failed` is the index of an ask that fits
+  /// nowhere.
   std::vector<scheduler::Decision> decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                                   std::size_t* failed = nullptr);
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {}) const;
   /// The decision came to nothing. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
 
-  /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the stores fill.
+  /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the
+  /// stores fill.
   void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
 
   AllocationMap map() const;
@@ -102,8 +108,8 @@ class ClusterView {
  private:
   struct Take {
     std::optional<scheduler::Amount> ledger, device, assumed;
-    std::string claim;       ///< of an assumption
-    scheduler::Amount sum;   ///< what cluster_ holds: the largest of the three in each amount
+    std::string claim;      ///< of an assumption
+    scheduler::Amount sum;  ///< what cluster_ holds: the largest of the three in each amount
     bool empty() const { return !ledger && !device && !assumed; }
   };
   struct CardState {
@@ -139,8 +145,8 @@ class ClusterView {
   mutable std::mutex mutex_;
   scheduler::Cluster cluster_;
   std::map<std::string, CardState, std::less<>> cards_;
-  std::unordered_map<std::string, DeviceState> devices_;                       ///< by name
-  std::unordered_map<std::string, std::vector<std::string>> assumptions_;      ///< claim uid → cards
+  std::unordered_map<std::string, DeviceState> devices_;                   ///< by name
+  std::unordered_map<std::string, std::vector<std::string>> assumptions_;  ///< claim uid → cards
   bool grew_ = false;
 };
 

@@ -86,7 +86,8 @@ void one(A& a, v1alpha::SourceKind& k) {
   else
     a.number(static_cast<uint64_t>(k));
 }
-template <class A, class T, class = std::enable_if_t<std::is_class_v<T>>, class = decltype(fields(std::declval<A&>(), std::declval<T&>()))>
+template <class A, class T, class = std::enable_if_t<std::is_class_v<T>>,
+          class = decltype(fields(std::declval<A&>(), std::declval<T&>()))>
 void one(A& a, T& t);
 template <class A, class T>
 void one(A& a, std::vector<T>& v);
@@ -100,55 +101,127 @@ void put(A& a, Ts&... ts) {
   (one(a, ts), ...);
 }
 
-template <class A> void fields(A& a, core::OwnerReference& x) { put(a, x.apiVersion, x.kind, x.name, x.uid, x.controller, x.blockOwnerDeletion); }
-template <class A> void fields(A& a, core::ObjectMeta& x) {
-  put(a, x.uid, x.name, x.namespace_, x.resourceVersion, x.generation, x.creationTimestamp, x.deletionTimestamp, x.labels,
-      x.annotations, x.finalizers, x.ownerReferences);
+template <class A>
+void fields(A& a, core::OwnerReference& x) {
+  put(a, x.apiVersion, x.kind, x.name, x.uid, x.controller, x.blockOwnerDeletion);
 }
-template <class A> void fields(A& a, core::Condition& x) { put(a, x.type, x.status, x.reason, x.message, x.lastTransitionTime, x.observedGeneration); }
-template <class A> void fields(A& a, core::NodeSelectorRequirement& x) { put(a, x.key, x.op, x.values); }
-template <class A> void fields(A& a, core::NodeSelectorTerm& x) { put(a, x.matchExpressions, x.matchFields); }
-template <class A> void fields(A& a, core::NodeSelector& x) { put(a, x.terms); }
-template <class A> void fields(A& a, core::Taint& x) { put(a, x.key, x.value, x.effect); }
-template <class A> void fields(A& a, core::Toleration& x) { put(a, x.key, x.op, x.value, x.effect); }
-template <class A> void fields(A& a, core::Container& x) { put(a, x.name, x.image, x.requests, x.resourceClaims); }
-template <class A> void fields(A& a, core::PodResourceClaim& x) { put(a, x.name, x.resourceClaimName); }
-template <class A> void fields(A& a, core::ResourceClaimAllocation& x) {
+template <class A>
+void fields(A& a, core::ObjectMeta& x) {
+  put(a, x.uid, x.name, x.namespace_, x.resourceVersion, x.generation, x.creationTimestamp, x.deletionTimestamp,
+      x.labels, x.annotations, x.finalizers, x.ownerReferences);
+}
+template <class A>
+void fields(A& a, core::Condition& x) {
+  put(a, x.type, x.status, x.reason, x.message, x.lastTransitionTime, x.observedGeneration);
+}
+template <class A>
+void fields(A& a, core::NodeSelectorRequirement& x) {
+  put(a, x.key, x.op, x.values);
+}
+template <class A>
+void fields(A& a, core::NodeSelectorTerm& x) {
+  put(a, x.matchExpressions, x.matchFields);
+}
+template <class A>
+void fields(A& a, core::NodeSelector& x) {
+  put(a, x.terms);
+}
+template <class A>
+void fields(A& a, core::Taint& x) {
+  put(a, x.key, x.value, x.effect);
+}
+template <class A>
+void fields(A& a, core::Toleration& x) {
+  put(a, x.key, x.op, x.value, x.effect);
+}
+template <class A>
+void fields(A& a, core::Container& x) {
+  put(a, x.name, x.image, x.requests, x.resourceClaims);
+}
+template <class A>
+void fields(A& a, core::PodResourceClaim& x) {
+  put(a, x.name, x.resourceClaimName);
+}
+template <class A>
+void fields(A& a, core::ResourceClaimAllocation& x) {
   put(a, x.request, x.driver, x.pool, x.device, x.nodeName, x.allocationTimestamp);
 }
-template <class A> void fields(A& a, core::ResourceClaimConsumer& x) { put(a, x.resource, x.name, x.uid); }
-template <class A> void fields(A& a, core::Node& x) {
+template <class A>
+void fields(A& a, core::ResourceClaimConsumer& x) {
+  put(a, x.resource, x.name, x.uid);
+}
+template <class A>
+void fields(A& a, core::Node& x) {
   put(a, x.metadata, x.unschedulable, x.taints, x.cpuMilli, x.memoryBytes, x.maxPods, x.ready);
 }
-template <class A> void fields(A& a, core::Pod& x) {
+template <class A>
+void fields(A& a, core::Pod& x) {
   put(a, x.metadata, x.nodeName, x.schedulerName, x.schedulingGates, x.resourceClaims, x.initContainers, x.containers,
       x.nodeSelector, x.requiredNodeAffinity, x.tolerations, x.phase, x.conditions);
 }
-template <class A> void fields(A& a, core::ResourceClaim& x) {
+template <class A>
+void fields(A& a, core::ResourceClaim& x) {
   put(a, x.metadata, x.deviceClassName, x.requestName, x.allocation, x.reservedFor);
 }
-template <class A> void fields(A& a, v1alpha::CardLink& x) { put(a, x.peer, x.type, x.count); }
-template <class A> void fields(A& a, v1alpha::CardTopology& x) { put(a, x.numa, x.pcie, x.links); }
-template <class A> void fields(A& a, v1alpha::Card& x) {
+template <class A>
+void fields(A& a, v1alpha::CardLink& x) {
+  put(a, x.peer, x.type, x.count);
+}
+template <class A>
+void fields(A& a, v1alpha::CardTopology& x) {
+  put(a, x.numa, x.pcie, x.links);
+}
+template <class A>
+void fields(A& a, v1alpha::Card& x) {
   put(a, x.uuid, x.nodeName, x.index, x.model, x.smCount, x.tflops, x.core, x.memory, x.topology);
 }
-template <class A> void fields(A& a, v1alpha::LedgerEntry& x) { put(a, x.device, x.claim, x.core, x.memory); }
-template <class A> void fields(A& a, v1alpha::DeviceCard& x) { put(a, x.name, x.uuid, x.core, x.memory, x.chargedCore, x.chargedMemory); }
-template <class A> void fields(A& a, v1alpha::ClaimRef& x) { put(a, x.namespace_, x.name, x.uid); }
-template <class A> void fields(A& a, v1alpha::Source& x) {
+template <class A>
+void fields(A& a, v1alpha::LedgerEntry& x) {
+  put(a, x.device, x.claim, x.core, x.memory);
+}
+template <class A>
+void fields(A& a, v1alpha::DeviceCard& x) {
+  put(a, x.name, x.uuid, x.core, x.memory, x.chargedCore, x.chargedMemory);
+}
+template <class A>
+void fields(A& a, v1alpha::ClaimRef& x) {
+  put(a, x.namespace_, x.name, x.uid);
+}
+template <class A>
+void fields(A& a, v1alpha::Source& x) {
   put(a, x.kind, x.gpuNames, x.deviceName, x.paths, x.profile, x.instances, x.endpoint);
 }
-template <class A> void fields(A& a, v1alpha::ElasticGPUSpec& x) {
+template <class A>
+void fields(A& a, v1alpha::ElasticGPUSpec& x) {
   put(a, x.capacity, x.source, x.card, x.allocations, x.nodeName, x.cards, x.provisioner, x.parameters, x.className,
       x.reclaimPolicy, x.nodeAffinityRequired, x.claimRef);
 }
-template <class A> void fields(A& a, v1alpha::AllocatedSummary& x) { put(a, x.core, x.memory, x.claims, x.coreText, x.memoryText); }
-template <class A> void fields(A& a, v1alpha::ElasticGPUStatus& x) { put(a, x.phase, x.reason, x.message, x.conditions, x.allocated); }
-template <class A> void fields(A& a, v1alpha::ElasticGPU& x) { put(a, x.metadata, x.spec, x.status); }
-template <class A> void fields(A& a, v1alpha::ElasticGPUClaimSpec& x) { put(a, x.className, x.classNameAlias, x.elasticGPUName, x.requests); }
-template <class A> void fields(A& a, v1alpha::ElasticGPUClaimStatus& x) { put(a, x.phase, x.elasticGPUName, x.nodeName, x.capacity, x.conditions); }
-template <class A> void fields(A& a, v1alpha::ElasticGPUClaim& x) { put(a, x.metadata, x.spec, x.status); }
-template <class A> void fields(A& a, v1alpha::ElasticGPUClass& x) {
+template <class A>
+void fields(A& a, v1alpha::AllocatedSummary& x) {
+  put(a, x.core, x.memory, x.claims, x.coreText, x.memoryText);
+}
+template <class A>
+void fields(A& a, v1alpha::ElasticGPUStatus& x) {
+  put(a, x.phase, x.reason, x.message, x.conditions, x.allocated);
+}
+template <class A>
+void fields(A& a, v1alpha::ElasticGPU& x) {
+  put(a, x.metadata, x.spec, x.status);
+}
+template <class A>
+void fields(A& a, v1alpha::ElasticGPUClaimSpec& x) {
+  put(a, x.className, x.classNameAlias, x.elasticGPUName, x.requests);
+}
+template <class A>
+void fields(A& a, v1alpha::ElasticGPUClaimStatus& x) {
+  put(a, x.phase, x.elasticGPUName, x.nodeName, x.capacity, x.conditions);
+}
+template <class A>
+void fields(A& a, v1alpha::ElasticGPUClaim& x) {
+  put(a, x.metadata, x.spec, x.status);
+}
+template <class A>
+void fields(A& a, v1alpha::ElasticGPUClass& x) {
   put(a, x.metadata, x.provisioner, x.parameters, x.reclaimPolicy, x.bindingMode, x.conditions);
 }
 
@@ -215,8 +288,8 @@ T unpack(std::string_view packed) {
 
 std::string_view packedUid(std::string_view packed) { return Unpacker(packed).text(); }
 
-#define EGPU_PACKED(T)                       \
-  template std::string pack<T>(const T&);    \
+#define EGPU_PACKED(T)                    \
+  template std::string pack<T>(const T&); \
   template T unpack<T>(std::string_view)
 EGPU_PACKED(v1alpha::ElasticGPU);
 EGPU_PACKED(v1alpha::ElasticGPUClaim);

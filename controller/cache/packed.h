@@ -1,5 +1,5 @@
-// Objects as they rest in a store: one string per object instead of dozens, so that 100,000 claims fit. Exact both ways for every
-// field of the structs but kubectl's copy of what was applied, which nothing here reads.
+// Objects as they rest in a store: one string per object instead of dozens, so that 100,000 claims fit. Exact both ways
+// for every field of the structs but kubectl's copy of what was applied, which nothing here reads.
 #pragma once
 
 #include <string>

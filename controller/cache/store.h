@@ -2,7 +2,8 @@
 //
 //   informer says v7 ──► shown v7 ── we write, answer v9 ──► shown v9 ── informer says v8 (late) ──► still v9
 //                                                                     └─ informer says v9 or newer ──► that
-//   seen to be gone (a DELETED event, a 404 to a quorum read) ──► that uid is never shown again, whatever a late event says
+//   seen to be gone (a DELETED event, a 404 to a quorum read) ──► that uid is never shown again, whatever a late event
+//   says
 //
 // So a reader always sees its own writes. Only this class compares resourceVersions.
 #pragma once
@@ -37,8 +38,8 @@ class Store {
   using Ptr = std::shared_ptr<const T>;
   /// Values under which an object is found; computed anew on every change.
   using Extract = std::function<std::vector<std::string>(const T&)>;
-  /// What changed: before null = new, after null = gone. Called without locks held, on the changing thread; after may already be old
-  /// news when two threads change one key, so a listener that keeps state reads the store again.
+  /// What changed: before null = new, after null = gone. Called without locks held, on the changing thread; after may
+  /// already be old news when two threads change one key, so a listener that keeps state reads the store again.
   using Listener = std::function<void(const Ptr& before, const Ptr& after)>;
 
   /// Before anything is stored. The index's number is the order of the calls, from 0.

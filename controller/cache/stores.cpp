@@ -11,13 +11,15 @@ namespace keys = v1alpha::keys;
 
 uint64_t versionOf(std::string_view resourceVersion) {
   uint64_t value = 0;
-  const auto [end, error] = std::from_chars(resourceVersion.data(), resourceVersion.data() + resourceVersion.size(), value);
+  const auto [end, error] =
+      std::from_chars(resourceVersion.data(), resourceVersion.data() + resourceVersion.size(), value);
   return error == std::errc() && end == resourceVersion.data() + resourceVersion.size() ? value : 0;
 }
 
 Stores::Stores() {
   using Values = std::vector<std::string>;
-  byClaimUid_ = devices.addIndex([](const Gpu& d) { return d.spec.claimRef ? Values{d.spec.claimRef->uid} : Values{}; });
+  byClaimUid_ =
+      devices.addIndex([](const Gpu& d) { return d.spec.claimRef ? Values{d.spec.claimRef->uid} : Values{}; });
   byCard_ = devices.addIndex([](const Gpu& d) {
     Values names;
     for (const auto& card : d.spec.cards) names.push_back(card.name);
@@ -25,7 +27,8 @@ Stores::Stores() {
   });
   byDeviceNode_ = devices.addIndex([](const Gpu& d) { return Values{d.spec.nodeName}; });
   byProvisioner_ = devices.addIndex([](const Gpu& d) { return Values{d.spec.provisioner}; });
-  byCardNode_ = cards.addIndex([](const Gpu& c) { return Values{c.spec.card ? c.spec.card->nodeName : std::string()}; });
+  byCardNode_ =
+      cards.addIndex([](const Gpu& c) { return Values{c.spec.card ? c.spec.card->nodeName : std::string()}; });
   byGpuName_ = claims.addIndex([](const Claim& c) {
     const auto& name = c.spec.elasticGPUName;
     const bool own = name.size() == keys::kDevicePrefix.size() + c.metadata.uid.size() &&
@@ -78,8 +81,9 @@ void GpuSink::apply(codec::WatchEvent<Gpu>&& event) {
 }
 
 void PodSink::replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) {
-  objects.erase(std::remove_if(objects.begin(), objects.end(), [](const core::Pod& p) { return p.resourceClaims.empty(); }),
-                objects.end());
+  objects.erase(
+      std::remove_if(objects.begin(), objects.end(), [](const core::Pod& p) { return p.resourceClaims.empty(); }),
+      objects.end());
   inner_.replace(std::move(objects), resourceVersion);
 }
 

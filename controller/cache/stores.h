@@ -1,4 +1,5 @@
-// The informers' stores of everything this project looks at, with the indexes that reconciling needs, and the sinks that feed them.
+// The informers' stores of everything this project looks at, with the indexes that reconciling needs, and the sinks
+// that feed them.
 #pragma once
 
 #include <functional>
@@ -33,18 +34,25 @@ class Stores {
   Store<core::ResourceClaim> carriers;
 
   /// Devices whose claimRef has this uid.
-  std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const { return devices.find(byClaimUid_, claimUid); }
+  std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const {
+    return devices.find(byClaimUid_, claimUid);
+  }
   /// Devices that name this card.
   std::vector<Store<Gpu>::Ptr> devicesOnCard(std::string_view card) const { return devices.find(byCard_, card); }
   std::vector<Store<Gpu>::Ptr> devicesOnNode(std::string_view node) const { return devices.find(byDeviceNode_, node); }
-  std::vector<Store<Gpu>::Ptr> devicesOfProvisioner(std::string_view name) const { return devices.find(byProvisioner_, name); }
+  std::vector<Store<Gpu>::Ptr> devicesOfProvisioner(std::string_view name) const {
+    return devices.find(byProvisioner_, name);
+  }
   std::vector<Store<Gpu>::Ptr> cardsOnNode(std::string_view node) const { return cards.find(byCardNode_, node); }
-  /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the uid).
+  /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the
+  /// uid).
   std::vector<Store<Claim>::Ptr> claimsNaming(std::string_view gpu) const { return claims.find(byGpuName_, gpu); }
   /// Claims of a class; "" = those that want the default class.
   std::vector<Store<Claim>::Ptr> claimsOfClass(std::string_view cls) const { return claims.find(byClass_, cls); }
   /// Pods, finished ones too, that use "namespace/name" of a claim.
-  std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const { return pods.find(byPodClaim_, claim.str()); }
+  std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
+    return pods.find(byPodClaim_, claim.str());
+  }
   /// Pods that wait behind our scheduling gate.
   std::vector<Store<core::Pod>::Ptr> gatedPods() const { return pods.find(byGate_, "gated"); }
 
@@ -69,8 +77,8 @@ class Stores {
   friend class GpuSink;
   void sawPod(const core::Pod& pod);
 
-  int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0,
-      byPodClaim_ = 0, byGate_ = 0;
+  int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0,
+      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0;
 };
 
 template <class T>

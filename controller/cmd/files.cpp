@@ -28,7 +28,9 @@ base::Result<std::string> readFile(const std::string& path) {
 
 base::Status writeFile(const std::string& path, const std::string& text, unsigned mode) {
   const std::string beside = path + ".new";
-  auto failed = [&](const std::string& what) { return Status(Code::unavailable, what + " " + path + ": " + std::generic_category().message(errno)); };
+  auto failed = [&](const std::string& what) {
+    return Status(Code::unavailable, what + " " + path + ": " + std::generic_category().message(errno));
+  };
   const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, static_cast<mode_t>(mode));
   if (fd < 0) return failed("can't create");
   std::size_t at = 0;

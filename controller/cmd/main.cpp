@@ -11,8 +11,10 @@ using namespace egpu;
 
 void addController(CLI::App& app, cmd::ControllerOptions& o) {
   app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--plugins", o.plugins, "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)");
-  app.add_option("--ops-listen", o.opsListen, "Address of /healthz, /readyz, /metrics and /allocation-map; port 0 = any free one")
+  app.add_option("--plugins", o.plugins,
+                 "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)");
+  app.add_option("--ops-listen", o.opsListen,
+                 "Address of /healthz, /readyz, /metrics and /allocation-map; port 0 = any free one")
       ->capture_default_str();
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
 }
@@ -34,17 +36,24 @@ int execute(int argc, char** argv) {
 
   cmd::RunOptions run;
   auto* runApp = app.add_subcommand("run", "Run the controller against a Kubernetes cluster");
-  runApp->add_option("--kubeconfig", run.kubeconfig, "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
+  runApp->add_option("--kubeconfig", run.kubeconfig,
+                     "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
   runApp->add_option("--context", run.context, "Context of the kubeconfig (default: its current one)");
   addController(*runApp, run.controller);
   addLog(*runApp, log);
 
   cmd::StandaloneOptions standalone;
-  auto* standaloneApp = app.add_subcommand("standalone", "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
-  standaloneApp->add_option("--nodes", standalone.nodes, "YAML file of the simulated nodes")->required()->check(CLI::ExistingFile);
-  standaloneApp->add_option("--data", standalone.data, "Folder that keeps the state over restarts (default: in memory)");
-  standaloneApp->add_option("--listen", standalone.listen, "Address of the API server, loopback; port 0 = any free one")->capture_default_str();
-  standaloneApp->add_option("--write-kubeconfig", standalone.writeKubeconfig, "Write a kubeconfig for kubectl to this file");
+  auto* standaloneApp = app.add_subcommand(
+      "standalone", "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
+  standaloneApp->add_option("--nodes", standalone.nodes, "YAML file of the simulated nodes")
+      ->required()
+      ->check(CLI::ExistingFile);
+  standaloneApp->add_option("--data", standalone.data,
+                            "Folder that keeps the state over restarts (default: in memory)");
+  standaloneApp->add_option("--listen", standalone.listen, "Address of the API server, loopback; port 0 = any free one")
+      ->capture_default_str();
+  standaloneApp->add_option("--write-kubeconfig", standalone.writeKubeconfig,
+                            "Write a kubeconfig for kubectl to this file");
   addController(*standaloneApp, standalone.controller);
   addLog(*standaloneApp, log);
 
@@ -52,8 +61,12 @@ int execute(int argc, char** argv) {
   auto* mapApp = app.add_subcommand("map", "Show the allocation map: every node, card and claim");
   mapApp->add_option("--server", map.server, "The controller's operations address")->capture_default_str();
   mapApp->add_option("--node", map.node, "Only this node");
-  mapApp->add_option("--format", map.format, "What to print")->check(CLI::IsMember({"text", "json", "backendai"}))->capture_default_str();
-  mapApp->add_option("--color", map.color, "Colours in text")->check(CLI::IsMember({"auto", "always", "never"}))->capture_default_str();
+  mapApp->add_option("--format", map.format, "What to print")
+      ->check(CLI::IsMember({"text", "json", "backendai"}))
+      ->capture_default_str();
+  mapApp->add_option("--color", map.color, "Colours in text")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
 
   CLI11_PARSE(app, argc, argv);
   auto level = base::log::Level::info;
@@ -66,9 +79,7 @@ int execute(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  return execute(argc, argv);
-} catch (const std::exception& e) {
+int main(int argc, char** argv) try { return execute(argc, argv); } catch (const std::exception& e) {
   std::fprintf(stderr, "error: %s\n", e.what());
   return 1;
 }

@@ -23,9 +23,12 @@ std::string encoded(const std::string& text) {
   static constexpr char hex[] = "0123456789ABCDEF";
   std::string out;
   for (unsigned char c : text) {
-    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.';
-    if (plain) out += static_cast<char>(c);
-    else out += {'%', hex[c >> 4], hex[c & 15]};
+    const bool plain =
+        (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '.';
+    if (plain)
+      out += static_cast<char>(c);
+    else
+      out += {'%', hex[c >> 4], hex[c & 15]};
   }
   return out;
 }
@@ -43,12 +46,13 @@ int mapCommand(const MapOptions& options) {
   }
   const bool color = options.color == "always" || (options.color == "auto" && ::isatty(STDOUT_FILENO) != 0);
   kube::HttpRequest request;
-  request.target = "/allocation-map?format=" + options.format + "&width=" + std::to_string(barWidth()) + (color ? "&color=1" : "");
+  request.target =
+      "/allocation-map?format=" + options.format + "&width=" + std::to_string(barWidth()) + (color ? "&color=1" : "");
   if (!options.node.empty()) request.target += "&node=" + encoded(options.node);
   const auto answer = (*transport)->perform(request, {});
   if (!answer) {
-    std::fprintf(stderr, "error: %s: %s\nis the controller running, and is this its --ops-listen address?\n", endpoint.server.c_str(),
-                 answer.status().message().c_str());
+    std::fprintf(stderr, "error: %s: %s\nis the controller running, and is this its --ops-listen address?\n",
+                 endpoint.server.c_str(), answer.status().message().c_str());
     return 1;
   }
   std::fputs(answer->body.c_str(), answer->status == 200 ? stdout : stderr);

@@ -14,9 +14,9 @@ struct LogOptions {
 /// What the controller needs in either mode.
 struct ControllerOptions {
   std::size_t workers = 16;
-  std::string plugins;            ///< folder of provisioners; empty = ../lib/provisioners beside the executable
+  std::string plugins;  ///< folder of provisioners; empty = ../lib/provisioners beside the executable
   std::string opsListen = "127.0.0.1:9440";
-  std::string writeOpsAddress;    ///< file that gets the real operations address once ready; empty = none
+  std::string writeOpsAddress;  ///< file that gets the real operations address once ready; empty = none
 };
 
 struct RunOptions {
@@ -27,17 +27,17 @@ struct RunOptions {
 
 struct StandaloneOptions {
   ControllerOptions controller;
-  std::string nodes;              ///< nodes.yaml
-  std::string data;               ///< folder; empty = in memory
+  std::string nodes;  ///< nodes.yaml
+  std::string data;   ///< folder; empty = in memory
   std::string listen = "127.0.0.1:7443";
-  std::string writeKubeconfig;    ///< file; empty = none
+  std::string writeKubeconfig;  ///< file; empty = none
 };
 
 struct MapOptions {
   std::string server = "http://127.0.0.1:9440";
   std::string node;
-  std::string format = "text";    ///< text | json | backendai
-  std::string color = "auto";     ///< auto | always | never
+  std::string format = "text";  ///< text | json | backendai
+  std::string color = "auto";   ///< auto | always | never
 };
 
 /// Each returns the process's exit status. They block until done or SIGTERM/SIGINT, and leave nothing behind.

@@ -5,7 +5,8 @@
 
 namespace egpu::cmd {
 
-/// Blocks SIGTERM, SIGINT and SIGHUP for this thread and all it starts, ignores SIGPIPE. Construct before any thread. One per process.
+/// Blocks SIGTERM, SIGINT and SIGHUP for this thread and all it starts, ignores SIGPIPE. Construct before any thread.
+/// One per process.
 class Signals {
  public:
   Signals();

@@ -25,7 +25,8 @@ int fail(const std::string& what, const base::Status& why) {
 std::string kubeconfigFor(const std::string& server) {
   return "apiVersion: v1\nkind: Config\nclusters:\n- name: elastic-gpu-standalone\n  cluster: {server: \"" + server +
          "\"}\nusers:\n- name: elastic-gpu-standalone\n  user: {}\ncontexts:\n- name: elastic-gpu-standalone\n"
-         "  context: {cluster: elastic-gpu-standalone, user: elastic-gpu-standalone}\ncurrent-context: elastic-gpu-standalone\n";
+         "  context: {cluster: elastic-gpu-standalone, user: elastic-gpu-standalone}\ncurrent-context: "
+         "elastic-gpu-standalone\n";
 }
 
 /// The embedded server has no authentication: only this machine may reach it.
@@ -38,7 +39,9 @@ bool loopback(const std::string& address) {
 int standaloneCommand(const StandaloneOptions& options) {
   const Signals signals;
   if (!loopback(options.listen)) {
-    std::fprintf(stderr, "error: --listen: %s is not a loopback address; the embedded API server has no authentication. Use 127.0.0.1:PORT\n",
+    std::fprintf(stderr,
+                 "error: --listen: %s is not a loopback address; the embedded API server has no authentication. Use "
+                 "127.0.0.1:PORT\n",
                  options.listen.c_str());
     return 2;
   }
@@ -72,7 +75,8 @@ int standaloneCommand(const StandaloneOptions& options) {
   if (auto s = core.start(); !s.ok()) return fail("--ops-listen", s);
   cluster.start();
   if (!options.writeKubeconfig.empty())
-    if (auto s = writeFile(options.writeKubeconfig, kubeconfigFor(url), 0600); !s.ok()) return fail("--write-kubeconfig", s);
+    if (auto s = writeFile(options.writeKubeconfig, kubeconfigFor(url), 0600); !s.ok())
+      return fail("--write-kubeconfig", s);
   std::fprintf(stderr, "API server:  %s%s\noperations:  http://%s\n", url.c_str(),
                options.writeKubeconfig.empty() ? "" : ("  (export KUBECONFIG=" + options.writeKubeconfig + ")").c_str(),
                core.opsAddress().c_str());

@@ -35,9 +35,9 @@ enum class EventType { added, modified, deleted, bookmark, error };
 template <class T>
 struct WatchEvent {
   EventType type = EventType::error;
-  T object{};                       ///< added, modified, deleted; of a bookmark only metadata.resourceVersion
-  bool initialEventsEnd = false;    ///< bookmark annotated k8s.io/initial-events-end
-  base::Status error;               ///< type error: what the server said; code expired for 410
+  T object{};                     ///< added, modified, deleted; of a bookmark only metadata.resourceVersion
+  bool initialEventsEnd = false;  ///< bookmark annotated k8s.io/initial-events-end
+  base::Status error;             ///< type error: what the server said; code expired for 410
 };
 /// Decodes one line of a watch. Malformed lines are Code::malformed.
 template <class T>
@@ -46,8 +46,9 @@ base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line);
 /// A Kubernetes Status body (or plain text) of an unsuccessful answer → base::Status with the right code.
 base::Status decodeStatus(int http, std::string_view body);
 
-/// YAML (one document) → JSON text, scalars as kubectl reads them (YAML 1.1: yes, on, 0o17, 1_000; merge keys). No document at all is null.
-/// Malformed YAML, duplicate keys, nesting beyond 100, aliases beyond a bound, a second document → Code::invalid with line and column.
+/// YAML (one document) → JSON text, scalars as kubectl reads them (YAML 1.1: yes, on, 0o17, 1_000; merge keys). No
+/// document at all is null. Malformed YAML, duplicate keys, nesting beyond 100, aliases beyond a bound, a second
+/// document → Code::invalid with line and column.
 base::Result<std::string> yamlToJson(std::string_view yaml);
 /// All documents as JSON; those that are empty or null are left out, as kubectl does.
 base::Result<std::vector<std::string>> yamlDocuments(std::string_view yaml);

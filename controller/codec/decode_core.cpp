@@ -216,7 +216,8 @@ bool read(Value& value, ObjectReference& out, Failure& f) {
 template <>
 bool readField(std::string_view key, Value& value, Namespace& out, Failure& f) {
   if (key != "status") return true;
-  return eachField(value, f, [&](std::string_view inner, Value& v) { return inner != "phase" || read(v, out.phase, f); });
+  return eachField(value, f,
+                   [&](std::string_view inner, Value& v) { return inner != "phase" || read(v, out.phase, f); });
 }
 
 template <>
@@ -292,9 +293,8 @@ bool readField(std::string_view key, Value& v, Event& out, Failure& f) {
   if (key == "firstTimestamp") return read(v, out.firstTimestamp, f);
   if (key == "lastTimestamp") return read(v, out.lastTimestamp, f);
   if (key == "source")
-    return eachField(v, f, [&](std::string_view inner, Value& w) {
-      return inner != "component" || read(w, out.component, f);
-    });
+    return eachField(
+        v, f, [&](std::string_view inner, Value& w) { return inner != "component" || read(w, out.component, f); });
   return true;
 }
 

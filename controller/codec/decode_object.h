@@ -1,4 +1,5 @@
-// decode, decodeList and decodeWatchEvent over a reader of one kind; each decode_*.cpp defines the readers of its kinds and instantiates these.
+// decode, decodeList and decodeWatchEvent over a reader of one kind; each decode_*.cpp defines the readers of its kinds
+// and instantiates these.
 #pragma once
 
 #include "controller/codec/codec.h"
@@ -34,11 +35,12 @@ base::Result<T> decode(std::string_view json) {
   internal::Document document(json);
   internal::ondemand::object root;
   T out{};
-  const bool good =
-      document.root(root, failure) &&
-      internal::eachField(root, failure,
-                          [&](std::string_view key, internal::Value& v) { return internal::readTop(key, v, out, failure); }) &&
-      document.finished(failure);
+  const bool good = document.root(root, failure) &&
+                    internal::eachField(root, failure,
+                                        [&](std::string_view key, internal::Value& v) {
+                                          return internal::readTop(key, v, out, failure);
+                                        }) &&
+                    document.finished(failure);
   if (!good) return failure.status();
   return out;
 }
@@ -119,9 +121,9 @@ base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
 }
 
 /// Defines the three for one kind.
-#define EGPU_CODEC_INSTANTIATE(T)                                                              \
-  template base::Result<T> decode<T>(std::string_view);                                        \
-  template base::Result<ListMeta> decodeList<T>(std::string_view, const std::function<void(T&&)>&); \
+#define EGPU_CODEC_INSTANTIATE(T)                                                                    \
+  template base::Result<T> decode<T>(std::string_view);                                              \
+  template base::Result<ListMeta> decodeList<T>(std::string_view, const std::function<void(T &&)>&); \
   template base::Result<WatchEvent<T>> decodeWatchEvent<T>(std::string_view)
 
 }  // namespace egpu::codec

@@ -100,14 +100,22 @@ static base::Code codeOf(int http, const ServerStatus& status) {
     case 406:
     case 413:
     case 415:
-    case 422: return base::Code::invalid;
-    case 401: return base::Code::unauthorized;
-    case 403: return base::Code::forbidden;
-    case 404: return base::Code::notFound;
-    case 409: return status.reason == "AlreadyExists" ? base::Code::alreadyExists : base::Code::conflict;
-    case 410: return base::Code::expired;
-    case 429: return base::Code::throttled;
-    default: break;
+    case 422:
+      return base::Code::invalid;
+    case 401:
+      return base::Code::unauthorized;
+    case 403:
+      return base::Code::forbidden;
+    case 404:
+      return base::Code::notFound;
+    case 409:
+      return status.reason == "AlreadyExists" ? base::Code::alreadyExists : base::Code::conflict;
+    case 410:
+      return base::Code::expired;
+    case 429:
+      return base::Code::throttled;
+    default:
+      break;
   }
   if (http >= 500 && http < 600) return base::Code::unavailable;
   if (http >= 400 && http < 500) return base::Code::invalid;

@@ -206,9 +206,8 @@ bool readField(std::string_view key, Value& v, ElasticGPUClass& out, Failure& f)
   if (key == "reclaimPolicy") return read(v, out.reclaimPolicy, f);
   if (key == "egpuBindingMode") return read(v, out.bindingMode, f);
   if (key == "status")
-    return eachField(v, f, [&](std::string_view inner, Value& w) {
-      return inner != "conditions" || read(w, out.conditions, f);
-    });
+    return eachField(
+        v, f, [&](std::string_view inner, Value& w) { return inner != "conditions" || read(w, out.conditions, f); });
   return true;
 }
 

@@ -1,7 +1,7 @@
 // Writers of Kubernetes' own kinds and of what every object has.
 #include "controller/codec/codec.h"
-#include "controller/codec/encode_parts.h"
 #include "controller/codec/encode_object.h"
+#include "controller/codec/encode_parts.h"
 
 namespace egpu::codec {
 

@@ -8,7 +8,8 @@
 namespace egpu::codec::internal {
 
 void write(JsonText& j, const core::ResourceClaimAllocation& allocation);
-/// replaces: for a merge patch that shall leave nothing of what was there before, unset fields are null instead of left out.
+/// replaces: for a merge patch that shall leave nothing of what was there before, unset fields are null instead of left
+/// out.
 void write(JsonText& j, const v1alpha::Card& card, bool replaces = false);
 void write(JsonText& j, const v1alpha::LedgerEntry& entry);
 void write(JsonText& j, const v1alpha::ClaimRef& ref);

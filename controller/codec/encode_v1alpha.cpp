@@ -71,7 +71,8 @@ void putSource(JsonText& j, const v1alpha::Source& source) {
     if (!source.gpuNames.empty()) j.key("gpuName").value(source.gpuNames.front());
   };
   switch (source.kind) {
-    case SourceKind::none: return;
+    case SourceKind::none:
+      return;
     case SourceKind::physicalGPU:
       j.key("physicalGPU").beginObject();
       put(j, "gpuNames", source.gpuNames);

@@ -46,11 +46,21 @@ void appendQuoted(std::string& out, std::string_view text) {
     }
     out.append(text, from, i - from);
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (c >= 0x80) {
           out += "\xEF\xBF\xBD";  // not UTF-8: the text stays readable and the JSON valid

@@ -21,8 +21,14 @@ json condition(std::string_view type, std::string_view status, std::string_view 
 json containerStatuses(const std::vector<core::Container>& containers, const json& state, bool ready) {
   json out = json::array();
   for (const auto& c : containers)
-    out.push_back({{"name", c.name}, {"image", c.image}, {"imageID", ""}, {"ready", ready}, {"restartCount", 0},
-                   {"started", ready}, {"state", state}, {"lastState", json::object()}});
+    out.push_back({{"name", c.name},
+                   {"image", c.image},
+                   {"imageID", ""},
+                   {"ready", ready},
+                   {"restartCount", 0},
+                   {"started", ready},
+                   {"state", state},
+                   {"lastState", json::object()}});
   return out;
 }
 
@@ -38,34 +44,40 @@ std::string reservedFor(std::string_view uid, std::string_view resourceVersion,
 }
 
 std::string binding(const core::Pod& pod, std::string_view node) {
-  return json{{"apiVersion", "v1"},
-              {"kind", "Binding"},
-              {"metadata", {{"name", pod.metadata.name}, {"namespace", pod.metadata.namespace_}, {"uid", pod.metadata.uid}}},
-              {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}}
+  return json{
+      {"apiVersion", "v1"},
+      {"kind", "Binding"},
+      {"metadata", {{"name", pod.metadata.name}, {"namespace", pod.metadata.namespace_}, {"uid", pod.metadata.uid}}},
+      {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}}
       .dump();
 }
 
-std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message, std::string_view now) {
+std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message,
+                             std::string_view now) {
   return json{{"metadata", {{"uid", uid}}},
               {"status", {{"conditions", json::array({condition("PodScheduled", "False", now, reason, message)})}}}}
       .dump();
 }
 
 std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view now) {
-  json status = {{"phase", "Running"}, {"podIP", podIP}, {"podIPs", json::array({{{"ip", podIP}}})}, {"startTime", now}};
-  status["conditions"] = json::array({condition("Initialized", "True", now), condition("Ready", "True", now),
-                                      condition("ContainersReady", "True", now), condition("PodScheduled", "True", now)});
+  json status = {
+      {"phase", "Running"}, {"podIP", podIP}, {"podIPs", json::array({{{"ip", podIP}}})}, {"startTime", now}};
+  status["conditions"] =
+      json::array({condition("Initialized", "True", now), condition("Ready", "True", now),
+                   condition("ContainersReady", "True", now), condition("PodScheduled", "True", now)});
   status["containerStatuses"] = containerStatuses(pod.containers, {{"running", {{"startedAt", now}}}}, true);
   if (!pod.initContainers.empty())
     status["initContainerStatuses"] = containerStatuses(
-        pod.initContainers, {{"terminated", {{"exitCode", 0}, {"reason", "Completed"}, {"startedAt", now}, {"finishedAt", now}}}}, true);
+        pod.initContainers,
+        {{"terminated", {{"exitCode", 0}, {"reason", "Completed"}, {"startedAt", now}, {"finishedAt", now}}}}, true);
   return json{{"metadata", {{"uid", pod.metadata.uid}}}, {"status", status}}.dump();
 }
 
 std::string podWaiting(const core::Pod& pod, std::string_view reason, std::string_view message, std::string_view now) {
   const json state = {{"waiting", {{"reason", reason}, {"message", message}}}};
   json status = {{"phase", "Pending"}, {"containerStatuses", containerStatuses(pod.containers, state, false)}};
-  status["conditions"] = json::array({condition("Ready", "False", now, reason, message), condition("PodScheduled", "True", now)});
+  status["conditions"] =
+      json::array({condition("Ready", "False", now, reason, message), condition("PodScheduled", "True", now)});
   return json{{"metadata", {{"uid", pod.metadata.uid}}}, {"status", status}}.dump();
 }
 
@@ -73,8 +85,8 @@ std::string nodeStatus(const core::Node& node, std::string_view now) {
   const json amounts = {{"cpu", std::to_string(node.cpuMilli) + "m"},
                         {"memory", v1alpha::formatBytes(node.memoryBytes)},
                         {"pods", std::to_string(node.maxPods)}};
-  json ready = condition("Ready", node.ready ? "True" : "False", now, node.ready ? "SimulatedNodeReady" : "SimulatedNodeNotReady",
-                         "a simulated node");
+  json ready = condition("Ready", node.ready ? "True" : "False", now,
+                         node.ready ? "SimulatedNodeReady" : "SimulatedNodeNotReady", "a simulated node");
   ready["lastHeartbeatTime"] = now;
   return json{{"status",
                {{"capacity", amounts},
@@ -82,8 +94,15 @@ std::string nodeStatus(const core::Node& node, std::string_view now) {
                 {"conditions", json::array({ready})},
                 {"addresses", json::array({{{"type", "Hostname"}, {"address", node.metadata.name}}})},
                 {"nodeInfo",
-                 {{"kubeletVersion", "simulated"}, {"operatingSystem", "linux"}, {"architecture", "amd64"}, {"containerRuntimeVersion", "simulated"},
-                  {"osImage", "simulated"}, {"kernelVersion", "simulated"}, {"machineID", ""}, {"systemUUID", ""}, {"bootID", ""},
+                 {{"kubeletVersion", "simulated"},
+                  {"operatingSystem", "linux"},
+                  {"architecture", "amd64"},
+                  {"containerRuntimeVersion", "simulated"},
+                  {"osImage", "simulated"},
+                  {"kernelVersion", "simulated"},
+                  {"machineID", ""},
+                  {"systemUUID", ""},
+                  {"bootID", ""},
                   {"kubeProxyVersion", ""}}}}}}
       .dump();
 }

@@ -1,4 +1,5 @@
-// Bodies of the writes that a scheduler, a kubelet or the controller manager makes; the simulated cluster stands in for them.
+// Bodies of the writes that a scheduler, a kubelet or the controller manager makes; the simulated cluster stands in for
+// them.
 #pragma once
 
 #include <string>
@@ -10,13 +11,15 @@
 
 namespace egpu::codec::patch {
 
-/// ResourceClaim /status, merge patch: reservedFor replaced, with uid and resourceVersion. clearAllocation: together with the allocation.
-std::string reservedFor(std::string_view uid, std::string_view resourceVersion, const std::vector<core::ResourceClaimConsumer>& consumers,
-                        bool clearAllocation);
+/// ResourceClaim /status, merge patch: reservedFor replaced, with uid and resourceVersion. clearAllocation: together
+/// with the allocation.
+std::string reservedFor(std::string_view uid, std::string_view resourceVersion,
+                        const std::vector<core::ResourceClaimConsumer>& consumers, bool clearAllocation);
 /// POST body for pods/<name>/binding.
 std::string binding(const core::Pod& pod, std::string_view node);
 /// Pod /status, strategic merge patch: condition PodScheduled False with reason and message.
-std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message, std::string_view now);
+std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message,
+                             std::string_view now);
 /// Pod /status, strategic merge patch: Running, every container ready.
 std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view now);
 /// Pod /status, strategic merge patch: still Pending, every container waiting with that reason and message.

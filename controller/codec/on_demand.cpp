@@ -46,7 +46,8 @@ bool isJsonNumber(std::string_view s) {
 }
 
 bool readText(Value& value, std::string_view& out, Failure& f) {
-  if (const auto e = value.get_string().get(out)) return e == simdjson::INCORRECT_TYPE ? f.is("must be a string") : f.is(e);
+  if (const auto e = value.get_string().get(out))
+    return e == simdjson::INCORRECT_TYPE ? f.is("must be a string") : f.is(e);
   return true;
 }
 
@@ -176,8 +177,9 @@ bool readQuantity(Value& value, std::string& out, Failure& f) {
   ondemand::json_type type{};
   if (const auto e = value.type().get(type)) return f.is(e);
   if (type != ondemand::json_type::number)
-    return type == ondemand::json_type::string || type == ondemand::json_type::null ? read(value, out, f)
-                                                                                    : f.is("must be a quantity: a string or a number");
+    return type == ondemand::json_type::string || type == ondemand::json_type::null
+               ? read(value, out, f)
+               : f.is("must be a quantity: a string or a number");
   const std::string_view token = trimmed(value.raw_json_token());
   if (!isJsonNumber(token)) return f.is("is not JSON");
   out = token;

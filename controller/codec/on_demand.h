@@ -1,5 +1,6 @@
-// Reading primitives over simdjson's On-Demand API, for the decoders of this folder only. Every reader returns false on the first error and
-// each level on the way out puts its own name before the path, so that nothing is paid for paths where there is no error.
+// Reading primitives over simdjson's On-Demand API, for the decoders of this folder only. Every reader returns false on
+// the first error and each level on the way out puts its own name before the path, so that nothing is paid for paths
+// where there is no error.
 #pragma once
 
 #include <simdjson.h>

@@ -48,7 +48,8 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
     if (!after.contains(name)) j.key(name).null();
   j.endObject();
 }
-void replaceConditions(JsonText& j, const std::vector<core::Condition>& before, const std::vector<core::Condition>& after) {
+void replaceConditions(JsonText& j, const std::vector<core::Condition>& before,
+                       const std::vector<core::Condition>& after) {
   if (!after.empty()) {
     internal::putConditions(j, after);
   } else if (!before.empty()) {
@@ -65,7 +66,8 @@ void testText(JsonText& j, std::string_view path, std::string_view text) {
   j.key("value").value(text).endObject();
 }
 
-/// Removes our gate where the pod was seen to have it; the test catches a list that changed since. Nothing if it has none.
+/// Removes our gate where the pod was seen to have it; the test catches a list that changed since. Nothing if it has
+/// none.
 void removeGate(JsonText& j, const core::Pod& pod, std::string_view gate) {
   for (std::size_t i = 0; i < pod.schedulingGates.size(); ++i) {
     if (pod.schedulingGates[i] != gate) continue;
@@ -115,8 +117,8 @@ std::string finalizers(std::string_view uid, std::string_view resourceVersion, c
   return j.take();
 }
 
-std::string claimBind(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& finalizers,
-                      const std::optional<std::string>& elasticGPUName) {
+std::string claimBind(std::string_view uid, std::string_view resourceVersion,
+                      const std::vector<std::string>& finalizers, const std::optional<std::string>& elasticGPUName) {
   JsonText j;
   j.beginObject();
   beginMetadata(j, uid, resourceVersion);
@@ -180,7 +182,8 @@ std::string classStatus(std::string_view uid, std::string_view resourceVersion,
   return j.take();
 }
 
-std::string claimRef(std::string_view uid, std::string_view resourceVersion, const std::optional<v1alpha::ClaimRef>& ref) {
+std::string claimRef(std::string_view uid, std::string_view resourceVersion,
+                     const std::optional<v1alpha::ClaimRef>& ref) {
   JsonText j;
   j.beginObject();
   putPreconditions(j, uid, resourceVersion);
@@ -256,7 +259,8 @@ std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_
     const auto& terms = pod.requiredNodeAffinity->terms;
     for (std::size_t i = 0; i < terms.size(); ++i) {
       const std::string term = required + "/nodeSelectorTerms/" + std::to_string(i);
-      // An empty term matches no node; with our field it would match one. Left as it is it can never bring the pod elsewhere.
+      // An empty term matches no node; with our field it would match one. Left as it is it can never bring the pod
+      // elsewhere.
       if (terms[i].matchFields.empty() && terms[i].matchExpressions.empty()) continue;
       if (terms[i].matchFields.empty()) {
         op(j, "add", term + "/matchFields");

@@ -14,33 +14,38 @@ namespace egpu::codec::patch {
 
 // Merge patches (application/merge-patch+json) unless the name says otherwise.
 
-/// {"spec":{"allocations":{uid:{…}}}} : W2, without a resourceVersion so that nobody conflicts. metadata.uid of the card guards against a recreated card.
+/// {"spec":{"allocations":{uid:{…}}}} : W2, without a resourceVersion so that nobody conflicts. metadata.uid of the
+/// card guards against a recreated card.
 std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, const v1alpha::LedgerEntry& entry);
 /// The same with null: gives the entry back.
 std::string ledgerRelease(std::string_view deviceUid);
 /// metadata.finalizers replaced, with resourceVersion and uid.
 std::string finalizers(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& all);
-/// Claim, W5: finalizers and spec.elasticGPUName in one, with uid and resourceVersion. elasticGPUName nullopt = left alone.
-std::string claimBind(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& finalizers,
-                      const std::optional<std::string>& elasticGPUName);
+/// Claim, W5: finalizers and spec.elasticGPUName in one, with uid and resourceVersion. elasticGPUName nullopt = left
+/// alone.
+std::string claimBind(std::string_view uid, std::string_view resourceVersion,
+                      const std::vector<std::string>& finalizers, const std::optional<std::string>& elasticGPUName);
 /// Whole status of a claim / device / class, with uid and (if not empty) resourceVersion. For /status.
 /// Fields of `before` that `after` lacks become null, so that the outcome equals `after`.
-std::string claimStatus(std::string_view uid, std::string_view resourceVersion, const v1alpha::ElasticGPUClaimStatus& before,
-                        const v1alpha::ElasticGPUClaimStatus& after);
+std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
+                        const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after);
 std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, const v1alpha::ElasticGPUStatus& before,
                       const v1alpha::ElasticGPUStatus& after);
-std::string classStatus(std::string_view uid, std::string_view resourceVersion, const std::vector<core::Condition>& conditions);
+std::string classStatus(std::string_view uid, std::string_view resourceVersion,
+                        const std::vector<core::Condition>& conditions);
 /// Device: spec.claimRef set or (nullopt) cleared, with uid and resourceVersion.
-std::string claimRef(std::string_view uid, std::string_view resourceVersion, const std::optional<v1alpha::ClaimRef>& ref);
+std::string claimRef(std::string_view uid, std::string_view resourceVersion,
+                     const std::optional<v1alpha::ClaimRef>& ref);
 /// Card: labels and spec.card as published by its node's agent.
 std::string cardSpec(const v1alpha::ElasticGPU& card);
 /// ResourceClaim /status: allocation set or (nullopt) cleared, with uid and resourceVersion.
 std::string allocation(std::string_view uid, std::string_view resourceVersion,
                        const std::optional<core::ResourceClaimAllocation>& allocation);
 /// metadata.annotations merged, with uid. A nullopt value removes the key.
-std::string annotations(std::string_view uid, const std::vector<std::pair<std::string, std::optional<std::string>>>& values);
-/// W9, a JSON patch (application/json-patch+json): tests uid, adds `node` to every term of the required node affinity (creating it
-/// where absent) and removes our scheduling gate, all or nothing.
+std::string annotations(std::string_view uid,
+                        const std::vector<std::pair<std::string, std::optional<std::string>>>& values);
+/// W9, a JSON patch (application/json-patch+json): tests uid, adds `node` to every term of the required node affinity
+/// (creating it where absent) and removes our scheduling gate, all or nothing.
 std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_view gate);
 /// JSON patch: tests uid and removes the gate only.
 std::string liftGate(const core::Pod& pod, std::string_view gate);

@@ -33,14 +33,16 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
                                              const std::vector<std::pair<std::string, std::string>>& claims,
                                              std::string_view gate) {
   json pod = json::parse(podJson, nullptr, false);
-  if (!pod.is_object() || !pod.contains("spec") || !pod["spec"].is_object()) return Status(Code::malformed, "not a pod");
+  if (!pod.is_object() || !pod.contains("spec") || !pod["spec"].is_object())
+    return Status(Code::malformed, "not a pod");
   json& spec = pod["spec"];
   if (!isList(spec, "resourceClaims")) spec["resourceClaims"] = json::array();
   for (const auto& [name, claim] : claims) {
     if (const json* other = named(spec["resourceClaims"], name)) {
       if (other->value("resourceClaimName", json()) != claim)
-        return Status(Code::invalid, "spec.resourceClaims: \"" + name + "\" already stands for something else than the claim \"" +
-                                         claim + "\" of the annotation of that name");
+        return Status(Code::invalid, "spec.resourceClaims: \"" + name +
+                                         "\" already stands for something else than the claim \"" + claim +
+                                         "\" of the annotation of that name");
     } else {
       spec["resourceClaims"].push_back({{"name", name}, {"resourceClaimName", claim}});
     }

@@ -1,5 +1,5 @@
-// YAML to JSON over yaml-cpp's events. Building our own small tree instead of YAML::Node keeps the kind of each scalar (plain or quoted), the
-// marks for messages, and a bound on what aliases may expand to.
+// YAML to JSON over yaml-cpp's events. Building our own small tree instead of YAML::Node keeps the kind of each scalar
+// (plain or quoted), the marks for messages, and a bound on what aliases may expand to.
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -21,7 +21,7 @@ namespace egpu::codec {
 namespace {
 
 constexpr std::size_t kMaxDepth = 100;
-constexpr std::size_t kMaxMerged = 100'000;  // fields taken over by merge keys, per document
+constexpr std::size_t kMaxMerged = 100'000;                // fields taken over by merge keys, per document
 constexpr std::size_t kMaxOutput = std::size_t{32} << 20;  // bytes of JSON per stream of documents
 
 struct Tree;
@@ -30,9 +30,9 @@ using TreePtr = std::shared_ptr<const Tree>;
 /// A node of a document. Aliases share what they name.
 struct Tree {
   enum class Kind { null, scalar, sequence, mapping } kind = Kind::null;
-  std::size_t height = 0;  // aliases included, so that neither writing nor destroying recurses further
-  std::string json;                                     // scalar
-  std::vector<TreePtr> items;                           // sequence
+  std::size_t height = 0;      // aliases included, so that neither writing nor destroying recurses further
+  std::string json;            // scalar
+  std::vector<TreePtr> items;  // sequence
   std::vector<std::pair<std::string, TreePtr>> fields;  // mapping, in order
 };
 
@@ -74,7 +74,8 @@ class TreeBuilder final : public YAML::EventHandler {
     add(mark, found->second);
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& text) override {
     std::string why;
     const auto json = scalarToJson(tag, text, why);
     if (!json) refuse(mark, why);
@@ -106,7 +107,8 @@ class TreeBuilder final : public YAML::EventHandler {
     begin(mark, Tree::Kind::sequence, anchor);
   }
   void OnSequenceEnd() override { end(); }
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     begin(mark, Tree::Kind::mapping, anchor);
   }
   void OnMapEnd() override { end(); }
@@ -151,9 +153,11 @@ class TreeBuilder final : public YAML::EventHandler {
     open_.pop_back();
     for (const auto& source : open.merged) {
       mergedFields_ += source->fields.size();
-      if (mergedFields_ > kMaxMerged) refuse(open.mark, "merge keys take over more than " + std::to_string(kMaxMerged) + " fields");
+      if (mergedFields_ > kMaxMerged)
+        refuse(open.mark, "merge keys take over more than " + std::to_string(kMaxMerged) + " fields");
       for (const auto& [key, value] : source->fields)
-        if (open.seen.insert(key).second) open.tree->fields.emplace_back(key, value);  // own keys and earlier sources win
+        if (open.seen.insert(key).second)
+          open.tree->fields.emplace_back(key, value);  // own keys and earlier sources win
     }
     if (open.anchor != 0) anchors_[open.anchor] = open.tree;
     add(open.mark, std::move(open.tree));
@@ -219,7 +223,9 @@ class TreeWriter {
   void one(const Tree& tree) {
     spend(2);
     switch (tree.kind) {
-      case Tree::Kind::null: j_.null(); return;
+      case Tree::Kind::null:
+        j_.null();
+        return;
       case Tree::Kind::scalar:
         spend(tree.json.size());
         j_.raw(tree.json);
@@ -246,7 +252,8 @@ class TreeWriter {
 };
 
 base::Status invalidYaml(int line, int column, const std::string& why) {
-  const std::string where = line > 0 ? "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " : "";
+  const std::string where =
+      line > 0 ? "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " : "";
   return {base::Code::invalid, "YAML: " + where + why};
 }
 

@@ -23,11 +23,12 @@ bool isNull(std::string_view text) {
   return oneOf(text, std::array<std::string_view, 5>{"", "~", "null", "Null", "NULL"});
 }
 bool isTrue(std::string_view text) {
-  return oneOf(text, std::array<std::string_view, 11>{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"});
+  return oneOf(
+      text, std::array<std::string_view, 11>{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"});
 }
 bool isFalse(std::string_view text) {
-  return oneOf(text,
-               std::array<std::string_view, 11>{"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"});
+  return oneOf(text, std::array<std::string_view, 11>{"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off",
+                                                      "Off", "OFF"});
 }
 bool isNotFinite(std::string_view text) {
   if (oneOf(text, std::array<std::string_view, 3>{".nan", ".NaN", ".NAN"})) return true;
@@ -78,7 +79,8 @@ bool isFloat(std::string_view s) {
   return i == s.size();
 }
 
-/// A double as Go's encoding/json writes it: the shortest digits, fixed between 1e-6 and 1e21. Nothing if it is out of range.
+/// A double as Go's encoding/json writes it: the shortest digits, fixed between 1e-6 and 1e21. Nothing if it is out of
+/// range.
 std::optional<std::string> real(const std::string& text) {
   const double number = std::strtod(text.c_str(), nullptr);
   if (!std::isfinite(number)) return std::nullopt;

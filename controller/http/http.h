@@ -15,9 +15,9 @@
 namespace egpu::http {
 
 struct Request {
-  std::string method;  ///< "GET", …
-  std::string path;    ///< percent-decoded? no: as sent, without the query
-  std::string query;   ///< raw, without '?'
+  std::string method;                                        ///< "GET", …
+  std::string path;                                          ///< percent-decoded? no: as sent, without the query
+  std::string query;                                         ///< raw, without '?'
   std::vector<std::pair<std::string, std::string>> headers;  ///< names in lower case
   std::string body;
   std::string_view header(std::string_view name) const {
@@ -31,8 +31,9 @@ struct Request {
 class BodyStream {
  public:
   virtual ~BodyStream() = default;
-  /// Blocks until there is something, then appends it to `chunk`; false at the end or when stopped (what `chunk` holds then is
-  /// still sent). May return true with nothing appended, and must do so every few seconds: the listener then looks whether the client is still there.
+  /// Blocks until there is something, then appends it to `chunk`; false at the end or when stopped (what `chunk` holds
+  /// then is still sent). May return true with nothing appended, and must do so every few seconds: the listener then
+  /// looks whether the client is still there.
   virtual bool next(std::string& chunk, std::stop_token stop) = 0;
 };
 
@@ -55,7 +56,8 @@ class Handler {
 std::vector<std::pair<std::string, std::string>> parseQuery(std::string_view query);
 std::string percentDecode(std::string_view text);
 
-/// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end with it.
+/// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end
+/// with it.
 class Listener {
  public:
   virtual ~Listener() = default;

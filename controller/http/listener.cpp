@@ -1,5 +1,5 @@
-// The listener over cpp-httplib: it parses and frames; connections, threads and their end are handled here, because the library's own
-// pool is of fixed size, polls idle connections every 10 ms and makes stop() wait for them.
+// The listener over cpp-httplib: it parses and frames; connections, threads and their end are handled here, because the
+// library's own pool is of fixed size, polls idle connections every 10 ms and makes stop() wait for them.
 #include <arpa/inet.h>
 #include <httplib.h>
 #include <netdb.h>
@@ -27,12 +27,12 @@
 namespace egpu::http {
 namespace {
 
-constexpr std::size_t kMaxBody = 3 * 1024 * 1024;        // as a real API server
+constexpr std::size_t kMaxBody = 3 * 1024 * 1024;           // as a real API server
 constexpr std::size_t kMaxRequestBytes = 64 * 1024 * 1024;  // read at all, the refused rest of a body included
-constexpr std::size_t kMaxConnections = 1024;            // a thread each
-constexpr int kIdleMilliseconds = 120'000;               // between two requests of one connection
-constexpr int kReadMilliseconds = 10'000;                // within one request
-constexpr int kWriteMilliseconds = 10'000;               // a client that reads nothing for so long is given up
+constexpr std::size_t kMaxConnections = 1024;               // a thread each
+constexpr int kIdleMilliseconds = 120'000;                  // between two requests of one connection
+constexpr int kReadMilliseconds = 10'000;                   // within one request
+constexpr int kWriteMilliseconds = 10'000;                  // a client that reads nothing for so long is given up
 
 /// One socket as the library's stream: buffered both ways, so that an answer's head and body leave in one packet.
 class Connection final : public httplib::Stream {
@@ -189,7 +189,8 @@ class HttpServer final : public httplib::Server {
   explicit HttpServer(http::Handler& handler) : handler_(handler) {
     new_task_queue = [] { return new ConnectionThreads; };
     set_payload_max_length(kMaxBody);
-    // No routes: what is not found comes here with its body read, without matching a regular expression against the path.
+    // No routes: what is not found comes here with its body read, without matching a regular expression against the
+    // path.
     set_error_handler(HandlerWithResponse([this](const httplib::Request& request, httplib::Response& response) {
       answer(request, response);
       return HandlerResponse::Handled;
@@ -224,7 +225,8 @@ class HttpServer final : public httplib::Server {
     while (!closed && !stopping_ && connection.awaitRequest()) {
       // A DELETE without a body carries no length; the library would wait for the connection's end.
       auto prepare = [](httplib::Request& request) {
-        request.headers.erase("Accept-Encoding");  // compressing on a loopback costs more than it saves, and delays watches
+        request.headers.erase(
+            "Accept-Encoding");  // compressing on a loopback costs more than it saves, and delays watches
         if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding"))
           request.headers.emplace("Content-Length", "0");
       };
@@ -255,8 +257,10 @@ class HttpServer final : public httplib::Server {
     if (to.status != 404) {  // the library itself refused: it found no request, or too much of one
       const int code = to.status;
       const char* reason = code == 413 ? "RequestEntityTooLarge" : code == 414 ? "RequestURITooLong" : "BadRequest";
-      to.set_content(statusBody(code, reason, code == 413 ? "Request entity too large: limit is 3145728" : "the request can't be understood"),
-                     "application/json");
+      to.set_content(
+          statusBody(code, reason,
+                     code == 413 ? "Request entity too large: limit is 3145728" : "the request can't be understood"),
+          "application/json");
       to.set_header("Connection", "close");
       return;
     }
@@ -267,7 +271,8 @@ class HttpServer final : public httplib::Server {
     if (mark != std::string::npos) request.query = from.target.substr(mark + 1);
     for (const auto& [name, value] : from.headers) {
       std::string lower = name;
-      std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+      std::transform(lower.begin(), lower.end(), lower.begin(),
+                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       request.headers.emplace_back(std::move(lower), value);
     }
     request.body = from.body;
@@ -318,7 +323,8 @@ class HttplibListener final : public Listener {
     if (colon == std::string::npos) return {base::Code::invalid, "\"" + address + "\" is not host:port"};
     std::string host = address.substr(0, colon);
     const std::string digits = address.substr(colon + 1);
-    if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos || std::stoi(digits) > 65535)
+    if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos ||
+        std::stoi(digits) > 65535)
       return {base::Code::invalid, "\"" + digits + "\" is not a port"};
     const std::string shown = host;
     if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
@@ -335,7 +341,8 @@ class HttplibListener final : public Listener {
       port = -1;
     }
     if (port <= 0)
-      return {base::Code::unavailable, "can't listen on " + address + (errno ? std::string(": ") + std::strerror(errno) : std::string())};
+      return {base::Code::unavailable,
+              "can't listen on " + address + (errno ? std::string(": ") + std::strerror(errno) : std::string())};
     server_.widenBacklog();
     address_ = shown + ":" + std::to_string(port);
     thread_ = std::thread([this] { server_.listen_after_bind(); });

@@ -14,7 +14,19 @@
 namespace egpu::plugin {
 
 /// Mirrors the codes of api/plugin/provisioner.h. timeout, crashed and garbage are the host's own findings.
-enum class Outcome { ok, inProgress, noChange, reschedule, exists, invalid, unavailable, internal, timeout, crashed, garbage };
+enum class Outcome {
+  ok,
+  inProgress,
+  noChange,
+  reschedule,
+  exists,
+  invalid,
+  unavailable,
+  internal,
+  timeout,
+  crashed,
+  garbage
+};
 std::string_view toString(Outcome outcome);
 /// The effect may have happened or still be under way: repeat the same key until a definite answer.
 bool indefinite(Outcome outcome);
@@ -29,9 +41,9 @@ struct CardShare {
   std::string uuid;
   std::string model;
   int64_t index = 0;
-  int64_t core = 0;         ///< granted milli-cards
-  int64_t memory = 0;       ///< granted bytes
-  int64_t cardMemory = 0;   ///< the card's bytes, 0 = unknown
+  int64_t core = 0;        ///< granted milli-cards
+  int64_t memory = 0;      ///< granted bytes
+  int64_t cardMemory = 0;  ///< the card's bytes, 0 = unknown
   bool operator==(const CardShare&) const = default;
 };
 
@@ -75,9 +87,9 @@ struct ListReply {
 struct Gpu {
   std::string uuid, model;
   int64_t index = 0;
-  int64_t memory = 0;    ///< bytes
-  int64_t smCount = 0;   ///< 0 = unknown
-  int64_t numaNode = -1; ///< -1 = unknown
+  int64_t memory = 0;     ///< bytes
+  int64_t smCount = 0;    ///< 0 = unknown
+  int64_t numaNode = -1;  ///< -1 = unknown
   std::string pciAddress;
   bool operator==(const Gpu&) const = default;
 };
@@ -98,10 +110,10 @@ struct HealthReply {
 };
 
 struct Description {
-  std::string name;     ///< "gpushare.provisioner.elasticgpu.io"
+  std::string name;  ///< "gpushare.provisioner.elasticgpu.io"
   std::string version;
-  std::string source;       ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
-  std::string isolation;    ///< Enforced | Advisory
+  std::string source;     ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
+  std::string isolation;  ///< Enforced | Advisory
   bool operator==(const Description&) const = default;
 };
 
@@ -131,8 +143,9 @@ class Provisioner {
 class Registry {
  public:
   virtual ~Registry() = default;
-  /// Null if no such plugin is loaded; `why` (may be null) then says what is known (crashed, wrong version, duplicate name, never seen).
-  /// The pointer stays valid as long as the registry; a plugin that is down answers Outcome::unavailable.
+  /// Null if no such plugin is loaded; `why` (may be null) then says what is known (crashed, wrong version, duplicate
+  /// name, never seen). The pointer stays valid as long as the registry; a plugin that is down answers
+  /// Outcome::unavailable.
   virtual Provisioner* find(std::string_view name, std::string* why) = 0;
   virtual std::vector<std::string> names() const = 0;
   /// Called (on any thread) when a plugin comes, goes down or recovers, with its name.

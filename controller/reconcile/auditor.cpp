@@ -50,7 +50,8 @@ Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token
     *changed = true;
   }
   if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
-  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::retry(written.status());
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                         : Outcome::retry(written.status());
 }
 
 void Auditor::found(const cache::Gpu& card, const std::string& cause, const std::string& detail) {
@@ -73,10 +74,12 @@ void Auditor::books(const cache::Gpu& card) {
   const base::MetricLabels labels{{"node", card.spec.card->nodeName}, {"card", name}};
   metrics_.set("elasticgpu_card_core_allocated_milli", static_cast<double>(audit.ledgerCore), labels);
   metrics_.set("elasticgpu_card_memory_allocated_bytes", static_cast<double>(audit.ledgerMemory), labels);
-  // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less is free.
+  // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less
+  // is free.
   if (audit.ledgerCore > audit.core || audit.ledgerMemory > audit.memory)
-    found(card, "overCommitted", v1alpha::formatMilliCards(audit.ledgerCore) + " and " + v1alpha::formatBytes(audit.ledgerMemory) +
-                                     " charged of " + v1alpha::formatMilliCards(audit.core) + " and " + v1alpha::formatBytes(audit.memory));
+    found(card, "overCommitted",
+          v1alpha::formatMilliCards(audit.ledgerCore) + " and " + v1alpha::formatBytes(audit.ledgerMemory) +
+              " charged of " + v1alpha::formatMilliCards(audit.core) + " and " + v1alpha::formatBytes(audit.memory));
   if (audit.ledgerCore > audit.usedCore || audit.ledgerMemory > audit.usedMemory)
     found(card, "schedulerBehind", "the scheduler believes that less is taken than the ledger says");
   for (const auto& device : audit.deviceWithoutEntry) {
@@ -88,8 +91,11 @@ void Auditor::books(const cache::Gpu& card) {
     auto entry = card.spec.allocations.find(device->metadata.uid);
     if (entry == card.spec.allocations.end()) continue;
     for (const auto& share : device->spec.cards) {
-      if (share.name != name || (share.chargedCore == entry->second.core && share.chargedMemory == entry->second.memory)) continue;
-      found(card, "amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device");
+      if (share.name != name ||
+          (share.chargedCore == entry->second.core && share.chargedMemory == entry->second.memory))
+        continue;
+      found(card, "amountDiffers",
+            "the entry of device " + device->metadata.name + " says something else than the device");
       enqueue_(deviceKey(device->metadata.name));
     }
   }
@@ -129,7 +135,8 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);
   auto written = writer_.patch(*card, body, "status", stop);
   if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
-  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::retry(written.status());
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                         : Outcome::retry(written.status());
 }
 
 std::map<std::string, int64_t> Auditor::drift() const {

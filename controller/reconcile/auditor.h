@@ -18,17 +18,27 @@
 namespace egpu::reconcile {
 
 struct AuditorOptions {
-  /// A card's status.allocated is written when it has been wrong that long, so that a burst of binds costs one write. Negative: never.
+  /// A card's status.allocated is written when it has been wrong that long, so that a burst of binds costs one write.
+  /// Negative: never.
   std::chrono::milliseconds summaryDelay{1000};
 };
 
 /// A card's step: hardware state, garbage, books, summary. Thread-safe, one thread per card at a time.
 class Auditor {
  public:
-  Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper, base::Clock& clock,
-          base::Metrics& metrics, kube::EventSink& events, std::function<void(const std::string&)> enqueue, AuditorOptions options)
-      : writer_(writer), stores_(stores), cluster_(cluster), binder_(binder), sweeper_(sweeper), clock_(clock), metrics_(metrics),
-        events_(events), enqueue_(std::move(enqueue)), options_(options) {}
+  Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper,
+          base::Clock& clock, base::Metrics& metrics, kube::EventSink& events,
+          std::function<void(const std::string&)> enqueue, AuditorOptions options)
+      : writer_(writer),
+        stores_(stores),
+        cluster_(cluster),
+        binder_(binder),
+        sweeper_(sweeper),
+        clock_(clock),
+        metrics_(metrics),
+        events_(events),
+        enqueue_(std::move(enqueue)),
+        options_(options) {}
 
   Outcome step(const std::string& card, std::stop_token stop);
 
@@ -36,7 +46,8 @@ class Auditor {
   std::map<std::string, int64_t> drift() const;
 
  private:
-  Outcome hardware(const cache::Gpu& card, bool* changed, std::stop_token stop);  ///< node gone → Failed, back → Available
+  Outcome hardware(const cache::Gpu& card, bool* changed,
+                   std::stop_token stop);  ///< node gone → Failed, back → Available
   void books(const cache::Gpu& card);
   Outcome summary(const std::string& name, std::stop_token stop);
   void found(const cache::Gpu& card, const std::string& cause, const std::string& detail);
@@ -53,7 +64,8 @@ class Auditor {
   const AuditorOptions options_;
   mutable std::mutex mutex_;  // guards all below
   std::map<std::string, base::Clock::Steady> wrongSince_;
-  std::map<std::string, std::map<std::string, std::string>> reported_;  ///< card → cause → detail, so that each is told once
+  std::map<std::string, std::map<std::string, std::string>>
+      reported_;  ///< card → cause → detail, so that each is told once
   std::map<std::string, int64_t> drift_;
 };
 

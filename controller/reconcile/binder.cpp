@@ -42,7 +42,8 @@ v1alpha::SourceKind sourceKind(std::string_view name) {
 
 }  // namespace
 
-cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision) const {
+cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
+                          const scheduler::Decision& decision) const {
   cache::Gpu device;
   device.metadata.name = deviceNameFor(claim);
   device.metadata.labels[std::string(keys::kRoleLabel)] = std::string(keys::kRoleDevice);
@@ -63,7 +64,8 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls, co
     spec.source.gpuNames.push_back(card.name);
     spec.cards.push_back(std::move(card));
   }
-  if (auto* plugin = provisioning_.find(cls.provisioner, nullptr)) spec.source.kind = sourceKind(plugin->description().source);
+  if (auto* plugin = provisioning_.find(cls.provisioner, nullptr))
+    spec.source.kind = sourceKind(plugin->description().source);
   if (spec.source.kind == v1alpha::SourceKind::none) spec.source.gpuNames.clear();
   if (spec.source.kind == v1alpha::SourceKind::gpuShare || spec.source.kind == v1alpha::SourceKind::qGPU)
     spec.source.gpuNames.resize(1);  // the rest stands in spec.cards
@@ -103,7 +105,8 @@ base::Result<cache::Gpu> Binder::writeIntent(const cache::Claim& claim, const ca
   return written.status();
 }
 
-base::Result<cache::Gpu> Binder::writeClaimRef(const cache::Gpu& device, const cache::Claim& claim, std::stop_token stop) {
+base::Result<cache::Gpu> Binder::writeClaimRef(const cache::Gpu& device, const cache::Claim& claim,
+                                               std::stop_token stop) {
   const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, refTo(claim));
   return writer_.patch(device, body, {}, stop);
 }
@@ -121,7 +124,8 @@ base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop
       if (!now.ok()) return now.status();
       card = std::make_shared<const cache::Gpu>(*now);
     }
-    if (card->metadata.deleting() && !committed(device)) return {base::Code::invalid, "card " + share.name + " is being deleted"};
+    if (card->metadata.deleting() && !committed(device))
+      return {base::Code::invalid, "card " + share.name + " is being deleted"};
     entry.core = share.chargedCore;
     entry.memory = share.chargedMemory;
     auto have = card->spec.allocations.find(device.metadata.uid);
@@ -135,7 +139,8 @@ base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop
     if (written.ok()) continue;
     const auto code = written.status().code();
     if (code == base::Code::invalid) {
-      auto now = writer_.read<cache::Gpu>({"", share.name}, card->metadata.uid, stop);  // so that the next decision knows
+      auto now =
+          writer_.read<cache::Gpu>({"", share.name}, card->metadata.uid, stop);  // so that the next decision knows
       return written.status();
     }
     if (code == base::Code::notFound) return {base::Code::invalid, "card " + share.name + " is gone"};
@@ -159,7 +164,8 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   return writer_.patch(device, body, "status", stop);
 }
 
-base::Result<cache::Claim> Binder::commitClaim(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+base::Result<cache::Claim> Binder::commitClaim(const cache::Claim& claim, const cache::Gpu& device,
+                                               std::stop_token stop) {
   auto finalizers = claim.metadata.finalizers;
   if (!claim.metadata.hasFinalizer(keys::kClaimFinalizer)) finalizers.emplace_back(keys::kClaimFinalizer);
   std::optional<std::string> name;

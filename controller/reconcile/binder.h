@@ -1,5 +1,5 @@
-// Intent, ledger, effect, commit: the writes W1 to W5 of a claim's way to its device, each on its own. What they come to is decided by
-// the claim's step.
+// Intent, ledger, effect, commit: the writes W1 to W5 of a claim's way to its device, each on its own. What they come
+// to is decided by the claim's step.
 #pragma once
 
 #include <optional>
@@ -26,9 +26,10 @@ class Binder {
   Binder(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Provisioning& provisioning)
       : writer_(writer), stores_(stores), cluster_(cluster), provisioning_(provisioning) {}
 
-  /// W1. A device of that name already there is what the answer is about, whoever wrote it; the caller looks at its claimRef.
-  base::Result<cache::Gpu> writeIntent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
-                                       std::stop_token stop);
+  /// W1. A device of that name already there is what the answer is about, whoever wrote it; the caller looks at its
+  /// claimRef.
+  base::Result<cache::Gpu> writeIntent(const cache::Claim& claim, const cache::Class& cls,
+                                       const scheduler::Decision& decision, std::stop_token stop);
   /// W1 of a static claim: claimRef on an Available device, with its resourceVersion.
   base::Result<cache::Gpu> writeClaimRef(const cache::Gpu& device, const cache::Claim& claim, std::stop_token stop);
 

@@ -22,7 +22,8 @@ bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claim
 
 std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
   for (const auto& owner : carrier.metadata.ownerReferences)
-    if (owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0) return owner.uid;
+    if (owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0)
+      return owner.uid;
   return {};
 }
 
@@ -60,12 +61,14 @@ base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std
   return written;
 }
 
-Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite, std::stop_token stop) {
+Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite,
+                                std::stop_token stop) {
   const auto key = core::keyOf(claim.metadata);
   auto carrier = stores_.carriers.get(key);
   if (!carrier) {
     const auto pods = stores_.podsOfClaim(key);
-    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return {State::unwanted, {}, {}};
+    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
+      return {State::unwanted, {}, {}};
     auto made = create(claim, stop);  // W7
     if (!made.ok()) return {State::failed, {}, made.status()};
     carrier = std::make_shared<const core::ResourceClaim>(*made);
@@ -74,8 +77,9 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     const auto owner = ownerUid(*carrier);
     if (!owner.empty() && owner != claim.metadata.uid && carrier->metadata.hasFinalizer(keys::kCarrierFinalizer))
       return {State::leaving, {}, {}};  // of a claim of the same name before: its release is under way
-    const auto status = status_.carried(claim, keys::reason::kCarrierTaken,
-                                        "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim", stop);
+    const auto status =
+        status_.carried(claim, keys::reason::kCarrierTaken,
+                        "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim", stop);
     return {status.ok() ? State::taken : State::failed, {}, status};
   }
   if (carrier->metadata.deleting()) return {State::leaving, {}, {}};
@@ -194,7 +198,8 @@ Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
   if (owner.empty()) return Outcome::done();
   auto claim = stores_.claims.get(key);
   if (claim && claim->metadata.uid == owner) {
-    if (!carrier->metadata.deleting() || claim->metadata.deleting()) return Outcome::done();  // its claim's step looks after it
+    if (!carrier->metadata.deleting() || claim->metadata.deleting())
+      return Outcome::done();  // its claim's step looks after it
     // Deleted by hand under a live claim: let it go, the claim's step makes another.
   } else {
     // OBSERVATION: no such claim in the cache. The cache may be late: ask.

@@ -1,5 +1,5 @@
-// The carrier: the ResourceClaim that takes a bound claim to scheduler and kubelet. Made when a pod names the claim, with an allocation
-// that we write; released before the device is.
+// The carrier: the ResourceClaim that takes a bound claim to scheduler and kubelet. Made when a pod names the claim,
+// with an allocation that we write; released before the device is.
 #pragma once
 
 #include <chrono>
@@ -31,21 +31,22 @@ class Carrier {
 
   /// What a carrier says about its allocation.
   enum class State {
-    unwanted,  ///< no live pod names the claim
-    taken,     ///< a ResourceClaim of that name isn't ours
-    leaving,   ///< being deleted: of an earlier claim, or by somebody's hand
-    cleared,   ///< ours was taken away by the scheduler
-    waiting,   ///< cleared; written again after `delay`
-    allocated, ///< W7 and W8 done
-    reserved,  ///< and a pod has it
-    failed,    ///< see error
+    unwanted,   ///< no live pod names the claim
+    taken,      ///< a ResourceClaim of that name isn't ours
+    leaving,    ///< being deleted: of an earlier claim, or by somebody's hand
+    cleared,    ///< ours was taken away by the scheduler
+    waiting,    ///< cleared; written again after `delay`
+    allocated,  ///< W7 and W8 done
+    reserved,   ///< and a pod has it
+    failed,     ///< see error
   };
   struct Answer {
     State state = State::unwanted;
     std::chrono::milliseconds delay{0};
     base::Status error;
   };
-  /// W7 and W8 as far as they are missing. rewrite: a cleared allocation is written again (with back-off), else cleared is answered.
+  /// W7 and W8 as far as they are missing. rewrite: a cleared allocation is written again (with back-off), else cleared
+  /// is answered.
   Answer ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite, std::stop_token stop);
 
   enum class Release { gone, inUse, failed };
@@ -53,7 +54,8 @@ class Carrier {
     Release state = Release::gone;
     base::Status error;
   };
-  /// Deletes the carrier of that claim, and once nobody reserves it lets it go. Quorum reads: the device is released on this answer.
+  /// Deletes the carrier of that claim, and once nobody reserves it lets it go. Quorum reads: the device is released on
+  /// this answer.
   Released release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop);
   /// Takes an allocation back that nobody reserves, so that the claim can move. done() once there is none.
   base::Status withdraw(const core::ResourceClaim& carrier, std::stop_token stop);
@@ -61,7 +63,8 @@ class Carrier {
   /// (S4) A carrier of ours whose claim is gone.
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
 
-  /// A node changed: cleared allocations may be written again at once (so they may when a claim's live pods change). Returns the claims whose allocation was written more than once.
+  /// A node changed: cleared allocations may be written again at once (so they may when a claim's live pods change).
+  /// Returns the claims whose allocation was written more than once.
   std::vector<core::ObjectKey> resetAllBackoff();
 
   static bool ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid);
@@ -71,7 +74,7 @@ class Carrier {
   struct Memory {
     std::string uid;  ///< of the carrier
     core::ObjectKey claim;
-    int writes = 0;              ///< of its allocation, since the last reset
+    int writes = 0;  ///< of its allocation, since the last reset
     base::Clock::Steady last{};
     std::set<std::string> pods;  ///< live ones at the last write, with their nodes
   };

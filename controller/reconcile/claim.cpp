@@ -107,8 +107,8 @@ Asked ClaimSync::ask(const cache::Claim& claim) {
   return asked;
 }
 
-Outcome ClaimSync::refuse(const cache::Claim& claim, std::string_view type, std::string_view why, const std::string& message,
-                          std::stop_token stop) {
+Outcome ClaimSync::refuse(const cache::Claim& claim, std::string_view type, std::string_view why,
+                          const std::string& message, std::stop_token stop) {
   return unless(status_.pending(claim, type, why, message, stop));
 }
 
@@ -153,18 +153,21 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     if (std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return Outcome::done();
     return refuse(*claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
   }
-  const scheduler::NodePredicate suits =
-      waiting_.anyRejected(claim->metadata.uid)
-          ? scheduler::NodePredicate([this, &claim](std::string_view node) { return !waiting_.rejected(claim->metadata.uid, node); })
-          : scheduler::NodePredicate();
+  const scheduler::NodePredicate suits = waiting_.anyRejected(claim->metadata.uid)
+                                             ? scheduler::NodePredicate([this, &claim](std::string_view node) {
+                                                 return !waiting_.rejected(claim->metadata.uid, node);
+                                               })
+                                             : scheduler::NodePredicate();
   waiting_.forRoom(queueKey);  // before deciding: room that appears from now on brings us here again
-  const auto decision = cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
+  const auto decision =
+      cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
   if (!decision.fits) return noFit(*claim, asked.request, suits, stop);
   waiting_.satisfied(queueKey);
   auto device = binder_.writeIntent(*claim, *asked.cls, decision, stop);  // W1
   if (!device.ok()) {
     if (device.status().code() == base::Code::invalid)
-      return refuse(*claim, kBound, reason::kProvisionFailed, "the device was refused: " + device.status().message(), stop);
+      return refuse(*claim, kBound, reason::kProvisionFailed, "the device was refused: " + device.status().message(),
+                    stop);
     return Outcome::retry(device.status());
   }
   if (!belongsTo(*device, *claim))
@@ -175,8 +178,8 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   return intended(claim, std::make_shared<const cache::Gpu>(*device), stop);
 }
 
-Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
-                         std::stop_token stop) {
+Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request,
+                         const scheduler::NodePredicate& suits, std::stop_token stop) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == "Pending";
   // What would fit changes with every release; it is worth a write now and then, not each time.
@@ -184,7 +187,8 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
   if (isStatic(claim)) {
     const auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
     if (!why.empty())
-      return refuse(claim, kBound, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why, stop);
+      return refuse(claim, kBound, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why,
+                    stop);
   }
   return refuse(claim, kBound, reason::kNoFit, cluster_.explain(request, suits).text(), stop);
 }
@@ -198,12 +202,16 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
   if (named->metadata.deleting() || named->status.phase != "Available")
     return refuse(*claim, kBound, reason::kStaticNotAvailable,
                   "device " + named->metadata.name + " is " +
-                      (named->metadata.deleting() ? "being deleted" : named->status.phase.empty() ? "not ready" : named->status.phase),
+                      (named->metadata.deleting()    ? "being deleted"
+                       : named->status.phase.empty() ? "not ready"
+                                                     : named->status.phase),
                   stop);
   const auto& cls = claim->spec.effectiveClass();
   if (!cls.empty() && cls != named->spec.className)
     return refuse(*claim, kBound, reason::kStaticNotAvailable,
-                  "device " + named->metadata.name + " is of class \"" + named->spec.className + "\", the claim of \"" + cls + "\"", stop);
+                  "device " + named->metadata.name + " is of class \"" + named->spec.className + "\", the claim of \"" +
+                      cls + "\"",
+                  stop);
   if (!claim->spec.requests.empty() && !named->spec.cards.empty()) {
     const auto asked = ask(*claim);
     if (asked.later) return Outcome::after(kPluginBusy);
@@ -216,7 +224,8 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
     const auto& want = asked.request;
     if (static_cast<int64_t>(named->spec.cards.size()) < want.cards ||
         (!want.wholeCards && (core < want.cards * want.perCard.core || memory < want.cards * want.perCard.memory)))
-      return refuse(*claim, kBound, reason::kStaticNotAvailable, "device " + named->metadata.name + " is smaller than requested", stop);
+      return refuse(*claim, kBound, reason::kStaticNotAvailable,
+                    "device " + named->metadata.name + " is smaller than requested", stop);
   }
   auto device = binder_.writeClaimRef(*named, *claim, stop);  // W1
   if (!device.ok()) {
@@ -239,7 +248,8 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
   }
   const auto entries = binder_.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
-    if (entries.code() == base::Code::invalid) return giveUp(*claim, *device, false, stop);  // (D1) 422: the decision was stale
+    if (entries.code() == base::Code::invalid)
+      return giveUp(*claim, *device, false, stop);  // (D1) 422: the decision was stale
     return Outcome::retry(entries);
   }
   if (waits) return waitForReservation(claim, device, stop);
@@ -260,7 +270,8 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
         for (const auto& other : pod->resourceClaims) {
           const core::ObjectKey otherKey{pod->metadata.namespace_, other.resourceClaimName};
           auto otherClaim = stores_.claims.get(otherKey);
-          if (!otherClaim || otherClaim->metadata.uid == claim->metadata.uid || !waitsForConsumer(*otherClaim)) continue;
+          if (!otherClaim || otherClaim->metadata.uid == claim->metadata.uid || !waitsForConsumer(*otherClaim))
+            continue;
           auto otherDevice = deviceOf(*otherClaim);
           if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
           auto outcome = giveUp(*otherClaim, *otherDevice, true, stop);
@@ -278,7 +289,8 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
 }
 
 Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, bool avoidNode, std::stop_token stop) {
-  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata)); carrier && Carrier::ownedBy(*carrier, claim.metadata.uid)) {
+  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+      carrier && Carrier::ownedBy(*carrier, claim.metadata.uid)) {
     if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
     auto status = carrier_.withdraw(*carrier, stop);
     if (!status.ok()) return Outcome::retry(status);
@@ -328,7 +340,8 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
   }
   auto now = binder_.commitDevice(*device, stop);  // W4
   if (!now.ok()) {
-    // 409, 404: read anew by now. Bound → we go on. Rolled back meanwhile → its undo may have been before our effect: undo that too.
+    // 409, 404: read anew by now. Bound → we go on. Rolled back meanwhile → its undo may have been before our effect:
+    // undo that too.
     auto current = stores_.devices.get({"", device->metadata.name});
     const bool gone = !current || current->metadata.uid != device->metadata.uid;
     if (gone || (current->metadata.deleting() && !committed(*current))) {
@@ -346,7 +359,8 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
   if (device->status.reason == reason::kCardGone) {
     // The hardware is back. First the device, so that a stale controller's Failed meets another resourceVersion.
     auto cleared = binder_.setPhase(*device, "Bound", "", "", stop);
-    return cleared.ok() || cleared.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(cleared.status());
+    return cleared.ok() || cleared.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                                           : unless(cleared.status());
   }
   auto now = binder_.commitClaim(*claim, *device, stop);  // W5
   if (!now.ok()) {
@@ -391,7 +405,8 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
   if (device && device->status.phase == "Bound" && device->status.reason != reason::kCardGone) {
     // Marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
     auto marked = binder_.setPhase(*device, "Bound", reason::kCardGone, message, stop);
-    return marked.ok() || marked.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(marked.status());
+    return marked.ok() || marked.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                                         : unless(marked.status());
   }
   auto status = status_.lost(*claim, message, stop);
   if (!status.ok()) return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(status);
@@ -411,7 +426,8 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
     if (hardwareGone(*device).empty()) return Outcome::after(milliseconds(0));
   }
   auto failed = binder_.setPhase(*device, "Failed", reason::kCardGone, message, stop);
-  if (!failed.ok()) return failed.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(failed.status());
+  if (!failed.ok())
+    return failed.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(failed.status());
   if (failed->metadata.deleting()) return Outcome::done();
   status = writer_.remove(*failed, stop);
   return status.ok() ? Outcome::done() : Outcome::retry(status);
@@ -429,16 +445,18 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
     auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
     if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-  } else if (!(device->status.phase == "Released" && device->spec.reclaimPolicy != "Delete" && !device->metadata.deleting())) {
+  } else if (!(device->status.phase == "Released" && device->spec.reclaimPolicy != "Delete" &&
+               !device->metadata.deleting())) {
     const auto& phase = device->status.phase;
     if (phase == "Bound") {
       auto released = binder_.setPhase(*device, "Released", "", "", stop);
       if (!released.ok())
-        return released.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(released.status());
+        return released.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                                : unless(released.status());
       return Outcome::after(milliseconds(0));
     }
     if (device->metadata.deleting()) return Outcome::done();  // its last event brings us here again
-    if (phase == "Available") {  // chosen by name, never committed: given back
+    if (phase == "Available") {                               // chosen by name, never committed: given back
       const auto body = codec::patch::claimRef(device->metadata.uid, device->metadata.resourceVersion, std::nullopt);
       auto cleared = writer_.patch(*device, body, {}, stop);
       return cleared.ok() ? Outcome::after(milliseconds(0)) : unless(cleared.status());

@@ -28,11 +28,19 @@ struct Asked {
 /// Thread-safe, one thread per claim at a time (the work queue's promise).
 class ClaimSync {
  public:
-  ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Provisioning& provisioning,
-            ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting,
+  ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
+            Provisioning& provisioning, ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting,
             std::function<void(const std::string& queueKey)> enqueue)
-      : writer_(writer), stores_(stores), cluster_(cluster), binder_(binder), provisioning_(provisioning), classes_(classes),
-        carrier_(carrier), status_(status), waiting_(waiting), enqueue_(std::move(enqueue)) {}
+      : writer_(writer),
+        stores_(stores),
+        cluster_(cluster),
+        binder_(binder),
+        provisioning_(provisioning),
+        classes_(classes),
+        carrier_(carrier),
+        status_(status),
+        waiting_(waiting),
+        enqueue_(std::move(enqueue)) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
 
@@ -52,17 +60,17 @@ class ClaimSync {
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using GpuPtr = cache::Store<cache::Gpu>::Ptr;
 
-  Outcome unbound(const ClaimPtr& claim, std::stop_token stop);                        // (C1)…(C6)
+  Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
   Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
                  std::stop_token stop);
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
-  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)
+  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);        // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
-  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C8)
-  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
+  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
+  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
-  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);                       // (C12)
+  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);                                               // (C12)
   /// Undoes an intent; then the claim is decided anew. avoidNode: not there for a while.
   Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, bool avoidNode, std::stop_token stop);
   /// Empty, or why the hardware under a committed device is gone.

@@ -28,7 +28,9 @@ cache::Store<cache::Class>::Ptr ClassSync::classOf(const cache::Claim& claim, st
                      std::tie(best->metadata.creationTimestamp, best->metadata.name))
       best = cls;
   });
-  if (!best) *why = "no class is named and no ElasticGPUClass is annotated " + std::string(v1alpha::keys::kDefaultClassAnnotation);
+  if (!best)
+    *why =
+        "no class is named and no ElasticGPUClass is annotated " + std::string(v1alpha::keys::kDefaultClassAnnotation);
   return best;
 }
 
@@ -76,7 +78,8 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
 
 void ClassSync::pluginChanged(const std::string& provisioner) {
   std::lock_guard lock(mutex_);
-  for (auto it = known_.begin(); it != known_.end();) it = it->second.first == provisioner ? known_.erase(it) : std::next(it);
+  for (auto it = known_.begin(); it != known_.end();)
+    it = it->second.first == provisioner ? known_.erase(it) : std::next(it);
 }
 
 Outcome ClassSync::step(const std::string& name, std::stop_token stop) {

@@ -31,8 +31,8 @@ class ClassSync {
   /// Keeps the Ready condition.
   Outcome step(const std::string& name, std::stop_token stop);
 
-  /// The class of a claim: by either spelling, or the default one (the oldest, then by name, if several are annotated). Null and `why`
-  /// (not null) if there is none.
+  /// The class of a claim: by either spelling, or the default one (the oldest, then by name, if several are annotated).
+  /// Null and `why` (not null) if there is none.
   cache::Store<cache::Class>::Ptr classOf(const cache::Claim& claim, std::string* why) const;
   /// Asks the plugin once per class and state of the plugin.
   Readiness readiness(const cache::Class& cls);
@@ -47,7 +47,8 @@ class ClassSync {
   Provisioning& provisioning_;
   base::Clock& clock_;
   std::mutex mutex_;
-  std::map<std::string, std::pair<std::string, Readiness>> known_;  ///< class uid → provisioner, answer; guarded by mutex_
+  std::map<std::string, std::pair<std::string, Readiness>>
+      known_;  ///< class uid → provisioner, answer; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

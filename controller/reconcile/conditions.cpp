@@ -28,7 +28,8 @@ const core::Condition* findCondition(const std::vector<core::Condition>& conditi
 
 namespace {
 
-core::Condition condition(std::string_view type, bool good, std::string_view reason, std::string message, int64_t generation) {
+core::Condition condition(std::string_view type, bool good, std::string_view reason, std::string message,
+                          int64_t generation) {
   core::Condition c;
   c.type = std::string(type);
   c.status = good ? "True" : "False";
@@ -38,7 +39,9 @@ core::Condition condition(std::string_view type, bool good, std::string_view rea
   return c;
 }
 
-bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after) { return !(before == after); }
+bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after) {
+  return !(before == after);
+}
 
 }  // namespace
 
@@ -53,7 +56,9 @@ base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view ty
   const auto generation = claim.metadata.generation;
   const bool accepted = type != kAccepted;
   setCondition(after.conditions,
-               condition(kAccepted, accepted, accepted ? std::string_view("Accepted") : reason, accepted ? "" : message, generation), now);
+               condition(kAccepted, accepted, accepted ? std::string_view("Accepted") : reason, accepted ? "" : message,
+                         generation),
+               now);
   setCondition(after.conditions, condition(kBound, false, reason, message, generation), now);
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != reason) tell(claim, "Warning", reason, message);
@@ -96,7 +101,8 @@ base::Status ClaimStatus::carried(const cache::Claim& claim, std::string_view re
   auto after = claim.status;
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions,
-               condition(kCarried, reason.empty(), reason.empty() ? std::string_view("Carried") : reason, message, claim.metadata.generation),
+               condition(kCarried, reason.empty(), reason.empty() ? std::string_view("Carried") : reason, message,
+                         claim.metadata.generation),
                now);
   if (!reason.empty() && (old == nullptr || old->reason != reason)) tell(claim, "Warning", reason, message);
   return write(claim, std::move(after), stop);
@@ -104,13 +110,13 @@ base::Status ClaimStatus::carried(const cache::Claim& claim, std::string_view re
 
 base::Status ClaimStatus::write(const cache::Claim& claim, v1alpha::ElasticGPUClaimStatus after, std::stop_token stop) {
   if (!differs(claim.status, after)) return {};
-  const auto body =
-      codec::patch::claimStatus(claim.metadata.uid, claim.metadata.resourceVersion, claim.status, after);
+  const auto body = codec::patch::claimStatus(claim.metadata.uid, claim.metadata.resourceVersion, claim.status, after);
   auto result = writer_.patch(claim, body, "status", stop);
   return result.status();
 }
 
-void ClaimStatus::tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message) {
+void ClaimStatus::tell(const cache::Claim& claim, std::string_view type, std::string_view reason,
+                       const std::string& message) {
   events_.event(kube::referenceTo(claim), type, reason, message);
 }
 

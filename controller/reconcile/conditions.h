@@ -1,4 +1,5 @@
-// A claim's conditions and phase as values: computed here, compared with what is there, written only if something differs.
+// A claim's conditions and phase as values: computed here, compared with what is there, written only if something
+// differs.
 #pragma once
 
 #include <optional>
@@ -27,17 +28,19 @@ const core::Condition* findCondition(const std::vector<core::Condition>& conditi
 /// Writes statuses of claims. Thread-safe.
 class ClaimStatus {
  public:
-  ClaimStatus(Writer& writer, kube::EventSink& events, base::Clock& clock) : writer_(writer), events_(events), clock_(clock) {}
+  ClaimStatus(Writer& writer, kube::EventSink& events, base::Clock& clock)
+      : writer_(writer), events_(events), clock_(clock) {}
 
   /// Not accepted, or not bound and why: phase Pending, no device. type: kAccepted (Bound is then False too) or kBound.
-  base::Status pending(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
-                       std::stop_token stop);
+  base::Status pending(const cache::Claim& claim, std::string_view type, std::string_view reason,
+                       const std::string& message, std::stop_token stop);
   /// W6: Bound to this device, with what it was granted.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Its device or the hardware is gone.
   base::Status lost(const cache::Claim& claim, const std::string& message, std::stop_token stop);
   /// Something keeps its pods from it; reason empty = nothing does. Written only if there is or was something to say.
-  base::Status carried(const cache::Claim& claim, std::string_view reason, const std::string& message, std::stop_token stop);
+  base::Status carried(const cache::Claim& claim, std::string_view reason, const std::string& message,
+                       std::stop_token stop);
 
  private:
   base::Status write(const cache::Claim& claim, v1alpha::ElasticGPUClaimStatus after, std::stop_token stop);

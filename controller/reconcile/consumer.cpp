@@ -15,7 +15,8 @@ using std::chrono::milliseconds;
 
 namespace {
 bool gated(const core::Pod& pod) {
-  return std::find(pod.schedulingGates.begin(), pod.schedulingGates.end(), keys::kSchedulingGate) != pod.schedulingGates.end();
+  return std::find(pod.schedulingGates.begin(), pod.schedulingGates.end(), keys::kSchedulingGate) !=
+         pod.schedulingGates.end();
 }
 }  // namespace
 
@@ -34,7 +35,7 @@ Outcome Consumer::step(const core::ObjectKey& key, std::stop_token stop) {
     if (!claim) {
       auto foreign = stores_.carriers.get(claimKeyOf);
       if (foreign && Carrier::ownerUid(*foreign).empty()) continue;  // another driver's: not ours to wait for
-      return Outcome::done();                                         // the claim's creation is an event
+      return Outcome::done();                                        // the claim's creation is an event
     }
     if (claim->metadata.deleting()) return Outcome::done();
     used.push_back({claim, claims_.deviceOf(*claim)});
@@ -53,7 +54,8 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
   std::vector<Asked> asked;
   for (const auto& one : used) {
     if (one.device) {
-      if (one.device->metadata.deleting()) return Outcome::done();  // on its way out; its last event brings us here again
+      if (one.device->metadata.deleting())
+        return Outcome::done();  // on its way out; its last event brings us here again
       if (!node.empty() && one.device->spec.nodeName != node) return Outcome::done();  // said when all have a device
       node = one.device->spec.nodeName;
       continue;
@@ -62,7 +64,7 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
       return Outcome::done();  // a device by name: the claim's step takes it
     auto ask = claims_.ask(*one.claim);
     if (ask.later) return Outcome::after(milliseconds(50));
-    if (!ask.ok()) return Outcome::done();  // the claim's step says so
+    if (!ask.ok()) return Outcome::done();                                       // the claim's step says so
     if (ask.cls->bindingMode != "WaitForFirstConsumer") return Outcome::done();  // bound without us, then we come again
     if (!waiting_.refusal(one.claim->metadata.uid).empty()) return Outcome::done();
     asks.push_back({one.claim->metadata.uid, core::keyOf(one.claim->metadata).str(), ask.request});
@@ -93,7 +95,8 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
   }
   waiting_.satisfied(queueKey);
   for (std::size_t i = 0; i < decisions.size(); ++i) {
-    auto device = binder_.writeIntent(*open[i]->claim, *asked[i].cls, decisions[i], stop);  // W1; the claim's step goes on
+    auto device =
+        binder_.writeIntent(*open[i]->claim, *asked[i].cls, decisions[i], stop);  // W1; the claim's step goes on
     if (device.ok()) continue;
     for (std::size_t rest = i; rest < decisions.size(); ++rest) cluster_.forget(asks[rest].claimUid);
     return Outcome::retry(device.status());
@@ -108,9 +111,9 @@ Outcome Consumer::letGo(const core::Pod& pod, const std::vector<Used>& used, std
     // Two claims on different nodes never fit one pod.
     for (const auto& each : used) {
       const auto status = status_.carried(*each.claim, reason::kNodeUnsuitable,
-                                          "pod " + pod.metadata.name + " can't run: claim " + used.front().claim->metadata.name +
-                                              " is on node " + node + ", claim " + one.claim->metadata.name + " on node " +
-                                              one.device->spec.nodeName,
+                                          "pod " + pod.metadata.name + " can't run: claim " +
+                                              used.front().claim->metadata.name + " is on node " + node + ", claim " +
+                                              one.claim->metadata.name + " on node " + one.device->spec.nodeName,
                                           stop);
       if (!status.ok()) return Outcome::retry(status);
     }
@@ -119,8 +122,8 @@ Outcome Consumer::letGo(const core::Pod& pod, const std::vector<Used>& used, std
   bool anyBound = false;
   for (const auto& one : used) {
     auto carrier = stores_.carriers.get(core::keyOf(one.claim->metadata));
-    if (!carrier || carrier->metadata.deleting() || !Carrier::ownedBy(*carrier, one.claim->metadata.uid) || !carrier->allocation ||
-        carrier->allocation->device != one.device->metadata.name)
+    if (!carrier || carrier->metadata.deleting() || !Carrier::ownedBy(*carrier, one.claim->metadata.uid) ||
+        !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
       return Outcome::done();  // its allocation is an event
     if (one.device->status.phase == "Bound")
       anyBound = true;
@@ -132,14 +135,16 @@ Outcome Consumer::letGo(const core::Pod& pod, const std::vector<Used>& used, std
     const auto why = object ? nodeUnsuitable(pod, *object) : "there is no such node";
     if (!why.empty()) {  // pinned there it could never run, and a pin is for good
       for (const auto& one : used) {
-        const auto status = status_.carried(*one.claim, reason::kNodeUnsuitable,
-                                            "pod " + pod.metadata.name + " can't run on node " + node + ": " + why, stop);
+        const auto status =
+            status_.carried(*one.claim, reason::kNodeUnsuitable,
+                            "pod " + pod.metadata.name + " can't run on node " + node + ": " + why, stop);
         if (!status.ok()) return Outcome::retry(status);
       }
       return Outcome::done();
     }
   }
-  const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate) : codec::patch::liftGate(pod, keys::kSchedulingGate);
+  const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate)
+                             : codec::patch::liftGate(pod, keys::kSchedulingGate);
   auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
   if (!lifted.ok()) {
     if (lifted.status().code() == base::Code::notFound) return Outcome::done();

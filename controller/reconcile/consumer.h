@@ -1,4 +1,5 @@
-// Pods that use claims: the first consumer chooses a node for all its claims together, and a gated pod is let go once they are carried.
+// Pods that use claims: the first consumer chooses a node for all its claims together, and a gated pod is let go once
+// they are carried.
 #pragma once
 
 #include <stop_token>
@@ -16,9 +17,15 @@ namespace egpu::reconcile {
 /// Thread-safe, one thread per pod at a time.
 class Consumer {
  public:
-  Consumer(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims, ClaimStatus& status,
-           Waiting& waiting, kube::EventSink& events)
-      : writer_(writer), stores_(stores), cluster_(cluster), binder_(binder), claims_(claims), status_(status), waiting_(waiting),
+  Consumer(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
+           ClaimStatus& status, Waiting& waiting, kube::EventSink& events)
+      : writer_(writer),
+        stores_(stores),
+        cluster_(cluster),
+        binder_(binder),
+        claims_(claims),
+        status_(status),
+        waiting_(waiting),
         events_(events) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);

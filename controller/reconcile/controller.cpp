@@ -11,8 +11,9 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       metrics_(metrics),
       cluster_(stores_),
       queue_("controller", clock, metrics, options_.rateLimit),
-      reconciler_(client, stores_, cluster_, registry, clock, events, metrics, [this](const std::string& key) { queue_.add(key); },
-                  options_.reconciler),
+      reconciler_(
+          client, stores_, cluster_, registry, clock, events, metrics,
+          [this](const std::string& key) { queue_.add(key); }, options_.reconciler),
       gpuSink_(stores_),
       claimSink_(stores_.claims),
       classSink_(stores_.classes),
@@ -40,13 +41,16 @@ void Controller::start() {
 
 void Controller::gather(std::stop_token stop) {
   // No decision on half a world: a card not yet listed is a card that is gone.
-  if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) || !pods_.waitForSync(stop) ||
-      !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop))
+  if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
+      !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop))
     return;
   reconciler_.enqueueStart();
-  for (int i = 0; i < options_.workers; ++i) workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
-  base::log::info("listed everything, reconciling", {{"claims", stores_.claims.size()}, {"devices", stores_.devices.size()},
-                                                     {"cards", stores_.cards.size()}, {"workers", options_.workers}});
+  for (int i = 0; i < options_.workers; ++i)
+    workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
+  base::log::info("listed everything, reconciling", {{"claims", stores_.claims.size()},
+                                                     {"devices", stores_.devices.size()},
+                                                     {"cards", stores_.cards.size()},
+                                                     {"workers", options_.workers}});
   {
     std::lock_guard lock(readyMutex_);
     ready_.store(true);

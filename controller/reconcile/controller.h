@@ -32,13 +32,14 @@ struct ControllerOptions {
 /// All references must outlive it. start() and stop() from one thread; the rest is thread-safe.
 class Controller {
  public:
-  Controller(kube::Client& client, plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
-             ControllerOptions options = {});
+  Controller(kube::Client& client, plugin::Registry& registry, base::Clock& clock, kube::EventSink& events,
+             base::Metrics& metrics, ControllerOptions options = {});
   ~Controller();
 
   /// Starts the reflectors; the workers begin once everything has been listed.
   void start();
-  /// Takes no more keys, lets running steps finish (at most options.drain, then their calls are cancelled), joins. Idempotent.
+  /// Takes no more keys, lets running steps finish (at most options.drain, then their calls are cancelled), joins.
+  /// Idempotent.
   void stop();
 
   /// Everything is listed and the workers run.
@@ -81,8 +82,8 @@ class Controller {
   std::condition_variable_any readyChanged_;
   std::atomic<bool> ready_{false};  ///< written with readyMutex_ held
   std::atomic<bool> stopped_{false};
-  std::stop_source cancel_;             ///< ends API calls of steps under way
-  std::vector<std::jthread> workers_;   ///< filled by starter_, joined after it
+  std::stop_source cancel_;            ///< ends API calls of steps under way
+  std::vector<std::jthread> workers_;  ///< filled by starter_, joined after it
   std::jthread starter_;
 };
 

@@ -35,7 +35,8 @@ Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
     case ClaimState::live:
       return device->metadata.deleting() ? deleting(*device, stop) : claimed(*device, stop);
     case ClaimState::leaving:
-      // The claim's step releases it and deletes it; what is left to do here is the undo. (D2) under a leaving claim waits for it.
+      // The claim's step releases it and deletes it; what is left to do here is the undo. (D2) under a leaving claim
+      // waits for it.
       if (device->metadata.deleting() && device->status.phase != "Bound") return undo(*device, stop);
       return Outcome::done();
     case ClaimState::gone:
@@ -67,7 +68,8 @@ Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
 Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
   for (const auto& share : device.spec.cards) {
     auto card = stores_.cards.get({"", share.name});
-    // Gone, failed or elsewhere: the claim's step says Lost. An entry on another node's card would hold up that card for nothing.
+    // Gone, failed or elsewhere: the claim's step says Lost. An entry on another node's card would hold up that card
+    // for nothing.
     if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
   }
   const auto status = binder_.writeEntries(device, stop);
@@ -88,7 +90,8 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
   const auto& phase = device.status.phase;
   if (phase == "Bound" || phase == "Available" || phase.empty() || phase == "Pending") {
     // Its pods come first: the carrier of that claim, if there is one, must be let go by everybody.
-    if (auto carrier = stores_.carriers.get(key); phase == "Bound" || (carrier && Carrier::ownedBy(*carrier, ref.uid))) {
+    if (auto carrier = stores_.carriers.get(key);
+        phase == "Bound" || (carrier && Carrier::ownedBy(*carrier, ref.uid))) {
       const auto released = carrier_.release(key, ref.uid, stop);
       if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
       if (released.state == Carrier::Release::inUse) return Outcome::done();
@@ -108,7 +111,8 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
 }
 
 Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
-  // Deleted by a user under a live claim: held until the claim goes, as a volume is. An uncommitted or Failed one is rolled back.
+  // Deleted by a user under a live claim: held until the claim goes, as a volume is. An uncommitted or Failed one is
+  // rolled back.
   if (device.status.phase == "Bound" || device.status.phase == "Released") return Outcome::done();
   if (device.status.phase == "Available") {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
@@ -161,7 +165,8 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
   }
   if (!entries.ok()) return entries.code() == base::Code::conflict ? again() : Outcome::retry(entries);
   if (device.status.phase == "Available") return Outcome::done();
-  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6). Bound: somebody took it from its claim; the claim says Lost.
+  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6). Bound: somebody took it from its claim; the claim says
+  // Lost.
   return afterWrite(binder_.setPhase(device, "Available", "", "", stop).status());
 }
 

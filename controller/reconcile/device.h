@@ -18,7 +18,12 @@ class DeviceSync {
  public:
   DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning, Carrier& carrier,
              kube::EventSink& events)
-      : writer_(writer), stores_(stores), binder_(binder), provisioning_(provisioning), carrier_(carrier), events_(events) {}
+      : writer_(writer),
+        stores_(stores),
+        binder_(binder),
+        provisioning_(provisioning),
+        carrier_(carrier),
+        events_(events) {}
 
   Outcome step(const std::string& name, std::stop_token stop);
 

@@ -53,7 +53,8 @@ bool matchesTerm(const core::NodeSelectorTerm& term, const core::Node& node) {
 }  // namespace
 
 bool matches(const core::NodeSelector& selector, const core::Node& node) {
-  return std::any_of(selector.terms.begin(), selector.terms.end(), [&](const auto& term) { return matchesTerm(term, node); });
+  return std::any_of(selector.terms.begin(), selector.terms.end(),
+                     [&](const auto& term) { return matchesTerm(term, node); });
 }
 
 std::string nodeUnsuitable(const core::Pod& pod, const core::Node& node) {
@@ -63,10 +64,12 @@ std::string nodeUnsuitable(const core::Pod& pod, const core::Node& node) {
   for (const auto& [key, value] : pod.nodeSelector)
     if (node.metadata.label(key) != value || node.metadata.labels.count(key) == 0)
       return "the pod's node selector wants " + key + "=" + value;
-  if (pod.requiredNodeAffinity && !matches(*pod.requiredNodeAffinity, node)) return "the pod's required node affinity excludes it";
+  if (pod.requiredNodeAffinity && !matches(*pod.requiredNodeAffinity, node))
+    return "the pod's required node affinity excludes it";
   for (const auto& taint : node.taints) {
     if (taint.effect != "NoSchedule" && taint.effect != "NoExecute") continue;
-    if (std::none_of(pod.tolerations.begin(), pod.tolerations.end(), [&](const auto& t) { return tolerates(t, taint); }))
+    if (std::none_of(pod.tolerations.begin(), pod.tolerations.end(),
+                     [&](const auto& t) { return tolerates(t, taint); }))
       return "taint " + taint.key + " is not tolerated";
   }
   return {};

@@ -1,5 +1,5 @@
-// Whether a node suits a pod, as far as this controller chooses nodes: selector, required affinity, taints. (Resources: kube-scheduler
-// has the last word; what it refuses comes back as a cleared allocation.)
+// Whether a node suits a pod, as far as this controller chooses nodes: selector, required affinity, taints. (Resources:
+// kube-scheduler has the last word; what it refuses comes back as a cleared allocation.)
 #pragma once
 
 #include <string>

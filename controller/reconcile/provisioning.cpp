@@ -1,20 +1,20 @@
 #include "controller/reconcile/provisioning.h"
 
-#include <array>
 #include <algorithm>
+#include <array>
 
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::string_view, 10> kCoreParameters{"nodePolicy",       "cardPolicy",       "split",
-                                                           "memoryUnit",       "coreOvercommit",   "memoryOvercommit",
-                                                           "maxClaimsPerCard", "maxClaimsPerNode", "model",
-                                                           "minMemory"};
+constexpr std::array<std::string_view, 10> kCoreParameters{
+    "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit", "memoryOvercommit",
+    "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"};
 
 core::StringMap foreignParameters(const core::StringMap& all) {
   core::StringMap rest;
   for (const auto& [key, value] : all)
-    if (std::find(kCoreParameters.begin(), kCoreParameters.end(), key) == kCoreParameters.end()) rest.emplace(key, value);
+    if (std::find(kCoreParameters.begin(), kCoreParameters.end(), key) == kCoreParameters.end())
+      rest.emplace(key, value);
   return rest;
 }
 

@@ -1,5 +1,5 @@
-// Calls of provisioners on behalf of devices: what a plugin is told, and a bound on how many workers one plugin may hold, so that one
-// that hangs harms only its own class.
+// Calls of provisioners on behalf of devices: what a plugin is told, and a bound on how many workers one plugin may
+// hold, so that one that hangs harms only its own class.
 #pragma once
 
 #include <map>
@@ -20,7 +20,8 @@ class Provisioning {
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, int atMost)
       : registry_(registry), stores_(stores), atMost_(atMost) {}
 
-  /// W3; nothing if too many calls of that plugin are under way (try again soon). A device without a provisioner needs none: ok.
+  /// W3; nothing if too many calls of that plugin are under way (try again soon). A device without a provisioner needs
+  /// none: ok.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
   std::optional<plugin::Reply> deprovision(const cache::Gpu& device);
   /// The same for a key that no device has any more.

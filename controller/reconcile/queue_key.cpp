@@ -7,13 +7,13 @@ namespace egpu::reconcile {
 namespace {
 
 constexpr std::array<std::pair<std::string_view, Concern>, 8> kConcerns{{{"claim", Concern::claim},
-                                                                        {"device", Concern::device},
-                                                                        {"card", Concern::card},
-                                                                        {"carrier", Concern::carrier},
-                                                                        {"pod", Concern::pod},
-                                                                        {"node", Concern::node},
-                                                                        {"class", Concern::cls},
-                                                                        {"plugin", Concern::plugin}}};
+                                                                         {"device", Concern::device},
+                                                                         {"card", Concern::card},
+                                                                         {"carrier", Concern::carrier},
+                                                                         {"pod", Concern::pod},
+                                                                         {"node", Concern::node},
+                                                                         {"class", Concern::cls},
+                                                                         {"plugin", Concern::plugin}}};
 bool namespaced(Concern c) { return c == Concern::claim || c == Concern::carrier || c == Concern::pod; }
 
 }  // namespace

@@ -5,8 +5,9 @@
 
 namespace egpu::reconcile {
 
-Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry,
-                       base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue, ReconcilerOptions options)
+Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
+                       plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
+                       Enqueue enqueue, ReconcilerOptions options)
     : stores_(stores),
       clock_(clock),
       metrics_(metrics),
@@ -81,8 +82,9 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
       outcome = sweeper_.plugin(object.name, stop);
       break;
   }
-  const std::string_view result =
-      outcome.kind == Outcome::Kind::done ? "done" : outcome.kind == Outcome::Kind::after ? "again" : "retry";
+  const std::string_view result = outcome.kind == Outcome::Kind::done    ? "done"
+                                  : outcome.kind == Outcome::Kind::after ? "again"
+                                                                         : "retry";
   metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
                    {{"concern", std::string(concern)}});
   metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", std::string(concern)}, {"result", std::string(result)}});

@@ -1,4 +1,5 @@
-// All steps of the state machine behind one call: step(key). The controller's workers and the tests call the same function.
+// All steps of the state machine behind one call: step(key). The controller's workers and the tests call the same
+// function.
 #pragma once
 
 #include <functional>
@@ -38,8 +39,9 @@ class Reconciler {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
   /// `enqueue` is called from any thread, also from within step().
-  Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, base::Clock& clock,
-             kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue, ReconcilerOptions options = {});
+  Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry,
+             base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue,
+             ReconcilerOptions options = {});
 
   /// One pass over what the key stands for. Blocks for API and plugin calls.
   Outcome step(const std::string& queueKey, std::stop_token stop = {});

@@ -9,14 +9,19 @@ namespace {
 core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
 
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
-  return a.status.phase == b.status.phase && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp && a.spec.card == b.spec.card;
+  return a.status.phase == b.status.phase && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
+         a.spec.card == b.spec.card;
 }
 
 }  // namespace
 
-Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes, Waiting& waiting,
-                 Enqueue enqueue)
-    : stores_(stores), classes_(classes), waiting_(waiting), enqueue_(std::move(enqueue)), link_(std::make_shared<Link>()) {
+Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
+                 Waiting& waiting, Enqueue enqueue)
+    : stores_(stores),
+      classes_(classes),
+      waiting_(waiting),
+      enqueue_(std::move(enqueue)),
+      link_(std::make_shared<Link>()) {
   link_->routing = this;
   stores_.claims.listen([this](const auto& b, const auto& a) { onClaim(b, a); });
   stores_.devices.listen([this](const auto& b, const auto& a) { onDevice(b, a); });
@@ -49,7 +54,8 @@ void Routing::onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& 
   enqueue_(claimKey(key));
   // Gone, going or made anew: its device and its carrier look for themselves.
   if (!after || meta.deleting() || (before && before->metadata.uid != meta.uid)) {
-    for (const auto& device : stores_.devicesOfClaim((before ? before : after)->metadata.uid)) enqueue_(deviceKey(device->metadata.name));
+    for (const auto& device : stores_.devicesOfClaim((before ? before : after)->metadata.uid))
+      enqueue_(deviceKey(device->metadata.name));
     enqueue_(carrierKey(key));
   }
   if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
@@ -64,7 +70,8 @@ void Routing::onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& aft
     if (!before || !after) podsOf(claimOf(*side->spec.claimRef));
   }
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
-    for (const auto& claim : stores_.claimsNaming(device.metadata.name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
+    for (const auto& claim : stores_.claimsNaming(device.metadata.name))
+      enqueue_(claimKey(core::keyOf(claim->metadata)));
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));  // entries it may have left
 }
@@ -85,7 +92,8 @@ void Routing::onCarrier(const Ptr<core::ResourceClaim>& before, const Ptr<core::
   const auto key = core::keyOf(carrier.metadata);
   enqueue_(claimKey(key));
   enqueue_(carrierKey(key));
-  for (const auto& device : stores_.devicesOfClaim(Carrier::ownerUid(carrier))) enqueue_(deviceKey(device->metadata.name));
+  for (const auto& device : stores_.devicesOfClaim(Carrier::ownerUid(carrier)))
+    enqueue_(deviceKey(device->metadata.name));
   podsOf(key);
 }
 

@@ -18,8 +18,8 @@ namespace egpu::reconcile {
 class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
-  Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes, Waiting& waiting,
-          Enqueue enqueue);
+  Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
+          Waiting& waiting, Enqueue enqueue);
   ~Routing();
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;

@@ -13,7 +13,8 @@ using std::chrono::milliseconds;
 
 namespace {
 bool names(const cache::Gpu& device, const std::string& card) {
-  return std::any_of(device.spec.cards.begin(), device.spec.cards.end(), [&](const auto& share) { return share.name == card; });
+  return std::any_of(device.spec.cards.begin(), device.spec.cards.end(),
+                     [&](const auto& share) { return share.name == card; });
 }
 }  // namespace
 
@@ -26,10 +27,14 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
     auto now = writer_.read<cache::Gpu>(key, cached ? cached->metadata.uid : std::string(), stop);
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     if (now.ok() && now->metadata.uid == uid && names(*now, card.metadata.name)) continue;
-    const std::string cause = !now.ok() ? "device gone" : now->metadata.uid != uid ? "another device of that name" : "device does not name the card";
-    base::log::info("sweeping a ledger entry", {{"card", card.metadata.name}, {"device", entry.device}, {"uid", uid}, {"cause", cause}});
+    const std::string cause = !now.ok()                  ? "device gone"
+                              : now->metadata.uid != uid ? "another device of that name"
+                                                         : "device does not name the card";
+    base::log::info("sweeping a ledger entry",
+                    {{"card", card.metadata.name}, {"device", entry.device}, {"uid", uid}, {"cause", cause}});
     auto released = writer_.patch(card, codec::patch::ledgerRelease(uid), {}, stop);  // (S1)
-    if (!released.ok()) return released.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(released.status());
+    if (!released.ok())
+      return released.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(released.status());
   }
   if (!card.metadata.deleting()) return Outcome::done();
   auto current = stores_.cards.get({"", card.metadata.name});
@@ -41,7 +46,8 @@ Outcome Sweeper::card(const cache::Gpu& card, std::stop_token stop) {
   const auto body = codec::patch::finalizers(current->metadata.uid, current->metadata.resourceVersion, rest);
   auto written = writer_.patch(*current, body, {}, stop);  // (S3)
   if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
-  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::retry(written.status());
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                         : Outcome::retry(written.status());
 }
 
 Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {

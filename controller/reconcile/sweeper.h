@@ -1,4 +1,5 @@
-// Garbage: ledger entries, plugin keys and finalizers whose device is no more (state_machine.h, S1 to S3). Never judged by the cache alone.
+// Garbage: ledger entries, plugin keys and finalizers whose device is no more (state_machine.h, S1 to S3). Never judged
+// by the cache alone.
 #pragma once
 
 #include <stop_token>

@@ -1,5 +1,5 @@
-// Who waits for room, and what a decision has learnt: claims and pods that found no fit, nodes that a scheduler refused for a claim,
-// claims that a provisioner refused. Lost with the process, which only costs one more try each.
+// Who waits for room, and what a decision has learnt: claims and pods that found no fit, nodes that a scheduler refused
+// for a claim, claims that a provisioner refused. Lost with the process, which only costs one more try each.
 #pragma once
 
 #include <chrono>
@@ -35,7 +35,8 @@ class Waiting {
   /// The explanation of a claim's NoFit may be written again only that long after the last one: true = now (and noted).
   bool mayExplain(const std::string& claimUid, std::chrono::milliseconds every);
 
-  /// The provisioner refused what this claim asks for: not tried again until released (its plugin changed) or the time is over.
+  /// The provisioner refused what this claim asks for: not tried again until released (its plugin changed) or the time
+  /// is over.
   void refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
                std::chrono::milliseconds howLong);
   /// The message, or empty if it may be tried.

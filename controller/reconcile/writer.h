@@ -1,5 +1,5 @@
-// Every write to the API server goes through here, so that the stores know at once what was answered (read your writes) and a refused
-// write is followed by the read that the next step needs.
+// Every write to the API server goes through here, so that the stores know at once what was answered (read your writes)
+// and a refused write is followed by the read that the next step needs.
 #pragma once
 
 #include <stop_token>
@@ -21,14 +21,16 @@ class Writer {
   base::Result<T> create(const T& object, std::stop_token stop) {
     return seen<T>(core::keyOf(object.metadata), {}, client_.create<T>(object, stop), stop);
   }
-  /// Patches the object that `object` was read as. conflict, notFound and unknownOutcome: it is read again before returning.
+  /// Patches the object that `object` was read as. conflict, notFound and unknownOutcome: it is read again before
+  /// returning.
   template <class T>
   base::Result<T> patch(const T& object, std::string_view body, std::string_view subresource, std::stop_token stop,
                         kube::PatchType type = kube::PatchType::merge) {
     const auto key = core::keyOf(object.metadata);
     return seen<T>(key, object.metadata.uid, client_.patch<T>(key, type, body, subresource, stop), stop);
   }
-  /// Deletes exactly the object that was read: uid and resourceVersion are preconditions. Reads again, as finalizers may keep it.
+  /// Deletes exactly the object that was read: uid and resourceVersion are preconditions. Reads again, as finalizers
+  /// may keep it.
   template <class T>
   base::Status remove(const T& object, std::stop_token stop) {
     const auto key = core::keyOf(object.metadata);

@@ -243,7 +243,8 @@ std::string Cluster::State::check() const {
       sum.memory += take.charged.memory;
     }
     if (sum != card.used) return "used of card " + std::string(name);
-    if (card.capacity != Amount{card.facts->card.core, card.facts->card.memory}) return "capacity of card " + std::string(name);
+    if (card.capacity != Amount{card.facts->card.core, card.facts->card.memory})
+      return "capacity of card " + std::string(name);
     if (card.node == kNone && !card.facts->card.nodeName.empty()) return "card " + std::string(name) + " is on no node";
     if (card.node == kNone) ++onNodes;
   }

@@ -31,8 +31,8 @@ struct CardView {
   std::string_view node;
   const v1alpha::Card* card = nullptr;
   bool healthy = true;
-  Amount used;        ///< Σ charged of takes
-  int64_t claims = 0; ///< number of takes
+  Amount used;         ///< Σ charged of takes
+  int64_t claims = 0;  ///< number of takes
 };
 
 class Cluster {
@@ -50,7 +50,8 @@ class Cluster {
   void upsertCard(const CardInfo& card);
   /// Forgets a card and its takes.
   void removeCard(std::string_view name);
-  /// Records that a device takes this much (charged) of a card; replaces an earlier take of the same device. Unknown card: ignored, false.
+  /// Records that a device takes this much (charged) of a card; replaces an earlier take of the same device. Unknown
+  /// card: ignored, false.
   bool take(std::string_view card, std::string_view deviceUid, Amount charged);
   /// Forgets a take; absent = no-op.
   void giveBack(std::string_view card, std::string_view deviceUid);
@@ -64,7 +65,7 @@ class Cluster {
   std::vector<std::string> nodes() const;
   bool nodeSchedulable(std::string_view node) const;
 
-  struct State;                       // internal to scheduler/
+  struct State;  // internal to scheduler/
   const State& state() const { return *state_; }
 
  private:

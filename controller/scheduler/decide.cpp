@@ -122,7 +122,8 @@ class Deciding {
         if (found != kNone) found = index.ascendFrom(shape, t, index.keyOf(found).fill, accept);
       }
       if (found == kNone) continue;
-      if (best == kNone || index.keyOf(found).fill != index.keyOf(best).fill || index.keyOf(found).label < index.keyOf(best).label)
+      if (best == kNone || index.keyOf(found).fill != index.keyOf(best).fill ||
+          index.keyOf(found).label < index.keyOf(best).label)
         best = found;
     }
     return best;

@@ -1,4 +1,5 @@
-// The decision: node filter → card filter → node score → card choice. Pure and deterministic: same cluster and request, same bytes.
+// The decision: node filter → card filter → node score → card choice. Pure and deterministic: same cluster and request,
+// same bytes.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +57,9 @@ struct Remedy {
 };
 
 /// Why nothing fits, and the smallest change that would.
-/// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node". Of cards: "pinned", "health", "model",
-/// "minMemory", "capacity", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again: "cards".
+/// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node". Of cards: "pinned", "health",
+/// "model", "minMemory", "capacity", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again:
+/// "cards".
 struct Explanation {
   std::vector<StageReport> stages;
   std::vector<Remedy> remedies;  ///< each alone would do; the smaller request first
@@ -77,7 +79,8 @@ struct Decision {
 /// Extra node condition for WaitForFirstConsumer (CPU, memory, affinity, taints of the pod); null = all nodes.
 using NodePredicate = std::function<bool(std::string_view node)>;
 
-/// Uses the indexes: does not scan all nodes. Without a predicate the cost does not grow with the cluster (beyond the index's logarithm).
+/// Uses the indexes: does not scan all nodes. Without a predicate the cost does not grow with the cluster (beyond the
+/// index's logarithm).
 Decision decide(const Cluster& cluster, const Request& request, const NodePredicate& suits = {});
 
 /// Why decide() found nothing. Scans the cluster; called once per change of the answer, not per decision.

@@ -23,7 +23,8 @@ struct Counting {
       r.after -= count;
       r.reasons.emplace_back(reason, count);
     }
-    std::stable_sort(r.reasons.begin(), r.reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::stable_sort(r.reasons.begin(), r.reasons.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
     return r;
   }
 };
@@ -132,8 +133,10 @@ class Explaining {
   static std::string bytes(int64_t n) { return v1alpha::formatBytes(std::max<int64_t>(n, 0)); }
   static std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t>(n, 0)); }
   template <class Format>
-  static void spellOut(Counting& stage, const Shortfall& s, const std::string& what, const std::string& verb, Format format) {
-    if (s.count > 0) stage.reasons[what + " (need " + format(s.need) + ", best " + verb + ' ' + format(s.have) + ')'] += s.count;
+  static void spellOut(Counting& stage, const Shortfall& s, const std::string& what, const std::string& verb,
+                       Format format) {
+    if (s.count > 0)
+      stage.reasons[what + " (need " + format(s.need) + ", best " + verb + ' ' + format(s.have) + ')'] += s.count;
   }
 
   std::vector<StageReport> reports() {
@@ -186,7 +189,8 @@ std::string Explanation::text() const {
   if (stages.empty()) return "not explained";
   const StageReport& first = stages.front();
   const StageReport& last = stages.back();
-  std::string line = std::to_string(last.after) + '/' + counted(first.before, "node") + " fit" + (first.before == 1 ? "s" : "");
+  std::string line =
+      std::to_string(last.after) + '/' + counted(first.before, "node") + " fit" + (first.before == 1 ? "s" : "");
   auto append = [&line](const std::vector<std::pair<std::string, int64_t>>& reasons, std::string_view lead) {
     std::string_view separator = lead;
     for (const auto& [reason, count] : reasons) {

@@ -18,8 +18,8 @@ inline int64_t shareOf(int64_t used, int64_t capacity) {
   return used * 1'000'000 / capacity;
 }
 
-/// Fill of a card or a node: the share of its core plus the share of its memory, 0 … 2,000,000. Adding the shares, not the amounts,
-/// keeps a byte from outweighing a milli-card.
+/// Fill of a card or a node: the share of its core plus the share of its memory, 0 … 2,000,000. Adding the shares, not
+/// the amounts, keeps a byte from outweighing a milli-card.
 inline int64_t fillOf(const Amount& used, const Amount& capacity) {
   return shareOf(used.core, capacity.core) + shareOf(used.memory, capacity.memory);
 }

@@ -34,7 +34,8 @@ int64_t memoryInProportion(int64_t core, const CardType& type) {
 
 Need needOn(const CardType& type, const Request& request) {
   Need need;
-  if (!request.models.empty() && std::find(request.models.begin(), request.models.end(), type.model) == request.models.end()) {
+  if (!request.models.empty() &&
+      std::find(request.models.begin(), request.models.end(), type.model) == request.models.end()) {
     need.verdict = TypeVerdict::otherModel;
     return need;
   }

@@ -12,9 +12,10 @@ constexpr uint32_t kJoined = 24;  // leaves room, so that the next insert does n
 
 using Names = NodeIndex::Names;
 
-/// Makes room next to `at` by spreading the labels of the smallest surrounding range that is sparse enough (after Bender et al.,
-/// "Two simplified algorithms for maintaining order in a list": amortised logarithmic).
-void spread(std::vector<NodeIndex::Key>& keys, const Names& names, Names::const_iterator at, NodeId fresh, uint64_t around) {
+/// Makes room next to `at` by spreading the labels of the smallest surrounding range that is sparse enough (after
+/// Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic).
+void spread(std::vector<NodeIndex::Key>& keys, const Names& names, Names::const_iterator at, NodeId fresh,
+            uint64_t around) {
   auto low = at, high = std::next(at);  // [low, high) get new labels; at itself is the one without
   uint64_t members = 1;
   double sparse = 1;
@@ -92,8 +93,9 @@ void NodeIndex::put(NodeId id, ShapeId shape, int64_t fill, const Summary& summa
     while (leaf.child[at] != id) ++at;
     const Key key{fill, keys_[id].label};
     // Most changes leave a node where it is; the edges of a leaf take the long way.
-    const bool stays = key.fill == keys_[id].fill || (at > 0 && at + 1 < leaf.count && keys_[leaf.child[at - 1]] < key &&
-                                                      key < keys_[leaf.child[at + 1]]);
+    const bool stays =
+        key.fill == keys_[id].fill ||
+        (at > 0 && at + 1 < leaf.count && keys_[leaf.child[at - 1]] < key && key < keys_[leaf.child[at + 1]]);
     if (stays) {
       keys_[id].fill = fill;
       leaf.summary[at] = summary;

@@ -1,12 +1,14 @@
 // The index over nodes that makes a decision cost a logarithm, not a scan. Internal to scheduler/.
 //
-// Nodes are kept in the order of (fill, name), per shape: a shape is the set of card types that a node's healthy cards have, so
-// within it a request needs the same amounts nearly everywhere. Each shape is a B+-tree of 32-way blocks. Beside each child stands
-// an upper bound (Summary) of what any node below has free: the search walks in the policy's order and skips every subtree whose
-// bound says that nothing below can fit. The bound is never too low, so nothing is missed; where it is too high, the node itself
-// (fit.h) says no and the walk goes on. So the answer is exactly that of a scan in the same order.
+// Nodes are kept in the order of (fill, name), per shape: a shape is the set of card types that a node's healthy cards
+// have, so within it a request needs the same amounts nearly everywhere. Each shape is a B+-tree of 32-way blocks.
+// Beside each child stands an upper bound (Summary) of what any node below has free: the search walks in the policy's
+// order and skips every subtree whose bound says that nothing below can fit. The bound is never too low, so nothing is
+// missed; where it is too high, the node itself (fit.h) says no and the walk goes on. So the answer is exactly that of
+// a scan in the same order.
 //
-// The order among equals is the order of the names, kept as numbers with gaps (Key::label) so that no comparison touches a string.
+// The order among equals is the order of the names, kept as numbers with gaps (Key::label) so that no comparison
+// touches a string.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +23,23 @@
 namespace egpu::scheduler {
 
 /// What a node has free, each number an upper bound when several nodes are taken together (elementwise maximum).
-/// A card fits if it has the core *and* the memory; two maxima alone would let the core of one card stand in for another's. So there
-/// are two staircases: the most memory where there is so much core, and the most core where there is so much memory.
+/// A card fits if it has the core *and* the memory; two maxima alone would let the core of one card stand in for
+/// another's. So there are two staircases: the most memory where there is so much core, and the most core where there
+/// is so much memory.
 struct alignas(32) Summary {
   static constexpr std::size_t kCoreSteps = 11;  // of 100 milli-cards, 0 … 1000
   static constexpr int64_t kCoreStep = 100;
   static constexpr std::size_t kMemorySteps = 25;  // of Scale::step units
-  static constexpr std::size_t kMemoryAt = 0;      // + core step: most free memory on a card with so much core free, −1 if none
-  static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;    // + memory step: most free core likewise
-  static constexpr std::size_t kCoreRanks = kCoreAt + kMemorySteps;  // free core of the 2nd, 4th, 8th, 16th card by free core
-  static constexpr std::size_t kMemoryRanks = kCoreRanks + 4;        // free memory of the 2nd, 4th, 8th, 16th card by free memory
-  static constexpr std::size_t kEmpty = kMemoryRanks + 4;            // cards nobody holds
-  static constexpr std::size_t kNodeClaims = kEmpty + 1;             // kMax − claims on the node
-  static constexpr std::size_t kCardClaims = kNodeClaims + 1;        // kMax − claims on the card with the fewest
+  static constexpr std::size_t kMemoryAt =
+      0;  // + core step: most free memory on a card with so much core free, −1 if none
+  static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;  // + memory step: most free core likewise
+  static constexpr std::size_t kCoreRanks =
+      kCoreAt + kMemorySteps;  // free core of the 2nd, 4th, 8th, 16th card by free core
+  static constexpr std::size_t kMemoryRanks =
+      kCoreRanks + 4;                                      // free memory of the 2nd, 4th, 8th, 16th card by free memory
+  static constexpr std::size_t kEmpty = kMemoryRanks + 4;  // cards nobody holds
+  static constexpr std::size_t kNodeClaims = kEmpty + 1;   // kMax − claims on the node
+  static constexpr std::size_t kCardClaims = kNodeClaims + 1;  // kMax − claims on the card with the fewest
   static constexpr std::size_t kCount = 48;
   static constexpr int16_t kMax = INT16_MAX;
   static_assert(kCardClaims < kCount);
@@ -60,7 +66,8 @@ struct Scale {
 class Threshold {
  public:
   void require(std::size_t number, int64_t least) {
-    tests_[count_++] = {static_cast<uint16_t>(number), static_cast<int16_t>(std::clamp<int64_t>(least, -1, Summary::kMax))};
+    tests_[count_++] = {static_cast<uint16_t>(number),
+                        static_cast<int16_t>(std::clamp<int64_t>(least, -1, Summary::kMax))};
   }
   bool reached(const Summary& s) const {
     for (std::size_t i = 0; i < count_; ++i)
@@ -99,7 +106,8 @@ class NodeIndex {
   using Names = std::map<std::string, NodeId, std::less<>>;
   /// Gives a node that was just added to `names` (at `at`) its number in the order of the names.
   void name(NodeId id, const Names& names, Names::const_iterator at);
-  /// The shape for a set of types (sorted, unique) whose largest card has so much memory; made if new. Follow with put().
+  /// The shape for a set of types (sorted, unique) whose largest card has so much memory; made if new. Follow with
+  /// put().
   ShapeId shapeFor(const std::vector<TypeId>& types, int64_t largestMemory);
   /// Adds a node or moves it to where its fill belongs.
   void put(NodeId id, ShapeId shape, int64_t fill, const Summary& summary);
@@ -111,8 +119,8 @@ class NodeIndex {
   const std::vector<Shape>& shapes() const { return shapes_; }
 
   enum class Answer { no, yes, stop };
-  /// The first node in ascending (descending) order that reaches the threshold and is accepted; kNone if there is none or
-  /// `accept` said stop.
+  /// The first node in ascending (descending) order that reaches the threshold and is accepted; kNone if there is none
+  /// or `accept` said stop.
   template <class Accept>
   NodeId ascend(const Shape& shape, const Threshold& t, Accept accept) const {
     bool stopped = false;

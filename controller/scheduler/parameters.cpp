@@ -39,8 +39,8 @@ std::optional<Quantity> readPositive(std::string_view field, std::string_view te
   std::string error;
   std::optional<Quantity> q = v1alpha::parseQuantity(text, &error);
   if (!q) {
-    refusal = refuse(reason::kInvalidParameter, field, quoted(text) + " is not a quantity" +
-                                                              (error.empty() ? "" : ": " + error.substr(0, 128)));
+    refusal = refuse(reason::kInvalidParameter, field,
+                     quoted(text) + " is not a quantity" + (error.empty() ? "" : ": " + error.substr(0, 128)));
   } else if (q->nano <= 0) {
     refusal = refuse(reason::kInvalidParameter, field, quoted(text) + ": must be greater than zero");
     q.reset();
@@ -114,15 +114,18 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   const int64_t scale = bare ? unit : 1;
   const int64_t most = kMaxMemory / scale;
   if (q->nano > static_cast<__int128>(most) * kNano) {
-    refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
+    refusal =
+        refuse(reason::kNotRepresentable, field,
+               quoted(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
     return std::nullopt;
   }
   if (q->form == QuantityForm::bareDecimal) {
     const std::string_view unitName = unit == kGiB ? "GiB" : "MiB";
     const __int128 bytes = q->nano * unit;  // ≤ 2⁵⁰ · 10⁹ < 2⁸⁰
-    std::string message = quoted(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
-    if (bytes % kNano == 0 && q->nano % kNano != 0) message += v1alpha::formatBytes(static_cast<int64_t>(bytes / kNano)) + ", ";
+    std::string message =
+        quoted(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
+    if (bytes % kNano == 0 && q->nano % kNano != 0)
+      message += v1alpha::formatBytes(static_cast<int64_t>(bytes / kNano)) + ", ";
     refusal = refuse(reason::kNotRepresentable, field, message + neighbours(q->nano, most));
     return std::nullopt;
   }

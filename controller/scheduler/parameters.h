@@ -13,7 +13,8 @@ namespace egpu::scheduler {
 
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr int64_t kGiB = int64_t{1} << 30;
-/// What no card or node has: anything above is a slip of the keyboard, and refusing it here keeps every later sum within 63 bits.
+/// What no card or node has: anything above is a slip of the keyboard, and refusing it here keeps every later sum
+/// within 63 bits.
 inline constexpr int64_t kMaxMemory = int64_t{1} << 50;
 inline constexpr int64_t kMaxCards = 1024;
 inline constexpr int64_t kMaxTflops = 1'000'000'000;

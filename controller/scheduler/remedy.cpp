@@ -86,14 +86,18 @@ class Searching {
     const bool ownCore = shares && request_.tflopsPerCard == 0;
     const bool ownMemory = shares && !request_.memoryFromCore;
     if (ownCore)
-      tryShrinking(best, request_.perCard.core, kPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
+      tryShrinking(
+          best, request_.perCard.core, kPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
     if (shares && request_.tflopsPerCard > 0)
-      tryShrinking(best, request_.tflopsPerCard, 1, [](Request& r, int64_t v) { r.tflopsPerCard = v; },
-                   [&](const Request& r) { return "tflops " + std::to_string(r.tflopsPerCard) + each; });
+      tryShrinking(
+          best, request_.tflopsPerCard, 1, [](Request& r, int64_t v) { r.tflopsPerCard = v; },
+          [&](const Request& r) { return "tflops " + std::to_string(r.tflopsPerCard) + each; });
     if (ownMemory)
-      tryShrinking(best, request_.perCard.memory, kMiB, [](Request& r, int64_t v) { r.perCard.memory = v; }, memoryText);
+      tryShrinking(
+          best, request_.perCard.memory, kMiB, [](Request& r, int64_t v) { r.perCard.memory = v; }, memoryText);
     if (request_.pinnedCards.empty())
-      tryShrinking(best, request_.cards, 1, [](Request& r, int64_t v) { r.cards = v; }, cardsText);
+      tryShrinking(
+          best, request_.cards, 1, [](Request& r, int64_t v) { r.cards = v; }, cardsText);
     if (!best && ownMemory && request_.perCard.memory >= kMiB) shrinkBoth(best, each);
     if (!best) return std::nullopt;
     Remedy remedy;
@@ -147,7 +151,8 @@ class Searching {
            (names.empty() || std::find(names.begin(), names.end(), card.facts->name) != names.end());
   }
 
-  /// What is missing on a card, and how much that is of it, in millionths; a claim counts a little, so that fewer are preferred.
+  /// What is missing on a card, and how much that is of it, in millionths; a claim counts a little, so that fewer are
+  /// preferred.
   std::pair<int64_t, Remedy::Room> missing(CardId id) {
     const CardRecord& card = state_.cards[id];
     const Need need = needs_.of(card.type);
@@ -158,7 +163,8 @@ class Searching {
       room.claims = claims;
     } else {
       const Amount free = card.free();
-      room.amount = {std::max<int64_t>(0, need.charged.core - free.core), std::max<int64_t>(0, need.charged.memory - free.memory)};
+      room.amount = {std::max<int64_t>(0, need.charged.core - free.core),
+                     std::max<int64_t>(0, need.charged.memory - free.memory)};
     }
     if (request_.maxClaimsPerCard > 0) room.claims = std::max(room.claims, claims - request_.maxClaimsPerCard + 1);
     room.claims = std::max<int64_t>(room.claims, 0);
@@ -225,10 +231,11 @@ class Searching {
     remedy.cards -= most;
     std::string models;
     for (const std::string& model : request_.models) models += (models.empty() ? " of model " : " or ") + model;
-    remedy.text = "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
-                  v1alpha::formatBytes(remedy.card.memory) +
-                  (request_.tflopsPerCard > 0 ? " and " + std::to_string(request_.tflopsPerCard) + " TFLOPS" : "") +
-                  (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
+    remedy.text =
+        "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
+        v1alpha::formatBytes(remedy.card.memory) +
+        (request_.tflopsPerCard > 0 ? " and " + std::to_string(request_.tflopsPerCard) + " TFLOPS" : "") +
+        (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
     return remedy;
   }
 

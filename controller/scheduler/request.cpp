@@ -95,13 +95,15 @@ class Reading {
       return true;
     }
     if (entries_.gpu) {
-      refusal_ = notRepresentable(key, "\"" + std::string(text) + "\": with gpu this is the percentage of each card; nearest: 100");
+      refusal_ = notRepresentable(
+          key, "\"" + std::string(text) + "\": with gpu this is the percentage of each card; nearest: 100");
       return false;
     }
     if (*percent % 100 != 0) {
       const int64_t below = *percent / 100 * 100;
       const int64_t above = below + 100;
-      refusal_ = notRepresentable(key, "\"" + std::string(text) + "\": above 100 only whole cards are given, 100 each; nearest: " +
+      refusal_ = notRepresentable(key, "\"" + std::string(text) +
+                                           "\": above 100 only whole cards are given, 100 each; nearest: " +
                                            std::to_string(below) + " or " + std::to_string(above));
       return false;
     }
@@ -133,10 +135,10 @@ class Reading {
     const int64_t n = request_.cards;
     if (*bytes % n != 0) {
       const int64_t below = *bytes / n * n;
-      refusal_ = notRepresentable(key, "\"" + std::string(text) + "\" can't be divided equally over " + std::to_string(n) +
-                                           " cards; nearest in bytes: " +
-                                           (below > 0 ? std::to_string(below) + "e0 or " : std::string()) +
-                                           std::to_string(below + n) + "e0");
+      refusal_ = notRepresentable(
+          key, "\"" + std::string(text) + "\" can't be divided equally over " + std::to_string(n) +
+                   " cards; nearest in bytes: " + (below > 0 ? std::to_string(below) + "e0 or " : std::string()) +
+                   std::to_string(below + n) + "e0");
       return false;
     }
     request_.perCard.memory = *bytes / n;
@@ -168,12 +170,14 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
 
   if (claim.spec.requests.empty()) {
     if (claim.spec.elasticGPUName.empty())
-      return invalid("spec.resources.requests", "says nothing: give " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
+      return invalid("spec.resources.requests",
+                     "says nothing: give " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
     request.wholeCards = true;
     return request;
   }
   Entries entries;
-  if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries)) return std::move(*refusal);
+  if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries))
+    return std::move(*refusal);
   if (std::optional<Refusal> refusal = Reading(entries, p.memoryUnit, request).run()) return std::move(*refusal);
   return request;
 }

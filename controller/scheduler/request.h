@@ -22,11 +22,12 @@ enum class Split { none, evenly, fill };
 
 /// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card unless split.
 struct Request {
-  int64_t cards = 1;         ///< number of cards on one node
-  bool wholeCards = false;   ///< every card must be empty and is granted whole (core 1000 and its full memory)
-  Amount perCard;            ///< granted per card; ignored when wholeCards
-  bool memoryFromCore = false;  ///< memory in proportion to core, ⌊to a MiB⌋, by the chosen card's size; perCard.memory is ignored
-  int64_t tflopsPerCard = 0;    ///< > 0: core from the chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
+  int64_t cards = 1;        ///< number of cards on one node
+  bool wholeCards = false;  ///< every card must be empty and is granted whole (core 1000 and its full memory)
+  Amount perCard;           ///< granted per card; ignored when wholeCards
+  bool memoryFromCore =
+      false;  ///< memory in proportion to core, ⌊to a MiB⌋, by the chosen card's size; perCard.memory is ignored
+  int64_t tflopsPerCard = 0;  ///< > 0: core from the chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
   int64_t coreOvercommit = 1000;    ///< thousandths ≥ 1000; charged = ⌈granted·1000/overcommit⌉
   int64_t memoryOvercommit = 1000;  ///< likewise
   std::vector<std::string> models;  ///< empty = any; case-sensitive equality
@@ -41,8 +42,8 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-/// Why a claim can't become a request: reason is one of keys::reason (InvalidParameter, NotRepresentable), message names the field
-/// and the nearest values that would do.
+/// Why a claim can't become a request: reason is one of keys::reason (InvalidParameter, NotRepresentable), message
+/// names the field and the nearest values that would do.
 struct Refusal {
   std::string reason;
   std::string field;
@@ -51,9 +52,9 @@ struct Refusal {
 };
 
 /// Reads a claim's requests under a class (design.md section 2 fixes the units).
-/// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone can tell a
-/// card from a device, sets pinnedCards. Without a name, no requests are refused.
-/// Splitting over cards is not offered yet: `split` takes `none` only.
+/// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone
+/// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused. Splitting over cards is
+/// not offered yet: `split` takes `none` only.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
 
 /// Checks the class's parameters that the core knows; parameters it doesn't know belong to the provisioner.

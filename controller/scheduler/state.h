@@ -56,10 +56,10 @@ struct CardRecord {
 
 struct NodeRecord {
   std::string name;
-  std::vector<CardId> cards;  ///< by index, then uuid, then name
+  std::vector<CardId> cards;        ///< by index, then uuid, then name
   std::vector<std::size_t> takers;  ///< hash of the device of every take here, unordered
   int64_t claims = 0;               ///< distinct devices that take something here
-  bool hasObject = false;     ///< upsertNode was called: there is a Node
+  bool hasObject = false;           ///< upsertNode was called: there is a Node
   bool schedulable = false;
   bool live = false;  ///< false: an unused slot
 

@@ -51,7 +51,8 @@ class Bar {
  public:
   Bar(std::size_t cells, bool color) : cells_(cells), color_(color) {}
 
-  /// `of(claim)` of `whole` per claim, in the claims' order; each claim that has anything shows at least one cell while there is room.
+  /// `of(claim)` of `whole` per claim, in the claims' order; each claim that has anything shows at least one cell while
+  /// there is room.
   template <class Of>
   std::string draw(const MapCard& card, int64_t whole, Of of) const {
     std::string out;
@@ -61,7 +62,9 @@ class Bar {
       const int64_t amount = of(c);
       if (amount <= 0) continue;
       sum += amount;
-      const auto upTo = whole > 0 ? static_cast<std::size_t>(static_cast<__int128>(std::min(sum, whole)) * static_cast<__int128>(cells_) / whole) : cells_;
+      const auto upTo = whole > 0 ? static_cast<std::size_t>(static_cast<__int128>(std::min(sum, whole)) *
+                                                             static_cast<__int128>(cells_) / whole)
+                                  : cells_;
       std::size_t n = std::max<std::size_t>(upTo > drawn ? upTo - drawn : 0, 1);
       n = std::min(n, cells_ - drawn);
       drawn += n;
@@ -131,7 +134,12 @@ std::string toJson(const AllocationMap& map) {
     j.endArray().endObject();
   }
   j.endArray().key("totals").beginObject();
-  j.key("nodes").value(static_cast<int64_t>(map.nodes.size())).key("cards").value(all.cards).key("quarantined").value(all.quarantined);
+  j.key("nodes")
+      .value(static_cast<int64_t>(map.nodes.size()))
+      .key("cards")
+      .value(all.cards)
+      .key("quarantined")
+      .value(all.quarantined);
   j.key("claims").value(all.claims).key("core").value(all.core).key("usedCore").value(all.usedCore);
   j.key("memory").value(all.memory).key("usedMemory").value(all.usedMemory).endObject().endObject();
   return j.take();
@@ -176,8 +184,8 @@ std::string toText(const AllocationMap& map, const TextOptions& options) {
       while (end < n.cards.size() && empty(n.cards[end]) && n.cards[end].model == n.cards[i].model) ++end;
       if (end > i + 1) {
         const auto range = std::to_string(n.cards[i].index) + "-" + std::to_string(n.cards[end - 1].index);
-        out += "  " + padded(range, 5) + padded(n.cards[i].model, modelWidth) + "  free: " + std::to_string(end - i) + " cards of " +
-               v1alpha::formatBytes(n.cards[i].memory) + "\n";
+        out += "  " + padded(range, 5) + padded(n.cards[i].model, modelWidth) + "  free: " + std::to_string(end - i) +
+               " cards of " + v1alpha::formatBytes(n.cards[i].memory) + "\n";
         i = end - 1;
       } else {
         writeCard(out, n.cards[i], bar, modelWidth);

@@ -1,4 +1,5 @@
-// The allocation map in three forms: JSON, backend.ai's map, bars for a terminal. Core in milli-cards, memory in bytes, both as charged.
+// The allocation map in three forms: JSON, backend.ai's map, bars for a terminal. Core in milli-cards, memory in bytes,
+// both as charged.
 #pragma once
 
 #include <cstddef>

@@ -60,10 +60,14 @@ http::Response Operations::allocationMap(const http::Request& request) const {
     }
   }
   http::Response r;
-  if (format == "json") r.body = toJson(sources_.map());
-  else if (format == "backendai") r.body = toBackendAi(sources_.map());
-  else if (format == "text") return plain(200, toText(sources_.map(), text));
-  else return plain(400, "format: \"" + format + "\" is unknown; known are json, backendai, text\n");
+  if (format == "json")
+    r.body = toJson(sources_.map());
+  else if (format == "backendai")
+    r.body = toBackendAi(sources_.map());
+  else if (format == "text")
+    return plain(200, toText(sources_.map(), text));
+  else
+    return plain(400, "format: \"" + format + "\" is unknown; known are json, backendai, text\n");
   return r;
 }
 

@@ -17,8 +17,8 @@ struct OperationsSources {
   std::function<std::string()> ready;    ///< empty = ready, else what is missing
 };
 
-/// GET only. /allocation-map?format=json|backendai|text (&node= &color=1 &width=) ; unknown formats and paths are refused with a
-/// line that says what there is. Thread-safe.
+/// GET only. /allocation-map?format=json|backendai|text (&node= &color=1 &width=) ; unknown formats and paths are
+/// refused with a line that says what there is. Thread-safe.
 class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);

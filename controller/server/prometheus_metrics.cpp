@@ -43,8 +43,8 @@ std::string helpOf(std::string_view name) {
 }
 
 // From 10 µs (a decision) to 10 s (a stuck request), about three a decade.
-const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003,
-                                                          0.01,    0.03,    0.1,    0.3,    1,     3,     10};
+const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01,
+                                                          0.03,    0.1,     0.3,    1,      3,     10};
 
 }  // namespace
 
@@ -59,7 +59,8 @@ struct PrometheusMetrics::Families {
   auto& family(Map& map, std::string_view name, Build build) {
     std::lock_guard lock(mutex);
     auto it = map.find(name);
-    if (it == map.end()) it = map.emplace(std::string(name), &build().Name(std::string(name)).Help(helpOf(name)).Register(registry)).first;
+    if (it == map.end())
+      it = map.emplace(std::string(name), &build().Name(std::string(name)).Help(helpOf(name)).Register(registry)).first;
     return *it->second;
   }
 };
@@ -74,12 +75,16 @@ void PrometheusMetrics::set(std::string_view gauge, double value, const base::Me
   families_->family(families_->gauges, gauge, prometheus::BuildGauge).Add(labels).Set(value);
 }
 void PrometheusMetrics::observe(std::string_view histogram, double seconds, const base::MetricLabels& labels) {
-  families_->family(families_->histograms, histogram, prometheus::BuildHistogram).Add(labels, kSeconds).Observe(seconds);
+  families_->family(families_->histograms, histogram, prometheus::BuildHistogram)
+      .Add(labels, kSeconds)
+      .Observe(seconds);
 }
 void PrometheusMetrics::forget(std::string_view gauge, const base::MetricLabels& labels) {
   auto& f = families_->family(families_->gauges, gauge, prometheus::BuildGauge);
   f.Remove(&f.Add(labels));
 }
-std::string PrometheusMetrics::text() const { return prometheus::TextSerializer().Serialize(families_->registry.Collect()); }
+std::string PrometheusMetrics::text() const {
+  return prometheus::TextSerializer().Serialize(families_->registry.Collect());
+}
 
 }  // namespace egpu::server

@@ -205,10 +205,10 @@ TEST(QuantityProperty, agreesWithUnboundedArithmetic) {
     const char* text;
     int factor, power;
   };
-  const Suffix suffixes[] = {{"", 10, 0},    {"n", 10, -9},   {"u", 10, -6},  {"m", 10, -3},   {"k", 10, 3},
-                             {"M", 10, 6},   {"G", 10, 9},    {"T", 10, 12},  {"P", 10, 15},   {"E", 10, 18},
-                             {"Ki", 2, 10},  {"Mi", 2, 20},   {"Gi", 2, 30},  {"Ti", 2, 40},   {"Pi", 2, 50},
-                             {"Ei", 2, 60},  {"e3", 10, 3},   {"E-3", 10, -3}, {"e+12", 10, 12}, {"E19", 10, 19},
+  const Suffix suffixes[] = {{"", 10, 0},       {"n", 10, -9}, {"u", 10, -6},     {"m", 10, -3},    {"k", 10, 3},
+                             {"M", 10, 6},      {"G", 10, 9},  {"T", 10, 12},     {"P", 10, 15},    {"E", 10, 18},
+                             {"Ki", 2, 10},     {"Mi", 2, 20}, {"Gi", 2, 30},     {"Ti", 2, 40},    {"Pi", 2, 50},
+                             {"Ei", 2, 60},     {"e3", 10, 3}, {"E-3", 10, -3},   {"e+12", 10, 12}, {"E19", 10, 19},
                              {"e-14", 10, -14}, {"e0", 10, 0}, {"E00021", 10, 21}};
   std::mt19937_64 random(20260102);
   const auto digits = [&](std::size_t most) {
@@ -225,8 +225,10 @@ TEST(QuantityProperty, agreesWithUnboundedArithmetic) {
     const Suffix& suffix = suffixes[random() % std::size(suffixes)];
     const auto sign = random() % 4;
     const bool point = !fraction.empty() || random() % 8 == 0;
-    const std::string text =
-        std::string(sign == 0 ? "-" : sign == 1 ? "+" : "") + whole + (point ? "." : "") + fraction + suffix.text;
+    const std::string text = std::string(sign == 0   ? "-"
+                                         : sign == 1 ? "+"
+                                                     : "") +
+                             whole + (point ? "." : "") + fraction + suffix.text;
     const auto got = parseQuantity(text);
     ASSERT_TRUE(got) << text;
     const std::string want = reference(sign == 0, whole, fraction, suffix.factor, suffix.power);
@@ -237,7 +239,8 @@ TEST(QuantityProperty, agreesWithUnboundedArithmetic) {
 }
 
 TEST(QuantityProperty, anythingElseIsRefused) {
-  // Any text that is accepted must be spelled of a number and a known suffix; found by a scan that shares nothing with the parser.
+  // Any text that is accepted must be spelled of a number and a known suffix; found by a scan that shares nothing with
+  // the parser.
   const auto spelled = [](std::string_view s) {
     if (s.empty()) return false;
     if (s[0] == '+' || s[0] == '-') s.remove_prefix(1);

@@ -20,7 +20,8 @@ TEST(DnsNames, labels) {
 }
 
 TEST(DnsNames, subdomains) {
-  for (const char* good : {"a", "a.b", "gpushare.provisioner.elasticgpu.io", "1.2"}) EXPECT_TRUE(isDnsSubdomain(good)) << good;
+  for (const char* good : {"a", "a.b", "gpushare.provisioner.elasticgpu.io", "1.2"})
+    EXPECT_TRUE(isDnsSubdomain(good)) << good;
   for (const char* bad : {"", ".", "a.", ".a", "a..b", "a.-b", "A.b", "a/b"}) EXPECT_FALSE(isDnsSubdomain(bad)) << bad;
   EXPECT_TRUE(isDnsSubdomain(std::string(253, 'a')));
   EXPECT_FALSE(isDnsSubdomain(std::string(254, 'a')));

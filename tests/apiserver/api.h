@@ -48,7 +48,8 @@ class Watch {
     Json e = next();
     if (e.is_null()) return "END";
     const std::string type = e["type"];
-    return type == "BOOKMARK" || type == "ERROR" ? type : type + " " + e["object"]["metadata"]["name"].get<std::string>();
+    return type == "BOOKMARK" || type == "ERROR" ? type
+                                                 : type + " " + e["object"]["metadata"]["name"].get<std::string>();
   }
 
  private:
@@ -68,8 +69,9 @@ inline const std::string kPods = "/api/v1/namespaces/default/pods";
 inline const std::string kResourceClaims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 
 /// target: path with an optional "?query".
-inline Reply ask(http::Handler& server, const std::string& method, const std::string& target, const std::string& body = {},
-                 const std::string& contentType = "application/json", const std::string& accept = {}) {
+inline Reply ask(http::Handler& server, const std::string& method, const std::string& target,
+                 const std::string& body = {}, const std::string& contentType = "application/json",
+                 const std::string& accept = {}) {
   http::Request request;
   request.method = method;
   const auto mark = target.find('?');
@@ -110,7 +112,16 @@ inline Json card(const std::string& name, const Json& metaMore = Json::object())
           {"spec",
            {{"capacity", {{"elasticgpu.io/gpu-core", "100"}}},
             {"physicalGPU", {{"gpuNames", {name}}}},
-            {"card", {{"uuid", name}, {"nodeName", "n1"}, {"index", 0}, {"model", "V100"}, {"smCount", 80}, {"tflops", 15}, {"core", 1000}, {"memory", int64_t{8} << 30}, {"topology", {{"numa", 0}}}}}}}};
+            {"card",
+             {{"uuid", name},
+              {"nodeName", "n1"},
+              {"index", 0},
+              {"model", "V100"},
+              {"smCount", 80},
+              {"tflops", 15},
+              {"core", 1000},
+              {"memory", int64_t{8} << 30},
+              {"topology", {{"numa", 0}}}}}}}};
 }
 inline Json pod(const std::string& name, const Json& metaMore = Json::object()) {
   return {{"apiVersion", "v1"},
@@ -131,7 +142,8 @@ class ApiTest : public ::testing::Test {
     ASSERT_TRUE(made.ok()) << made.status().str();
     server = std::move(*made);
   }
-  Reply call(const std::string& method, const std::string& target, const Json& body, const std::string& contentType = "application/json") {
+  Reply call(const std::string& method, const std::string& target, const Json& body,
+             const std::string& contentType = "application/json") {
     return ask(*server, method, target, body.dump(), contentType);
   }
   Reply call(const std::string& method, const std::string& target) { return ask(*server, method, target); }

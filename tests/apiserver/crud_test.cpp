@@ -11,7 +11,10 @@ using ::testing::StartsWith;
 class CrudTest : public ApiTest {};
 
 TEST_F(CrudTest, CreateFillsInWhatTheServerOwns) {
-  Json sent = claim("a", {{"uid", "mine"}, {"generation", 7}, {"creationTimestamp", "2001-01-01T00:00:00Z"}, {"managedFields", Json::array()}});
+  Json sent = claim("a", {{"uid", "mine"},
+                          {"generation", 7},
+                          {"creationTimestamp", "2001-01-01T00:00:00Z"},
+                          {"managedFields", Json::array()}});
   sent["status"] = {{"phase", "Bound"}, {"elasticGPUName", "x"}};
   Reply r = make(kClaims, sent);
   const Json& m = r.body["metadata"];
@@ -31,18 +34,31 @@ TEST_F(CrudTest, AllKindsCanBeMade) {
   make(kGpus, card("gpu-1"));
   make(kClasses, gpuClass("share"));
   make(kClaims, claim("c"));
-  make("/api/v1/nodes", {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", meta("n")}, {"status", {{"allocatable", {{"cpu", "4"}}}}}});
+  make(
+      "/api/v1/nodes",
+      {{"apiVersion", "v1"}, {"kind", "Node"}, {"metadata", meta("n")}, {"status", {{"allocatable", {{"cpu", "4"}}}}}});
   make("/api/v1/namespaces/default/events",
-       {{"apiVersion", "v1"}, {"kind", "Event"}, {"metadata", meta("e")}, {"involvedObject", {{"kind", "Pod"}, {"name", "p"}, {"namespace", "default"}}},
-        {"reason", "R"}, {"message", "m"}, {"type", "Normal"}});
-  make("/apis/coordination.k8s.io/v1/namespaces/default/leases",
-       {{"apiVersion", "coordination.k8s.io/v1"}, {"kind", "Lease"}, {"metadata", meta("l")}, {"spec", {{"holderIdentity", "me"}}}});
-  make("/apis/resource.k8s.io/v1/deviceclasses",
-       {{"apiVersion", "resource.k8s.io/v1"}, {"kind", "DeviceClass"}, {"metadata", meta("elasticgpu.io")},
-        {"spec", {{"selectors", {{{"cel", {{"expression", "false"}}}}}}}}});
+       {{"apiVersion", "v1"},
+        {"kind", "Event"},
+        {"metadata", meta("e")},
+        {"involvedObject", {{"kind", "Pod"}, {"name", "p"}, {"namespace", "default"}}},
+        {"reason", "R"},
+        {"message", "m"},
+        {"type", "Normal"}});
+  make("/apis/coordination.k8s.io/v1/namespaces/default/leases", {{"apiVersion", "coordination.k8s.io/v1"},
+                                                                  {"kind", "Lease"},
+                                                                  {"metadata", meta("l")},
+                                                                  {"spec", {{"holderIdentity", "me"}}}});
+  make("/apis/resource.k8s.io/v1/deviceclasses", {{"apiVersion", "resource.k8s.io/v1"},
+                                                  {"kind", "DeviceClass"},
+                                                  {"metadata", meta("elasticgpu.io")},
+                                                  {"spec", {{"selectors", {{{"cel", {{"expression", "false"}}}}}}}}});
   make(kResourceClaims,
-       {{"apiVersion", "resource.k8s.io/v1"}, {"kind", "ResourceClaim"}, {"metadata", meta("c")},
-        {"spec", {{"devices", {{"requests", {{{"name", "gpu"}, {"exactly", {{"deviceClassName", "elasticgpu.io"}}}}}}}}}}});
+       {{"apiVersion", "resource.k8s.io/v1"},
+        {"kind", "ResourceClaim"},
+        {"metadata", meta("c")},
+        {"spec",
+         {{"devices", {{"requests", {{{"name", "gpu"}, {"exactly", {{"deviceClassName", "elasticgpu.io"}}}}}}}}}}});
   EXPECT_EQ(get("/api/v1/nodes/n").body["status"]["allocatable"]["cpu"], "4");
   EXPECT_EQ(get("/api/v1/namespaces/other").body["status"]["phase"], "Active");
 }
@@ -86,7 +102,8 @@ TEST_F(CrudTest, WhatIsNotThereIsAStatus) {
   EXPECT_EQ(r.status, 404);
   EXPECT_EQ(r.message(), "elasticgpuclaims.elasticgpu.io \"a\" not found");
   EXPECT_EQ(r.body["details"]["kind"], "elasticgpuclaims");
-  for (std::string path : {"/apis/elasticgpu.io/v1alpha/nonsense", "/apis/other/v1/things", "/nonsense", "/api/v1/secrets", "/apis/elasticgpu.io/v9/elasticgpus"}) {
+  for (std::string path : {"/apis/elasticgpu.io/v1alpha/nonsense", "/apis/other/v1/things", "/nonsense",
+                           "/api/v1/secrets", "/apis/elasticgpu.io/v9/elasticgpus"}) {
     Reply n = get(path);
     EXPECT_EQ(n.status, 404) << path;
     EXPECT_EQ(n.body["kind"], "Status") << path;
@@ -103,7 +120,8 @@ TEST_F(CrudTest, BothVersionsShowTheSameObject) {
   EXPECT_EQ(get(kClaims + "/a").body["apiVersion"], "elasticgpu.io/v1alpha");
   EXPECT_EQ(get(newer + "/a").body["apiVersion"], "elasticgpu.io/v1alpha1");
   EXPECT_EQ(get(newer).body["items"][0]["apiVersion"], "elasticgpu.io/v1alpha1");
-  Reply patched = merge(newer + "/a", {{"apiVersion", "elasticgpu.io/v1alpha1"}, {"metadata", {{"labels", {{"l", "1"}}}}}});
+  Reply patched =
+      merge(newer + "/a", {{"apiVersion", "elasticgpu.io/v1alpha1"}, {"metadata", {{"labels", {{"l", "1"}}}}}});
   EXPECT_EQ(patched.status, 200) << patched.raw.body;
   EXPECT_EQ(patched.body["apiVersion"], "elasticgpu.io/v1alpha1");
   EXPECT_EQ(call("POST", kClaims, sent).status, 400);
@@ -118,11 +136,13 @@ TEST_F(CrudTest, PutNeedsTheVersionItSaw) {
   Reply stale = call("PUT", kClaims + "/a", object);
   EXPECT_EQ(stale.status, 409);
   EXPECT_EQ(stale.reason(), "Conflict");
-  EXPECT_THAT(stale.message(), HasSubstr("the object has been modified; please apply your changes to the latest version and try again"));
+  EXPECT_THAT(stale.message(),
+              HasSubstr("the object has been modified; please apply your changes to the latest version and try again"));
   object["metadata"].erase("resourceVersion");
   Reply unset = call("PUT", kClaims + "/a", object);
   EXPECT_EQ(unset.status, 422);
-  EXPECT_THAT(unset.message(), HasSubstr("metadata.resourceVersion: Invalid value: 0: must be specified for an update"));
+  EXPECT_THAT(unset.message(),
+              HasSubstr("metadata.resourceVersion: Invalid value: 0: must be specified for an update"));
   // Built-in kinds may be replaced without one.
   make(kPods, pod("p"));
   Json p = get(kPods + "/p").body;
@@ -148,7 +168,13 @@ TEST_F(CrudTest, GenerationCountsChangesOfTheDesiredState) {
   make(kClasses, gpuClass("k"));
   Json p = {{"metadata", {{"labels", {{"a", "1"}}}}}};
   EXPECT_EQ(merge(kClasses + "/k", p).body["metadata"]["generation"], 1);
-  Reply s = merge(kClasses + "/k/status", {{"status", {{"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "Loaded"}, {"message", ""}, {"lastTransitionTime", "2026-01-01T00:00:00Z"}}}}}}});
+  Reply s = merge(kClasses + "/k/status", {{"status",
+                                            {{"conditions",
+                                              {{{"type", "Ready"},
+                                                {"status", "True"},
+                                                {"reason", "Loaded"},
+                                                {"message", ""},
+                                                {"lastTransitionTime", "2026-01-01T00:00:00Z"}}}}}}});
   EXPECT_EQ(s.status, 200) << s.raw.body;
   EXPECT_EQ(s.body["metadata"]["generation"], 1);
   make(kGpus, card("g"));
@@ -172,7 +198,8 @@ TEST_F(CrudTest, StatusAndTheRestAreApart) {
   Reply viaMain = merge(kClaims + "/a", {{"status", {{"phase", "Bound"}, {"elasticGPUName", "x"}}}});
   EXPECT_EQ(viaMain.status, 200);
   EXPECT_FALSE(viaMain.body.contains("status"));
-  Reply viaStatus = merge(kClaims + "/a/status", {{"metadata", {{"labels", {{"no", "1"}}}}}, {"spec", {{"elasticGPUName", "y"}}},
+  Reply viaStatus = merge(kClaims + "/a/status", {{"metadata", {{"labels", {{"no", "1"}}}}},
+                                                  {"spec", {{"elasticGPUName", "y"}}},
                                                   {"status", {{"phase", "Bound"}, {"elasticGPUName", "x"}}}});
   EXPECT_EQ(viaStatus.status, 200) << viaStatus.raw.body;
   EXPECT_EQ(viaStatus.body["status"]["phase"], "Bound");
@@ -189,7 +216,9 @@ TEST_F(CrudTest, DryRunsChangeNothing) {
   EXPECT_EQ(server->resourceVersion(), before);
   make(kClaims, claim("a"));
   EXPECT_EQ(call("POST", kClaims + "?dryRun=All", claim("a")).status, 409);
-  EXPECT_EQ(call("PATCH", kClaims + "/a?dryRun=All", {{"metadata", {{"labels", {{"x", "1"}}}}}}, kMerge).body["metadata"]["labels"]["x"], "1");
+  EXPECT_EQ(call("PATCH", kClaims + "/a?dryRun=All", {{"metadata", {{"labels", {{"x", "1"}}}}}}, kMerge)
+                .body["metadata"]["labels"]["x"],
+            "1");
   EXPECT_FALSE(get(kClaims + "/a").body["metadata"].contains("labels"));
   EXPECT_EQ(call("DELETE", kClaims + "/a?dryRun=All").status, 200);
   EXPECT_EQ(get(kClaims + "/a").status, 200);
@@ -201,7 +230,8 @@ TEST_F(CrudTest, PatchTypes) {
   make(kPods, pod("p"));
   Json add = {{{"op", "add"}, {"path", "/metadata/labels"}, {"value", {{"x", "1"}}}}};
   EXPECT_EQ(call("PATCH", kClaims + "/a", add, kJsonPatchType).body["metadata"]["labels"]["x"], "1");
-  Json failing = {{{"op", "test"}, {"path", "/metadata/uid"}, {"value", "other"}}, {{"op", "remove"}, {"path", "/metadata/labels"}}};
+  Json failing = {{{"op", "test"}, {"path", "/metadata/uid"}, {"value", "other"}},
+                  {{"op", "remove"}, {"path", "/metadata/labels"}}};
   EXPECT_EQ(call("PATCH", kClaims + "/a", failing, kJsonPatchType).status, 422);
   EXPECT_EQ(get(kClaims + "/a").body["metadata"]["labels"]["x"], "1");
   Json strategic = {{"spec", {{"containers", {{{"name", "c"}, {"image", "other"}}}}}}};
@@ -232,15 +262,17 @@ TEST_F(CrudTest, UnknownFieldsAreRefusedWarnedOfOrDropped) {
   EXPECT_FALSE(warn.body["spec"].contains("foo"));
   sent["metadata"]["name"] = "b";
   EXPECT_TRUE(call("POST", kClaims + "?fieldValidation=Ignore", sent).raw.headers.empty());
-  Reply twice = ask(*server, "POST", kClaims + "?fieldValidation=Strict",
-                    R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"d"},"spec":{"egpuClassName":"a","egpuClassName":"b"}})");
+  Reply twice = ask(
+      *server, "POST", kClaims + "?fieldValidation=Strict",
+      R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"d"},"spec":{"egpuClassName":"a","egpuClassName":"b"}})");
   EXPECT_EQ(twice.status, 400);
   EXPECT_THAT(twice.message(), HasSubstr("duplicate field \"egpuClassName\""));
 }
 
 TEST_F(CrudTest, BodiesOfOtherTypes) {
   Reply yaml = ask(*server, "POST", kClaims,
-                   "apiVersion: elasticgpu.io/v1alpha\nkind: ElasticGPUClaim\nmetadata:\n  name: why\nspec:\n  egpuClassName: k\n  resources:\n    requests:\n      elasticgpu.io/gpu: 1\n",
+                   "apiVersion: elasticgpu.io/v1alpha\nkind: ElasticGPUClaim\nmetadata:\n  name: why\nspec:\n  "
+                   "egpuClassName: k\n  resources:\n    requests:\n      elasticgpu.io/gpu: 1\n",
                    "application/yaml");
   EXPECT_EQ(yaml.status, 201) << yaml.raw.body;
   EXPECT_EQ(ask(*server, "POST", kClaims, "k8s\0binary", "application/vnd.kubernetes.protobuf").status, 415);
@@ -250,31 +282,40 @@ TEST_F(CrudTest, BodiesOfOtherTypes) {
 
 // From 1.32 on kubectl sends `create namespace` as protobuf and takes no other form for an answer's refusal.
 TEST_F(CrudTest, NamespacesMayComeAsProtobuf) {
-  auto field = [](int number, const std::string& text) { return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(text.size()) + text; };
+  auto field = [](int number, const std::string& text) {
+    return std::string(1, static_cast<char>(number << 3 | 2)) + static_cast<char>(text.size()) + text;
+  };
   const std::string labels = field(1, "team") + field(2, "blue");
   auto body = [&](const std::string& kind, const std::string& raw) {
-    return std::string("k8s\0", 4) + field(1, field(1, "v1") + field(2, kind)) + field(2, raw) + field(3, "") + field(4, "");
+    return std::string("k8s\0", 4) + field(1, field(1, "v1") + field(2, kind)) + field(2, raw) + field(3, "") +
+           field(4, "");
   };
   const std::string proto = "application/vnd.kubernetes.protobuf";
-  const std::string sent = body("Namespace", field(1, field(1, "made") + field(2, "") + field(11, labels)) + field(2, "") + field(3, ""));
+  const std::string sent =
+      body("Namespace", field(1, field(1, "made") + field(2, "") + field(11, labels)) + field(2, "") + field(3, ""));
   Reply r = ask(*server, "POST", "/api/v1/namespaces?fieldValidation=Strict", sent, proto, proto + ",application/json");
   EXPECT_EQ(r.status, 201) << r.raw.body;
   EXPECT_EQ(get("/api/v1/namespaces/made").body["metadata"]["labels"]["team"], "blue");
   EXPECT_EQ(ask(*server, "POST", kPods, body("Pod", field(1, field(1, "p"))), proto).status, 415);
-  for (std::size_t n = 0; n < sent.size(); ++n) EXPECT_GE(ask(*server, "POST", "/api/v1/namespaces", sent.substr(0, n) + "\xff", proto).status, 400);
+  for (std::size_t n = 0; n < sent.size(); ++n)
+    EXPECT_GE(ask(*server, "POST", "/api/v1/namespaces", sent.substr(0, n) + "\xff", proto).status, 400);
 }
 
 TEST_F(CrudTest, JunkIsRefusedWithAStatus) {
   std::string deep;
   for (int i = 0; i < 400'000; ++i) deep += "[";
-  const std::string nested = R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"d"},"spec":)" + deep;
+  const std::string nested =
+      R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"d"},"spec":)" + deep;
   std::string closed = nested + std::string(400'000, ']') + "}";
-  for (const std::string& junk : {std::string("{"), std::string("null"), std::string("[]"), std::string("\"x\""), std::string(1 << 20, 'x'),
-                                  std::string(1 << 20, '{'), nested, closed, std::string("{\"kind\":3}"), std::string("{\"a\":\"\xff\xfe\"}"),
-                                  std::string(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":7}})"),
-                                  std::string(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":[]})")}) {
+  for (const std::string& junk :
+       {std::string("{"), std::string("null"), std::string("[]"), std::string("\"x\""), std::string(1 << 20, 'x'),
+        std::string(1 << 20, '{'), nested, closed, std::string("{\"kind\":3}"), std::string("{\"a\":\"\xff\xfe\"}"),
+        std::string(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":7}})"),
+        std::string(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":[]})")}) {
     for (const char* type : {"application/json", "application/yaml"}) {
-      if (junk.size() > 300'000 && std::string(type) == "application/yaml" && junk.find('[') != std::string::npos && junk.size() > 700'000) continue;
+      if (junk.size() > 300'000 && std::string(type) == "application/yaml" && junk.find('[') != std::string::npos &&
+          junk.size() > 700'000)
+        continue;
       Reply r = ask(*server, "POST", kClaims, junk, type);
       EXPECT_GE(r.status, 400);
       EXPECT_LT(r.status, 500) << r.raw.body;
@@ -290,15 +331,16 @@ TEST_F(CrudTest, JunkIsRefusedWithAStatus) {
 TEST_F(CrudTest, AdmissionEditsAndRefuses) {
   Options options;
   std::vector<std::string> seen;
-  options.admission.push_back([&](std::string_view resource, std::string_view operation, std::string& object, std::string_view old) {
-    if (resource != "pods") return base::Status();
-    seen.push_back(std::string(operation) + (old.empty() ? " new" : " old"));
-    Json j = Json::parse(object);
-    if (j["metadata"]["name"] == "bad") return base::Status(base::Code::forbidden, "not this one");
-    if (operation == "CREATE") j["spec"]["schedulingGates"] = {{{"name", "elasticgpu.io/claims"}}};
-    object = j.dump();
-    return base::Status();
-  });
+  options.admission.push_back(
+      [&](std::string_view resource, std::string_view operation, std::string& object, std::string_view old) {
+        if (resource != "pods") return base::Status();
+        seen.push_back(std::string(operation) + (old.empty() ? " new" : " old"));
+        Json j = Json::parse(object);
+        if (j["metadata"]["name"] == "bad") return base::Status(base::Code::forbidden, "not this one");
+        if (operation == "CREATE") j["spec"]["schedulingGates"] = {{{"name", "elasticgpu.io/claims"}}};
+        object = j.dump();
+        return base::Status();
+      });
   start(std::move(options));
   EXPECT_EQ(make(kPods, pod("p")).body["spec"]["schedulingGates"][0]["name"], "elasticgpu.io/claims");
   EXPECT_EQ(merge(kPods + "/p", {{"metadata", {{"labels", {{"a", "1"}}}}}}).status, 200);

@@ -6,9 +6,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Json finalized(const std::string& name, const Json& finalizers = {"elasticgpu.io/claim"}) { return claim(name, {{"finalizers", finalizers}}); }
+Json finalized(const std::string& name, const Json& finalizers = {"elasticgpu.io/claim"}) {
+  return claim(name, {{"finalizers", finalizers}});
+}
 Json ownedBy(const Reply& owner) {
-  return {{"ownerReferences", {{{"apiVersion", owner.body["apiVersion"]}, {"kind", owner.body["kind"]}, {"name", owner.body["metadata"]["name"]}, {"uid", owner.uid()}}}}};
+  return {{"ownerReferences",
+           {{{"apiVersion", owner.body["apiVersion"]},
+             {"kind", owner.body["kind"]},
+             {"name", owner.body["metadata"]["name"]},
+             {"uid", owner.uid()}}}}};
 }
 
 class DeletionTest : public ApiTest {};
@@ -22,13 +28,17 @@ TEST_F(DeletionTest, GoneAtOnceWithoutFinalizers) {
   EXPECT_EQ(get(kClaims + "/a").status, 404);
   EXPECT_EQ(call("DELETE", kClaims + "/a").status, 404);
   make(kPods, pod("p"));
-  EXPECT_EQ(call("DELETE", kPods + "/p", {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"gracePeriodSeconds", 30}}).body["kind"], "Pod");
+  EXPECT_EQ(call("DELETE", kPods + "/p", {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"gracePeriodSeconds", 30}})
+                .body["kind"],
+            "Pod");
   EXPECT_EQ(get(kPods + "/p").status, 404);
 }
 
 TEST_F(DeletionTest, Preconditions) {
   Reply made = make(kClaims, claim("a"));
-  auto with = [&](const Json& p) { return call("DELETE", kClaims + "/a", {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"preconditions", p}}); };
+  auto with = [&](const Json& p) {
+    return call("DELETE", kClaims + "/a", {{"kind", "DeleteOptions"}, {"apiVersion", "v1"}, {"preconditions", p}});
+  };
   EXPECT_EQ(with({{"uid", "other"}}).status, 409);
   EXPECT_EQ(with({{"resourceVersion", "1"}}).reason(), "Conflict");
   EXPECT_EQ(with({{"uid", 5}}).status, 400);
@@ -46,9 +56,12 @@ TEST_F(DeletionTest, FinalizersHoldTheObjectUntilTheLastIsGone) {
   const uint64_t before = server->resourceVersion();
   EXPECT_EQ(call("DELETE", kClaims + "/a").status, 200);
   EXPECT_EQ(server->resourceVersion(), before) << "deleting what is being deleted changes nothing";
-  Reply more = merge(kClaims + "/a", {{"metadata", {{"finalizers", {"elasticgpu.io/claim", "example.com/other", "example.com/new"}}}}});
+  Reply more = merge(kClaims + "/a",
+                     {{"metadata", {{"finalizers", {"elasticgpu.io/claim", "example.com/other", "example.com/new"}}}}});
   EXPECT_EQ(more.status, 422);
-  EXPECT_THAT(more.message(), HasSubstr("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted"));
+  EXPECT_THAT(
+      more.message(),
+      HasSubstr("metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted"));
   Reply undo = merge(kClaims + "/a", {{"metadata", {{"deletionTimestamp", nullptr}}}});
   EXPECT_TRUE(undo.body["metadata"].contains("deletionTimestamp"));
   EXPECT_EQ(merge(kClaims + "/a", {{"metadata", {{"deletionTimestamp", "2030-01-01T00:00:00Z"}}}}).status, 422);
@@ -61,7 +74,8 @@ TEST_F(DeletionTest, FinalizersHoldTheObjectUntilTheLastIsGone) {
 
 TEST_F(DeletionTest, DependentsFollowTheirLastOwner) {
   Reply one = make(kClaims, claim("one")), two = make(kClaims, claim("two"));
-  make(kPods, pod("both", {{"ownerReferences", {ownedBy(one)["ownerReferences"][0], ownedBy(two)["ownerReferences"][0]}}}));
+  make(kPods,
+       pod("both", {{"ownerReferences", {ownedBy(one)["ownerReferences"][0], ownedBy(two)["ownerReferences"][0]}}}));
   Reply middle = make(kPods, pod("middle", ownedBy(one)));
   make(kPods, pod("leaf", ownedBy(middle)));
   make(kPods, pod("held", [&] {
@@ -107,7 +121,8 @@ TEST_F(DeletionTest, OrphansStay) {
 }
 
 TEST_F(DeletionTest, CollectionsBySelector) {
-  for (const char* n : {"a", "b", "c"}) make(kClaims, claim(n, {{"labels", {{"keep", std::string(n) == "b" ? "yes" : "no"}}}}));
+  for (const char* n : {"a", "b", "c"})
+    make(kClaims, claim(n, {{"labels", {{"keep", std::string(n) == "b" ? "yes" : "no"}}}}));
   Reply r = call("DELETE", kClaims + "?labelSelector=keep%3Dno");
   EXPECT_EQ(r.status, 200);
   EXPECT_EQ(r.body["items"].size(), 2u);
@@ -127,7 +142,8 @@ TEST_F(DeletionTest, ANamespaceGoesWithItsContents) {
   Reply refused = call("POST", claims, claim("late"));
   EXPECT_EQ(refused.status, 403);
   EXPECT_EQ(refused.body["details"]["causes"][0]["reason"], "NamespaceTerminating");
-  EXPECT_THAT(refused.message(), HasSubstr("unable to create new content in namespace team because it is being terminated"));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("unable to create new content in namespace team because it is being terminated"));
   merge(claims + "/held", {{"metadata", {{"finalizers", nullptr}}}});
   EXPECT_EQ(get("/api/v1/namespaces/team").status, 404);
   EXPECT_EQ(call("POST", claims, claim("late")).status, 404);

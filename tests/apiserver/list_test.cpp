@@ -18,7 +18,10 @@ class ListTest : public ApiTest {
  protected:
   void SetUp() override {
     ApiTest::SetUp();
-    for (const char* n : {"c", "a", "e", "b", "d"}) make(kClaims, claim(n, {{"labels", {{"name", n}, {"vowel", std::string(n) == "a" || std::string(n) == "e" ? "yes" : "no"}}}}));
+    for (const char* n : {"c", "a", "e", "b", "d"})
+      make(kClaims,
+           claim(n, {{"labels",
+                      {{"name", n}, {"vowel", std::string(n) == "a" || std::string(n) == "e" ? "yes" : "no"}}}}));
   }
   std::vector<std::string> select(const std::string& query) {
     Reply r = get(kClaims + "?" + query);
@@ -61,9 +64,18 @@ TEST_F(ListTest, FieldSelectors) {
   make(kPods, pod("p2"));
   EXPECT_THAT(names(get("/api/v1/pods?fieldSelector=spec.nodeName%3Dn1")), ElementsAre("p1"));
   EXPECT_THAT(names(get("/api/v1/pods?fieldSelector=status.phase%3DPending")), ElementsAre("p1", "p2"));
-  make("/api/v1/namespaces/default/events", {{"apiVersion", "v1"}, {"kind", "Event"}, {"metadata", meta("e")}, {"reason", "R"}, {"message", "m"}, {"type", "Normal"},
-                                             {"involvedObject", {{"kind", "Pod"}, {"name", "p1"}, {"namespace", "default"}, {"uid", "u"}}}});
-  EXPECT_THAT(names(get("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name%3Dp1,involvedObject.namespace%3Ddefault,involvedObject.kind%3DPod,involvedObject.uid%3Du")), ElementsAre("e"));
+  make("/api/v1/namespaces/default/events",
+       {{"apiVersion", "v1"},
+        {"kind", "Event"},
+        {"metadata", meta("e")},
+        {"reason", "R"},
+        {"message", "m"},
+        {"type", "Normal"},
+        {"involvedObject", {{"kind", "Pod"}, {"name", "p1"}, {"namespace", "default"}, {"uid", "u"}}}});
+  EXPECT_THAT(names(get("/api/v1/namespaces/default/"
+                        "events?fieldSelector=involvedObject.name%3Dp1,involvedObject.namespace%3Ddefault,"
+                        "involvedObject.kind%3DPod,involvedObject.uid%3Du")),
+              ElementsAre("e"));
 }
 
 TEST_F(ListTest, PagesShowOneSnapshot) {
@@ -116,7 +128,8 @@ TEST_F(ListTest, ExactVersions) {
   call("DELETE", kClaims + "/a");
   make(kClaims, claim("z"));
   EXPECT_THAT(select("resourceVersion=" + then + "&resourceVersionMatch=Exact"), ElementsAre("a", "b", "c", "d", "e"));
-  EXPECT_THAT(select("resourceVersion=" + then + "&resourceVersionMatch=NotOlderThan"), ElementsAre("b", "c", "d", "e", "z"));
+  EXPECT_THAT(select("resourceVersion=" + then + "&resourceVersionMatch=NotOlderThan"),
+              ElementsAre("b", "c", "d", "e", "z"));
   server->compact();
   EXPECT_EQ(get(kClaims + "?resourceVersionMatch=Exact&resourceVersion=" + then).status, 410);
   EXPECT_EQ(get(kClaims + "?resourceVersionMatch=Exact").status, 422);
@@ -129,9 +142,11 @@ TEST_F(ListTest, TablesAndMetadataOnly) {
   EXPECT_EQ(table.body["kind"], "Table");
   EXPECT_EQ(table.body["rows"].size(), 5u);
   EXPECT_EQ(table.body["rows"][0]["cells"][0], "a");
-  Reply one = ask(*server, "GET", kClaims + "/a", "", "", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
+  Reply one =
+      ask(*server, "GET", kClaims + "/a", "", "", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json");
   EXPECT_EQ(one.body["rows"].size(), 1u);
-  Reply partial = ask(*server, "GET", kClaims, "", "", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
+  Reply partial =
+      ask(*server, "GET", kClaims, "", "", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io");
   EXPECT_EQ(partial.body["kind"], "PartialObjectMetadataList");
   EXPECT_FALSE(partial.body["items"][0].contains("spec"));
 }

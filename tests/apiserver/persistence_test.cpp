@@ -136,7 +136,11 @@ TEST_F(PersistenceTest, NothingAcknowledgedIsLostByKill9) {
 TEST_F(PersistenceTest, ConsequencesCutShortAreCarriedOutAtTheNextStart) {
   ASSERT_TRUE(open().ok());
   Reply owner = make(kClaims, claim("a"));
-  make(kPods, pod("p", {{"ownerReferences", {{{"apiVersion", "elasticgpu.io/v1alpha"}, {"kind", "ElasticGPUClaim"}, {"name", "a"}, {"uid", owner.uid()}}}}}));
+  make(kPods, pod("p", {{"ownerReferences",
+                         {{{"apiVersion", "elasticgpu.io/v1alpha"},
+                           {"kind", "ElasticGPUClaim"},
+                           {"name", "a"},
+                           {"uid", owner.uid()}}}}}));
   server.reset();
   // As if the process had died between the owner's deletion and its dependent's.
   sql("DELETE FROM objects WHERE name = 'a'");
@@ -152,9 +156,7 @@ TEST_F(PersistenceTest, OneServerAtATime) {
 }
 
 TEST_F(PersistenceTest, ForeignAndDamagedFilesAreNamed) {
-  {
-    std::ofstream(folder + "/state.db") << std::string(5000, 'x');
-  }
+  { std::ofstream(folder + "/state.db") << std::string(5000, 'x'); }
   base::Status s = open();
   EXPECT_EQ(s.code(), base::Code::malformed) << s.str();
   EXPECT_THAT(s.message(), HasSubstr(folder + "/state.db"));
@@ -168,11 +170,13 @@ TEST_F(PersistenceTest, ForeignAndDamagedFilesAreNamed) {
   EXPECT_THAT(open().message(), HasSubstr("schema version 99"));
   sql("PRAGMA user_version=1; UPDATE objects SET body = 5");
   EXPECT_EQ(open().code(), base::Code::malformed);
-  EXPECT_EQ([&] {
-    Options o;
-    o.dataDirectory = "/proc/no";
-    return Server::create(std::move(o), clock, random).status().code();
-  }(), base::Code::unavailable);
+  EXPECT_EQ(
+      [&] {
+        Options o;
+        o.dataDirectory = "/proc/no";
+        return Server::create(std::move(o), clock, random).status().code();
+      }(),
+      base::Code::unavailable);
 }
 
 }  // namespace

@@ -25,9 +25,10 @@ TEST_F(RulesTest, RefusalsNameTheField) {
   EXPECT_THAT(r.body["details"]["causes"][0]["field"].get<std::string>(), HasSubstr("spec.resources.requests"));
   EXPECT_EQ(r.body["details"]["kind"], "ElasticGPUClaim");
   EXPECT_EQ(r.body["details"]["name"], "bad");
-  for (const Json& bad : {Json{{"elasticgpu.io/gpu-memory", "4Gib"}}, Json{{"elasticgpu.io/gpu-memory", "1.5"}}, Json{{"nonsense", 1}},
-                          Json{{"elasticgpu.io/gpu-core", "1e99"}}, Json{{"a.io/gpu", 1}, {"b.io/gpu-core", 5}}, Json{{"elasticgpu.io/gpu", 0}},
-                          Json{{"elasticgpu.io/gpu", true}}})
+  for (const Json& bad :
+       {Json{{"elasticgpu.io/gpu-memory", "4Gib"}}, Json{{"elasticgpu.io/gpu-memory", "1.5"}}, Json{{"nonsense", 1}},
+        Json{{"elasticgpu.io/gpu-core", "1e99"}}, Json{{"a.io/gpu", 1}, {"b.io/gpu-core", 5}},
+        Json{{"elasticgpu.io/gpu", 0}}, Json{{"elasticgpu.io/gpu", true}}})
     EXPECT_EQ(requests(bad).status, 422) << bad;
   Json both = claim("both");
   both["spec"]["elasticGPUClassName"] = "another";
@@ -38,11 +39,14 @@ TEST_F(RulesTest, RefusalsNameTheField) {
   EXPECT_THAT(moved.message(), HasSubstr("spec.egpuClassName"));
   EXPECT_EQ(merge(kClaims + "/good", {{"spec", {{"elasticGPUName", "egpu-1"}}}}).status, 200);
   EXPECT_EQ(merge(kClaims + "/good", {{"spec", {{"elasticGPUName", "egpu-2"}}}}).status, 422);
-  EXPECT_EQ(call("POST", kClasses, [] {
-              Json k = gpuClass("k");
-              k["reclaimPolicy"] = "Sometimes";
-              return k;
-            }()).status, 422);
+  EXPECT_EQ(call("POST", kClasses,
+                 [] {
+                   Json k = gpuClass("k");
+                   k["reclaimPolicy"] = "Sometimes";
+                   return k;
+                 }())
+                .status,
+            422);
 }
 
 // Section 4 of the design: the API server itself keeps a card from being given out twice.
@@ -53,7 +57,10 @@ TEST_F(RulesTest, FortyWritersOnRoomForNine) {
     std::vector<std::jthread> writers;
     for (int i = 0; i < 40; ++i)
       writers.emplace_back([&, i] {
-        Json entry = {{"device", "egpu-" + std::to_string(i)}, {"claim", "default/c" + std::to_string(i)}, {"core", 110}, {"memory", 1024}};
+        Json entry = {{"device", "egpu-" + std::to_string(i)},
+                      {"claim", "default/c" + std::to_string(i)},
+                      {"core", 110},
+                      {"memory", 1024}};
         int s = merge(kGpus + "/gpu-1", {{"spec", {{"allocations", {{"uid-" + std::to_string(i), entry}}}}}}).status;
         ++(s == 200 ? taken : s == 422 ? refused : other);
       });
@@ -73,15 +80,25 @@ TEST_F(RulesTest, PodsAreMostlyImmutable) {
   p["spec"]["schedulingGates"] = {{{"name", "elasticgpu.io/claims"}}};
   make(kPods, p);
   EXPECT_EQ(merge(kPods + "/p", {{"spec", {{"nodeName", "n"}}}}).status, 422);
-  EXPECT_EQ(merge(kPods + "/p", {{"spec", {{"schedulingGates", {{{"name", "elasticgpu.io/claims"}}, {{"name", "more"}}}}}}}).status, 422);
-  Json pin = {{{"op", "add"}, {"path", "/spec/affinity"},
-               {"value", {{"nodeAffinity", {{"requiredDuringSchedulingIgnoredDuringExecution",
-                                              {{"nodeSelectorTerms", {{{"matchFields", {{{"key", "metadata.name"}, {"operator", "In"}, {"values", {"n1"}}}}}}}}}}}}}}},
+  EXPECT_EQ(
+      merge(kPods + "/p", {{"spec", {{"schedulingGates", {{{"name", "elasticgpu.io/claims"}}, {{"name", "more"}}}}}}})
+          .status,
+      422);
+  Json pin = {{{"op", "add"},
+               {"path", "/spec/affinity"},
+               {"value",
+                {{"nodeAffinity",
+                  {{"requiredDuringSchedulingIgnoredDuringExecution",
+                    {{"nodeSelectorTerms",
+                      {{{"matchFields", {{{"key", "metadata.name"}, {"operator", "In"}, {"values", {"n1"}}}}}}}}}}}}}}},
               {{"op", "remove"}, {"path", "/spec/schedulingGates"}}};
   Reply pinned = call("PATCH", kPods + "/p", pin, kJsonPatchType);
   EXPECT_EQ(pinned.status, 200) << pinned.raw.body;
   EXPECT_EQ(call("PATCH", kPods + "/p", {{{"op", "remove"}, {"path", "/spec/affinity"}}}, kJsonPatchType).status, 422);
-  EXPECT_EQ(call("PATCH", kPods + "/p", {{"spec", {{"tolerations", {{{"key", "k"}, {"operator", "Exists"}}}}}}}, kStrategic).status, 200);
+  EXPECT_EQ(
+      call("PATCH", kPods + "/p", {{"spec", {{"tolerations", {{{"key", "k"}, {"operator", "Exists"}}}}}}}, kStrategic)
+          .status,
+      200);
 }
 
 TEST_F(RulesTest, BindingsHappenOnce) {
@@ -90,7 +107,11 @@ TEST_F(RulesTest, BindingsHappenOnce) {
   make(kPods, gated);
   Reply made = make(kPods, pod("p"));
   auto bind = [&](const std::string& name, const Json& m, const std::string& node) {
-    return call("POST", kPods + "/" + name + "/binding", {{"apiVersion", "v1"}, {"kind", "Binding"}, {"metadata", m}, {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}});
+    return call("POST", kPods + "/" + name + "/binding",
+                {{"apiVersion", "v1"},
+                 {"kind", "Binding"},
+                 {"metadata", m},
+                 {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}});
   };
   EXPECT_EQ(bind("gated", meta("gated"), "n").status, 409);
   EXPECT_EQ(bind("p", meta("p", {{"uid", "other"}}), "n").status, 409);
@@ -105,12 +126,19 @@ TEST_F(RulesTest, BindingsHappenOnce) {
 }
 
 TEST_F(RulesTest, ResourceClaimsAllocationsAndReservations) {
-  make(kResourceClaims, {{"apiVersion", "resource.k8s.io/v1"}, {"kind", "ResourceClaim"}, {"metadata", meta("c")},
-                         {"spec", {{"devices", {{"requests", {{{"name", "gpu"}, {"exactly", {{"deviceClassName", "elasticgpu.io"}}}}}}}}}}});
+  make(kResourceClaims,
+       {{"apiVersion", "resource.k8s.io/v1"},
+        {"kind", "ResourceClaim"},
+        {"metadata", meta("c")},
+        {"spec",
+         {{"devices", {{"requests", {{{"name", "gpu"}, {"exactly", {{"deviceClassName", "elasticgpu.io"}}}}}}}}}}});
   const std::string c = kResourceClaims + "/c";
   auto allocation = [](const std::string& node) -> Json {
-    return {{"devices", {{"results", {{{"request", "gpu"}, {"driver", "elasticgpu.io"}, {"pool", node}, {"device", "egpu-1"}}}}}},
-            {"nodeSelector", {{"nodeSelectorTerms", {{{"matchFields", {{{"key", "metadata.name"}, {"operator", "In"}, {"values", {node}}}}}}}}}}};
+    return {{"devices",
+             {{"results", {{{"request", "gpu"}, {"driver", "elasticgpu.io"}, {"pool", node}, {"device", "egpu-1"}}}}}},
+            {"nodeSelector",
+             {{"nodeSelectorTerms",
+               {{{"matchFields", {{{"key", "metadata.name"}, {"operator", "In"}, {"values", {node}}}}}}}}}}};
   };
   Json user = {{{"resource", "pods"}, {"name", "p"}, {"uid", "u"}}};
   EXPECT_EQ(merge(c, {{"spec", {{"devices", {{"requests", Json::array()}}}}}}).status, 422);

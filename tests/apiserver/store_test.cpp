@@ -1,4 +1,5 @@
-// The store under its journal: writers share flushes, nothing is seen before it is kept, a failed flush changes nothing.
+// The store under its journal: writers share flushes, nothing is seen before it is kept, a failed flush changes
+// nothing.
 #include "controller/standalone/apiserver/store.h"
 
 #include <gmock/gmock.h>
@@ -75,7 +76,8 @@ TEST_F(StoreTest, ComparesBeforeItSwaps) {
 }
 
 TEST_F(StoreTest, TextAndBodyCarryTheVersionWhateverTheObjectHolds) {
-  ObjectPtr o = *store->commit(write(Change::create, "a", nullptr, {{"also", {{"resourceVersion", "x"}}}, {"note", "\"resourceVersion\":\"7\""}}));
+  ObjectPtr o = *store->commit(write(Change::create, "a", nullptr,
+                                     {{"also", {{"resourceVersion", "x"}}}, {"note", "\"resourceVersion\":\"7\""}}));
   Json parsed = Json::parse(o->text);
   EXPECT_EQ(parsed, o->body);
   EXPECT_EQ(parsed["metadata"]["resourceVersion"], std::to_string(o->version));

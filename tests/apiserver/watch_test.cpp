@@ -70,7 +70,8 @@ TEST_F(WatchTest, SelectorsTurnChangesIntoComingAndGoing) {
   EXPECT_EQ(w.word(), "ADDED b");
   Watch byName = watch(kClaims + "?watch=true&fieldSelector=metadata.name%3Db&resourceVersion=0");
   EXPECT_EQ(byName.word(), "ADDED b");
-  Watch elsewhere = watch("/apis/elasticgpu.io/v1alpha/namespaces/kube-system/elasticgpuclaims?watch=true&timeoutSeconds=0");
+  Watch elsewhere =
+      watch("/apis/elasticgpu.io/v1alpha/namespaces/kube-system/elasticgpuclaims?watch=true&timeoutSeconds=0");
   EXPECT_EQ(elsewhere.word(), "END");
 }
 
@@ -97,7 +98,8 @@ TEST_F(WatchTest, Bookmarks) {
 
 TEST_F(WatchTest, WatchListMarksTheEndOfTheInitialEvents) {
   make(kClaims, claim("a"));
-  const std::string query = "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
+  const std::string query =
+      "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true";
   Watch w = watch(kClaims + query);
   EXPECT_EQ(w.word(), "ADDED a");
   Json b = w.next();

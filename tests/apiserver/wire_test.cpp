@@ -38,11 +38,13 @@ TEST_F(WireTest, AnswersWhatItAnswersInProcess) {
   auto gone = c->Delete((kClaims + "/a").c_str());
   ASSERT_TRUE(gone);
   EXPECT_EQ(gone->status, 200);
-  auto unknownField = c->Post((kClaims + "?fieldValidation=Warn").c_str(), [] {
-    Json j = claim("b");
-    j["spec"]["foo"] = 1;
-    return j.dump();
-  }(), "application/json");
+  auto unknownField = c->Post((kClaims + "?fieldValidation=Warn").c_str(),
+                              [] {
+                                Json j = claim("b");
+                                j["spec"]["foo"] = 1;
+                                return j.dump();
+                              }(),
+                              "application/json");
   ASSERT_TRUE(unknownField);
   EXPECT_EQ(unknownField->get_header_value("Warning"), "299 - \"unknown field \\\"spec.foo\\\"\"");
 }
@@ -91,7 +93,8 @@ TEST_F(WireTest, AWatchSeesEveryWriteOnceAndEndsWithTheListener) {
       writers.emplace_back([&, t] {
         auto c = client();
         for (int i = 0; i < kEach; ++i) {
-          auto r = c->Post(kClaims.c_str(), claim("w" + std::to_string(t) + "-" + std::to_string(i)).dump(), "application/json");
+          auto r = c->Post(kClaims.c_str(), claim("w" + std::to_string(t) + "-" + std::to_string(i)).dump(),
+                           "application/json");
           ASSERT_TRUE(r);
           EXPECT_EQ(r->status, 201);
         }

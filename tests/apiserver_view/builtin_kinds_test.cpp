@@ -71,7 +71,8 @@ TEST_F(BuiltinKinds, ReportsUnknownFieldsOfAPod) {
   p["spec"]["containers"][0]["imag"] = "x";
   p["spec"]["volumes"] = Json::parse(R"([{"name":"v","hostPath":{"path":"/x"}}])");  // sources are open
   p["metadata"]["lables"] = Json::object();
-  EXPECT_THAT(kind("pods").compiled->prune(p), ElementsAre("metadata.lables", "spec.containers[0].imag", "spec.contaners"));
+  EXPECT_THAT(kind("pods").compiled->prune(p),
+              ElementsAre("metadata.lables", "spec.containers[0].imag", "spec.contaners"));
 }
 
 TEST_F(BuiltinKinds, FreezesPods) {
@@ -100,10 +101,12 @@ TEST_F(BuiltinKinds, FreezesPods) {
 }
 
 TEST_F(BuiltinKinds, GuardsResourceClaims) {
-  Json claim = Json::parse(R"({"metadata":{"name":"c","namespace":"default"},"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"k"}}]}}})");
+  Json claim = Json::parse(
+      R"({"metadata":{"name":"c","namespace":"default"},"spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"k"}}]}}})");
   EXPECT_THAT(fields("resourceclaims", claim), IsEmpty());
   const Json unallocated = claim;
-  const Json allocation = Json::parse(R"({"devices":{"results":[{"request":"gpu","driver":"d","pool":"n","device":"x"}]}})");
+  const Json allocation =
+      Json::parse(R"({"devices":{"results":[{"request":"gpu","driver":"d","pool":"n","device":"x"}]}})");
   claim["status"]["allocation"] = allocation;
   EXPECT_THAT(fields("resourceclaims", claim, &unallocated), IsEmpty());
   const Json allocated = claim;
@@ -146,7 +149,8 @@ TEST_F(BuiltinKinds, ChecksMetadata) {
   EXPECT_THAT(meta(R"({"labels":{"example.com/a":"x","b":""}})"), IsEmpty());
   EXPECT_THAT(meta(R"({"annotations":{"egpuc.elasticgpu.io/x":"anything at all"}})"), IsEmpty());
   EXPECT_THAT(meta(R"({"annotations":{"sp ace":""}})"), ElementsAre("metadata.annotations"));
-  EXPECT_THAT(meta((R"({"annotations":{"a":")" + std::string(256 * 1024, 'x') + "\"}}").c_str()), ElementsAre("metadata.annotations"));
+  EXPECT_THAT(meta((R"({"annotations":{"a":")" + std::string(256 * 1024, 'x') + "\"}}").c_str()),
+              ElementsAre("metadata.annotations"));
   EXPECT_THAT(meta(R"({"finalizers":["x/y","bad finalizer"]})"), ElementsAre("metadata.finalizers[1]"));
   EXPECT_THAT(meta(R"({"ownerReferences":[{"apiVersion":"v1","kind":"A","name":"","uid":"1"}]})"),
               ElementsAre("metadata.ownerReferences[0].name"));
@@ -183,18 +187,19 @@ TEST_F(BuiltinKinds, FillsInWhatServersDo) {
 }
 
 TEST_F(BuiltinKinds, SurvivesNonsense) {
-  for (const char* text : {R"({"metadata":{"name":"p","namespace":"default"},"spec":5})",
-                           R"({"metadata":{"name":"p","namespace":"default"},"spec":{"containers":[5,null,"x"]}})",
-                           R"({"metadata":{"name":5,"labels":[],"annotations":"x","finalizers":{},"ownerReferences":[5]},"spec":null})",
-                           R"({"metadata":7})", R"({})"}) {
+  for (const char* text :
+       {R"({"metadata":{"name":"p","namespace":"default"},"spec":5})",
+        R"({"metadata":{"name":"p","namespace":"default"},"spec":{"containers":[5,null,"x"]}})",
+        R"({"metadata":{"name":5,"labels":[],"annotations":"x","finalizers":{},"ownerReferences":[5]},"spec":null})",
+        R"({"metadata":7})", R"({})"}) {
     Json object = Json::parse(text);
     for (const auto& r : table_.all()) {
       Json copy = object;
       r->compiled->prune(copy);
       r->compiled->applyDefaults(copy);
       fillBuiltin(*r, copy);
-      EXPECT_FALSE(validateMeta(*r, copy).empty() && r->compiled->validate(copy).empty() && validateBuiltin(*r, copy, &object).empty() &&
-                   r->plural == "pods")
+      EXPECT_FALSE(validateMeta(*r, copy).empty() && r->compiled->validate(copy).empty() &&
+                   validateBuiltin(*r, copy, &object).empty() && r->plural == "pods")
           << text;
     }
   }

@@ -39,7 +39,8 @@ TEST(Crd, LoadsTheBuiltInKinds) {
   ResourceTable table;
   auto status = addBuiltinKinds(table);
   ASSERT_TRUE(status.ok()) << status.message();
-  for (const char* plural : {"namespaces", "nodes", "pods", "events"}) EXPECT_NE(table.find("", "v1", plural), nullptr) << plural;
+  for (const char* plural : {"namespaces", "nodes", "pods", "events"})
+    EXPECT_NE(table.find("", "v1", plural), nullptr) << plural;
   EXPECT_NE(table.find("coordination.k8s.io", "v1", "leases"), nullptr);
   EXPECT_NE(table.find("resource.k8s.io", "v1", "resourceclaims"), nullptr);
   EXPECT_NE(table.find("resource.k8s.io", "v1", "deviceclasses"), nullptr);
@@ -56,23 +57,28 @@ TEST(Crd, NamesWhatIsWrong) {
   EXPECT_TRUE(loadCrd(crd("Cluster", "[" + good + "]")).ok());
   EXPECT_THAT(loadCrd(crd("Galaxy", "[" + good + "]")).status().message(), HasSubstr("scope"));
   EXPECT_THAT(loadCrd(crd("Cluster", "[]")).status().message(), HasSubstr("no version is served"));
-  EXPECT_THAT(loadCrd(crd("Cluster", "[" + good + ", {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object, title: other}}}]"))
+  EXPECT_THAT(loadCrd(crd("Cluster", "[" + good +
+                                         ", {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: "
+                                         "object, title: other}}}]"))
                   .status()
                   .message(),
               HasSubstr("differ in schema"));
-  EXPECT_THAT(loadCrd(crd("Cluster", "[{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, not: {}}}}]"))
-                  .status()
-                  .message(),
-              HasSubstr("not enforced"));
+  EXPECT_THAT(
+      loadCrd(crd("Cluster",
+                  "[{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, not: {}}}}]"))
+          .status()
+          .message(),
+      HasSubstr("not enforced"));
   EXPECT_FALSE(loadCrd("kind: Pod").ok());
   EXPECT_FALSE(loadCrd("[").ok());
 }
 
 TEST(Crd, OrdersVersionsAsKubernetesDoes) {
-  auto r = loadCrd(crd("Cluster",
-                       "[{name: v1alpha, served: true, storage: true, schema: &s {openAPIV3Schema: {type: object}}},"
-                       "{name: v1beta1, served: true, storage: false, schema: *s},{name: v2, served: true, storage: false, schema: *s},"
-                       "{name: v10, served: true, storage: false, schema: *s},{name: v11, served: false, storage: false, schema: *s}]"));
+  auto r = loadCrd(crd(
+      "Cluster",
+      "[{name: v1alpha, served: true, storage: true, schema: &s {openAPIV3Schema: {type: object}}},"
+      "{name: v1beta1, served: true, storage: false, schema: *s},{name: v2, served: true, storage: false, schema: *s},"
+      "{name: v10, served: true, storage: false, schema: *s},{name: v11, served: false, storage: false, schema: *s}]"));
   ASSERT_TRUE(r.ok()) << r.status().message();
   EXPECT_THAT(r->versions, ElementsAre("v10", "v2", "v1beta1", "v1alpha"));
   EXPECT_EQ(r->columns.size(), 1u);  // Age, as for any CRD without columns
@@ -82,7 +88,8 @@ TEST(Crd, HoldsAClaimToItsSchema) {
   ResourceTable table;
   ASSERT_TRUE(addCustomKinds(table).ok());
   const Schema& schema = *table.find("elasticgpu.io", "v1alpha", "elasticgpuclaims")->compiled;
-  auto claim = nlohmann::json::parse(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"c"},
+  auto claim =
+      nlohmann::json::parse(R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPUClaim","metadata":{"name":"c"},
       "spec":{"egpuClassName":"k","resources":{"requests":{"elasticgpu.io/gpu-core":10,"elasticgpu.io/gpu-memory":"4Gi"}},"typo":1}})");
   EXPECT_THAT(schema.prune(claim), ElementsAre("spec.typo"));
   EXPECT_TRUE(schema.validate(claim).empty());

@@ -15,7 +15,8 @@ using Json = nlohmann::json;
 using testing::ElementsAre;
 
 constexpr const char* kAggregated =
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json;g=apidiscovery.k8s.io;v=v2beta1;as="
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/"
+    "json;g=apidiscovery.k8s.io;v=v2beta1;as="
     "APIGroupDiscoveryList,application/json";
 
 class Discovery : public testing::Test {
@@ -61,7 +62,8 @@ TEST_F(Discovery, ListsResources) {
   EXPECT_EQ(claims["namespaced"], true);
   EXPECT_EQ(claims["categories"], Json::array({"elastic-gpu"}));
   EXPECT_EQ(claims["verbs"].size(), 8u);
-  EXPECT_EQ(byName(list["resources"], "name", "elasticgpuclaims/status")["verbs"], Json::array({"get", "patch", "update"}));
+  EXPECT_EQ(byName(list["resources"], "name", "elasticgpuclaims/status")["verbs"],
+            Json::array({"get", "patch", "update"}));
   const Json core = get("/api/v1");
   EXPECT_EQ(byName(core["resources"], "name", "pods/binding")["kind"], "Binding");
   EXPECT_EQ(byName(core["resources"], "name", "pods/binding")["verbs"], Json::array({"create"}));
@@ -86,8 +88,8 @@ TEST_F(Discovery, Aggregates) {
 
 TEST_F(Discovery, KnowsItsVersionAndNothingElse) {
   EXPECT_EQ(get("/version")["major"], "1");
-  for (const char* path : {"/", "/api/v2", "/apis/unknown", "/apis/elasticgpu.io/v9", "/apis/elasticgpu.io/v1alpha/elasticgpus", "/api/v1/pods",
-                           "/apis//v1", "/metrics"})
+  for (const char* path : {"/", "/api/v2", "/apis/unknown", "/apis/elasticgpu.io/v9",
+                           "/apis/elasticgpu.io/v1alpha/elasticgpus", "/api/v1/pods", "/apis//v1", "/metrics"})
     EXPECT_FALSE(discover(table_, path, "application/json", "")) << path;
 }
 

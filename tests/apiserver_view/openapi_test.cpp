@@ -50,12 +50,16 @@ TEST_F(OpenApis, DescribesEveryKind) {
   EXPECT_EQ(claim["x-kubernetes-group-version-kind"][0]["kind"], "ElasticGPUClaim");
   EXPECT_EQ(claim["required"], Json::array({"spec"}));
   EXPECT_FALSE(claim["properties"]["spec"]["properties"]["resources"]["description"].get<std::string>().empty());
-  const Json& containers = v2["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["properties"]["containers"];
+  const Json& containers =
+      v2["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["properties"]["containers"];
   EXPECT_EQ(containers["x-kubernetes-patch-merge-key"], "name");
-  EXPECT_FALSE(v2["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["properties"]["volumes"]["items"].contains("properties"));
+  EXPECT_FALSE(
+      v2["definitions"]["io.k8s.api.core.v1.Pod"]["properties"]["spec"]["properties"]["volumes"]["items"].contains(
+          "properties"));
   for (const auto& r : table_.all())
     for (const auto& [name, definition] : v2["definitions"].items())
-      if (auto it = definition.find("x-kubernetes-group-version-kind"); it != definition.end() && (*it)[0]["kind"] == r->kind) {
+      if (auto it = definition.find("x-kubernetes-group-version-kind");
+          it != definition.end() && (*it)[0]["kind"] == r->kind) {
         EXPECT_FALSE(definition.value("description", "").empty()) << name;
       }
 }
@@ -71,7 +75,8 @@ TEST_F(OpenApis, IndexesVersion3) {
     checkReferences(document, document);
   }
   const Json v3 = json("/openapi/v3/apis/elasticgpu.io/v1alpha");
-  const Json& patch = v3["paths"]["/apis/elasticgpu.io/v1alpha/namespaces/{namespace}/elasticgpuclaims/{name}"]["patch"];
+  const Json& patch =
+      v3["paths"]["/apis/elasticgpu.io/v1alpha/namespaces/{namespace}/elasticgpuclaims/{name}"]["patch"];
   EXPECT_EQ(patch["x-kubernetes-group-version-kind"]["kind"], "ElasticGPUClaim");
   bool validation = false;
   for (const auto& p : patch["parameters"]) validation = validation || p["name"] == "fieldValidation";

@@ -46,7 +46,8 @@ TEST(JsonPatch, FollowsTheRfc) {
       {R"({"foo":["bar"]})", R"([{"op":"add","path":"/foo/2","value":1}])", "!add operation does not apply"},
       {R"({"baz":"qux","foo":"bar"})", R"([{"op":"remove","path":"/baz"}])", R"({"foo":"bar"})"},
       {R"({"foo":["a","b","c"]})", R"([{"op":"remove","path":"/foo/1"}])", R"({"foo":["a","c"]})"},
-      {R"({"foo":1})", R"([{"op":"remove","path":"/bar"}])", "!remove operation does not apply: doc is missing path: \"/bar\""},
+      {R"({"foo":1})", R"([{"op":"remove","path":"/bar"}])",
+       "!remove operation does not apply: doc is missing path: \"/bar\""},
       {R"({"baz":"qux"})", R"([{"op":"replace","path":"/baz","value":"boo"}])", R"({"baz":"boo"})"},
       {R"({"baz":"qux"})", R"([{"op":"replace","path":"/x","value":"boo"}])", "!replace operation does not apply"},
       {R"({"foo":{"bar":"baz","waldo":"fred"},"qux":{"corge":"grault"}})",
@@ -56,9 +57,11 @@ TEST(JsonPatch, FollowsTheRfc) {
       {R"({"a":[1,2]})", R"([{"op":"copy","from":"/a/0","path":"/b"}])", R"({"a":[1,2],"b":1})"},
       {R"({"a":1})", R"([{"op":"copy","from":"/x","path":"/b"}])", "!copy operation does not apply"},
       {R"({"baz":"qux","foo":["a",2,"c"]})",
-       R"([{"op":"test","path":"/baz","value":"qux"},{"op":"test","path":"/foo/1","value":2}])", R"({"baz":"qux","foo":["a",2,"c"]})"},
+       R"([{"op":"test","path":"/baz","value":"qux"},{"op":"test","path":"/foo/1","value":2}])",
+       R"({"baz":"qux","foo":["a",2,"c"]})"},
       {R"({"baz":"qux"})", R"([{"op":"test","path":"/baz","value":"bar"}])", "!testing value /baz failed"},
-      {R"({"/":9,"~1":10})", R"([{"op":"test","path":"/~01","value":10},{"op":"test","path":"/~1","value":9}])", R"({"/":9,"~1":10})"},
+      {R"({"/":9,"~1":10})", R"([{"op":"test","path":"/~01","value":10},{"op":"test","path":"/~1","value":9}])",
+       R"({"/":9,"~1":10})"},
       {R"({"a":1})", R"([{"op":"add","path":"","value":{"b":2}}])", R"({"b":2})"},
       {R"({"a":[1]})", R"([{"op":"replace","path":"/a/00","value":2}])", "!replace operation does not apply"},
       {R"({"a":1})", R"([{"op":"merge","path":"/a"}])", "!Unexpected kind: merge"},
@@ -81,7 +84,8 @@ TEST(JsonPatch, FollowsTheRfc) {
 
 TEST(JsonPatch, IsAllOrNothing) {
   const Json before = parse(R"({"a":1})");
-  auto result = jsonPatch(before, parse(R"([{"op":"replace","path":"/a","value":2},{"op":"test","path":"/a","value":1}])"));
+  auto result =
+      jsonPatch(before, parse(R"([{"op":"replace","path":"/a","value":2},{"op":"test","path":"/a","value":1}])"));
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().http, 422);
   EXPECT_EQ(result.status().reason, "Invalid");
@@ -90,7 +94,8 @@ TEST(JsonPatch, IsAllOrNothing) {
 
 TEST(JsonPatch, IsBounded) {
   Json many = Json::array();
-  for (size_t i = 0; i <= kMaxPatchOperations; ++i) many.push_back({{"op", "test"}, {"path", ""}, {"value", Json::object()}});
+  for (size_t i = 0; i <= kMaxPatchOperations; ++i)
+    many.push_back({{"op", "test"}, {"path", ""}, {"value", Json::object()}});
   auto result = jsonPatch(Json::object(), many);
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().http, 413);
@@ -117,8 +122,8 @@ TEST(ApplyPatch, ChoosesByContentType) {
   ASSERT_TRUE(merged.ok());
   EXPECT_EQ(*merged, parse(R"({"a":1,"b":2})"));
   EXPECT_TRUE(applyPatch(kind(false), kStrategicMergePatch, current, R"({"b":2})").ok());
-  for (auto [custom, type] : {std::pair(true, kStrategicMergePatch), std::pair(false, kApplyPatch), std::pair(true, kApplyPatch),
-                              std::pair(false, std::string_view("text/plain"))}) {
+  for (auto [custom, type] : {std::pair(true, kStrategicMergePatch), std::pair(false, kApplyPatch),
+                              std::pair(true, kApplyPatch), std::pair(false, std::string_view("text/plain"))}) {
     auto refused = applyPatch(kind(custom), type, current, "{}");
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.status().http, 415);
@@ -136,7 +141,8 @@ TEST(ApplyPatch, RefusesWhatIsNoPatch) {
   const std::string deep = R"({"a":)" + std::string(5000, '[') + std::string(5000, ']') + "}";
   EXPECT_EQ(applyPatch(kind(true), kMergePatch, current, deep).status().http, 400);
   EXPECT_EQ(applyPatch(kind(true), kMergePatch, current, std::string(kMaxPatchBytes + 1, ' ')).status().http, 413);
-  EXPECT_EQ(applyPatch(kind(true), kJsonPatch, current, R"([{"op":"replace","path":"","value":[]}])").status().http, 422);
+  EXPECT_EQ(applyPatch(kind(true), kJsonPatch, current, R"([{"op":"replace","path":"","value":[]}])").status().http,
+            422);
 }
 
 }  // namespace

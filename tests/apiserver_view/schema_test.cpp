@@ -21,17 +21,24 @@ std::shared_ptr<const Schema> compiled(const char* text) {
 std::vector<std::string> errorsOf(const std::string& schema, const std::string& value) {
   auto s = compiled((R"({"type":"object","properties":{"spec":)" + schema + "}}").c_str());
   std::vector<std::string> out;
-  for (const auto& e : s->validate(Json::parse(R"({"spec":)" + value + "}"))) out.push_back(e.reason + " " + e.field + ": " + e.message);
+  for (const auto& e : s->validate(Json::parse(R"({"spec":)" + value + "}")))
+    out.push_back(e.reason + " " + e.field + ": " + e.message);
   return out;
 }
 
 TEST(Schema, WordsTypeErrorsAsARealServerDoes) {
-  EXPECT_THAT(errorsOf(R"({"type":"integer"})", R"("x")"),
-              ElementsAre(R"(FieldValueTypeInvalid spec: Invalid value: "string": spec in body must be of type integer: "string")"));
-  EXPECT_THAT(errorsOf(R"({"type":"object","properties":{"a":{"type":"string"}}})", R"({"a":5})"),
-              ElementsAre(R"(FieldValueTypeInvalid spec.a: Invalid value: "integer": spec.a in body must be of type string: "integer")"));
-  EXPECT_THAT(errorsOf(R"({"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}]})", "true"),
-              ElementsAre(R"(FieldValueTypeInvalid spec: Invalid value: "boolean": spec in body must be of type integer,string: "boolean")"));
+  EXPECT_THAT(
+      errorsOf(R"({"type":"integer"})", R"("x")"),
+      ElementsAre(
+          R"(FieldValueTypeInvalid spec: Invalid value: "string": spec in body must be of type integer: "string")"));
+  EXPECT_THAT(
+      errorsOf(R"({"type":"object","properties":{"a":{"type":"string"}}})", R"({"a":5})"),
+      ElementsAre(
+          R"(FieldValueTypeInvalid spec.a: Invalid value: "integer": spec.a in body must be of type string: "integer")"));
+  EXPECT_THAT(
+      errorsOf(R"({"x-kubernetes-int-or-string":true,"anyOf":[{"type":"integer"},{"type":"string"}]})", "true"),
+      ElementsAre(
+          R"(FieldValueTypeInvalid spec: Invalid value: "boolean": spec in body must be of type integer,string: "boolean")"));
   for (const char* good : {R"("1")", "1", "-1"})
     EXPECT_THAT(errorsOf(R"({"x-kubernetes-int-or-string":true})", good), IsEmpty());
   EXPECT_THAT(errorsOf(R"({"type":"string"})", "null").size(), 1u);
@@ -46,22 +53,26 @@ TEST(Schema, TakesNumbersAtTheEdges) {
   EXPECT_EQ(errorsOf(integer, "1e300").size(), 1u);
   EXPECT_EQ(errorsOf(integer, "1.5").size(), 1u);
   EXPECT_THAT(errorsOf(integer, "1e3"), IsEmpty());
-  EXPECT_THAT(errorsOf(integer, "-1"),
-              ElementsAre("FieldValueInvalid spec: Invalid value: -1: spec in body should be greater than or equal to 0"));
-  EXPECT_EQ(errorsOf(R"({"type":"integer","maximum":9007199254740993})", "9007199254740994").size(), 1u);  // apart as integers only
+  EXPECT_THAT(
+      errorsOf(integer, "-1"),
+      ElementsAre("FieldValueInvalid spec: Invalid value: -1: spec in body should be greater than or equal to 0"));
+  EXPECT_EQ(errorsOf(R"({"type":"integer","maximum":9007199254740993})", "9007199254740994").size(),
+            1u);  // apart as integers only
   EXPECT_THAT(errorsOf(R"({"type":"integer","maximum":9007199254740993})", "9007199254740993"), IsEmpty());
   EXPECT_EQ(errorsOf(R"({"type":"integer","format":"int32"})", "2147483648").size(), 1u);
   EXPECT_EQ(errorsOf(R"({"type":"number","maximum":1,"exclusiveMaximum":true})", "1").size(), 1u);
 }
 
 TEST(Schema, ChecksStrings) {
-  EXPECT_THAT(errorsOf(R"({"type":"string","enum":["Retain","Delete"]})", R"("Keep")"),
-              ElementsAre(R"(FieldValueNotSupported spec: Unsupported value: "Keep": supported values: "Retain", "Delete")"));
+  EXPECT_THAT(
+      errorsOf(R"({"type":"string","enum":["Retain","Delete"]})", R"("Keep")"),
+      ElementsAre(R"(FieldValueNotSupported spec: Unsupported value: "Keep": supported values: "Retain", "Delete")"));
   EXPECT_THAT(errorsOf(R"({"type":"string","maxLength":2})", R"("abc")"),
               ElementsAre("FieldValueTooLong spec: Too long: may not be more than 2 bytes"));
   EXPECT_THAT(errorsOf(R"({"type":"string","maxLength":2})", "\"\u00e4\u00e4\""), IsEmpty());  // counted in characters
-  EXPECT_THAT(errorsOf(R"({"type":"string","minLength":1})", R"("")"),
-              ElementsAre(R"(FieldValueInvalid spec: Invalid value: "": spec in body should be at least 1 chars long)"));
+  EXPECT_THAT(
+      errorsOf(R"({"type":"string","minLength":1})", R"("")"),
+      ElementsAre(R"(FieldValueInvalid spec: Invalid value: "": spec in body should be at least 1 chars long)"));
   EXPECT_THAT(errorsOf(R"({"type":"string","pattern":"^[a-z]+$"})", R"("A")"),
               ElementsAre(R"(FieldValueInvalid spec: Invalid value: "A": spec in body should match '^[a-z]+$')"));
   EXPECT_THAT(errorsOf(R"({"type":"string","pattern":"b"})", R"("abc")"), IsEmpty());  // not anchored
@@ -79,7 +90,10 @@ TEST(Schema, ChecksSizesAndUniqueness) {
   EXPECT_THAT(errorsOf(R"({"type":"array","maxItems":1,"items":{"type":"integer"}})", "[1,2]"),
               ElementsAre("FieldValueTooMany spec: Too many: 2: must have at most 1 items"));
   EXPECT_EQ(errorsOf(R"({"type":"array","minItems":1})", "[]").size(), 1u);
-  EXPECT_EQ(errorsOf(R"({"type":"object","maxProperties":1,"additionalProperties":{"type":"string"}})", R"({"a":"","b":""})").size(), 1u);
+  EXPECT_EQ(
+      errorsOf(R"({"type":"object","maxProperties":1,"additionalProperties":{"type":"string"}})", R"({"a":"","b":""})")
+          .size(),
+      1u);
   EXPECT_EQ(errorsOf(R"({"type":"object","minProperties":1})", "{}").size(), 1u);
   const char* set = R"({"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}})";
   EXPECT_THAT(errorsOf(set, R"(["a","b","a"])"), ElementsAre(R"(FieldValueDuplicate spec[2]: Duplicate value: "a")"));
@@ -87,7 +101,8 @@ TEST(Schema, ChecksSizesAndUniqueness) {
       R"({"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["type"],"items":{"type":"object","properties":{"type":{"type":"string"},"v":{"type":"string"}}}})";
   EXPECT_THAT(errorsOf(map, R"([{"type":"A","v":"1"},{"type":"A","v":"2"}])"),
               ElementsAre(R"(FieldValueDuplicate spec[1]: Duplicate value: {"type":"A"})"));
-  EXPECT_THAT(errorsOf(R"({"type":"object","required":["x"]})", "{}"), ElementsAre("FieldValueRequired spec.x: Required value"));
+  EXPECT_THAT(errorsOf(R"({"type":"object","required":["x"]})", "{}"),
+              ElementsAre("FieldValueRequired spec.x: Required value"));
 }
 
 TEST(Schema, PrunesUnknownFieldsAndSaysWhich) {
@@ -99,8 +114,8 @@ TEST(Schema, PrunesUnknownFieldsAndSaysWhich) {
   Json value = Json::parse(
       R"({"spec":{"a":"1","b":2,"n":null,"list":[{"x":"1"},{"z":1}],"open":{"any":{"thing":1}},"map":{"k":{"y":"1","w":2}}},"junk":1})");
   EXPECT_THAT(s->prune(value), ElementsAre("junk", "spec.b", "spec.list[1].z", "spec.map.k.w"));
-  EXPECT_EQ(value,
-            Json::parse(R"({"spec":{"a":"1","list":[{"x":"1"},{}],"open":{"any":{"thing":1}},"map":{"k":{"y":"1"}}}})"));
+  EXPECT_EQ(value, Json::parse(
+                       R"({"spec":{"a":"1","list":[{"x":"1"},{}],"open":{"any":{"thing":1}},"map":{"k":{"y":"1"}}}})"));
 }
 
 TEST(Schema, FillsInDefaults) {
@@ -113,9 +128,10 @@ TEST(Schema, FillsInDefaults) {
 }
 
 TEST(Schema, RefusesKeywordsItDoesNotEnforce) {
-  for (const char* text : {R"({"type":"object","oneOf":[{}]})", R"({"type":"string","patern":"a"})", R"({"type":"text"})",
-                           R"({"type":"string","pattern":"("})", R"({"type":"string","anyOf":[{"type":"string"}]})",
-                           R"({"type":"array","x-kubernetes-list-type":"map"})", R"([])"}) {
+  for (const char* text :
+       {R"({"type":"object","oneOf":[{}]})", R"({"type":"string","patern":"a"})", R"({"type":"text"})",
+        R"({"type":"string","pattern":"("})", R"({"type":"string","anyOf":[{"type":"string"}]})",
+        R"({"type":"array","x-kubernetes-list-type":"map"})", R"([])"}) {
     auto s = Schema::compile(Json::parse(text));
     EXPECT_FALSE(s.ok()) << text;
   }

@@ -29,13 +29,19 @@ class StrategicPatch : public testing::Test {
 };
 
 TEST_F(StrategicPatch, MergesListsByTheirKeys) {
-  EXPECT_EQ(patched("pods", R"({"spec":{"containers":[{"name":"a","image":"1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"2"}]}})",
-                    R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"Y","value":"2"}]},{"name":"c","image":"4"}]}})"),
-            Json::parse(R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"X","value":"1"},{"name":"Y","value":"2"}]},
+  EXPECT_EQ(
+      patched(
+          "pods",
+          R"({"spec":{"containers":[{"name":"a","image":"1","env":[{"name":"X","value":"1"}]},{"name":"b","image":"2"}]}})",
+          R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"Y","value":"2"}]},{"name":"c","image":"4"}]}})"),
+      Json::parse(
+          R"({"spec":{"containers":[{"name":"a","image":"3","env":[{"name":"X","value":"1"},{"name":"Y","value":"2"}]},
                         {"name":"b","image":"2"},{"name":"c","image":"4"}]}})"));
-  EXPECT_EQ(patched("nodes", R"({"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Disk","status":"False"}]}})",
-                    R"({"status":{"conditions":[{"type":"Ready","status":"False"}]}})"),
-            Json::parse(R"({"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"Disk","status":"False"}]}})"));
+  EXPECT_EQ(
+      patched("nodes",
+              R"({"status":{"conditions":[{"type":"Ready","status":"True"},{"type":"Disk","status":"False"}]}})",
+              R"({"status":{"conditions":[{"type":"Ready","status":"False"}]}})"),
+      Json::parse(R"({"status":{"conditions":[{"type":"Ready","status":"False"},{"type":"Disk","status":"False"}]}})"));
 }
 
 TEST_F(StrategicPatch, ReplacesAtomicLists) {
@@ -47,9 +53,12 @@ TEST_F(StrategicPatch, ReplacesAtomicLists) {
 }
 
 TEST_F(StrategicPatch, MergesMetadata) {
-  EXPECT_EQ(patched("pods", R"({"metadata":{"labels":{"a":"1","b":"2"},"finalizers":["x/y"],"ownerReferences":[{"uid":"1","name":"o"}]}})",
-                    R"({"metadata":{"labels":{"a":null,"c":"3"},"finalizers":["x/z","x/y"],"ownerReferences":[{"uid":"2","name":"p"}]}})"),
-            Json::parse(R"({"metadata":{"labels":{"b":"2","c":"3"},"finalizers":["x/y","x/z"],
+  EXPECT_EQ(
+      patched(
+          "pods",
+          R"({"metadata":{"labels":{"a":"1","b":"2"},"finalizers":["x/y"],"ownerReferences":[{"uid":"1","name":"o"}]}})",
+          R"({"metadata":{"labels":{"a":null,"c":"3"},"finalizers":["x/z","x/y"],"ownerReferences":[{"uid":"2","name":"p"}]}})"),
+      Json::parse(R"({"metadata":{"labels":{"b":"2","c":"3"},"finalizers":["x/y","x/z"],
                         "ownerReferences":[{"uid":"1","name":"o"},{"uid":"2","name":"p"}]}})"));
   EXPECT_EQ(patched("pods", R"({"metadata":{"finalizers":["x/y","x/z"]}})",
                     R"({"metadata":{"$deleteFromPrimitiveList/finalizers":["x/y"]}})"),
@@ -63,19 +72,23 @@ TEST_F(StrategicPatch, FollowsDirectives) {
   EXPECT_EQ(patched("pods", R"({"spec":{"containers":[{"name":"a"},{"name":"b"}]}})",
                     R"({"spec":{"containers":[{"$patch":"replace"},{"name":"c"}]}})"),
             Json::parse(R"({"spec":{"containers":[{"name":"c"}]}})"));
-  EXPECT_EQ(patched("pods", R"({"spec":{"nodeSelector":{"a":"1"}}})", R"({"spec":{"nodeSelector":{"$patch":"replace","b":"2"}}})"),
+  EXPECT_EQ(patched("pods", R"({"spec":{"nodeSelector":{"a":"1"}}})",
+                    R"({"spec":{"nodeSelector":{"$patch":"replace","b":"2"}}})"),
             Json::parse(R"({"spec":{"nodeSelector":{"b":"2"}}})"));
-  EXPECT_EQ(patched("pods", R"({"spec":{"nodeSelector":{"a":"1"}}})", R"({"spec":{"nodeSelector":{"$patch":"delete"}}})"),
-            Json::parse(R"({"spec":{"nodeSelector":{}}})"));
+  EXPECT_EQ(
+      patched("pods", R"({"spec":{"nodeSelector":{"a":"1"}}})", R"({"spec":{"nodeSelector":{"$patch":"delete"}}})"),
+      Json::parse(R"({"spec":{"nodeSelector":{}}})"));
   EXPECT_EQ(patched("pods", R"({"spec":{"volumes":[{"name":"v","hostPath":{"path":"/a"}}]}})",
                     R"({"spec":{"volumes":[{"name":"v","$retainKeys":["name","emptyDir"],"emptyDir":{}}]}})"),
             Json::parse(R"({"spec":{"volumes":[{"name":"v","emptyDir":{}}]}})"));
 }
 
 TEST_F(StrategicPatch, OrdersElements) {
-  EXPECT_EQ(patched("pods", R"({"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"s"}]}})",
-                    R"({"spec":{"$setElementOrder/containers":[{"name":"c"},{"name":"b"},{"name":"a"}],"containers":[{"name":"c"}]}})"),
-            Json::parse(R"({"spec":{"containers":[{"name":"s"},{"name":"c"},{"name":"b"},{"name":"a"}]}})"));
+  EXPECT_EQ(
+      patched(
+          "pods", R"({"spec":{"containers":[{"name":"a"},{"name":"b"},{"name":"s"}]}})",
+          R"({"spec":{"$setElementOrder/containers":[{"name":"c"},{"name":"b"},{"name":"a"}],"containers":[{"name":"c"}]}})"),
+      Json::parse(R"({"spec":{"containers":[{"name":"s"},{"name":"c"},{"name":"b"},{"name":"a"}]}})"));
   EXPECT_EQ(patched("pods", R"({"metadata":{"finalizers":["x/1","x/2"]}})",
                     R"({"metadata":{"$setElementOrder/finalizers":["x/2","x/1"]}})"),
             Json::parse(R"({"metadata":{"finalizers":["x/2","x/1"]}})"));
@@ -89,7 +102,8 @@ TEST_F(StrategicPatch, LeavesNoDirectiveBehind) {
 }
 
 TEST_F(StrategicPatch, RefusesWhatItCannotMerge) {
-  EXPECT_THAT(refusal("{}", R"({"spec":{"containers":[{"image":"x"}]}})"), HasSubstr("does not contain declared merge key: name"));
+  EXPECT_THAT(refusal("{}", R"({"spec":{"containers":[{"image":"x"}]}})"),
+              HasSubstr("does not contain declared merge key: name"));
   EXPECT_THAT(refusal("{}", R"({"spec":{"$patch":"explode"}})"), HasSubstr("unknown patch type"));
   EXPECT_THAT(refusal("{}", R"({"spec":{"containers":["x"]}})"), HasSubstr("not an object"));
   EXPECT_THAT(refusal("{}", R"({"spec":{"$retainKeys":["a"],"hostname":"h"}})"), HasSubstr("$retainKeys"));

@@ -42,7 +42,8 @@ class Tables : public testing::Test {
 };
 
 TEST_F(Tables, ShowsPodsAsKubectlDoes) {
-  auto r = row("", "v1", "pods", R"({"metadata":{"name":"p"},"spec":{"nodeName":"n1","containers":[{"name":"a"},{"name":"b"}]},
+  auto r = row("", "v1", "pods",
+               R"({"metadata":{"name":"p"},"spec":{"nodeName":"n1","containers":[{"name":"a"},{"name":"b"}]},
       "status":{"phase":"Running","podIP":"10.0.0.1","containerStatuses":[{"name":"a","ready":true,"restartCount":2,"state":{"running":{}}},
       {"name":"b","ready":false,"restartCount":1,"state":{"waiting":{"reason":"CrashLoopBackOff"}}}]}})");
   EXPECT_EQ(r["Name"], "p");
@@ -55,36 +56,46 @@ TEST_F(Tables, ShowsPodsAsKubectlDoes) {
   EXPECT_EQ(r["Nominated Node"], "<none>");
 
   EXPECT_EQ(podStatus(R"({"status":{"phase":"Pending"}})"), "Pending");
-  EXPECT_EQ(podStatus(R"({"spec":{"schedulingGates":[{"name":"x"}]},"status":{"phase":"Pending"}})"), "SchedulingGated");
-  EXPECT_EQ(podStatus(R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}})"), "Terminating");
-  EXPECT_EQ(podStatus(R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Succeeded"}})"), "Succeeded");
+  EXPECT_EQ(podStatus(R"({"spec":{"schedulingGates":[{"name":"x"}]},"status":{"phase":"Pending"}})"),
+            "SchedulingGated");
+  EXPECT_EQ(podStatus(R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Running"}})"),
+            "Terminating");
+  EXPECT_EQ(podStatus(R"({"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":"Succeeded"}})"),
+            "Succeeded");
   EXPECT_EQ(podStatus(R"({"status":{"phase":"Failed","reason":"Evicted"}})"), "Evicted");
 }
 
 TEST_F(Tables, ShowsTheOtherKinds) {
-  auto node = row("", "v1", "nodes", R"({"metadata":{"name":"n","labels":{"node-role.kubernetes.io/gpu":""}},"spec":{"unschedulable":true},
+  auto node = row("", "v1", "nodes",
+                  R"({"metadata":{"name":"n","labels":{"node-role.kubernetes.io/gpu":""}},"spec":{"unschedulable":true},
       "status":{"conditions":[{"type":"Ready","status":"True"}],"nodeInfo":{"kubeletVersion":"v1.34.0"}}})");
   EXPECT_EQ(node["Status"], "Ready,SchedulingDisabled");
   EXPECT_EQ(node["Roles"], "gpu");
   EXPECT_EQ(node["Version"], "v1.34.0");
-  EXPECT_EQ(row("", "v1", "namespaces", R"({"metadata":{"name":"d"},"status":{"phase":"Active"}})")["Status"], "Active");
-  auto event = row("", "v1", "events", R"({"metadata":{"name":"e"},"type":"Warning","reason":"NoFit","message":"m","count":3,
+  EXPECT_EQ(row("", "v1", "namespaces", R"({"metadata":{"name":"d"},"status":{"phase":"Active"}})")["Status"],
+            "Active");
+  auto event =
+      row("", "v1", "events", R"({"metadata":{"name":"e"},"type":"Warning","reason":"NoFit","message":"m","count":3,
       "lastTimestamp":"2026-01-01T02:59:30Z","firstTimestamp":"2026-01-01T00:00:00Z","involvedObject":{"kind":"Pod","name":"p"}})");
   EXPECT_EQ(event["Last Seen"], "30s");
   EXPECT_EQ(event["Object"], "pod/p");
   EXPECT_EQ(event["Count"], 3);
   auto claim = [&](const char* status) {
-    return row("resource.k8s.io", "v1", "resourceclaims", (std::string(R"({"metadata":{"name":"c"},"status":)") + status + "}").c_str())["State"];
+    return row("resource.k8s.io", "v1", "resourceclaims",
+               (std::string(R"({"metadata":{"name":"c"},"status":)") + status + "}").c_str())["State"];
   };
   EXPECT_EQ(claim("{}"), "pending");
   EXPECT_EQ(claim(R"({"allocation":{}})"), "allocated");
   EXPECT_EQ(claim(R"({"allocation":{},"reservedFor":[{"uid":"1"}]})"), "allocated,reserved");
-  EXPECT_EQ(row("coordination.k8s.io", "v1", "leases", R"({"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}})")["Holder"], "h");
+  EXPECT_EQ(row("coordination.k8s.io", "v1", "leases",
+                R"({"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}})")["Holder"],
+            "h");
   EXPECT_EQ(row("resource.k8s.io", "v1", "deviceclasses", R"({"metadata":{"name":"d"}})")["Age"], "3h");
 }
 
 TEST_F(Tables, ShowsCustomColumns) {
-  auto gpu = row("elasticgpu.io", "v1alpha", "elasticgpus", R"({"metadata":{"name":"g","labels":{"elasticgpu.io/role":"card"}},
+  auto gpu =
+      row("elasticgpu.io", "v1alpha", "elasticgpus", R"({"metadata":{"name":"g","labels":{"elasticgpu.io/role":"card"}},
       "status":{"phase":"Available","allocated":{"coreText":"35%","claims":2}}})");
   EXPECT_EQ(gpu["Role"], "card");
   EXPECT_EQ(gpu["Status"], "Available");
@@ -114,11 +125,14 @@ TEST_F(Tables, CarriesWhatWasAskedFor) {
   EXPECT_TRUE(t["rows"][0]["object"].contains("spec"));
   EXPECT_TRUE(t["columnDefinitions"].is_null());
   options.include = IncludeObject::none;
-  EXPECT_FALSE(tableOf("", "v1", "pods", Json::parse(R"({"metadata":{"name":"p"}})"), options)["rows"][0].contains("object"));
+  EXPECT_FALSE(
+      tableOf("", "v1", "pods", Json::parse(R"({"metadata":{"name":"p"}})"), options)["rows"][0].contains("object"));
 }
 
 TEST(Accept, SaysWhetherATableIsWanted) {
-  EXPECT_EQ(tableVersion("application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"), "v1");
+  EXPECT_EQ(tableVersion("application/json;as=Table;v=v1;g=meta.k8s.io,application/"
+                         "json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"),
+            "v1");
   EXPECT_EQ(tableVersion("application/json;as=Table;v=v1beta1;g=meta.k8s.io, application/json"), "v1beta1");
   EXPECT_EQ(tableVersion("application/json;as=Table;v=v9;g=meta.k8s.io,application/json"), std::nullopt);
   EXPECT_EQ(tableVersion("application/json"), std::nullopt);
@@ -130,7 +144,8 @@ TEST(Accept, SaysWhetherATableIsWanted) {
 }
 
 TEST(JsonPath, SelectsWhatPrinterColumnsName) {
-  const Json o = Json::parse(R"({"a":{"b":1,"c.d/e":"x"},"l":[{"t":"A","v":1},{"t":"B","v":2,"ok":true}],"n":[3,4,5]})");
+  const Json o =
+      Json::parse(R"({"a":{"b":1,"c.d/e":"x"},"l":[{"t":"A","v":1},{"t":"B","v":2,"ok":true}],"n":[3,4,5]})");
   EXPECT_THAT(evaluateJsonPath(o, ".a.b"), ElementsAre(1));
   EXPECT_THAT(evaluateJsonPath(o, "{.a.b}"), ElementsAre(1));
   EXPECT_THAT(evaluateJsonPath(o, R"(.a.c\.d/e)"), ElementsAre("x"));
@@ -149,9 +164,9 @@ TEST(JsonPath, SelectsWhatPrinterColumnsName) {
 
 TEST(HumanDuration, IsKubectls) {
   const std::pair<int64_t, const char*> cases[] = {
-      {-5, "<invalid>"}, {-1, "0s"},      {0, "0s"},         {119, "119s"},         {120, "2m"},          {200, "3m20s"},
-      {600, "10m"},      {10799, "179m"}, {10800, "3h"},     {11460, "3h11m"},      {28800, "8h"},        {172800, "2d"},
-      {183600, "2d3h"},  {691200, "8d"},  {63071999, "729d"}, {63072000, "2y"},     {63158400, "2y1d"},   {315360000, "10y"}};
+      {-5, "<invalid>"}, {-1, "0s"},      {0, "0s"},          {119, "119s"},    {120, "2m"},        {200, "3m20s"},
+      {600, "10m"},      {10799, "179m"}, {10800, "3h"},      {11460, "3h11m"}, {28800, "8h"},      {172800, "2d"},
+      {183600, "2d3h"},  {691200, "8d"},  {63071999, "729d"}, {63072000, "2y"}, {63158400, "2y1d"}, {315360000, "10y"}};
   for (const auto& [seconds, text] : cases) EXPECT_EQ(humanDuration(seconds), text) << seconds;
 }
 
@@ -159,8 +174,8 @@ TEST(Timestamp, IsRfc3339) {
   EXPECT_EQ(parseTimestamp("1970-01-01T00:00:00Z"), 0);
   EXPECT_EQ(parseTimestamp("2026-01-01T00:00:00Z"), 1767225600);
   EXPECT_EQ(parseTimestamp("2024-02-29T12:00:00.5+02:00"), 1709200800);
-  for (const char* bad : {"", "2026-01-01", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z", "2026-01-01T00:00:00",
-                          "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00Zx", "yesterday"})
+  for (const char* bad : {"", "2026-01-01", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-01-01T24:00:00Z",
+                          "2026-01-01T00:00:00", "2026-01-01T00:00:00.Z", "2026-01-01T00:00:00Zx", "yesterday"})
     EXPECT_EQ(parseTimestamp(bad), std::nullopt) << bad;
 }
 

@@ -23,21 +23,24 @@ constexpr const char* kTime = "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9
 
 TEST(Log, logfmt) {
   const std::string line = written(Level::info, false, [] { info("claim bound", {{"claim", "ns/a"}, {"core", 100}}); });
-  EXPECT_TRUE(std::regex_match(line, std::regex(std::string("time=") + kTime + " level=info msg=\"claim bound\" claim=ns/a core=100\n")))
+  EXPECT_TRUE(std::regex_match(
+      line, std::regex(std::string("time=") + kTime + " level=info msg=\"claim bound\" claim=ns/a core=100\n")))
       << line;
 }
 
 TEST(Log, oneJsonObjectALine) {
   const std::string line = written(Level::info, true, [] { warn("no fit", {{"claim", "ns/a"}, {"nodes", 3}}); });
-  EXPECT_TRUE(std::regex_match(line, std::regex(std::string("\\{\"time\":\"") + kTime +
-                                                "\",\"level\":\"warn\",\"msg\":\"no fit\",\"claim\":\"ns/a\",\"nodes\":\"3\"\\}\n")))
+  EXPECT_TRUE(std::regex_match(
+      line, std::regex(std::string("\\{\"time\":\"") + kTime +
+                       "\",\"level\":\"warn\",\"msg\":\"no fit\",\"claim\":\"ns/a\",\"nodes\":\"3\"\\}\n")))
       << line;
 }
 
 TEST(Log, valuesCanNotForgeALine) {
   for (const bool json : {false, true}) {
-    const std::string line =
-        written(Level::info, json, [] { error("a\nlevel=info", {{"v", "x\" level=info\nmsg=\"y\\"}, {"c", "\x01\r"}, {"e", ""}}); });
+    const std::string line = written(Level::info, json, [] {
+      error("a\nlevel=info", {{"v", "x\" level=info\nmsg=\"y\\"}, {"c", "\x01\r"}, {"e", ""}});
+    });
     EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1) << line;
     EXPECT_NE(line.find("x\\\" level=info\\nmsg=\\\"y\\\\"), std::string::npos) << line;
     EXPECT_EQ(line.find('\x01'), std::string::npos);
@@ -65,8 +68,9 @@ TEST(Log, belowTheLevelNothingIsWritten) {
 
 TEST(Log, levelsByName) {
   Level level = Level::off;
-  for (const auto& [text, want] : {std::pair{"debug", Level::debug}, std::pair{"info", Level::info},
-                                   std::pair{"warn", Level::warn}, std::pair{"error", Level::error}, std::pair{"off", Level::off}}) {
+  for (const auto& [text, want] :
+       {std::pair{"debug", Level::debug}, std::pair{"info", Level::info}, std::pair{"warn", Level::warn},
+        std::pair{"error", Level::error}, std::pair{"off", Level::off}}) {
     EXPECT_TRUE(parseLevel(text, level));
     EXPECT_EQ(level, want);
   }

@@ -33,12 +33,14 @@ class ClusterViewTest : public ::testing::Test {
     gpu.spec.card->memory = 1000;
     return gpu;
   }
-  void card(const std::string& name, const std::string& on, std::map<std::string, v1alpha::LedgerEntry, std::less<>> entries = {}) {
+  void card(const std::string& name, const std::string& on,
+            std::map<std::string, v1alpha::LedgerEntry, std::less<>> entries = {}) {
     auto gpu = makeCard(name, on);
     gpu.spec.allocations = std::move(entries);
     stores.cards.informed(gpu);
   }
-  void device(const std::string& name, const std::string& on, const std::string& phase, const std::string& claimUid = "k") {
+  void device(const std::string& name, const std::string& on, const std::string& phase,
+              const std::string& claimUid = "k") {
     Gpu gpu;
     gpu.metadata.name = name;
     gpu.metadata.uid = "uid-" + name;

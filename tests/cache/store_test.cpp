@@ -57,7 +57,9 @@ TEST(StoreTest, AListTakesAwayWhatItLacksUnlessThatIsYounger) {
 TEST(StoreTest, ListenersHearEachChangeOnce) {
   Store<Claim> store;
   std::vector<std::string> heard;
-  store.listen([&](const auto& before, const auto& after) { heard.push_back(!before ? "new" : !after ? "gone" : "changed"); });
+  store.listen([&](const auto& before, const auto& after) {
+    heard.push_back(!before ? "new" : !after ? "gone" : "changed");
+  });
   store.informed(claim("a", "u", 1));
   store.informed(claim("a", "u", 1));
   store.observed(claim("a", "u", 2));
@@ -85,14 +87,17 @@ TEST(PackedTest, ABoundClaimComesBackAsItWasInLessThanAKilobyte) {
   c.metadata.creationTimestamp = "2026-01-02T03:04:05Z";
   c.metadata.finalizers = {"elasticgpu.io/claim"};
   c.metadata.labels = {{"app", "x"}};
-  c.metadata.annotations = {{"kubectl.kubernetes.io/last-applied-configuration", std::string(2000, 'x')}, {"kept", "yes"}};
+  c.metadata.annotations = {{"kubectl.kubernetes.io/last-applied-configuration", std::string(2000, 'x')},
+                            {"kept", "yes"}};
   c.spec.className = "gpushare-egpuclass";
   c.spec.elasticGPUName = "egpu-0b5e4f5a-1111-2222-3333-444455556666";
-  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "10"}, {"gpushare.provisioner.elasticgpu.io/gpu-memory", "4"}};
+  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "10"},
+                     {"gpushare.provisioner.elasticgpu.io/gpu-memory", "4"}};
   c.status.elasticGPUName = c.spec.elasticGPUName;
   c.status.nodeName = "node-1";
   c.status.capacity = {{"core", "10%"}, {"memory", "4Gi"}};
-  c.status.conditions = {{"Accepted", "True", "Accepted", "", "2026-01-02T03:04:05Z", 1}, {"Bound", "True", "Bound", "", "2026-01-02T03:04:05Z", 1}};
+  c.status.conditions = {{"Accepted", "True", "Accepted", "", "2026-01-02T03:04:05Z", 1},
+                         {"Bound", "True", "Bound", "", "2026-01-02T03:04:05Z", 1}};
   const auto packed = pack(c);
   EXPECT_LT(packed.size(), 700u);
   EXPECT_EQ(packedUid(packed), c.metadata.uid);

@@ -25,9 +25,8 @@ TEST(JsonText, everyKindOfValue) {
   j.key("raw").raw("[1,2]");
   j.key("object").beginObject().key("x").value(std::string("y")).endObject();
   j.endObject();
-  EXPECT_EQ(j.take(),
-            R"({"text":"a","int":-9223372036854775807,"small":7,"real":0.1,"flag":true,"none":null,)"
-            R"("list":[1,false,{},[]],"raw":[1,2],"object":{"x":"y"}})");
+  EXPECT_EQ(j.take(), R"({"text":"a","int":-9223372036854775807,"small":7,"real":0.1,"flag":true,"none":null,)"
+                      R"("list":[1,false,{},[]],"raw":[1,2],"object":{"x":"y"}})");
 }
 
 TEST(JsonText, escapes) {
@@ -37,7 +36,8 @@ TEST(JsonText, escapes) {
 }
 
 TEST(JsonText, whatIsNoUtf8IsReplaced) {
-  for (const char* bad : {"\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xf0\x80\x80\x80", "\xc3"}) {
+  for (const char* bad :
+       {"\xff", "\x80", "\xc0\xaf", "\xe0\x80\x80", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xf0\x80\x80\x80", "\xc3"}) {
     JsonText j;
     j.value(std::string("a") + bad + "b");
     const json parsed = json::parse(j.take());

@@ -1,4 +1,5 @@
-// Single objects: what they look like on the wire, that nothing is lost on the way there and back, and what a wrong one is called.
+// Single objects: what they look like on the wire, that nothing is lost on the way there and back, and what a wrong one
+// is called.
 #include <gtest/gtest.h>
 
 #include "controller/codec/codec.h"
@@ -57,7 +58,8 @@ TYPED_TEST(EveryKind, brokenTextIsMalformed) {
     ASSERT_FALSE(got) << n;
     ASSERT_EQ(got.status().code(), base::Code::malformed);
   }
-  for (const char* text : {"", " ", "null", "[]", "7", "\"x\"", "{", "{}}", "{} {}", "{\"metadata\":}", "{\"metadata\":{]}"})
+  for (const char* text :
+       {"", " ", "null", "[]", "7", "\"x\"", "{", "{}}", "{} {}", "{\"metadata\":}", "{\"metadata\":{]}"})
     EXPECT_FALSE(decode<TypeParam>(text)) << text;
 }
 
@@ -82,8 +84,9 @@ TEST(Decode, numbersInRequestsKeepTheirText) {
   const auto claim = decode<v1alpha::ElasticGPUClaim>(
       R"({"spec":{"resources":{"requests":{"a":4,"b":0.5,"c":1e3,"d":1E+3 ,"e":-7,"f":18446744073709551616,"g":"1.50Gi"}}}})");
   ASSERT_TRUE(claim) << claim.status().str();
-  const core::StringMap want = {{"a", "4"},  {"b", "0.5"},                  {"c", "1e3"}, {"d", "1E+3"},
-                                {"e", "-7"}, {"f", "18446744073709551616"}, {"g", "1.50Gi"}};
+  const core::StringMap want = {{"a", "4"},     {"b", "0.5"}, {"c", "1e3"},
+                                {"d", "1E+3"},  {"e", "-7"},  {"f", "18446744073709551616"},
+                                {"g", "1.50Gi"}};
   EXPECT_EQ(claim->spec.requests, want);
 }
 
@@ -147,12 +150,13 @@ TEST(Decode, severalSourcesAreToldApart) {
   const auto gpu = decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":{"gpuName":"b"}}})");
   ASSERT_TRUE(gpu);
   EXPECT_TRUE(gpu->spec.source.ambiguous);
-  EXPECT_FALSE(decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":null}})")->spec.source.ambiguous);
+  EXPECT_FALSE(
+      decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":null}})")->spec.source.ambiguous);
 }
 
 TEST(Decode, keysAndTextsMayBeEscaped) {
-  const auto claim = decode<v1alpha::ElasticGPUClaim>(
-      R"({"met\u0061data":{"name":"\ud83d\ude00\u0000\/","labels":{"\u0061":"1"}}})");
+  const auto claim =
+      decode<v1alpha::ElasticGPUClaim>(R"({"met\u0061data":{"name":"\ud83d\ude00\u0000\/","labels":{"\u0061":"1"}}})");
   ASSERT_TRUE(claim) << claim.status().str();
   EXPECT_EQ(claim->metadata.name, std::string("\U0001F600\0/", 6));
   EXPECT_EQ(claim->metadata.label("a"), "1");
@@ -204,13 +208,15 @@ TEST(Encode, theCarrierAsKubernetesWantsIt) {
   claim.metadata.namespace_ = "default";
   claim.requestName = "gpu";
   claim.deviceClassName = "elasticgpu.io";
-  claim.allocation = core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "n1", "egpu-1", "n1", "2026-01-02T03:04:05Z"};
-  EXPECT_EQ(encode(claim),
-            R"({"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"train","namespace":"default"},)"
-            R"("spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"elasticgpu.io"}}]}},)"
-            R"("status":{"allocation":{"allocationTimestamp":"2026-01-02T03:04:05Z","devices":{"results":[)"
-            R"({"request":"gpu","driver":"elasticgpu.io","pool":"n1","device":"egpu-1"}]},"nodeSelector":{"nodeSelectorTerms":[)"
-            R"({"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}}})");
+  claim.allocation =
+      core::ResourceClaimAllocation{"gpu", "elasticgpu.io", "n1", "egpu-1", "n1", "2026-01-02T03:04:05Z"};
+  EXPECT_EQ(
+      encode(claim),
+      R"({"apiVersion":"resource.k8s.io/v1","kind":"ResourceClaim","metadata":{"name":"train","namespace":"default"},)"
+      R"("spec":{"devices":{"requests":[{"name":"gpu","exactly":{"deviceClassName":"elasticgpu.io"}}]}},)"
+      R"("status":{"allocation":{"allocationTimestamp":"2026-01-02T03:04:05Z","devices":{"results":[)"
+      R"({"request":"gpu","driver":"elasticgpu.io","pool":"n1","device":"egpu-1"}]},"nodeSelector":{"nodeSelectorTerms":[)"
+      R"({"matchFields":[{"key":"metadata.name","operator":"In","values":["n1"]}]}]}}}})");
 }
 
 TEST(Encode, aDeviceAsTheCrdHasIt) {
@@ -222,11 +228,12 @@ TEST(Encode, aDeviceAsTheCrdHasIt) {
   gpu.spec.cards.push_back({"gpu-0", "GPU-0", 100, 4, 50, 2});
   gpu.spec.className = "shared";
   gpu.spec.claimRef = v1alpha::ClaimRef{"default", "train", "u"};
-  EXPECT_EQ(encode(gpu),
-            R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPU","metadata":{"name":"egpu-1"},"spec":{)"
-            R"("gpuShare":{"gpuName":"gpu-0"},"nodeName":"n1","cards":[{"name":"gpu-0","uuid":"GPU-0","core":100,"memory":4,)"
-            R"("chargedCore":50,"chargedMemory":2}],"egpuClassName":"shared",)"
-            R"("claimRef":{"namespace":"default","name":"train","uid":"u"}}})");
+  EXPECT_EQ(
+      encode(gpu),
+      R"({"apiVersion":"elasticgpu.io/v1alpha","kind":"ElasticGPU","metadata":{"name":"egpu-1"},"spec":{)"
+      R"("gpuShare":{"gpuName":"gpu-0"},"nodeName":"n1","cards":[{"name":"gpu-0","uuid":"GPU-0","core":100,"memory":4,)"
+      R"("chargedCore":50,"chargedMemory":2}],"egpuClassName":"shared",)"
+      R"("claimRef":{"namespace":"default","name":"train","uid":"u"}}})");
 }
 
 }  // namespace

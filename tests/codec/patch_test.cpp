@@ -37,7 +37,9 @@ v1alpha::ElasticGPU card() {
 TEST(LedgerPatch, entryIsAddedAndNothingElseTouched) {
   const v1alpha::LedgerEntry entry{"egpu-b", "ns/b", 300, 400};
   const std::string body = ledgerEntry("card-uid", "b", entry);
-  EXPECT_EQ(body, R"({"metadata":{"uid":"card-uid"},"spec":{"allocations":{"b":{"device":"egpu-b","claim":"ns/b","core":300,"memory":400}}}})");
+  EXPECT_EQ(
+      body,
+      R"({"metadata":{"uid":"card-uid"},"spec":{"allocations":{"b":{"device":"egpu-b","claim":"ns/b","core":300,"memory":400}}}})");
   auto want = card();
   want.spec.allocations["b"] = entry;
   EXPECT_TRUE(same(merged(card(), body), want));
@@ -56,14 +58,16 @@ TEST(LedgerPatch, releaseRemovesItsEntryOnly) {
 }
 
 TEST(FinalizersPatch, replacesAllWithPreconditions) {
-  EXPECT_EQ(finalizers("u", "7", {"a", "b"}), R"({"metadata":{"uid":"u","resourceVersion":"7","finalizers":["a","b"]}})");
+  EXPECT_EQ(finalizers("u", "7", {"a", "b"}),
+            R"({"metadata":{"uid":"u","resourceVersion":"7","finalizers":["a","b"]}})");
   EXPECT_EQ(finalizers("u", "", {}), R"({"metadata":{"uid":"u","finalizers":[]}})");
 }
 
 TEST(ClaimBindPatch, nameOnlyIfGiven) {
   EXPECT_EQ(claimBind("u", "7", {"f"}, "egpu-1"),
             R"({"metadata":{"uid":"u","resourceVersion":"7","finalizers":["f"]},"spec":{"elasticGPUName":"egpu-1"}})");
-  EXPECT_EQ(claimBind("u", "7", {"f"}, std::nullopt), R"({"metadata":{"uid":"u","resourceVersion":"7","finalizers":["f"]}})");
+  EXPECT_EQ(claimBind("u", "7", {"f"}, std::nullopt),
+            R"({"metadata":{"uid":"u","resourceVersion":"7","finalizers":["f"]}})");
 }
 
 TEST(StatusPatch, outcomeEqualsWhatIsWanted) {
@@ -88,8 +92,9 @@ TEST(StatusPatch, outcomeEqualsWhatIsWanted) {
 TEST(StatusPatch, versionOnlyIfGiven) {
   EXPECT_EQ(claimStatus("u", "", {}, {}), R"({"metadata":{"uid":"u"},"status":{}})");
   EXPECT_EQ(classStatus("u", "", {}), R"({"metadata":{"uid":"u"},"status":{"conditions":[]}})");
-  EXPECT_EQ(classStatus("u", "4", {{"Ready", "True", "", "", "", 0}}),
-            R"({"metadata":{"uid":"u","resourceVersion":"4"},"status":{"conditions":[{"type":"Ready","status":"True"}]}})");
+  EXPECT_EQ(
+      classStatus("u", "4", {{"Ready", "True", "", "", "", 0}}),
+      R"({"metadata":{"uid":"u","resourceVersion":"4"},"status":{"conditions":[{"type":"Ready","status":"True"}]}})");
 }
 
 TEST(ClaimRefPatch, setAndCleared) {
@@ -177,22 +182,26 @@ TEST(PinAndLift, withoutAnyAffinity) {
 }
 
 TEST(PinAndLift, keepsWhatTheAffinityHolds) {
-  const json podAffinity = json::parse(R"({"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]})");
+  const json podAffinity =
+      json::parse(R"({"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"zone"}]})");
   json after = pinned(pod((R"({"podAffinity":)" + podAffinity.dump() + "}").c_str()));
   EXPECT_EQ(requiredOf(after), json::array({kPinTerm}));
   EXPECT_EQ(after["spec"]["affinity"]["podAffinity"], podAffinity);
 
   after = pinned(pod(R"({"nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1}]}})"));
   EXPECT_EQ(requiredOf(after), json::array({kPinTerm}));
-  EXPECT_EQ(after["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]["weight"], 1);
+  EXPECT_EQ(after["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"][0]["weight"],
+            1);
 }
 
 TEST(PinAndLift, everyTermIsPinnedOnTopOfWhatItAsks) {
   const json zone = json::parse(R"([{"key":"zone","operator":"In","values":["a"]}])");
   const json named = json::parse(R"([{"key":"metadata.name","operator":"NotIn","values":["n2"]}])");
   json terms = json::array({{{"matchExpressions", zone}}, {{"matchFields", named}}});
-  const json before = pod((R"({"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":)" +
-                           terms.dump() + "}}}").c_str());
+  const json before =
+      pod((R"({"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":)" + terms.dump() +
+           "}}}")
+              .c_str());
   terms[0]["matchFields"] = json::array({kPin});
   terms[1]["matchFields"].push_back(kPin);
   EXPECT_EQ(requiredOf(pinned(before)), terms);
@@ -212,7 +221,8 @@ TEST(PinAndLift, isRefusedForAnotherPodOrOtherGates) {
   json other = pod(nullptr);
   other["metadata"]["uid"] = "another";
   EXPECT_THROW((void)other.patch(body), json::exception);
-  EXPECT_THROW((void)pod(nullptr, R"([{"name":"elasticgpu.io/claims"},{"name":"other"}])").patch(body), json::exception);
+  EXPECT_THROW((void)pod(nullptr, R"([{"name":"elasticgpu.io/claims"},{"name":"other"}])").patch(body),
+               json::exception);
   EXPECT_THROW((void)pod(nullptr, "[]").patch(body), json::exception);
   EXPECT_NO_THROW((void)pod(nullptr).patch(body));
 }

@@ -9,7 +9,8 @@ namespace {
 
 using core::StringMap;
 
-/// Fills objects from a source of choices, so that the full sample and the random ones are made by one walk over the fields.
+/// Fills objects from a source of choices, so that the full sample and the random ones are made by one walk over the
+/// fields.
 class Fill {
  public:
   /// Without a generator every choice is "yes" and every text another one.
@@ -20,22 +21,28 @@ class Fill {
   int64_t number() {
     if (!random_) return ++serial_;
     switch ((*random_)() % 4) {
-      case 0: return 0;
-      case 1: return static_cast<int64_t>((*random_)() % 1000);
-      case 2: return -static_cast<int64_t>((*random_)() % 1000);
-      default: return static_cast<int64_t>((*random_)());
+      case 0:
+        return 0;
+      case 1:
+        return static_cast<int64_t>((*random_)() % 1000);
+      case 2:
+        return -static_cast<int64_t>((*random_)() % 1000);
+      default:
+        return static_cast<int64_t>((*random_)());
     }
   }
   std::string text() {
-    constexpr std::string_view pieces[] = {"a",  "Z", "0",  "-",    "/",         "\"",       "\\",  "\n", "\t",
-                                           "\b", " ", "é", "漢", "\U0001F600", "\x01", "\x7f", "{}", "null", "]"};
+    constexpr std::string_view pieces[] = {"a", "Z", "0",  "-",          "/",    "\"",   "\\", "\n",   "\t", "\b",
+                                           " ", "é", "漢", "\U0001F600", "\x01", "\x7f", "{}", "null", "]"};
     if (!random_) return "text " + std::to_string(++serial_) + " \"é\\\n\x01漢";
     std::string out;
     for (std::size_t n = (*random_)() % 5; n > 0; --n) out += pieces[(*random_)() % std::size(pieces)];
     return out;
   }
   /// Never empty, for what is written in any case.
-  std::string name() { return random_ ? "n" + std::to_string((*random_)() % 100000) : "name-" + std::to_string(++serial_); }
+  std::string name() {
+    return random_ ? "n" + std::to_string((*random_)() % 100000) : "name-" + std::to_string(++serial_);
+  }
 
   std::vector<std::string> texts() {
     std::vector<std::string> out;
@@ -360,8 +367,8 @@ T RandomObjects::next() {
   return out;
 }
 
-#define EGPU_SAMPLE(T)          \
-  template T fullSample<T>();   \
+#define EGPU_SAMPLE(T)        \
+  template T fullSample<T>(); \
   template T RandomObjects::next<T>()
 EGPU_SAMPLE(v1alpha::ElasticGPU);
 EGPU_SAMPLE(v1alpha::ElasticGPUClaim);

@@ -18,16 +18,26 @@ TEST(ServerStatus, codes) {
     const char* reason;
     Code code;
   };
-  const Row rows[] = {{400, "BadRequest", Code::invalid},        {401, "Unauthorized", Code::unauthorized},
-                      {403, "Forbidden", Code::forbidden},       {404, "NotFound", Code::notFound},
-                      {405, "MethodNotAllowed", Code::invalid},  {406, "NotAcceptable", Code::invalid},
-                      {409, "AlreadyExists", Code::alreadyExists}, {409, "Conflict", Code::conflict},
-                      {410, "Expired", Code::expired},           {410, "Gone", Code::expired},
-                      {413, "RequestEntityTooLarge", Code::invalid}, {415, "UnsupportedMediaType", Code::invalid},
-                      {418, "", Code::invalid},                  {422, "Invalid", Code::invalid},
-                      {429, "TooManyRequests", Code::throttled}, {500, "InternalError", Code::unavailable},
-                      {503, "ServiceUnavailable", Code::unavailable}, {504, "Timeout", Code::unavailable},
-                      {302, "", Code::malformed},                {0, "", Code::malformed}};
+  const Row rows[] = {{400, "BadRequest", Code::invalid},
+                      {401, "Unauthorized", Code::unauthorized},
+                      {403, "Forbidden", Code::forbidden},
+                      {404, "NotFound", Code::notFound},
+                      {405, "MethodNotAllowed", Code::invalid},
+                      {406, "NotAcceptable", Code::invalid},
+                      {409, "AlreadyExists", Code::alreadyExists},
+                      {409, "Conflict", Code::conflict},
+                      {410, "Expired", Code::expired},
+                      {410, "Gone", Code::expired},
+                      {413, "RequestEntityTooLarge", Code::invalid},
+                      {415, "UnsupportedMediaType", Code::invalid},
+                      {418, "", Code::invalid},
+                      {422, "Invalid", Code::invalid},
+                      {429, "TooManyRequests", Code::throttled},
+                      {500, "InternalError", Code::unavailable},
+                      {503, "ServiceUnavailable", Code::unavailable},
+                      {504, "Timeout", Code::unavailable},
+                      {302, "", Code::malformed},
+                      {0, "", Code::malformed}};
   for (const Row& row : rows) {
     const auto status = decodeStatus(row.http, body(row.reason, "why"));
     EXPECT_EQ(status.code(), row.code) << row.http << " " << row.reason;
@@ -40,17 +50,19 @@ TEST(ServerStatus, codes) {
 
 TEST(ServerStatus, versionNotSeenYet) {
   const auto status = decodeStatus(
-      504, body("Timeout", "Too large resource version: 9, current: 5",
-                R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1})"));
+      504,
+      body(
+          "Timeout", "Too large resource version: 9, current: 5",
+          R"({"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1})"));
   EXPECT_EQ(status.code(), Code::tooLarge);
   EXPECT_EQ(status.retryAfter, std::chrono::seconds(1));
 }
 
 TEST(ServerStatus, causesAreInTheMessage) {
-  const auto status = decodeStatus(
-      422, body("Invalid", "claim is invalid: spec.a: must be b",
-                R"({"causes":[{"reason":"FieldValueInvalid","message":"must be b","field":"spec.a"},)"
-                R"({"reason":"FieldValueRequired","message":"is required","field":"spec.c"}]})"));
+  const auto status =
+      decodeStatus(422, body("Invalid", "claim is invalid: spec.a: must be b",
+                             R"({"causes":[{"reason":"FieldValueInvalid","message":"must be b","field":"spec.a"},)"
+                             R"({"reason":"FieldValueRequired","message":"is required","field":"spec.c"}]})"));
   EXPECT_EQ(status.code(), Code::invalid);
   EXPECT_EQ(status.message(), "claim is invalid: spec.a: must be b; spec.c: is required");
 }
@@ -65,7 +77,8 @@ TEST(ServerStatus, plainText) {
 }
 
 TEST(ServerStatus, whatIsNoStatusIsItsText) {
-  for (const char* text : {"{", R"({"kind":"Pod","status":{"phase":"Running"}})", R"({"message":7})", R"({"kind":"Status","code":"x"})"}) {
+  for (const char* text :
+       {"{", R"({"kind":"Pod","status":{"phase":"Running"}})", R"({"message":7})", R"({"kind":"Status","code":"x"})"}) {
     const auto status = decodeStatus(500, text);
     EXPECT_EQ(status.code(), Code::unavailable);
     EXPECT_EQ(status.message(), text);
@@ -73,7 +86,9 @@ TEST(ServerStatus, whatIsNoStatusIsItsText) {
 }
 
 TEST(ServerStatus, fieldsInAnyOrder) {
-  const auto status = decodeStatus(409, R"({"status":"Failure","details":{"name":"a","retryAfterSeconds":2},"reason":"AlreadyExists","kind":"Status"})");
+  const auto status = decodeStatus(
+      409,
+      R"({"status":"Failure","details":{"name":"a","retryAfterSeconds":2},"reason":"AlreadyExists","kind":"Status"})");
   EXPECT_EQ(status.code(), Code::alreadyExists);
   EXPECT_EQ(status.retryAfter, std::chrono::seconds(2));
   EXPECT_EQ(status.message(), "the server answered 409");

@@ -17,14 +17,16 @@ struct Listed {
 };
 Listed list(std::string_view json) {
   Listed out;
-  out.meta = decodeList<ElasticGPUClaim>(json, [&](ElasticGPUClaim&& claim) { out.names.push_back(claim.metadata.name); });
+  out.meta =
+      decodeList<ElasticGPUClaim>(json, [&](ElasticGPUClaim&& claim) { out.names.push_back(claim.metadata.name); });
   return out;
 }
 
 TEST(List, fieldsInAnyOrder) {
   const std::string kind = R"("kind":"ElasticGPUClaimList")";
   const std::string version = R"("apiVersion":"elasticgpu.io/v1alpha")";
-  const std::string meta = R"("metadata":{"resourceVersion":"42","continue":"token","remainingItemCount":7,"selfLink":""})";
+  const std::string meta =
+      R"("metadata":{"resourceVersion":"42","continue":"token","remainingItemCount":7,"selfLink":""})";
   const std::string items = R"("items":[{"metadata":{"name":"a"}},{"kind":"ElasticGPUClaim","metadata":{"name":"b"}}])";
   std::vector<std::string> fields{items, kind, meta, version};
   std::sort(fields.begin(), fields.end());
@@ -79,13 +81,13 @@ TEST(List, everyObjectOfALargePage) {
 
 TEST(List, callbackMayDecodeToo) {
   int inner = 0;
-  const auto meta = decodeList<ElasticGPUClaim>(
-      R"({"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]})", [&](ElasticGPUClaim&& claim) {
-        const auto again = decode<ElasticGPUClaim>(encode(claim));
-        ASSERT_TRUE(again);
-        EXPECT_EQ(again->metadata.name, claim.metadata.name);
-        ++inner;
-      });
+  const auto meta = decodeList<ElasticGPUClaim>(R"({"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]})",
+                                                [&](ElasticGPUClaim&& claim) {
+                                                  const auto again = decode<ElasticGPUClaim>(encode(claim));
+                                                  ASSERT_TRUE(again);
+                                                  EXPECT_EQ(again->metadata.name, claim.metadata.name);
+                                                  ++inner;
+                                                });
   EXPECT_TRUE(meta);
   EXPECT_EQ(inner, 2);
 }

@@ -11,8 +11,8 @@ struct Died {};
 /// Counts writes and effects; at the chosen one the process is no more.
 class DeathPoint {
  public:
-  int at = -1;        ///< number of the write, from 0; -1 = immortal
-  bool after = false; ///< the write still reaches the server
+  int at = -1;         ///< number of the write, from 0; -1 = immortal
+  bool after = false;  ///< the write still reaches the server
   int count = 0;
   bool dead = false;
   std::vector<std::string> names;
@@ -36,9 +36,11 @@ class MortalTransport final : public kube::Transport {
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     if (death_.dead) throw Died();
     if (request.method == kube::Method::get) return next_.perform(request, stop);
-    return death_.pass(std::string(kube::toString(request.method)) + " " + request.target, [&] { return next_.perform(request, stop); });
+    return death_.pass(std::string(kube::toString(request.method)) + " " + request.target,
+                       [&] { return next_.perform(request, stop); });
   }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request, const std::function<bool(std::string_view)>& data,
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
                                           std::stop_token stop) override {
     return next_.stream(request, data, stop);
   }
@@ -63,7 +65,8 @@ Run run(int at, bool after) {
   death.at = at;
   death.after = after;
   MortalTransport transport(*world.transport, death);
-  // An effect of a plugin is a crash point like a write: the process that asked for it is gone before it, or before it hears of it.
+  // An effect of a plugin is a crash point like a write: the process that asked for it is gone before it, or before it
+  // hears of it.
   world.plugin.before = [&] {
     if (death.dead) throw Died();
     if (death.count == death.at && !death.after) {
@@ -95,7 +98,8 @@ Run run(int at, bool after) {
       ++deaths;
       death.dead = false;
       death.at = -1;
-      if (auto broken = world.violation(); !broken.empty() && result.problem.empty()) result.problem = "when it died: " + broken;
+      if (auto broken = world.violation(); !broken.empty() && result.problem.empty())
+        result.problem = "when it died: " + broken;
       start();
       driver->run();
     }
@@ -105,9 +109,11 @@ Run run(int at, bool after) {
     for (const auto& act : workload()) {
       act.run(world);
       live([&] { driver->run(); });
-      if (auto broken = world.garbage(); !broken.empty() && result.problem.empty()) result.problem = act.what + ": " + broken;
+      if (auto broken = world.garbage(); !broken.empty() && result.problem.empty())
+        result.problem = act.what + ": " + broken;
     }
-    if (auto over = overCommitSince(world, from); !over.empty() && result.problem.empty()) result.problem = "over-committed: " + over;
+    if (auto over = overCommitSince(world, from); !over.empty() && result.problem.empty())
+      result.problem = "over-committed: " + over;
     result.picture = world.picture();
   } catch (const std::exception& error) {
     if (result.problem.empty()) result.problem = error.what();
@@ -127,7 +133,8 @@ TEST(CrashTest, EveryWriteBeforeAndAfterConvergesToTheSameWorld) {
   for (int at = 0; at < reference.writes; ++at)
     for (const bool after : {false, true}) {
       const auto result = run(at, after);
-      const auto where = std::string(after ? "after" : "before") + " write " + std::to_string(at) + " (" + reference.names[at] + ")";
+      const auto where =
+          std::string(after ? "after" : "before") + " write " + std::to_string(at) + " (" + reference.names[at] + ")";
       EXPECT_EQ(result.problem, "") << where;
       EXPECT_EQ(result.picture, reference.picture) << where;
     }
@@ -162,7 +169,12 @@ TEST(WatchFaultTest, LostDeviceEvents) {
   watchFault([](support::Driver& d, int at) { d.gpus.faults.lose = at; }, 40);
 }
 TEST(WatchFaultTest, LostDeviceEventsAndAStaleList) {
-  watchFault([](support::Driver& d, int at) { d.gpus.faults.lose = at; d.gpus.faults.staleList = true; }, 40);
+  watchFault(
+      [](support::Driver& d, int at) {
+        d.gpus.faults.lose = at;
+        d.gpus.faults.staleList = true;
+      },
+      40);
 }
 TEST(WatchFaultTest, RepeatedDeviceEvents) {
   watchFault([](support::Driver& d, int at) { d.gpus.faults.repeat = at; }, 40);
@@ -174,14 +186,34 @@ TEST(WatchFaultTest, LostClaimEvents) {
   watchFault([](support::Driver& d, int at) { d.claims.faults.lose = at; }, 24);
 }
 TEST(WatchFaultTest, LostClaimEventsAndAStaleList) {
-  watchFault([](support::Driver& d, int at) { d.claims.faults.lose = at; d.claims.faults.staleList = true; }, 24);
+  watchFault(
+      [](support::Driver& d, int at) {
+        d.claims.faults.lose = at;
+        d.claims.faults.staleList = true;
+      },
+      24);
 }
 TEST(WatchFaultTest, RepeatedAndDelayedClaimEvents) {
-  watchFault([](support::Driver& d, int at) { d.claims.faults.repeat = at; d.claims.faults.delay = at + 1; }, 24);
+  watchFault(
+      [](support::Driver& d, int at) {
+        d.claims.faults.repeat = at;
+        d.claims.faults.delay = at + 1;
+      },
+      24);
 }
 TEST(WatchFaultTest, LostRepeatedAndDelayedCarrierAndPodEvents) {
-  watchFault([](support::Driver& d, int at) { d.carriers.faults.lose = at; d.pods.faults.repeat = at; }, 12);
-  watchFault([](support::Driver& d, int at) { d.pods.faults.lose = at; d.carriers.faults.delay = at; }, 12);
+  watchFault(
+      [](support::Driver& d, int at) {
+        d.carriers.faults.lose = at;
+        d.pods.faults.repeat = at;
+      },
+      12);
+  watchFault(
+      [](support::Driver& d, int at) {
+        d.pods.faults.lose = at;
+        d.carriers.faults.delay = at;
+      },
+      12);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Two controllers at once without election: the real code on two threads, every call gated, through every interleaving of up to three
-// switches. `../support/driver.h` reads watches only when a controller has nothing to do, so the one that waits acts on what it saw before.
+// Two controllers at once without election: the real code on two threads, every call gated, through every interleaving
+// of up to three switches. `../support/driver.h` reads watches only when a controller has nothing to do, so the one
+// that waits acts on what it saw before.
 #include <gtest/gtest.h>
 
 #include <condition_variable>
@@ -11,14 +12,19 @@
 namespace egpu::crash {
 namespace {
 
-/// Who may call the server: 0 for plan[0] calls, then 1 for plan[1], then 0 for plan[2], then 1 to its end, then 0 to its end.
+/// Who may call the server: 0 for plan[0] calls, then 1 for plan[1], then 0 for plan[2], then 1 to its end, then 0 to
+/// its end.
 class Gate {
  public:
-  Gate(std::vector<int> plan, std::function<void(int)> onSwitch) : plan_(std::move(plan)), onSwitch_(std::move(onSwitch)) { used_.resize(plan_.size()); }
+  Gate(std::vector<int> plan, std::function<void(int)> onSwitch)
+      : plan_(std::move(plan)), onSwitch_(std::move(onSwitch)) {
+    used_.resize(plan_.size());
+  }
 
   void call(int who) {
     std::unique_lock lock(mutex_);
-    while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_] && static_cast<int>(segment_ % 2) == who) next();
+    while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_] && static_cast<int>(segment_ % 2) == who)
+      next();
     changed_.wait(lock, [&] { return turn() == who; });
     // A segment of length 0 may have come up meanwhile.
     while (segment_ < plan_.size() && used_[segment_] >= plan_[segment_]) {
@@ -63,7 +69,8 @@ class GatedTransport final : public kube::Transport {
     if (gate != nullptr) gate->call(who_);
     return next_.perform(request, stop);
   }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request, const std::function<bool(std::string_view)>& data,
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
                                           std::stop_token stop) override {
     return next_.stream(request, data, stop);
   }
@@ -144,7 +151,8 @@ void explore(const Scenario& scenario) {
         note(overCommitSince(world, from));
         note(scenario.expect(world));
         // Back to the empty world.
-        for (const auto& claim : World::must(world.client.listAll<cache::Claim>({}))) (void)world.client.remove<cache::Claim>(core::keyOf(claim.metadata));
+        for (const auto& claim : World::must(world.client.listAll<cache::Claim>({})))
+          (void)world.client.remove<cache::Claim>(core::keyOf(claim.metadata));
         for (int round = 0; round < 4; ++round)
           for (auto& driver : drivers) driver->run();
         note(world.garbage());

@@ -30,41 +30,61 @@ struct Act {
   std::function<void(World&)> run;
 };
 
-/// Binds on one and two cards, re-binds, releases with Delete and Retain, a carrier with a gated pod, the first consumer's path.
+/// Binds on one and two cards, re-binds, releases with Delete and Retain, a carrier with a gated pod, the first
+/// consumer's path.
 inline std::vector<Act> workload() {
   return {
-      {"bind one card", [](World& w) { w.addClaim("one", "share", {{"gpu-core", "10"}, {"gpu-memory", "4"}}); }},
-      {"bind two cards", [](World& w) { w.addClaim("two", "share", {{"gpu", "2"}}); }},
-      {"bind with Retain", [](World& w) { w.addClaim("kept", "keep", {{"gpu-core", "20"}}); }},
+      {"bind one card",
+       [](World& w) {
+         w.addClaim("one", "share", {{"gpu-core", "10"}, {"gpu-memory", "4"}});
+       }},
+      {"bind two cards",
+       [](World& w) {
+         w.addClaim("two", "share", {{"gpu", "2"}});
+       }},
+      {"bind with Retain",
+       [](World& w) {
+         w.addClaim("kept", "keep", {{"gpu-core", "20"}});
+       }},
       {"pod on a bound claim", [](World& w) { w.addPod("p1", {"one"}); }},
       {"it is scheduled", [](World& w) { w.schedule("p1"); }},
-      {"first consumer", [](World& w) { w.addClaim("late", "late", {{"gpu-core", "30"}}); w.addPod("p2", {"late"}); }},
+      {"first consumer",
+       [](World& w) {
+         w.addClaim("late", "late", {{"gpu-core", "30"}});
+         w.addPod("p2", {"late"});
+       }},
       {"it is scheduled", [](World& w) { w.schedule("p2"); }},
       {"release in use", [](World& w) { w.removeClaim("one"); }},
       {"its pod ends", [](World& w) { w.removePod("p1"); }},
       {"release two cards", [](World& w) { w.removeClaim("two"); }},
       {"release with Retain", [](World& w) { w.removeClaim("kept"); }},
-      {"re-bind under the same names", [](World& w) {
+      {"re-bind under the same names",
+       [](World& w) {
          w.addClaim("one", "share", {{"gpu-core", "10"}});
          w.addClaim("two", "share", {{"gpu", "2"}, {"gpu-core", "40"}});
        }},
-      {"claimRef of the kept device cleared", [](World& w) {
+      {"claimRef of the kept device cleared",
+       [](World& w) {
          for (const auto& g : World::must(w.client.listAll<cache::Gpu>({})))
            if (g.isDevice() && g.status.phase == "Released")
              w.json<cache::Gpu>({"", g.metadata.name}, R"({"spec":{"claimRef":null}})");
        }},
-      {"the kept device bound by name", [](World& w) {
+      {"the kept device bound by name",
+       [](World& w) {
          for (const auto& g : World::must(w.client.listAll<cache::Gpu>({})))
            if (g.isDevice() && g.status.phase == "Available") w.addClaim("again", "keep", {}, g.metadata.name);
        }},
-      {"all leave", [](World& w) {
+      {"all leave",
+       [](World& w) {
          w.removePod("p2");
          w.removeClaim("late");
          w.removeClaim("again");
        }},
-      {"the kept device deleted", [](World& w) {
+      {"the kept device deleted",
+       [](World& w) {
          for (const auto& g : World::must(w.client.listAll<cache::Gpu>({})))
-           if (g.isDevice() && g.status.phase == "Released") World::mustOk(w.client.remove<cache::Gpu>({"", g.metadata.name}));
+           if (g.isDevice() && g.status.phase == "Released")
+             World::mustOk(w.client.remove<cache::Gpu>({"", g.metadata.name}));
        }},
   };
 }

@@ -13,7 +13,8 @@ void fuzzQuantity(std::string_view bytes) {
   if (!quantity) return;
   constexpr __int128 most = static_cast<__int128>(INT64_MAX) * 1'000'000'000;
   promise(quantity->nano <= most && quantity->nano >= -most, "values are capped");
-  if (const auto whole = quantity->asInteger()) promise(quantity->ceil() == *whole, "a whole number is its own ceiling");
+  if (const auto whole = quantity->asInteger())
+    promise(quantity->ceil() == *whole, "a whole number is its own ceiling");
   promise(static_cast<__int128>(quantity->ceil()) * 1'000'000'000 >= quantity->nano, "a ceiling is not below");
 
   // The sign mirrors the value, and leading zeros and a plus change nothing.

@@ -1,4 +1,5 @@
-// Every fuzz target on its corpus and on seeded mutations of it, with whatever compiler and sanitizer the tests run under.
+// Every fuzz target on its corpus and on seeded mutations of it, with whatever compiler and sanitizer the tests run
+// under.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ std::ostream& operator<<(std::ostream& out, const Target& target) { return out <
 
 std::vector<std::string> corpus(const std::string& name) {
   std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(EGPU_SOURCE_DIR) + "/tests/fuzz/corpus/" + name))
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(EGPU_SOURCE_DIR) + "/tests/fuzz/corpus/" + name))
     paths.push_back(entry.path());
   std::sort(paths.begin(), paths.end());
   std::vector<std::string> out;
@@ -34,22 +36,31 @@ std::vector<std::string> corpus(const std::string& name) {
 }
 
 std::string mutated(std::string text, const std::vector<std::string>& others, std::mt19937_64& random) {
-  constexpr std::string_view tokens[] = {"{", "}", "[", "]", ":", ",", "\"", "null", "-", "1e999", "0", "\n", "\\u0000", "&a ", "*a", "<<", "Gi", "\xff", "."};
+  constexpr std::string_view tokens[] = {"{", "}",  "[",       "]",   ":",  ",",  "\"", "null", "-", "1e999",
+                                         "0", "\n", "\\u0000", "&a ", "*a", "<<", "Gi", "\xff", "."};
   for (std::size_t n = random() % 4 + 1; n > 0; --n) {
     const std::size_t at = text.empty() ? 0 : random() % text.size();
     switch (random() % 6) {
-      case 0: text.insert(at, tokens[random() % std::size(tokens)]); break;
-      case 1: text.erase(at, random() % 8 + 1); break;
+      case 0:
+        text.insert(at, tokens[random() % std::size(tokens)]);
+        break;
+      case 1:
+        text.erase(at, random() % 8 + 1);
+        break;
       case 2:
         if (!text.empty()) text[at] = static_cast<char>(random() % 256);
         break;
-      case 3: text.insert(at, text.substr(at, random() % 40)); break;
+      case 3:
+        text.insert(at, text.substr(at, random() % 40));
+        break;
       case 4: {
         const auto& other = others[random() % others.size()];
         text = text.substr(0, at) + other.substr(other.empty() ? 0 : random() % other.size());
         break;
       }
-      default: text.resize(at); break;
+      default:
+        text.resize(at);
+        break;
     }
   }
   return text;

@@ -44,7 +44,8 @@ class FeedStream final : public BodyStream {
   ~FeedStream() override { --feed_.streams; }
   bool next(std::string& chunk, std::stop_token stop) override {
     std::unique_lock lock(feed_.mutex);
-    feed_.changed.wait_for(lock, stop, std::chrono::milliseconds(200), [&] { return feed_.end || !feed_.pending.empty(); });
+    feed_.changed.wait_for(lock, stop, std::chrono::milliseconds(200),
+                           [&] { return feed_.end || !feed_.pending.empty(); });
     chunk += feed_.pending;
     feed_.pending.clear();
     return !feed_.end && !stop.stop_requested();
@@ -68,7 +69,8 @@ class Echo final : public Handler {
     r.contentType = "text/plain";
     r.headers.emplace_back("Warning", "one");
     r.headers.emplace_back("Warning", "two");
-    r.body = request.method + " " + request.path + " ? " + request.query + " | " + std::string(request.header("x-test")) + " | " + request.body;
+    r.body = request.method + " " + request.path + " ? " + request.query + " | " +
+             std::string(request.header("x-test")) + " | " + request.body;
     return r;
   }
   Feed feed;
@@ -203,9 +205,11 @@ TEST_F(ListenerTest, RefusesABodyThatIsTooLarge) {
 }
 
 TEST_F(ListenerTest, SurvivesJunk) {
-  for (std::string junk : {std::string("\0\1\2\3\r\n\r\n", 8), std::string("GET\r\n\r\n"), std::string(100'000, 'a') + "\r\n\r\n",
-                           std::string("GET /x HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), std::string("GET /x HTTP/9.9\r\n\r\n"),
-                           "GET /" + std::string(9000, 'p') + " HTTP/1.1\r\n\r\n", std::string("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")}) {
+  for (std::string junk :
+       {std::string("\0\1\2\3\r\n\r\n", 8), std::string("GET\r\n\r\n"), std::string(100'000, 'a') + "\r\n\r\n",
+        std::string("GET /x HTTP/1.1\r\nContent-Length: -5\r\n\r\n"), std::string("GET /x HTTP/9.9\r\n\r\n"),
+        "GET /" + std::string(9000, 'p') + " HTTP/1.1\r\n\r\n",
+        std::string("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")}) {
     Client c(listener->address());
     c.send(junk);
     c.send("\r\n");

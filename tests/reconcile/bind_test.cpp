@@ -138,7 +138,8 @@ TEST_F(BindTest, C6_NoFitIsTriedAgainWhenAClaimLeaves) {
 }
 
 TEST_F(BindTest, C6_ExhaustionFillsTheCardsExactly) {
-  for (int i = 0; i < 25; ++i) world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "10"}, {"gpu-memory", "1"}});
+  for (int i = 0; i < 25; ++i)
+    world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "10"}, {"gpu-memory", "1"}});
   settle();
   int bound = 0, noFit = 0;
   for (int i = 0; i < 25; ++i) {
@@ -233,7 +234,8 @@ TEST_F(BindTest, D1_ALedgerThatRefusesRollsBackAndDecidesAnew) {
   const auto second = first == "gpu-n1-0" ? "gpu-n1-1" : "gpu-n1-0";
   world.addClaim("b", "share", {{"gpu-core", "60"}});
   driver->poll();
-  world.json<cache::Gpu>({"", second}, R"({"spec":{"allocations":{"foreign":{"device":"x","claim":"y/z","core":600,"memory":0}}}})");
+  world.json<cache::Gpu>({"", second},
+                         R"({"spec":{"allocations":{"foreign":{"device":"x","claim":"y/z","core":600,"memory":0}}}})");
   // Without polling again: the cache is stale.
   while (driver->stepOnce()) {
   }

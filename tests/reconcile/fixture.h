@@ -33,7 +33,8 @@ class ReconcileTest : public ::testing::Test {
   void start(std::chrono::milliseconds summaryDelay = std::chrono::milliseconds(-1)) {
     world.registry.forgetListeners();
     driver.reset();
-    driver = std::make_unique<support::Driver>(*world.server, *world.transport, world.registry, world.clock, summaryDelay);
+    driver =
+        std::make_unique<support::Driver>(*world.server, *world.transport, world.registry, world.clock, summaryDelay);
     driver->start();
     driver->settle();
   }

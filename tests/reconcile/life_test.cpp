@@ -127,7 +127,8 @@ TEST_F(LifeTest, C11_NodeGoneMeansLostAndBoundAnewElsewhere) {
   EXPECT_EQ(claim.status.phase, "Bound");
   EXPECT_NE(claim.status.nodeName, was);
   const auto lines = driver->events.lines();
-  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("a Warning CardGone", 0) == 0; }));
+  EXPECT_TRUE(
+      std::any_of(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("a Warning CardGone", 0) == 0; }));
 }
 
 TEST_F(LifeTest, C11_ALostClaimInUseStaysLostUntilTheNodeIsBack) {
@@ -147,21 +148,26 @@ TEST_F(LifeTest, C11_ALostClaimInUseStaysLostUntilTheNodeIsBack) {
 }
 
 TEST_F(LifeTest, UnhealthyCardsAreQuarantinedOneByOne) {
-  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":"Xid79"}]}})", "status");
+  world.json<cache::Gpu>({"", "gpu-n1-0"},
+                         R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":"Xid79"}]}})",
+                         "status");
   settle();
   EXPECT_EQ(driver->cluster.quarantineReason("gpu-n1-0"), "Xid79");
   world.addClaim("a", "share", {{"gpu", "1"}});
   world.addClaim("b", "share", {{"gpu", "1"}});
   settle();
   EXPECT_EQ((world.claim("a").status.phase == "Bound") + (world.claim("b").status.phase == "Bound"), 1);
-  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"status":{"conditions":[{"type":"Healthy","status":"True"}]}})", "status");
+  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"status":{"conditions":[{"type":"Healthy","status":"True"}]}})",
+                         "status");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.claim("b").status.phase, "Bound");
 }
 
 TEST_F(LifeTest, S1_GarbageEntriesAreSwept) {
-  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"allocations":{"dead":{"device":"egpu-dead","claim":"a/b","core":10,"memory":1}}}})");
+  world.json<cache::Gpu>(
+      {"", "gpu-n1-0"},
+      R"({"spec":{"allocations":{"dead":{"device":"egpu-dead","claim":"a/b","core":10,"memory":1}}}})");
   settle();
   EXPECT_TRUE(world.gpu("gpu-n1-0").spec.allocations.empty());
 }
@@ -177,7 +183,7 @@ TEST_F(LifeTest, S3_ADeletedCardLeavesWhenItsLedgerIsEmpty) {
   settle();
   support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
   driver->run();
-  EXPECT_FALSE(world.exists("gpu-n1-0"));  // nobody used the claim: it let go
+  EXPECT_FALSE(world.exists("gpu-n1-0"));            // nobody used the claim: it let go
   EXPECT_EQ(world.claim("a").status.phase, "Lost");  // until the card that it names is back
   world.addCard("n1", 0);
   driver->run();
@@ -199,7 +205,8 @@ TEST_F(LifeTest, AMissingEntryOfABoundDeviceIsPutBack) {
 TEST_F(LifeTest, TheSummaryIsWrittenOnceForABurst) {
   start(std::chrono::milliseconds(1000));
   driver->run();
-  for (int i = 0; i < 5; ++i) world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "7"}, {"gpu-memory", "1"}});
+  for (int i = 0; i < 5; ++i)
+    world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "7"}, {"gpu-memory", "1"}});
   settle();
   const auto before = writes();
   driver->run();

@@ -175,7 +175,8 @@ TEST(NodeFitTest, SelectorAffinityAndTaints) {
 }
 
 TEST(QueueKeyTest, RoundTrip) {
-  for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n", "class/c", "plugin/p.io"}) {
+  for (const std::string text :
+       {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n", "class/c", "plugin/p.io"}) {
     auto key = QueueKey::parse(text);
     ASSERT_TRUE(key) << text;
     EXPECT_EQ(key->str(), text);
@@ -208,7 +209,8 @@ TEST(ControllerTest, ThreadsBindAndReleaseTwoHundredClaims) {
       clock.sleepFor(std::chrono::milliseconds(5), {});
     }
   };
-  for (int i = 0; i < 150; ++i) world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "10"}, {"gpu-memory", "1"}});
+  for (int i = 0; i < 150; ++i)
+    world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "10"}, {"gpu-memory", "1"}});
   until([&] {
     int bound = 0;
     controller.stores().claims.forEach([&](const auto& c) { bound += c->status.phase == "Bound"; });
@@ -219,7 +221,9 @@ TEST(ControllerTest, ThreadsBindAndReleaseTwoHundredClaims) {
   EXPECT_EQ(totals.cards, 16);
   EXPECT_EQ(totals.usedCore, 15'000);
   for (int i = 0; i < 150; ++i) world.removeClaim("c" + std::to_string(i));
-  until([&] { return controller.stores().claims.size() == 0 && controller.stores().devices.size() == 0 && controller.quiet(); });
+  until([&] {
+    return controller.stores().claims.size() == 0 && controller.stores().devices.size() == 0 && controller.quiet();
+  });
   EXPECT_EQ(world.garbage(), "");
   controller.stop();
   EXPECT_EQ(controller.cluster().totals().usedCore, 0);

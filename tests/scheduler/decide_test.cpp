@@ -101,7 +101,8 @@ TEST(Decide, TiesGoByNameThenIndex) {
     cluster.upsertCard(makeCard(std::string(node) + "-x", node, 1));
     cluster.upsertCard(makeCard(std::string(node) + "-y", node, 0));
   }
-  for (const char* policy : {"binpack", "spread"}) EXPECT_EQ(cardsIn(decide(cluster, share(100, kGi, policy))), Names{"node-a-y"});
+  for (const char* policy : {"binpack", "spread"})
+    EXPECT_EQ(cardsIn(decide(cluster, share(100, kGi, policy))), Names{"node-a-y"});
 }
 
 TEST(Decide, EqualIndexGoesByUuid) {
@@ -190,7 +191,8 @@ TEST(Decide, MemoryInProportionFollowsTheChosenCard) {
 
 TEST(Decide, TflopsByTheCardsRating) {
   Cluster cluster = grid(1, 0);
-  CardInfo fast = makeCard("fast", "node-0", 0), slow = makeCard("slow", "node-0", 1), unrated = makeCard("unrated", "node-0", 2);
+  CardInfo fast = makeCard("fast", "node-0", 0), slow = makeCard("slow", "node-0", 1),
+           unrated = makeCard("unrated", "node-0", 2);
   fast.card.tflops = 312;
   slow.card.tflops = 65;
   for (const CardInfo& info : {fast, slow, unrated}) cluster.upsertCard(info);
@@ -285,7 +287,8 @@ TEST(Decide, LimitsOfClaims) {
   cluster.take("node-1-1", "b", {10, 0});
   EXPECT_FALSE(decide(cluster, r).fits);
   r.maxClaimsPerNode = 2;
-  EXPECT_EQ(decide(cluster, r).node, "node-0") << "a claim on two cards of a node counts once there, but fills both cards";
+  EXPECT_EQ(decide(cluster, r).node, "node-0")
+      << "a claim on two cards of a node counts once there, but fills both cards";
 }
 
 TEST(Decide, PinnedNode) {
@@ -433,7 +436,8 @@ TEST(Cluster, ManyShapesAreStillExact) {
       ASSERT_EQ(decision, world.decide(r));
       if (!decision.fits) continue;
       commit(cluster, decision, "d" + std::string(policy) + std::to_string(n));
-      world.take(decision.placements[0].card, "d" + std::string(policy) + std::to_string(n), decision.placements[0].charged);
+      world.take(decision.placements[0].card, "d" + std::string(policy) + std::to_string(n),
+                 decision.placements[0].charged);
     }
   }
   for (int n = 0; n < kNodes; ++n) cluster.removeCard("card-" + std::to_string(n));
@@ -472,7 +476,8 @@ TEST(Decide, SameInputSameBytes) {
     }
     std::string text;
     for (int i = 0; i < 300; ++i) {
-      Request r = share(10 + 10 * (i % 40), (1 + i % 7) * kGi, i % 2 ? "binpack" : "spread", i % 3 ? "binpack" : "spread");
+      Request r =
+          share(10 + 10 * (i % 40), (1 + i % 7) * kGi, i % 2 ? "binpack" : "spread", i % 3 ? "binpack" : "spread");
       r.cards = 1 + i % 3;
       const Decision decision = decide(cluster, r);
       commit(cluster, decision, "d" + std::to_string(i));

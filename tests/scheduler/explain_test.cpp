@@ -62,7 +62,8 @@ TEST(Explain, NodesThatFellOut) {
             (Reasons{{"not ready or cordoned", 1}, {"not suitable for the pod", 1}, {"without cards", 1}}));
   EXPECT_EQ(stage(e, "node").after, 1);
   EXPECT_EQ(e.text().substr(0, 100), std::string("0/4 nodes fit: 1 not ready or cordoned, 1 not suitable for the pod, "
-                                                 "1 without cards; of 8 cards: 8 short of").substr(0, 100));
+                                                 "1 without cards; of 8 cards: 8 short of")
+                                         .substr(0, 100));
 }
 
 TEST(Explain, CapacityIsToldFromUse) {
@@ -91,9 +92,11 @@ TEST(Explain, WholeCardsAndTooFewOfThem) {
   r.models = {"T4"};
   r.cards = 9;
   const Explanation few = explain(cluster, r);
-  EXPECT_EQ(stage(few, "cards"), (StageReport{"cards", 1, 0, {{"with too few fitting cards (need 9, best has 8)", 1}}}));
-  EXPECT_EQ(few.text(), "0/3 nodes fit: 24 cards: 16 of another model; nodes: 1 with too few fitting cards (need 9, best has 8); "
-                        "8 whole cards would fit now (node n2)");
+  EXPECT_EQ(stage(few, "cards"),
+            (StageReport{"cards", 1, 0, {{"with too few fitting cards (need 9, best has 8)", 1}}}));
+  EXPECT_EQ(few.text(),
+            "0/3 nodes fit: 24 cards: 16 of another model; nodes: 1 with too few fitting cards (need 9, best has 8); "
+            "8 whole cards would fit now (node n2)");
 }
 
 TEST(Explain, QuarantineIsNamed) {
@@ -113,10 +116,12 @@ TEST(Explain, LimitsAreNamed) {
   cluster.take("c0", "a", {10, 0});
   Request r = share(100, kGi);
   r.maxClaimsPerCard = 1;
-  EXPECT_EQ(explain(cluster, r).text(), "0/1 node fits: 1 card: 1 at the limit of 1 claims per card; free 1 claim of card c0 (node n0)");
+  EXPECT_EQ(explain(cluster, r).text(),
+            "0/1 node fits: 1 card: 1 at the limit of 1 claims per card; free 1 claim of card c0 (node n0)");
   r.maxClaimsPerCard = 0;
   r.maxClaimsPerNode = 1;
-  EXPECT_EQ(explain(cluster, r).text(), "0/1 node fits: 1 at the limit of 1 claims per node; release 1 claim (node n0)");
+  EXPECT_EQ(explain(cluster, r).text(),
+            "0/1 node fits: 1 at the limit of 1 claims per node; release 1 claim (node n0)");
 }
 
 TEST(Explain, AnEmptyCluster) {

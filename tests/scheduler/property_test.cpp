@@ -1,4 +1,5 @@
-// Random clusters under random churn: decide() must equal the plain loops of world.h, and never depend on how the state came about.
+// Random clusters under random churn: decide() must equal the plain loops of world.h, and never depend on how the state
+// came about.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,12 +53,26 @@ class Twin {
     r.cardPolicy = kPolicies[pick(random_, 0, 1)];
     r.cards = pick(random_, 0, 3) == 0 ? pick(random_, 1, cardsPerNode_) : 1;
     switch (pick(random_, 0, 9)) {
-      case 0: r.wholeCards = true; break;
-      case 1: r.perCard = {pick(random_, 1, 100) * 10, 0}; r.memoryFromCore = true; break;
-      case 2: r.perCard = {0, pick(random_, 1, 40 * 1024) * kMi}; break;
-      case 3: r.tflopsPerCard = pick(random_, 1, 130); r.memoryFromCore = true; break;
-      case 4: r.tflopsPerCard = pick(random_, 1, 130); r.perCard.memory = pick(random_, 1, 32) * kGi; break;
-      default: r.perCard = {pick(random_, 1, 100) * 10, pick(random_, 1, 32) * kGi};
+      case 0:
+        r.wholeCards = true;
+        break;
+      case 1:
+        r.perCard = {pick(random_, 1, 100) * 10, 0};
+        r.memoryFromCore = true;
+        break;
+      case 2:
+        r.perCard = {0, pick(random_, 1, 40 * 1024) * kMi};
+        break;
+      case 3:
+        r.tflopsPerCard = pick(random_, 1, 130);
+        r.memoryFromCore = true;
+        break;
+      case 4:
+        r.tflopsPerCard = pick(random_, 1, 130);
+        r.perCard.memory = pick(random_, 1, 32) * kGi;
+        break;
+      default:
+        r.perCard = {pick(random_, 1, 100) * 10, pick(random_, 1, 32) * kGi};
     }
     if (pick(random_, 0, 4) == 0) r.models = {"A100"};
     if (pick(random_, 0, 6) == 0) r.models = {"A100", "V100"};
@@ -70,7 +85,8 @@ class Twin {
     if (pick(random_, 0, 9) == 0) {
       const int64_t n = pick(random_, 0, nodes_ - 1);
       std::set<std::string> names;
-      while (static_cast<int64_t>(names.size()) < r.cards) names.insert(cardName(n, pick(random_, 0, cardsPerNode_ - 1)));
+      while (static_cast<int64_t>(names.size()) < r.cards)
+        names.insert(cardName(n, pick(random_, 0, cardsPerNode_ - 1)));
       r.pinnedCards.assign(names.begin(), names.end());
     }
     return r;
@@ -213,7 +229,8 @@ TEST_P(Churn, DecidesLikeThePlainLoopsAndLeavesNoTrace) {
 INSTANTIATE_TEST_SUITE_P(Shapes, Churn,
                          ::testing::Values(Shape{3, 2, 400, 40, false}, Shape{5, 4, 400, 40, true},
                                            Shape{12, 8, 500, 12, true}, Shape{2, 16, 400, 10, true},
-                                           Shape{120, 2, 3000, 3, false}, Shape{300, 1, 3000, 2, true}, Shape{1500, 2, 2500, 1, false}));
+                                           Shape{120, 2, 3000, 3, false}, Shape{300, 1, 3000, 2, true},
+                                           Shape{1500, 2, 2500, 1, false}));
 
 // A remedy is applied as it stands, and the next decision must succeed; a little less of it must not do.
 

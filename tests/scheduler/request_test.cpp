@@ -51,7 +51,8 @@ class Units : public ::testing::TestWithParam<Good> {};
 TEST_P(Units, BecomeIntegers) {
   const Good& row = GetParam();
   const auto made = make(row.requests, row.parameters);
-  ASSERT_TRUE(std::holds_alternative<Request>(made)) << std::get<Refusal>(made).field << ": " << std::get<Refusal>(made).message;
+  ASSERT_TRUE(std::holds_alternative<Request>(made))
+      << std::get<Refusal>(made).field << ": " << std::get<Refusal>(made).message;
   const Request& r = std::get<Request>(made);
   EXPECT_EQ(r.cards, row.cards);
   EXPECT_EQ(r.wholeCards, row.whole);
@@ -68,18 +69,46 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Good{"the seed's claim", {{"gpu-core", "10"}, {"gpu-memory", "4"}}, {}, 1, false, {100, 4 * kGi}, false, 0},
         Good{"one percent", {{"gpu-core", "1"}, {"gpu-memory", "1Mi"}}, {}, 1, false, {10, kMi}, false, 0},
-        Good{"the group's prefix", {{"elasticgpu.io/gpu-core", "10"}, {"elasticgpu.io/gpu-memory", "4Gi"}}, {}, 1, false, {100, 4 * kGi}, false, 0},
-        Good{"both prefixes that agree", {{"elasticgpu.io/gpu-core", "10"}, {"gpu-core", "10"}}, {}, 1, false, {100, 0}, true, 0},
+        Good{"the group's prefix",
+             {{"elasticgpu.io/gpu-core", "10"}, {"elasticgpu.io/gpu-memory", "4Gi"}},
+             {},
+             1,
+             false,
+             {100, 4 * kGi},
+             false,
+             0},
+        Good{"both prefixes that agree",
+             {{"elasticgpu.io/gpu-core", "10"}, {"gpu-core", "10"}},
+             {},
+             1,
+             false,
+             {100, 0},
+             true,
+             0},
         Good{"core alone", {{"gpu-core", "25"}}, {}, 1, false, {250, 0}, true, 0},
         Good{"memory alone", {{"gpu-memory", "4"}}, {}, 1, false, {0, 4 * kGi}, false, 0},
         Good{"core as an exponent", {{"gpu-core", "1e1"}}, {}, 1, false, {100, 0}, true, 0},
         Good{"a full card's core is a share", {{"gpu-core", "100"}}, {}, 1, false, {1000, 0}, true, 0},
         Good{"two whole cards by core", {{"gpu-core", "200"}}, {}, 2, true, {}, false, 0},
-        Good{"two cards by core with their memory", {{"gpu-core", "200"}, {"gpu-memory", "64"}}, {}, 2, false, {1000, 32 * kGi}, false, 0},
+        Good{"two cards by core with their memory",
+             {{"gpu-core", "200"}, {"gpu-memory", "64"}},
+             {},
+             2,
+             false,
+             {1000, 32 * kGi},
+             false,
+             0},
         Good{"one whole card", {{"gpu", "1"}}, {}, 1, true, {}, false, 0},
         Good{"eight whole cards", {{"gpu", "8"}}, {}, 8, true, {}, false, 0},
         Good{"half of each of two", {{"gpu", "2"}, {"gpu-core", "50"}}, {}, 2, false, {500, 0}, true, 0},
-        Good{"each with memory", {{"gpu", "2"}, {"gpu-core", "50"}, {"gpu-memory", "3"}}, {}, 2, false, {500, 3 * kGi}, false, 0},
+        Good{"each with memory",
+             {{"gpu", "2"}, {"gpu-core", "50"}, {"gpu-memory", "3"}},
+             {},
+             2,
+             false,
+             {500, 3 * kGi},
+             false,
+             0},
         Good{"each with memory only", {{"gpu", "2"}, {"gpu-memory", "3"}}, {}, 2, false, {0, 3 * kGi}, false, 0},
         Good{"tflops", {{"tflops", "20"}}, {}, 1, false, {}, true, 20},
         Good{"tflops with memory", {{"tflops", "20"}, {"gpu-memory", "8"}}, {}, 1, false, {0, 8 * kGi}, false, 20},
@@ -89,7 +118,14 @@ INSTANTIATE_TEST_SUITE_P(
         Good{"a decimal suffix", {{"gpu-memory", "500M"}}, {}, 1, false, {0, 500'000'000}, false, 0},
         Good{"a fraction with a suffix", {{"gpu-memory", "1.5Gi"}}, {}, 1, false, {0, 1536 * kMi}, false, 0},
         Good{"memoryUnit MiB", {{"gpu-memory", "4"}}, {{"memoryUnit", "MiB"}}, 1, false, {0, 4 * kMi}, false, 0},
-        Good{"memoryUnit leaves suffixes alone", {{"gpu-memory", "4Gi"}}, {{"memoryUnit", "MiB"}}, 1, false, {0, 4 * kGi}, false, 0}),
+        Good{"memoryUnit leaves suffixes alone",
+             {{"gpu-memory", "4Gi"}},
+             {{"memoryUnit", "MiB"}},
+             1,
+             false,
+             {0, 4 * kGi},
+             false,
+             0}),
     [](const auto& info) {
       std::string name = info.param.what;
       for (char& c : name)
@@ -145,7 +181,11 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"memory absurd", {{"gpu-memory", "8Ei"}}, kNot, "gpu-memory", {"1Pi"}},
         Bad{"memory absurd in GiB", {{"gpu-memory", "9223372036854775807"}}, kNot, "gpu-memory", {"1Pi"}},
         Bad{"memory wrong unit", {{"gpu-memory", "4GB"}}, kInvalid, "gpu-memory", {"not a quantity"}},
-        Bad{"memory not divisible", {{"gpu-core", "300"}, {"gpu-memory", "64"}}, kNot, "gpu-memory", {"3 cards", "68719476735", "68719476738"}},
+        Bad{"memory not divisible",
+            {{"gpu-core", "300"}, {"gpu-memory", "64"}},
+            kNot,
+            "gpu-memory",
+            {"3 cards", "68719476735", "68719476738"}},
         Bad{"gpu fraction", {{"gpu", "1.5"}}, kNot, "gpu", {"1 or 2"}},
         Bad{"gpu zero", {{"gpu", "0"}}, kInvalid, "gpu", {"greater than zero"}},
         Bad{"gpu absurd", {{"gpu", "100000"}}, kNot, "gpu", {"1024"}},
@@ -153,8 +193,16 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"tflops and core", {{"tflops", "20"}, {"gpu-core", "10"}}, kInvalid, "tflops", {"one of them"}},
         Bad{"unknown key", {{"gpu-cores", "10"}}, kInvalid, "gpu-cores", {"gpu-core", "gpu-memory", "tflops"}},
         Bad{"another provisioner's key", {{"other.io/gpu", "1"}}, kInvalid, "other.io/gpu", {"unknown key"}},
-        Bad{"a prefix of the prefix", {{"gpushare.provisioner.elasticgpu.io.x/gpu", "1"}}, kInvalid, "gpushare.provisioner.elasticgpu.io.x/gpu", {"unknown key"}},
-        Bad{"two spellings disagree", {{"elasticgpu.io/gpu-core", "10"}, {"gpu-core", "20"}}, kInvalid, "gpu-core", {"elasticgpu.io/gpu-core"}},
+        Bad{"a prefix of the prefix",
+            {{"gpushare.provisioner.elasticgpu.io.x/gpu", "1"}},
+            kInvalid,
+            "gpushare.provisioner.elasticgpu.io.x/gpu",
+            {"unknown key"}},
+        Bad{"two spellings disagree",
+            {{"elasticgpu.io/gpu-core", "10"}, {"gpu-core", "20"}},
+            kInvalid,
+            "gpu-core",
+            {"elasticgpu.io/gpu-core"}},
         Bad{"nothing", {}, kInvalid, "", {"gpu-core"}}),
     [](const auto& info) {
       std::string name = info.param.what;
@@ -183,10 +231,16 @@ TEST(Requests, ANamedCardWithoutRequestsIsTheWholeCard) {
 }
 
 TEST(Parameters, AreRead) {
-  const auto made = make({{"gpu-core", "10"}},
-                         {{"nodePolicy", "spread"}, {"cardPolicy", "spread"}, {"split", "none"}, {"coreOvercommit", "1.5"},
-                          {"memoryOvercommit", "2.125"}, {"maxClaimsPerCard", "4"}, {"maxClaimsPerNode", "0"},
-                          {"model", "V100|A100 80GB"}, {"minMemory", "16"}, {"isolation", "the provisioner's own"}});
+  const auto made = make({{"gpu-core", "10"}}, {{"nodePolicy", "spread"},
+                                                {"cardPolicy", "spread"},
+                                                {"split", "none"},
+                                                {"coreOvercommit", "1.5"},
+                                                {"memoryOvercommit", "2.125"},
+                                                {"maxClaimsPerCard", "4"},
+                                                {"maxClaimsPerNode", "0"},
+                                                {"model", "V100|A100 80GB"},
+                                                {"minMemory", "16"},
+                                                {"isolation", "the provisioner's own"}});
   ASSERT_TRUE(std::holds_alternative<Request>(made)) << std::get<Refusal>(made).message;
   const Request& r = std::get<Request>(made);
   EXPECT_EQ(r.nodePolicy, "spread");
@@ -216,14 +270,25 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
     const char* value;
     const char* says;
   };
-  const Row rows[] = {
-      {"nodePolicy", "tetris", "binpack, spread"}, {"nodePolicy", "", "binpack, spread"},
-      {"cardPolicy", "Binpack", "binpack, spread"}, {"split", "evenly", "known: none"}, {"split", "fill", "known: none"},
-      {"memoryUnit", "GB", "GiB, MiB"}, {"coreOvercommit", "0.5", "from 1"}, {"coreOvercommit", "1.2345", "three places"},
-      {"coreOvercommit", "1.", "decimal"}, {"coreOvercommit", "-2", "decimal"}, {"memoryOvercommit", "2x", "decimal"},
-      {"memoryOvercommit", "99999999999999999999", "1000"}, {"maxClaimsPerCard", "-1", "whole number"},
-      {"maxClaimsPerCard", "1.5", "whole number"}, {"maxClaimsPerNode", "many", "whole number"}, {"model", "", "|"},
-      {"model", "V100|", "|"}, {"minMemory", "1.5", "nearest"}, {"minMemory", "0", "greater than zero"}};
+  const Row rows[] = {{"nodePolicy", "tetris", "binpack, spread"},
+                      {"nodePolicy", "", "binpack, spread"},
+                      {"cardPolicy", "Binpack", "binpack, spread"},
+                      {"split", "evenly", "known: none"},
+                      {"split", "fill", "known: none"},
+                      {"memoryUnit", "GB", "GiB, MiB"},
+                      {"coreOvercommit", "0.5", "from 1"},
+                      {"coreOvercommit", "1.2345", "three places"},
+                      {"coreOvercommit", "1.", "decimal"},
+                      {"coreOvercommit", "-2", "decimal"},
+                      {"memoryOvercommit", "2x", "decimal"},
+                      {"memoryOvercommit", "99999999999999999999", "1000"},
+                      {"maxClaimsPerCard", "-1", "whole number"},
+                      {"maxClaimsPerCard", "1.5", "whole number"},
+                      {"maxClaimsPerNode", "many", "whole number"},
+                      {"model", "", "|"},
+                      {"model", "V100|", "|"},
+                      {"minMemory", "1.5", "nearest"},
+                      {"minMemory", "0", "greater than zero"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(std::string(row.key) + "=" + row.value);
     const auto refusals = checkParameters(classWith({{row.key, row.value}}));

@@ -41,7 +41,8 @@ bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amoun
 
 }  // namespace
 
-CardInfo makeCard(const std::string& name, const std::string& node, int64_t index, int64_t memory, const std::string& model) {
+CardInfo makeCard(const std::string& name, const std::string& node, int64_t index, int64_t memory,
+                  const std::string& model) {
   CardInfo info;
   info.name = name;
   info.card.uuid = "GPU-" + name;
@@ -101,13 +102,16 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       if (!r.pinnedCards.empty() && std::count(r.pinnedCards.begin(), r.pinnedCards.end(), cardName) == 0) continue;
       if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.takes.size()) >= r.maxClaimsPerCard) continue;
       if (r.wholeCards && !plain.takes.empty()) continue;
-      if (!r.wholeCards && (used.core + charged.core > card.core || used.memory + charged.memory > card.memory)) continue;
+      if (!r.wholeCards && (used.core + charged.core > card.core || used.memory + charged.memory > card.memory))
+        continue;
       const int64_t fill = millionths(used.core, card.core) + millionths(used.memory, card.memory);
-      choices.push_back({{r.cardPolicy == "binpack" ? -fill : fill, card.index, card.uuid}, {cardName, card.uuid, granted, charged}});
+      choices.push_back(
+          {{r.cardPolicy == "binpack" ? -fill : fill, card.index, card.uuid}, {cardName, card.uuid, granted, charged}});
     }
     if (r.maxClaimsPerNode > 0 && static_cast<int64_t>(claims.size()) >= r.maxClaimsPerNode) continue;
     if (static_cast<int64_t>(choices.size()) < r.cards) continue;
-    const int64_t fill = millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
+    const int64_t fill =
+        millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
     const int64_t score = r.nodePolicy == "binpack" ? fill : -fill;
     if (best.fits && score <= bestScore) continue;  // nodes come by name: an equal score never beats an earlier name
     bestScore = score;

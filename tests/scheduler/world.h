@@ -1,5 +1,5 @@
-// A cluster as plain maps and a decision as plain loops: what Cluster and decide() must agree with. Slow and obvious on purpose;
-// shares no code with the scheduler beyond the values.
+// A cluster as plain maps and a decision as plain loops: what Cluster and decide() must agree with. Slow and obvious on
+// purpose; shares no code with the scheduler beyond the values.
 #pragma once
 
 #include <cstdint>

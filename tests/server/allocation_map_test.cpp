@@ -29,8 +29,8 @@ AllocationMap sample() {
   AllocationMap map;
   cache::MapNode n;
   n.name = "n";
-  n.cards = {card(0, {{"egpu-1", "u1", "ns/a", "Bound", 800, 8 * kGi}}), card(1, {{"egpu-2", "u2", "ns/\"b\"", "Released", 600, 4 * kGi}}),
-             card(2, {}), card(3, {}), card(4, {})};
+  n.cards = {card(0, {{"egpu-1", "u1", "ns/a", "Bound", 800, 8 * kGi}}),
+             card(1, {{"egpu-2", "u2", "ns/\"b\"", "Released", 600, 4 * kGi}}), card(2, {}), card(3, {}), card(4, {})};
   n.cards[4].offered = false;
   n.cards[4].why = "XID 79";
   map.nodes.push_back(n);
@@ -41,15 +41,20 @@ TEST(AllocationMap, BackendAiGivesDecimalSharesPerUuid) {
   auto map = sample();
   map.nodes[0].cards.resize(2);
   EXPECT_EQ(toBackendAi(map), R"({"GPU-0":"0.80","GPU-1":"0.60"})");
-  map.nodes[0].cards = {card(0, {{"d", "u", "ns/a", "Bound", 125, 0}}), card(1, {{"d", "u", "ns/a", "Bound", 1000, 0}}), card(2, {})};
+  map.nodes[0].cards = {card(0, {{"d", "u", "ns/a", "Bound", 125, 0}}), card(1, {{"d", "u", "ns/a", "Bound", 1000, 0}}),
+                        card(2, {})};
   EXPECT_EQ(toBackendAi(map), R"({"GPU-0":"0.125","GPU-1":"1.00","GPU-2":"0.00"})");
 }
 
 TEST(AllocationMap, JsonHasFreeClaimsAndTotals) {
   const auto json = toJson(sample());
   EXPECT_NE(json.find(R"("free":{"core":200,"memory":77309411328})"), std::string::npos) << json;
-  EXPECT_NE(json.find(R"({"claim":"ns/\"b\"","device":"egpu-2","phase":"Released","core":600,"memory":4294967296})"), std::string::npos) << json;
-  EXPECT_NE(json.find(R"("totals":{"nodes":1,"cards":5,"quarantined":1,"claims":2,"core":5000,"usedCore":1400,)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"({"claim":"ns/\"b\"","device":"egpu-2","phase":"Released","core":600,"memory":4294967296})"),
+            std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("totals":{"nodes":1,"cards":5,"quarantined":1,"claims":2,"core":5000,"usedCore":1400,)"),
+            std::string::npos)
+      << json;
   EXPECT_NE(json.find(R"("offered":false,"why":"XID 79")"), std::string::npos) << json;
 }
 

@@ -18,8 +18,8 @@ class OperationsTest : public testing::Test {
   }
   std::string missing_ = "the claims are not listed yet";
   PrometheusMetrics metrics_;
-  Operations operations_{{[] { return AllocationMap{}; }, [this] { return metrics_.text(); }, [] { return std::string(); },
-                          [this] { return missing_; }}};
+  Operations operations_{{[] { return AllocationMap{}; }, [this] { return metrics_.text(); },
+                          [] { return std::string(); }, [this] { return missing_; }}};
 };
 
 TEST_F(OperationsTest, ReadyzSaysWhatIsMissing) {

@@ -61,11 +61,12 @@ TEST(Admission, PodsWithoutAnnotationAndOtherResourcesAreLeftAlone) {
 
 TEST(Admission, BadNamesAndClaimsAreRefusedByField) {
   for (const auto& [key, claim] : {std::pair{"Test1", "c1"}, {"a.b", "c1"}, {"test1", "Not A Claim"}, {"test1", ""}}) {
-    std::string json = std::string(R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/)") + key + R"(":")" +
-                       claim + R"("}},"spec":{"containers":[{"name":"a"}]}})";
+    std::string json = std::string(R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/)") +
+                       key + R"(":")" + claim + R"("}},"spec":{"containers":[{"name":"a"}]}})";
     const auto s = admitPod("pods", "CREATE", json, {});
     EXPECT_EQ(s.code(), base::Code::invalid) << key;
-    EXPECT_EQ(s.message().rfind("metadata.annotations[egpuc.elasticgpu.io/" + std::string(key) + "]", 0), 0U) << s.message();
+    EXPECT_EQ(s.message().rfind("metadata.annotations[egpuc.elasticgpu.io/" + std::string(key) + "]", 0), 0U)
+        << s.message();
   }
 }
 

@@ -24,7 +24,9 @@ std::string refused(const std::string& yaml) {
 }
 
 TEST(NodesFile, CountMakesNumberedNodesAndCards) {
-  const auto nodes = parsed("nodes:\n- name: n\n  count: 3\n  cpu: 1500m\n  memory: 2Gi\n  gpus:\n  - {model: T4, count: 2, memory: 16Gi, sms: 40, tflops: 65}\n  - {model: L4, memory: 24Gi}\n");
+  const auto nodes = parsed(
+      "nodes:\n- name: n\n  count: 3\n  cpu: 1500m\n  memory: 2Gi\n  gpus:\n  - {model: T4, count: 2, memory: 16Gi, "
+      "sms: 40, tflops: 65}\n  - {model: L4, memory: 24Gi}\n");
   ASSERT_EQ(nodes.size(), 3U);
   EXPECT_EQ(nodes[2].node.metadata.name, "n-2");
   EXPECT_EQ(nodes[0].node.cpuMilli, 1500);
@@ -37,7 +39,9 @@ TEST(NodesFile, CountMakesNumberedNodesAndCards) {
   EXPECT_EQ(nodes[0].cards[1].tflops, 65);
 }
 
-TEST(NodesFile, WithoutCountTheNameIsUsedAsItIs) { EXPECT_EQ(parsed("nodes: [{name: lab}]")[0].node.metadata.name, "lab"); }
+TEST(NodesFile, WithoutCountTheNameIsUsedAsItIs) {
+  EXPECT_EQ(parsed("nodes: [{name: lab}]")[0].node.metadata.name, "lab");
+}
 
 TEST(NodesFile, UuidsAreUniqueAndStable) {
   const std::string yaml = "nodes: [{name: n, count: 50, gpus: [{model: T4, count: 8, memory: 16Gi}]}]";
@@ -53,7 +57,8 @@ TEST(NodesFile, UuidsAreUniqueAndStable) {
 }
 
 TEST(NodesFile, LinksAreSymmetric) {
-  const auto node = parsed("nodes: [{name: n, gpus: [{model: V100, count: 3, memory: 32Gi, nvlinks: [[0, 2, 2]]}]}]")[0];
+  const auto node =
+      parsed("nodes: [{name: n, gpus: [{model: V100, count: 3, memory: 32Gi, nvlinks: [[0, 2, 2]]}]}]")[0];
   ASSERT_EQ(node.cards[0].topology.links.size(), 1U);
   EXPECT_EQ(node.cards[0].topology.links[0].peer, node.cards[2].uuid);
   EXPECT_EQ(node.cards[2].topology.links[0].peer, node.cards[0].uuid);
@@ -62,7 +67,8 @@ TEST(NodesFile, LinksAreSymmetric) {
 }
 
 TEST(NodesFile, SwitchLinksReachEveryPeerThatHasThem) {
-  const auto node = parsed("nodes: [{name: n, gpus: [{model: A, count: 2, memory: 8Gi, nvswitch: 18}, {model: B, memory: 8Gi}]}]")[0];
+  const auto node =
+      parsed("nodes: [{name: n, gpus: [{model: A, count: 2, memory: 8Gi, nvswitch: 18}, {model: B, memory: 8Gi}]}]")[0];
   ASSERT_EQ(node.cards[0].topology.links.size(), 1U);
   EXPECT_EQ(node.cards[0].topology.links[0].type, "nvswitch");
   EXPECT_EQ(node.cards[0].topology.links[0].count, 18);
@@ -94,11 +100,13 @@ TEST(NodesFile, ErrorsNameFieldAndLine) {
       {"nodes: [{name: a, taints: [{key: k, effect: Never}]}]", "nodes[0].taints.effect"},
   };
   for (const auto& c : cases) EXPECT_EQ(refused(c.yaml).rfind(c.field, 0), 0U) << c.yaml << " → " << refused(c.yaml);
-  EXPECT_NE(refused("nodes:\n- name: a\n  cpu: x\n").find("line 3"), std::string::npos) << refused("nodes:\n- name: a\n  cpu: x\n");
+  EXPECT_NE(refused("nodes:\n- name: a\n  cpu: x\n").find("line 3"), std::string::npos)
+      << refused("nodes:\n- name: a\n  cpu: x\n");
 }
 
 TEST(NodesFile, JunkIsAnErrorNotACrash) {
-  for (const char* junk : {"", "{", "\t- [", "nodes: [", "a: b: c", "nodes: {x: 1}", "nodes: 7", "&a [*a]", "nodes: [7]", "nodes: [[[[]]]]", "\xff\xfe"})
+  for (const char* junk : {"", "{", "\t- [", "nodes: [", "a: b: c", "nodes: {x: 1}", "nodes: 7", "&a [*a]",
+                           "nodes: [7]", "nodes: [[[[]]]]", "\xff\xfe"})
     EXPECT_FALSE(refused(junk).empty()) << junk;
 }
 
@@ -118,7 +126,8 @@ TEST(NodesFile, CardObjectIsNamedAfterItsUuidAndLabelled) {
   const auto card = parsed("nodes: [{name: n, gpus: [{model: T4, memory: 16Gi}]}]")[0].cards[0];
   const auto object = cardObject(card);
   EXPECT_EQ(object.metadata.name.substr(0, 4), "gpu-");
-  EXPECT_TRUE(std::none_of(object.metadata.name.begin(), object.metadata.name.end(), [](char c) { return c >= 'A' && c <= 'Z'; }));
+  EXPECT_TRUE(std::none_of(object.metadata.name.begin(), object.metadata.name.end(),
+                           [](char c) { return c >= 'A' && c <= 'Z'; }));
   EXPECT_EQ(object.metadata.label("elasticgpu.io/role"), "card");
   EXPECT_EQ(object.metadata.label("elasticgpu.io/simulated"), "true");
   EXPECT_TRUE(object.metadata.hasFinalizer("elasticgpu.io/ledger"));

@@ -1,5 +1,6 @@
-// A controller whose every move is the test's: the real stores, reconciler and codec, a queue without threads, and watches that are read
-// when the test says so. Quiescence is a fact, not a guess: queue empty and every watch read to the server's version.
+// A controller whose every move is the test's: the real stores, reconciler and codec, a queue without threads, and
+// watches that are read when the test says so. Quiescence is a fact, not a guess: queue empty and every watch read to
+// the server's version.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,8 @@ namespace egpu::support {
 /// Keeps what was told.
 class EventLog final : public kube::EventSink {
  public:
-  void event(const core::ObjectReference& about, std::string_view type, std::string_view reason, std::string_view message) override {
+  void event(const core::ObjectReference& about, std::string_view type, std::string_view reason,
+             std::string_view message) override {
     std::lock_guard lock(mutex_);
     lines_.push_back(about.name + " " + std::string(type) + " " + std::string(reason) + " " + std::string(message));
   }
@@ -57,12 +59,14 @@ struct WatchFaults {
 template <class T>
 class ManualInformer {
  public:
-  ManualInformer(http::Handler& server, kube::Client& client, kube::Sink<T>& sink) : server_(server), client_(client), sink_(sink) {}
+  ManualInformer(http::Handler& server, kube::Client& client, kube::Sink<T>& sink)
+      : server_(server), client_(client), sink_(sink) {}
   WatchFaults faults;
 
   void list() {
     std::vector<T> all;
-    auto meta = client_.list<T>({}, [&](T&& o) { all.push_back(std::move(o)); }, [&] { all.clear(); });
+    auto meta = client_.list<T>(
+        {}, [&](T&& o) { all.push_back(std::move(o)); }, [&] { all.clear(); });
     if (!meta.ok()) throw std::runtime_error("list: " + meta.status().str());
     if (first_.empty() && firstVersion_.empty()) {
       first_ = all;
@@ -159,8 +163,8 @@ class Driver {
         client_(transport, clock, random_, metrics_, options()),
         directClient_(direct_, clock, random_, metrics_, options()),
         cluster(stores),
-        reconciler(client_, stores, cluster, registry, clock, events, metrics_, [this](const std::string& key) { enqueue(key); },
-                   {4, {summaryDelay}}),
+        reconciler(client_, stores, cluster, registry, clock, events, metrics_,
+                   [this](const std::string& key) { enqueue(key); }, {4, {summaryDelay}}),
         gpus(server, directClient_, gpuSink_),
         claims(server, directClient_, claimSink_),
         classes(server, directClient_, classSink_),
@@ -193,7 +197,8 @@ class Driver {
     return any;
   }
   bool settled() const {
-    return gpus.settled() && claims.settled() && classes.settled() && pods.settled() && nodes.settled() && carriers.settled();
+    return gpus.settled() && claims.settled() && classes.settled() && pods.settled() && nodes.settled() &&
+           carriers.settled();
   }
   /// One key; false if there is none ready.
   bool stepOnce() {

@@ -1,5 +1,5 @@
-// A provisioner that remembers what it made and answers as it is told, and a registry that holds it. Outlives controllers, as the
-// world behind a plugin does.
+// A provisioner that remembers what it made and answers as it is told, and a registry that holds it. Outlives
+// controllers, as the world behind a plugin does.
 #pragma once
 
 #include <deque>

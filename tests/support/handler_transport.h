@@ -1,4 +1,5 @@
-// The embedded API server under the real client, without a socket between them: adapts http::Handler to kube::Transport.
+// The embedded API server under the real client, without a socket between them: adapts http::Handler to
+// kube::Transport.
 #pragma once
 
 #include <functional>
@@ -45,7 +46,8 @@ class HandlerTransport : public kube::Transport {
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     return toClient(handler_.handle(toServer(request), stop));
   }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request, const std::function<bool(std::string_view)>& data,
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
                                           std::stop_token stop) override {
     auto response = handler_.handle(toServer(request), stop);
     if (response.status != 200 || !response.stream) return toClient(std::move(response));

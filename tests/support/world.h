@@ -41,8 +41,10 @@ class World {
     node.cpuMilli = 64'000;
     node.memoryBytes = 256 * kGi;
     must(client.create(node));
-    json<core::Node>({"", name}, R"({"status":{"allocatable":{"cpu":"64","memory":"256Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
-                     "status");
+    json<core::Node>(
+        {"", name},
+        R"({"status":{"allocatable":{"cpu":"64","memory":"256Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
+        "status");
   }
   void removeNode(const std::string& name) { mustOk(client.remove<core::Node>({"", name})); }
   /// "gpu-<node>-<index>" in lower case.
@@ -74,7 +76,8 @@ class World {
     cls.parameters = std::move(parameters);
     must(client.create(cls));
   }
-  cache::Claim addClaim(const std::string& name, const std::string& cls, core::StringMap requests, const std::string& gpu = {}) {
+  cache::Claim addClaim(const std::string& name, const std::string& cls, core::StringMap requests,
+                        const std::string& gpu = {}) {
     cache::Claim claim;
     claim.metadata.name = name;
     claim.metadata.namespace_ = "default";
@@ -85,7 +88,8 @@ class World {
   }
   void removeClaim(const std::string& name) { mustOk(client.remove<cache::Claim>({"default", name})); }
   /// As the admission policy leaves it.
-  void addPod(const std::string& name, const std::vector<std::string>& claims, bool gate = true, core::StringMap selector = {}) {
+  void addPod(const std::string& name, const std::vector<std::string>& claims, bool gate = true,
+              core::StringMap selector = {}) {
     core::Pod pod;
     pod.metadata.name = name;
     pod.metadata.namespace_ = "default";
@@ -119,19 +123,23 @@ class World {
       if (!rc.allocation) throw std::runtime_error("not allocated: " + claim.resourceClaimName);
       node = rc.allocation->nodeName;
       json<core::ResourceClaim>({"default", rc.metadata.name},
-                                R"({"status":{"reservedFor":[{"resource":"pods","name":")" + name + R"(","uid":")" + p.metadata.uid + R"("}]}})",
+                                R"({"status":{"reservedFor":[{"resource":"pods","name":")" + name + R"(","uid":")" +
+                                    p.metadata.uid + R"("}]}})",
                                 "status");
     }
     kube::HttpRequest bind;
     bind.method = kube::Method::post;
     bind.target = "/api/v1/namespaces/default/pods/" + name + "/binding";
     bind.headers = {{"Content-Type", "application/json"}};
-    bind.body = R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":")" + name + R"("},"target":{"kind":"Node","name":")" + node + R"("}})";
+    bind.body = R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":")" + name +
+                R"("},"target":{"kind":"Node","name":")" + node + R"("}})";
     auto answer = client.call(bind);
-    if (!answer.ok() || answer->status >= 300) throw std::runtime_error("bind: " + (answer.ok() ? answer->body : answer.status().str()));
+    if (!answer.ok() || answer->status >= 300)
+      throw std::runtime_error("bind: " + (answer.ok() ? answer->body : answer.status().str()));
   }
   void unreserve(const std::string& claim, const std::string&) {
-    (void)client.patch<core::ResourceClaim>({"default", claim}, kube::PatchType::merge, R"({"status":{"reservedFor":null}})", "status");
+    (void)client.patch<core::ResourceClaim>({"default", claim}, kube::PatchType::merge,
+                                            R"({"status":{"reservedFor":null}})", "status");
   }
   /// As the scheduler does when no node suits ("deallocation of ResourceClaim completed").
   void clearAllocation(const std::string& claim) {
@@ -189,7 +197,8 @@ class World {
       if (c.status.phase != "Bound" || c.metadata.deleting()) continue;
       auto it = byName.find(c.status.elasticGPUName);
       if (it == byName.end()) return "bound claim without its device: " + c.metadata.name;
-      if (!it->second->spec.claimRef || it->second->spec.claimRef->uid != c.metadata.uid) return "device of another claim: " + c.metadata.name;
+      if (!it->second->spec.claimRef || it->second->spec.claimRef->uid != c.metadata.uid)
+        return "device of another claim: " + c.metadata.name;
       for (const auto& share : it->second->spec.cards)
         if (byName.count(share.name) != 0 && byName[share.name]->spec.allocations.count(it->second->metadata.uid) == 0)
           return "bound device without its entry: " + it->first;
@@ -210,7 +219,8 @@ class World {
       if (byUid.count(key) == 0) return "provisioned but no device: " + key;
     for (const auto& g : all) {
       if (!g.isDevice() || !g.spec.claimRef || g.status.phase == "Released") continue;
-      if (std::none_of(claims.begin(), claims.end(), [&](const auto& c) { return c.metadata.uid == g.spec.claimRef->uid; }))
+      if (std::none_of(claims.begin(), claims.end(),
+                       [&](const auto& c) { return c.metadata.uid == g.spec.claimRef->uid; }))
         return "orphan device " + g.metadata.name;
     }
     return {};
@@ -223,7 +233,8 @@ class World {
     const auto all = must(client.listAll<cache::Gpu>({}));
     const auto claimText = [](const v1alpha::ClaimRef& ref) { return ref.namespace_ + "/" + ref.name; };
     for (const auto& c : claims)
-      lines.push_back("claim " + c.metadata.name + " " + c.status.phase + " node=" + c.status.nodeName + (c.metadata.deleting() ? " deleting" : "") +
+      lines.push_back("claim " + c.metadata.name + " " + c.status.phase + " node=" + c.status.nodeName +
+                      (c.metadata.deleting() ? " deleting" : "") +
                       " named=" + (c.spec.elasticGPUName.empty() ? "no" : "yes"));
     for (const auto& g : all) {
       std::string line;
@@ -237,12 +248,14 @@ class World {
                " entries=" + std::to_string(g.spec.allocations.size());
       } else {
         line = "device of " + (g.spec.claimRef ? claimText(*g.spec.claimRef) : "nobody") + " " + g.status.phase;
-        for (const auto& share : g.spec.cards) line += " " + std::to_string(share.core) + "/" + std::to_string(share.memory);
+        for (const auto& share : g.spec.cards)
+          line += " " + std::to_string(share.core) + "/" + std::to_string(share.memory);
       }
       lines.push_back(line);
     }
     for (const auto& rc : must(client.listAll<core::ResourceClaim>({})))
-      lines.push_back("carrier " + rc.metadata.name + (rc.allocation ? " on " + rc.allocation->nodeName : " unallocated"));
+      lines.push_back("carrier " + rc.metadata.name +
+                      (rc.allocation ? " on " + rc.allocation->nodeName : " unallocated"));
     for (const auto& p : must(client.listAll<core::Pod>({})))
       lines.push_back("pod " + p.metadata.name + (p.schedulingGates.empty() ? "" : " gated"));
     lines.push_back("provisioned " + std::to_string(plugin.made().size()));

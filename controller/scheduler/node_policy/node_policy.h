@@ -1,6 +1,7 @@
 // The node tier: in which order the nodes that can hold a request are preferred.
-// A node's fill (fill.h) counts its healthy cards only: what is quarantined is neither used nor on offer. Equal fill: lower name first.
-// The index keeps all nodes in the order of their fill, so a policy over fill is a direction to walk in.
+// A node's fill (fill.h) counts its healthy cards only: what is quarantined is neither used nor on offer. Equal fill:
+// lower name first. The index keeps all nodes in the order of their fill, so a policy over fill is a direction to walk
+// in.
 #pragma once
 
 #include <string_view>

@@ -18,17 +18,23 @@ constexpr size_t kMaxAnnotationBytes = 256 * 1024;
 
 // The words of the API machinery, which users look up.
 constexpr std::string_view kSubdomainText =
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an "
     "alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
 constexpr std::string_view kLabelText =
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an "
+    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
 constexpr std::string_view kQualifiedText =
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character "
-    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character "
+    "(e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
 constexpr std::string_view kLabelValueText =
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an "
     "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
@@ -38,7 +44,8 @@ bool alnum(char c) { return lowerAlnum(c) || (c >= 'A' && c <= 'Z'); }
 // Alphanumeric at both ends, also `inner` between.
 bool wellFormed(std::string_view text, bool (*plain)(char), std::string_view inner) {
   if (text.empty() || !plain(text.front()) || !plain(text.back())) return false;
-  return std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || inner.find(c) != std::string_view::npos; });
+  return std::all_of(text.begin(), text.end(),
+                     [&](char c) { return plain(c) || inner.find(c) != std::string_view::npos; });
 }
 
 std::string tooLongText(size_t max) { return "must be no more than " + std::to_string(max) + " bytes"; }
@@ -74,7 +81,8 @@ void checkAnnotations(const Json& annotations, Errors& errors) {
   size_t bytes = 0;
   for (const auto& [key, value] : annotations.items()) {
     std::string lower = key;
-    std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+    std::transform(lower.begin(), lower.end(), lower.begin(),
+                   [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
     if (!isQualifiedName(lower)) errors.push_back(invalidField("metadata.annotations", key, kQualifiedText));
     bytes += key.size() + (value.is_string() ? value.get_ref<const std::string&>().size() : 0);
   }
@@ -91,7 +99,8 @@ void checkOwners(const Json& owners, Errors& errors) {
         errors.push_back(invalidField(field + "." + key, "", "must not be empty"));
     if (at(owners[i], {"controller"}) == true) {
       if (controlled)
-        errors.push_back(invalidField("metadata.ownerReferences", owners, "Only one reference can have Controller set to true"));
+        errors.push_back(
+            invalidField("metadata.ownerReferences", owners, "Only one reference can have Controller set to true"));
       controlled = true;
     }
   }
@@ -115,7 +124,8 @@ void checkQuantities(const std::string& field, const Json& resources, Errors& er
     const bool native = key.find('/') == std::string::npos;
     if (!native && limits.is_object() && limits.contains(key) && limits[key] != value)
       errors.push_back(invalidField(field + ".requests", value, "must be equal to " + key + " limit"));
-    if (value.is_number() ? value < Json(0) : value.is_string() && value.get_ref<const std::string&>().substr(0, 1) == "-")
+    if (value.is_number() ? value < Json(0)
+                          : value.is_string() && value.get_ref<const std::string&>().substr(0, 1) == "-")
       errors.push_back(invalidField(field + ".requests[" + key + "]", value, "must be greater than or equal to 0"));
   }
 }
@@ -139,13 +149,15 @@ void checkContainers(const Json& containers, const std::string& field, PodNames&
     const Json& mounts = list(c, {"volumeMounts"});
     for (size_t m = 0; m < mounts.size(); ++m)
       if (!names.volumes.count(textAt(mounts[m], {"name"})))
-        errors.push_back({"FieldValueNotFound", here + ".volumeMounts[" + std::to_string(m) + "].name",
-                          "Not found: " + at(mounts[m], {"name"}).dump(-1, ' ', false, Json::error_handler_t::replace)});
+        errors.push_back(
+            {"FieldValueNotFound", here + ".volumeMounts[" + std::to_string(m) + "].name",
+             "Not found: " + at(mounts[m], {"name"}).dump(-1, ' ', false, Json::error_handler_t::replace)});
     const Json& claims = list(c, {"resources", "claims"});
     for (size_t k = 0; k < claims.size(); ++k)
       if (!names.claims.count(textAt(claims[k], {"name"})))
-        errors.push_back({"FieldValueNotFound", here + ".resources.claims[" + std::to_string(k) + "]",
-                          "Not found: " + at(claims[k], {"name"}).dump(-1, ' ', false, Json::error_handler_t::replace)});
+        errors.push_back(
+            {"FieldValueNotFound", here + ".resources.claims[" + std::to_string(k) + "]",
+             "Not found: " + at(claims[k], {"name"}).dump(-1, ' ', false, Json::error_handler_t::replace)});
     checkQuantities(here + ".resources", at(c, {"resources"}), errors);
   }
 }
@@ -169,9 +181,12 @@ void checkPod(const Json& pod, Errors& errors) {
     if (claim.empty() && !templated)
       errors.push_back(requiredField(here, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"));
     if (!claim.empty() && templated)
-      errors.push_back(invalidField(here, claims[i], "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"));
+      errors.push_back(invalidField(
+          here, claims[i], "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"));
     if (!claim.empty()) checkSubdomain(here + ".resourceClaimName", claim, errors);
-    if (templated) errors.push_back(forbiddenField(here + ".resourceClaimTemplateName", "ResourceClaimTemplates are not served here"));
+    if (templated)
+      errors.push_back(
+          forbiddenField(here + ".resourceClaimTemplateName", "ResourceClaimTemplates are not served here"));
   }
   const Json& gates = list(pod, {"spec", "schedulingGates"});
   for (size_t i = 0; i < gates.size(); ++i)
@@ -179,7 +194,8 @@ void checkPod(const Json& pod, Errors& errors) {
       errors.push_back(invalidField("spec.schedulingGates[" + std::to_string(i) + "].name", name, kQualifiedText));
   if (const std::string node = textAt(pod, {"spec", "nodeName"}); !node.empty()) {
     checkSubdomain("spec.nodeName", node, errors);
-    if (!gates.empty()) errors.push_back(forbiddenField("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));
+    if (!gates.empty())
+      errors.push_back(forbiddenField("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));
   }
   checkContainers(list(pod, {"spec", "initContainers"}), "spec.initContainers", names, errors);
   const Json& containers = list(pod, {"spec", "containers"});
@@ -213,12 +229,14 @@ void checkPodUpdate(const Json& pod, const Json& old, Errors& errors) {
   const bool gated = !oldGates.empty();
   for (const auto& gate : list(pod, {"spec", "schedulingGates"}))
     if (std::find(oldGates.begin(), oldGates.end(), gate) == oldGates.end())
-      errors.push_back(forbiddenField("spec.schedulingGates",
-                                      "only deletion is allowed, but found new scheduling gate '" + textAt(gate, {"name"}) + "'"));
+      errors.push_back(
+          forbiddenField("spec.schedulingGates",
+                         "only deletion is allowed, but found new scheduling gate '" + textAt(gate, {"name"}) + "'"));
   const Json& tolerations = list(pod, {"spec", "tolerations"});
   for (const auto& t : list(old, {"spec", "tolerations"}))
     if (std::find(tolerations.begin(), tolerations.end(), t) == tolerations.end()) {
-      errors.push_back(forbiddenField("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
+      errors.push_back(
+          forbiddenField("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"));
       break;
     }
   // A binding writes nodeName together with the condition; a client's write can't touch status.
@@ -242,9 +260,11 @@ void checkClaim(const Json& claim, const Json* old, Errors& errors) {
     checkDnsLabel(here + ".name", name, errors);
     requests.insert(name);
     const bool exactly = all[i].contains("exactly"), first = !list(all[i], {"firstAvailable"}).empty();
-    if (!exactly && !first) errors.push_back(requiredField(here, "exactly one of `exactly` or `firstAvailable` is required"));
+    if (!exactly && !first)
+      errors.push_back(requiredField(here, "exactly one of `exactly` or `firstAvailable` is required"));
     if (exactly && first)
-      errors.push_back(invalidField(here, nullptr, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"));
+      errors.push_back(invalidField(
+          here, nullptr, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"));
     for (const auto& sub : list(all[i], {"firstAvailable"})) requests.insert(name + "/" + textAt(sub, {"name"}));
   }
   const Json& allocation = at(claim, {"status", "allocation"});
@@ -252,12 +272,14 @@ void checkClaim(const Json& claim, const Json* old, Errors& errors) {
   const Json& results = list(allocation, {"devices", "results"});
   for (size_t i = 0; i < results.size(); ++i)
     if (const std::string request = textAt(results[i], {"request"}); !requests.count(request))
-      errors.push_back(invalidField("status.allocation.devices.results[" + std::to_string(i) + "].request", request,
-                                    "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"));
+      errors.push_back(invalidField(
+          "status.allocation.devices.results[" + std::to_string(i) + "].request", request,
+          "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"));
   if (!allocation.is_object() && !users.empty())
     errors.push_back(forbiddenField("status.reservedFor", "may not be specified when `allocated` is not set"));
   if (!old) return;
-  if (at(claim, {"spec"}) != at(*old, {"spec"})) errors.push_back(invalidField("spec", at(claim, {"spec"}), "field is immutable"));
+  if (at(claim, {"spec"}) != at(*old, {"spec"}))
+    errors.push_back(invalidField("spec", at(claim, {"spec"}), "field is immutable"));
   const Json& before = at(*old, {"status", "allocation"});
   if (allocation.is_object() && before.is_object() && allocation != before)
     errors.push_back(invalidField("status.allocation", allocation, "field is immutable"));
@@ -265,12 +287,14 @@ void checkClaim(const Json& claim, const Json* old, Errors& errors) {
     const Json& known = list(*old, {"status", "reservedFor"});
     for (const auto& user : users)
       if (std::find(known.begin(), known.end(), user) == known.end()) {
-        errors.push_back(forbiddenField("status.reservedFor",
-                                        "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"));
+        errors.push_back(forbiddenField(
+            "status.reservedFor",
+            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"));
         break;
       }
     if (allocation.is_object() && !before.is_object())
-      errors.push_back(forbiddenField("status.allocation", "new claims may not be allocated while `deletionTimestamp` is set"));
+      errors.push_back(
+          forbiddenField("status.allocation", "new claims may not be allocated while `deletionTimestamp` is set"));
   }
 }
 
@@ -317,7 +341,8 @@ void fillPod(Json& pod) {
       const std::string image = textAt(c, {"image"});
       const size_t colon = image.rfind(':'), slash = image.rfind('/');
       const bool tagged = image.find('@') != std::string::npos ||
-                          (colon != std::string::npos && (slash == std::string::npos || colon > slash) && image.substr(colon) != ":latest");
+                          (colon != std::string::npos && (slash == std::string::npos || colon > slash) &&
+                           image.substr(colon) != ":latest");
       if (!image.empty() && !c.contains("imagePullPolicy")) c["imagePullPolicy"] = tagged ? "IfNotPresent" : "Always";
     }
   }
@@ -359,7 +384,9 @@ bool isQualifiedName(std::string_view key) {
   return key.size() <= 63 && wellFormed(key, alnum, "-_.");
 }
 
-bool isLabelValue(std::string_view value) { return value.empty() || (value.size() <= 63 && wellFormed(value, alnum, "-_.")); }
+bool isLabelValue(std::string_view value) {
+  return value.empty() || (value.size() <= 63 && wellFormed(value, alnum, "-_."));
+}
 
 base::Status addBuiltinKinds(ResourceTable& table) {
   for (std::string_view text : builtinKindTexts()) {
@@ -431,7 +458,8 @@ void fillBuiltin(const Resource& resource, Json& object) {
     fillPod(object);
   } else if (resource.plural == "namespaces") {
     Json& labels = object["metadata"]["labels"];
-    if (labels.is_null() || labels.is_object()) labels["kubernetes.io/metadata.name"] = textAt(object, {"metadata", "name"});
+    if (labels.is_null() || labels.is_object())
+      labels["kubernetes.io/metadata.name"] = textAt(object, {"metadata", "name"});
     Json& status = object["status"];
     if (!status.is_object()) status = Json::object();
     status["phase"] = "Active";

@@ -44,7 +44,8 @@ std::optional<int64_t> Call::number(std::string_view name) const {
   int64_t n = 0;
   auto [end, error] = std::from_chars(v.data(), v.data() + v.size(), n);
   if (error != std::errc() || end != v.data() + v.size() || n < 0)
-    throw badRequest("invalid value \"" + std::string(v) + "\" for " + std::string(name) + ": must be an integer, not negative");
+    throw badRequest("invalid value \"" + std::string(v) + "\" for " + std::string(name) +
+                     ": must be an integer, not negative");
   return n;
 }
 
@@ -76,7 +77,8 @@ Call parseCall(const ResourceTable& table, const http::Request& request) {
   auto rest = [&](std::size_t i) -> const std::string& { return s[at + i]; };
   std::size_t n = s.size() - at;
   // /namespaces/NS/PLURAL… is about PLURAL; /namespaces, /namespaces/NS and /namespaces/NS/status are about namespaces.
-  if (n >= 3 && rest(0) == "namespaces" && !(group.empty() && n == 3 && (rest(2) == "status" || rest(2) == "finalize"))) {
+  if (n >= 3 && rest(0) == "namespaces" &&
+      !(group.empty() && n == 3 && (rest(2) == "status" || rest(2) == "finalize"))) {
     call.resource = table.find(group, version, rest(2));
     if (!call.resource || !call.resource->namespaced) throw pathNotFound();
     call.key.ns = rest(1);

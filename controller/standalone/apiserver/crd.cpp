@@ -62,17 +62,20 @@ std::vector<PrinterColumn> printerColumns(const Json& version) {
   std::vector<PrinterColumn> columns;
   const Json& list = member(version, "additionalPrinterColumns");
   for (const auto& c : list) {
-    PrinterColumn column{text(c, "name"), text(c, "type"), text(c, "format"), text(c, "description"), text(c, "jsonPath"), 0};
+    PrinterColumn column{text(c, "name"),        text(c, "type"),     text(c, "format"),
+                         text(c, "description"), text(c, "jsonPath"), 0};
     if (const Json& p = member(c, "priority"); p.is_number_integer()) column.priority = p.get<int>();
     columns.push_back(std::move(column));
   }
-  if (list.empty()) columns.push_back({"Age", "date", "", "How long ago it was made.", ".metadata.creationTimestamp", 0});
+  if (list.empty())
+    columns.push_back({"Age", "date", "", "How long ago it was made.", ".metadata.creationTimestamp", 0});
   return columns;
 }
 
 base::Result<Resource> convert(const Json& crd) {
   auto bad = [&](const std::string& what) {
-    return base::Status(base::Code::invalid, "CustomResourceDefinition " + text(member(crd, "metadata"), "name") + ": " + what);
+    return base::Status(base::Code::invalid,
+                        "CustomResourceDefinition " + text(member(crd, "metadata"), "name") + ": " + what);
   };
   if (text(crd, "kind") != "CustomResourceDefinition") return bad("kind is not CustomResourceDefinition");
   const Json& spec = member(crd, "spec");
@@ -104,7 +107,8 @@ base::Result<Resource> convert(const Json& crd) {
     }
     for (const char* same : {"schema", "additionalPrinterColumns", "subresources", "selectableFields"})
       if (member(version, same) != member(*first, same))
-        return bad("versions " + text(*first, "name") + " and " + name + " differ in " + same + "; conversion is not served");
+        return bad("versions " + text(*first, "name") + " and " + name + " differ in " + same +
+                   "; conversion is not served");
   }
   if (r.versions.empty()) return bad("no version is served");
   if (r.storageVersion.empty()) return bad("no version is stored");
@@ -118,7 +122,8 @@ base::Result<Resource> convert(const Json& crd) {
       r.subresources.push_back(name);
   }
   for (const auto& field : member(*first, "selectableFields"))
-    if (std::string path = text(field, "jsonPath"); path.size() > 1 && path[0] == '.') r.selectableFields.push_back(path.substr(1));
+    if (std::string path = text(field, "jsonPath"); path.size() > 1 && path[0] == '.')
+      r.selectableFields.push_back(path.substr(1));
 
   r.schema = member(member(*first, "schema"), "openAPIV3Schema");
   if (!r.schema.is_object()) return bad("schema.openAPIV3Schema is missing");
@@ -130,7 +135,8 @@ base::Result<Resource> convert(const Json& crd) {
     if (!properties.contains(word)) properties[word] = {{"type", "string"}};
   if (!member(properties["apiVersion"], "description").is_string())
     properties["apiVersion"]["description"] = "Group and version of this form of the object.";
-  if (!member(properties["kind"], "description").is_string()) properties["kind"]["description"] = "What this object is.";
+  if (!member(properties["kind"], "description").is_string())
+    properties["kind"]["description"] = "What this object is.";
   properties["metadata"] = objectMetaSchema();
   return r;
 }

@@ -8,8 +8,8 @@
 
 namespace egpu::apiserver {
 
-/// One CustomResourceDefinition, as YAML or JSON text. All its served versions must have the same schema and columns (conversion
-/// strategy None); the schema is compiled. Code::invalid names what is wrong.
+/// One CustomResourceDefinition, as YAML or JSON text. All its served versions must have the same schema and columns
+/// (conversion strategy None); the schema is compiled. Code::invalid names what is wrong.
 base::Result<Resource> loadCrd(std::string_view yaml);
 
 /// All of crdTexts() added to `table`.

@@ -28,8 +28,9 @@ Deletion::Outcome Deletion::remove(const Resource& resource, const Key& key, con
     ObjectPtr current = store_.get(resource, key);
     if (!current) throw notFound(resource, key.name);
     if (!options.uid.empty() && options.uid != current->uid)
-      throw conflict(resource, key.name,
-                     "Precondition failed: UID in precondition: " + options.uid + ", UID in object meta: " + current->uid);
+      throw conflict(
+          resource, key.name,
+          "Precondition failed: UID in precondition: " + options.uid + ", UID in object meta: " + current->uid);
     if (!options.resourceVersion.empty() && options.resourceVersion != std::to_string(current->version))
       throw conflict(resource, key.name,
                      "Precondition failed: ResourceVersion in precondition: " + options.resourceVersion +
@@ -45,7 +46,8 @@ Deletion::Outcome Deletion::remove(const Resource& resource, const Key& key, con
         if (r == namespaces_ && o->key == key) outcome = {o, true};
     }
     settle(std::move(gone));
-    if (ObjectPtr now = store_.get(resource, key); !outcome.gone && (!now || now->uid != current->uid)) outcome.gone = true;
+    if (ObjectPtr now = store_.get(resource, key); !outcome.gone && (!now || now->uid != current->uid))
+      outcome.gone = true;
     return outcome;
   }
 }
@@ -112,7 +114,8 @@ void Deletion::dropDeadOwners(const Store::Located& dependent, Gone& gone) {
     write.body["metadata"]["ownerReferences"] = std::move(alive);
     auto done = store_.commit(std::move(write));
     if (done) return;
-    if (done.status().code() != base::Code::conflict) throw fromStatus(done.status(), *dependent.resource, dependent.key.name);
+    if (done.status().code() != base::Code::conflict)
+      throw fromStatus(done.status(), *dependent.resource, dependent.key.name);
   }
 }
 
@@ -131,7 +134,8 @@ void Deletion::orphanDependents(const std::string& uid) {
         write.body["metadata"]["ownerReferences"] = std::move(left);
       auto done = store_.commit(std::move(write));
       if (done) break;
-      if (done.status().code() != base::Code::conflict) throw fromStatus(done.status(), *dependent.resource, dependent.key.name);
+      if (done.status().code() != base::Code::conflict)
+        throw fromStatus(done.status(), *dependent.resource, dependent.key.name);
     }
   }
 }

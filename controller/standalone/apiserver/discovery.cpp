@@ -14,7 +14,8 @@ using Json = nlohmann::json;
 // What is compatible, not what this is: kubectl warns when the server is more than one minor version away from it.
 constexpr std::string_view kVersion = "v1.34.0+elasticgpu-standalone";
 
-const std::array<const char*, 8> kVerbs = {"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"};
+const std::array<const char*, 8> kVerbs = {"create", "delete", "deletecollection", "get",
+                                           "list",   "patch",  "update",           "watch"};
 const std::array<const char*, 3> kStatusVerbs = {"get", "patch", "update"};
 
 std::vector<std::string> groups(const ResourceTable& table) {
@@ -45,7 +46,11 @@ Json resourceList(const ResourceTable& table, std::string_view group, std::strin
   Json resources = Json::array();
   for (const auto& r : table.all()) {
     if (r->group != group || !r->serves(version)) continue;
-    Json entry = {{"name", r->plural}, {"singularName", r->singular}, {"namespaced", r->namespaced}, {"kind", r->kind}, {"verbs", kVerbs}};
+    Json entry = {{"name", r->plural},
+                  {"singularName", r->singular},
+                  {"namespaced", r->namespaced},
+                  {"kind", r->kind},
+                  {"verbs", kVerbs}};
     if (!r->shortNames.empty()) entry["shortNames"] = r->shortNames;
     if (!r->categories.empty()) entry["categories"] = r->categories;
     resources.push_back(std::move(entry));
@@ -62,7 +67,10 @@ Json resourceList(const ResourceTable& table, std::string_view group, std::strin
                            {"kind", subresourceKind(*r, s)},
                            {"verbs", {"create"}}});
   }
-  return {{"kind", "APIResourceList"}, {"apiVersion", "v1"}, {"groupVersion", groupVersion(group, version)}, {"resources", resources}};
+  return {{"kind", "APIResourceList"},
+          {"apiVersion", "v1"},
+          {"groupVersion", groupVersion(group, version)},
+          {"resources", resources}};
 }
 
 Json group(const ResourceTable& table, const std::string& name) {
@@ -85,7 +93,8 @@ Json aggregatedVersion(const ResourceTable& table, std::string_view group, const
     if (!r->shortNames.empty()) entry["shortNames"] = r->shortNames;
     if (!r->categories.empty()) entry["categories"] = r->categories;
     Json subresources = Json::array();
-    if (r->hasStatus) subresources.push_back({{"subresource", "status"}, {"responseKind", kind}, {"verbs", kStatusVerbs}});
+    if (r->hasStatus)
+      subresources.push_back({{"subresource", "status"}, {"responseKind", kind}, {"verbs", kStatusVerbs}});
     for (const auto& s : r->subresources) {
       Json other = kind;
       other["kind"] = subresourceKind(*r, s);
@@ -120,7 +129,8 @@ std::string aggregatedWanted(std::string_view accept) {
     const size_t comma = rest.find(',');
     const std::string_view one = rest.substr(0, comma);
     rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
-    if (one.find("as=APIGroupDiscoveryList") == std::string_view::npos || one.find("application/json") == std::string_view::npos)
+    if (one.find("as=APIGroupDiscoveryList") == std::string_view::npos ||
+        one.find("application/json") == std::string_view::npos)
       continue;
     if (one.find("v=v2beta1") != std::string_view::npos) return "v2beta1";
     if (one.find("v=v2") != std::string_view::npos) return "v2";
@@ -128,8 +138,10 @@ std::string aggregatedWanted(std::string_view accept) {
   return {};
 }
 
-DiscoveryAnswer aggregatedAnswer(const ResourceTable& table, const std::vector<std::string>& names, const std::string& version) {
-  return {aggregated(table, names, version), "application/json;g=apidiscovery.k8s.io;v=" + version + ";as=APIGroupDiscoveryList"};
+DiscoveryAnswer aggregatedAnswer(const ResourceTable& table, const std::vector<std::string>& names,
+                                 const std::string& version) {
+  return {aggregated(table, names, version),
+          "application/json;g=apidiscovery.k8s.io;v=" + version + ";as=APIGroupDiscoveryList"};
 }
 
 }  // namespace
@@ -150,9 +162,10 @@ std::optional<DiscoveryAnswer> discover(const ResourceTable& table, std::string_
                             {"platform", "linux/amd64"}}};
   if (path == "/api") {
     if (!form.empty()) return aggregatedAnswer(table, {""}, form);
-    return DiscoveryAnswer{{{"kind", "APIVersions"},
-                            {"versions", versions(table, "")},
-                            {"serverAddressByClientCIDRs", {{{"clientCIDR", "0.0.0.0/0"}, {"serverAddress", address}}}}}};
+    return DiscoveryAnswer{
+        {{"kind", "APIVersions"},
+         {"versions", versions(table, "")},
+         {"serverAddressByClientCIDRs", {{{"clientCIDR", "0.0.0.0/0"}, {"serverAddress", address}}}}}};
   }
   if (path == "/apis") {
     if (!form.empty()) return aggregatedAnswer(table, groups(table), form);

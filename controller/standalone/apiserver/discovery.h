@@ -1,11 +1,11 @@
-// Discovery documents: /api, /apis, /apis/<group>, /apis/<group>/<version>, /version, plain and aggregated. Pure functions.
+// Discovery documents: /api, /apis, /apis/<group>, /apis/<group>/<version>, /version, plain and aggregated. Pure
+// functions.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/standalone/apiserver/resource.h"
 
@@ -17,8 +17,9 @@ struct DiscoveryAnswer {
   std::string contentType = "application/json";
 };
 
-/// Answers `path` ("/api", "/apis/elasticgpu.io/v1alpha", "/version", …) or nullopt if it is no discovery path or the group or
-/// version is unknown. `accept` chooses the aggregated form on /api and /apis; `address` is this server's "host:port".
+/// Answers `path` ("/api", "/apis/elasticgpu.io/v1alpha", "/version", …) or nullopt if it is no discovery path or the
+/// group or version is unknown. `accept` chooses the aggregated form on /api and /apis; `address` is this server's
+/// "host:port".
 std::optional<DiscoveryAnswer> discover(const ResourceTable& table, std::string_view path, std::string_view accept,
                                         std::string_view address);
 

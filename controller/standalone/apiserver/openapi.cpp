@@ -36,15 +36,17 @@ Json gvk(const Resource& r, const std::string& version, const std::string& kind)
   return {{"group", r.group}, {"kind", kind}, {"version", version}};
 }
 
-// Swagger 2 can't say int-or-string, nullable or anyOf: such a field gets no type there, which lets anything through to the server.
+// Swagger 2 can't say int-or-string, nullable or anyOf: such a field gets no type there, which lets anything through to
+// the server.
 void toSwagger(Json& schema) {
   if (schema.value("x-kubernetes-int-or-string", false)) {
     schema = Json{{"description", schema.value("description", "")}, {"x-kubernetes-int-or-string", true}};
     return;
   }
   if (schema.value("nullable", false)) schema.erase("nullable");
-  for (const char* key : {"x-kubernetes-validations", "anyOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength",
-                          "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "enum", "example"})
+  for (const char* key :
+       {"x-kubernetes-validations", "anyOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength",
+        "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "enum", "example"})
     schema.erase(key);
   if (auto it = schema.find("properties"); it != schema.end()) {
     if (schema.value("x-kubernetes-preserve-unknown-fields", false)) {
@@ -82,7 +84,8 @@ Json commonSchemas() {
             {"properties",
              {{"resourceVersion", {{"type", "string"}, {"description", "The version that the list shows."}}},
               {"continue", {{"type", "string"}, {"description", "Token for the next page."}}},
-              {"remainingItemCount", {{"type", "integer"}, {"format", "int64"}, {"description", "How many come after this page."}}},
+              {"remainingItemCount",
+               {{"type", "integer"}, {"format", "int64"}, {"description", "How many come after this page."}}},
               {"selfLink", {{"type", "string"}, {"description", "Not filled in any more."}}}}}}}};
 }
 
@@ -99,9 +102,10 @@ struct Parameter {
   const char* name;
   const char* description;
 };
-constexpr std::array<Parameter, 3> kWriteParameters = {{{"dryRun", "All: nothing is stored."},
-                                                        {"fieldManager", "Who writes."},
-                                                        {"fieldValidation", "Ignore, Warn or Strict: what becomes of unknown fields."}}};
+constexpr std::array<Parameter, 3> kWriteParameters = {
+    {{"dryRun", "All: nothing is stored."},
+     {"fieldManager", "Who writes."},
+     {"fieldValidation", "Ignore, Warn or Strict: what becomes of unknown fields."}}};
 
 std::vector<std::string> patchTypes(const Resource& r) {
   std::vector<std::string> out{std::string(kJsonPatch), std::string(kMergePatch)};
@@ -116,7 +120,10 @@ void addPaths(Json& paths, const Resource& r, const std::string& version, const 
   const std::string collection = base + (r.namespaced ? "/namespaces/{namespace}/" : "/") + r.plural;
   if (r.namespaced) paths[base + "/" + r.plural] = {{"get", operation("get")}};
   paths[collection] = {{"get", operation("get")}, {"post", operation("post")}, {"delete", operation("delete")}};
-  const Json single = {{"get", operation("get")}, {"put", operation("put")}, {"patch", operation("patch")}, {"delete", operation("delete")}};
+  const Json single = {{"get", operation("get")},
+                       {"put", operation("put")},
+                       {"patch", operation("patch")},
+                       {"delete", operation("delete")}};
   paths[collection + "/{name}"] = single;
   if (r.hasStatus) {
     Json status = single;
@@ -136,14 +143,16 @@ Json v2Document(const ResourceTable& table) {
         Json o = {{"description", method + " " + r->kind},
                   {"operationId", method + r->kind + version},
                   {"produces", {"application/json"}},
-                  {"consumes", method == "patch" ? Json(patchTypes(*r)) : Json::array({"application/json", "application/yaml"})},
+                  {"consumes",
+                   method == "patch" ? Json(patchTypes(*r)) : Json::array({"application/json", "application/yaml"})},
                   {"parameters", Json::array()},
                   {"responses", {{"200", {{"description", "OK"}}}}},
                   {"x-kubernetes-action", actionOf(method)},
                   {"x-kubernetes-group-version-kind", gvk(*r, version, r->kind)}};
         if (method != "get" && method != "delete")
           for (const auto& p : kWriteParameters)
-            o["parameters"].push_back({{"name", p.name}, {"in", "query"}, {"type", "string"}, {"description", p.description}});
+            o["parameters"].push_back(
+                {{"name", p.name}, {"in", "query"}, {"type", "string"}, {"description", p.description}});
         return o;
       });
     }
@@ -173,8 +182,10 @@ Json v3Document(const ResourceTable& table, const std::string& group, const std:
           o["parameters"].push_back(
               {{"name", p.name}, {"in", "query"}, {"description", p.description}, {"schema", {{"type", "string"}}}});
         Json types = Json::object();
-        const auto accepted = method == "patch" ? patchTypes(*r) : std::vector<std::string>{"application/json", "application/yaml"};
-        for (const auto& type : accepted) types[type] = method == "patch" ? Json{{"schema", {{"type", "object"}}}} : content;
+        const auto accepted =
+            method == "patch" ? patchTypes(*r) : std::vector<std::string>{"application/json", "application/yaml"};
+        for (const auto& type : accepted)
+          types[type] = method == "patch" ? Json{{"schema", {{"type", "object"}}}} : content;
         o["requestBody"] = {{"content", std::move(types)}};
       }
       return o;
@@ -199,7 +210,8 @@ OpenApi::OpenApi(const ResourceTable& table) {
       if (v3_.contains(key)) continue;
       auto& text = v3_[key] = v3Document(table, r->group, version).dump();
       // Clients keep a document as long as its address stays the same.
-      index[key] = {{"serverRelativeURL", "/openapi/v3/" + key + "?hash=" + std::to_string(std::hash<std::string>{}(text))}};
+      index[key] = {
+          {"serverRelativeURL", "/openapi/v3/" + key + "?hash=" + std::to_string(std::hash<std::string>{}(text))}};
     }
   v3Index_ = Json{{"paths", index}}.dump();
 }

@@ -1,11 +1,11 @@
-// OpenAPI v2 (JSON, and the protobuf that kubectl asks for) and v3 of everything served: for explain and client-side checks.
+// OpenAPI v2 (JSON, and the protobuf that kubectl asks for) and v3 of everything served: for explain and client-side
+// checks.
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/standalone/apiserver/resource.h"
 

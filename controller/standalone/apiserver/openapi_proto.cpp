@@ -123,7 +123,8 @@ std::string operation(const Json& o) {
 }
 
 std::string pathItem(const Json& p) {
-  static constexpr std::pair<const char*, int> kMethods[] = {{"get", 2}, {"put", 3}, {"post", 4}, {"delete", 5}, {"patch", 8}};
+  static constexpr std::pair<const char*, int> kMethods[] = {
+      {"get", 2}, {"put", 3}, {"post", 4}, {"delete", 5}, {"patch", 8}};
   Message m;
   for (const auto& [name, field] : kMethods)
     if (auto it = p.find(name); it != p.end()) m.bytes(field, operation(*it));

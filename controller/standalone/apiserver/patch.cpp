@@ -20,7 +20,8 @@ base::Status failure(int http, std::string reason, std::string message) {
   return status;
 }
 base::Status badRequest(std::string message) { return failure(400, "BadRequest", std::move(message)); }
-// A well-formed JSON patch that does not fit the object. A real server hides the cause among details; here it is in the message.
+// A well-formed JSON patch that does not fit the object. A real server hides the cause among details; here it is in the
+// message.
 base::Status doesNotApply(const std::string& why) {
   return failure(422, "Invalid", "the server rejected our request due to an error in our request: " + why);
 }
@@ -54,7 +55,8 @@ std::optional<Pointer> parsePointer(const std::string& text) {
 std::optional<size_t> arrayIndex(const std::string& token) {
   size_t index = 0;
   auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), index);
-  if (error != std::errc() || end != token.data() + token.size() || (token.size() > 1 && token[0] == '0')) return std::nullopt;
+  if (error != std::errc() || end != token.data() + token.size() || (token.size() > 1 && token[0] == '0'))
+    return std::nullopt;
   return index;
 }
 
@@ -159,7 +161,8 @@ class JsonPatch {
     if (*op == "copy") {
       // Doubling copies would grow the document exponentially in the size of the patch.
       copied_ += moved.dump(-1, ' ', false, Json::error_handler_t::replace).size();
-      if (copied_ > kMaxPatchBytes) return doesNotApply("copy operations exceed the limit of " + std::to_string(kMaxPatchBytes) + " bytes");
+      if (copied_ > kMaxPatchBytes)
+        return doesNotApply("copy operations exceed the limit of " + std::to_string(kMaxPatchBytes) + " bytes");
       if (!nestsWithin(moved)) return doesNotApply("the patched object nests too deeply");
     } else {
       if (at->size() > source->size() && std::equal(source->begin(), source->end(), at->begin()))
@@ -204,7 +207,8 @@ base::Result<Json> jsonPatch(const Json& current, const Json& operations) {
   return patch.take();
 }
 
-base::Result<Json> applyPatch(const Resource& resource, std::string_view contentType, const Json& current, std::string_view body) {
+base::Result<Json> applyPatch(const Resource& resource, std::string_view contentType, const Json& current,
+                              std::string_view body) {
   std::string_view type = contentType.substr(0, contentType.find(';'));
   while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
   const bool strategic = type == kStrategicMergePatch && !resource.custom;
@@ -216,14 +220,16 @@ base::Result<Json> applyPatch(const Resource& resource, std::string_view content
     return failure(415, "UnsupportedMediaType", message);
   }
   if (body.size() > kMaxPatchBytes)
-    return failure(413, "RequestEntityTooLarge", "Request entity is too large: limit is " + std::to_string(kMaxPatchBytes));
+    return failure(413, "RequestEntityTooLarge",
+                   "Request entity is too large: limit is " + std::to_string(kMaxPatchBytes));
   const Json patch = Json::parse(body, nullptr, false);
   if (patch.is_discarded()) return badRequest("error decoding patch: the body is not valid JSON");
   if (!nestsWithin(patch)) return badRequest("error decoding patch: it nests too deeply");
 
   auto result = [&]() -> base::Result<Json> {
     if (type == kJsonPatch) return jsonPatch(current, patch);
-    if (!patch.is_object()) return badRequest("error decoding patch: cannot unmarshal a patch that is not a JSON object");
+    if (!patch.is_object())
+      return badRequest("error decoding patch: cannot unmarshal a patch that is not a JSON object");
     if (strategic) return strategicMergePatch(current, patch, resource.schema);
     Json merged = current;
     mergePatch(merged, patch);

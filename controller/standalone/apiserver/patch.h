@@ -1,9 +1,8 @@
 // The three patch types: JSON merge patch (RFC 7386), JSON patch (RFC 6902), strategic merge patch. Pure functions.
 #pragma once
 
-#include <string_view>
-
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "controller/base/status.h"
 #include "controller/standalone/apiserver/resource.h"
@@ -18,18 +17,19 @@ inline constexpr std::string_view kApplyPatch = "application/apply-patch+yaml";
 inline constexpr size_t kMaxPatchOperations = 10000;       ///< as a real API server
 inline constexpr size_t kMaxPatchBytes = 3 * 1024 * 1024;  ///< as a real API server's request limit
 
-/// `current` with the patch applied. `contentType` may carry parameters. Failures carry http and reason as for a Status:
-/// 415 UnsupportedMediaType (a type not served for this kind, server-side apply), 400 BadRequest (the body is not a patch),
-/// 413 RequestEntityTooLarge (bounds), 422 Invalid (a JSON patch that does not apply).
-base::Result<nlohmann::json> applyPatch(const Resource& resource, std::string_view contentType, const nlohmann::json& current,
-                                        std::string_view body);
+/// `current` with the patch applied. `contentType` may carry parameters. Failures carry http and reason as for a
+/// Status: 415 UnsupportedMediaType (a type not served for this kind, server-side apply), 400 BadRequest (the body is
+/// not a patch), 413 RequestEntityTooLarge (bounds), 422 Invalid (a JSON patch that does not apply).
+base::Result<nlohmann::json> applyPatch(const Resource& resource, std::string_view contentType,
+                                        const nlohmann::json& current, std::string_view body);
 
 /// RFC 7386, in place.
 void mergePatch(nlohmann::json& target, const nlohmann::json& patch);
 /// RFC 6902; all operations or none.
 base::Result<nlohmann::json> jsonPatch(const nlohmann::json& current, const nlohmann::json& operations);
-/// Merge keys are read from `schema`: x-kubernetes-patch-strategy (merge, replace, retainKeys) and x-kubernetes-patch-merge-key.
-/// Understands $patch (replace, delete, merge), $deleteFromPrimitiveList, $setElementOrder and $retainKeys.
+/// Merge keys are read from `schema`: x-kubernetes-patch-strategy (merge, replace, retainKeys) and
+/// x-kubernetes-patch-merge-key. Understands $patch (replace, delete, merge), $deleteFromPrimitiveList,
+/// $setElementOrder and $retainKeys.
 base::Result<nlohmann::json> strategicMergePatch(const nlohmann::json& current, const nlohmann::json& patch,
                                                  const nlohmann::json& schema);
 

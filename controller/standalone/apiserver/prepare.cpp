@@ -12,12 +12,14 @@
 namespace egpu::apiserver {
 namespace {
 
-constexpr std::size_t kMaxObjectBytes = 1536 * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
+constexpr std::size_t kMaxObjectBytes =
+    1536 * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
 
 std::string mediaType(std::string_view contentType) {
   std::string out(contentType.substr(0, contentType.find(';')));
   while (!out.empty() && out.back() == ' ') out.pop_back();
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;
 }
 
@@ -68,10 +70,12 @@ std::vector<FieldError> finalizerErrors(const Json& before, const Json& after) {
   std::string added;
   if (auto f = after.find("finalizers"); f != after.end() && f->is_array())
     for (const Json& x : *f)
-      if (x.is_string() && !old.count(x.get<std::string>())) added += (added.empty() ? "\"" : ", \"") + x.get<std::string>() + "\"";
+      if (x.is_string() && !old.count(x.get<std::string>()))
+        added += (added.empty() ? "\"" : ", \"") + x.get<std::string>() + "\"";
   if (added.empty()) return {};
-  return {forbiddenField("metadata.finalizers",
-                         "no new finalizers can be added if the object is being deleted, found new finalizers []string{" + added + "}")};
+  return {forbiddenField(
+      "metadata.finalizers",
+      "no new finalizers can be added if the object is being deleted, found new finalizers []string{" + added + "}")};
 }
 
 }  // namespace
@@ -88,7 +92,8 @@ Json decodeBody(std::string_view text, std::string_view contentType, std::vector
     if (type == kProtobuf)
       if (auto object = decodeProtobufBody(text)) return *object;
     throw unsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml");
+        "the body of the request was in an unknown format - accepted media types include: application/json, "
+        "application/yaml");
   }
   std::vector<std::set<std::string>> keys;
   Json::parser_callback_t watchKeys = [&](int, Json::parse_event_t event, Json& parsed) {
@@ -113,8 +118,9 @@ Json decodeBody(std::string_view text, std::string_view contentType, std::vector
   return out;
 }
 
-base::Result<std::unique_ptr<Preparation>> Preparation::create(const ResourceTable& table, std::vector<Admission> admission,
-                                                               base::Clock& clock, base::Random& random) {
+base::Result<std::unique_ptr<Preparation>> Preparation::create(const ResourceTable& table,
+                                                               std::vector<Admission> admission, base::Clock& clock,
+                                                               base::Random& random) {
   std::unique_ptr<Preparation> p(new Preparation(std::move(admission), clock, random));
   for (const auto& r : table.all()) {
     if (r->compiled) {
@@ -147,12 +153,14 @@ Json Preparation::readObject(const Call& call, Warnings& warnings) const {
   if (version != r.apiVersion(call.version))
     throw badRequest("the API version in the data (" + version + ") does not match the expected API version (" +
                      r.apiVersion(call.version) + ")");
-  if (kind != r.kind) throw badRequest("the kind in the data (" + kind + ") does not match the expected kind (" + r.kind + ")");
+  if (kind != r.kind)
+    throw badRequest("the kind in the data (" + kind + ") does not match the expected kind (" + r.kind + ")");
   std::string twice;
   for (const auto& d : duplicates) twice += (twice.empty() ? "duplicate field \"" : ", duplicate field \"") + d + "\"";
   if (!twice.empty()) {
     if (call.param("fieldValidation") == "Strict")
-      throw badRequest(kind + " in version \"" + call.version + "\" cannot be handled as a " + kind + ": strict decoding error: " + twice);
+      throw badRequest(kind + " in version \"" + call.version + "\" cannot be handled as a " + kind +
+                       ": strict decoding error: " + twice);
     warnings.push_back(twice);
   }
   return object;
@@ -163,12 +171,14 @@ void Preparation::prune(const Call& call, Json& object, Warnings& warnings) cons
   std::vector<std::string> unknown = schemas_.at(&r)->prune(object);
   std::string_view mode = call.param("fieldValidation");
   if (mode != "" && mode != "Strict" && mode != "Warn" && mode != "Ignore")
-    throw badRequest("invalid fieldValidation \"" + std::string(mode) + "\": supported values are Ignore, Warn and Strict");
+    throw badRequest("invalid fieldValidation \"" + std::string(mode) +
+                     "\": supported values are Ignore, Warn and Strict");
   if (unknown.empty() || mode == "Ignore") return;
   std::string all;
   for (const auto& u : unknown) all += (all.empty() ? "unknown field \"" : ", unknown field \"") + u + "\"";
   if (mode == "Strict")
-    throw badRequest(r.kind + " in version \"" + call.version + "\" cannot be handled as a " + r.kind + ": strict decoding error: " + all);
+    throw badRequest(r.kind + " in version \"" + call.version + "\" cannot be handled as a " + r.kind +
+                     ": strict decoding error: " + all);
   for (const auto& u : unknown) warnings.push_back("unknown field \"" + u + "\"");
 }
 
@@ -185,7 +195,8 @@ void Preparation::admit(const Call& call, const char* operation, Json& object, c
   if (text == before) return;
   Json edited = Json::parse(text, nullptr, false);
   if (edited.is_discarded() || !edited.is_object() || !edited.contains("metadata") || !edited["metadata"].is_object())
-    throw ApiError{500, "InternalError", "Internal error occurred: admission made an object that can't be read", nullptr, 0};
+    throw ApiError{500, "InternalError", "Internal error occurred: admission made an object that can't be read",
+                   nullptr, 0};
   object = std::move(edited);
   const Schema& schema = *schemas_.at(&r);
   schema.prune(object);
@@ -197,7 +208,8 @@ void Preparation::validate(const Resource& resource, const Json& object, const J
   for (auto& e : schemas_.at(&resource)->validate(object)) errors.push_back(std::move(e));
   // Rules read fields as the schema promises them, so they come after it.
   if (errors.empty()) errors = validateBuiltin(resource, object, old);
-  // As on a real server a value of the wrong form does not keep the rules from saying what would be right; a wrong shape does.
+  // As on a real server a value of the wrong form does not keep the rules from saying what would be right; a wrong
+  // shape does.
   if (std::all_of(errors.begin(), errors.end(), [](const auto& e) { return e.reason == "FieldValueInvalid"; }))
     for (auto& e : validateRules(resource, object, old)) errors.push_back(std::move(e));
   if (!errors.empty()) throw invalid(resource, metaString(object, "name"), errors);
@@ -270,7 +282,8 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   if (std::string n = metaString(fresh, "name"); n != name)
     throw badRequest("the name of the object (" + n + ") does not match the name on the URL (" + name + ")");
   if (std::string ns = metaString(fresh, "namespace"); !ns.empty() && ns != old.key.ns)
-    throw badRequest("the namespace of the object (" + ns + ") does not match the namespace on the URL (" + old.key.ns + ")");
+    throw badRequest("the namespace of the object (" + ns + ") does not match the namespace on the URL (" + old.key.ns +
+                     ")");
   if (std::string uid = metaString(fresh, "uid"); !uid.empty() && uid != old.uid)
     throw conflict(r, name, "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + old.uid);
   const std::string version = metaString(fresh, "resourceVersion");
@@ -280,7 +293,8 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   } else if (version != std::to_string(old.version)) {
     throw modified(r, name);
   }
-  if (std::string t = metaString(fresh, "deletionTimestamp"); !t.empty() && t != metaString(old.body, "deletionTimestamp"))
+  if (std::string t = metaString(fresh, "deletionTimestamp");
+      !t.empty() && t != metaString(old.body, "deletionTimestamp"))
     throw invalid(r, name, {invalidField("metadata.deletionTimestamp", t, "field is immutable")});
 
   if (call.subresource == "status") {

@@ -17,7 +17,8 @@ namespace egpu::apiserver {
 
 using Warnings = std::vector<std::string>;
 
-/// The body of a request as JSON, whatever it came as. Throws ApiError 400, 413, 415. duplicates: keys given twice, if not null.
+/// The body of a request as JSON, whatever it came as. Throws ApiError 400, 413, 415. duplicates: keys given twice, if
+/// not null.
 Json decodeBody(std::string_view text, std::string_view contentType, std::vector<std::string>* duplicates);
 
 /// Thread-safe. All calls throw ApiError.
@@ -30,8 +31,8 @@ class Preparation {
   Json readObject(const Call& call, Warnings& warnings) const;
   /// A new object in the storage version, ready to be stored.
   Json forCreate(const Call& call, Json object, Warnings& warnings) const;
-  /// `old` as changed into `fresh` (in any served version) by a PUT or PATCH, ready to be stored. Equal to old's body if nothing changes.
-  /// replaces: a PUT, which needs a resourceVersion for some kinds.
+  /// `old` as changed into `fresh` (in any served version) by a PUT or PATCH, ready to be stored. Equal to old's body
+  /// if nothing changes. replaces: a PUT, which needs a resourceVersion for some kinds.
   Json forUpdate(const Call& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const;
   /// The same after a change by the server itself, such as a binding: rules without field validation and admission.
   void validate(const Resource& resource, const Json& object, const Json* old) const;

@@ -25,11 +25,20 @@ class Fields {
     text = {};
     value = 0;
     switch (tag & 7) {
-      case 0: value = varint(); break;
-      case 1: skip(8); break;
-      case 5: skip(4); break;
-      case 2: text = skip(varint()); break;
-      default: malformed = true;
+      case 0:
+        value = varint();
+        break;
+      case 1:
+        skip(8);
+        break;
+      case 5:
+        skip(4);
+        break;
+      case 2:
+        text = skip(varint());
+        break;
+      default:
+        malformed = true;
     }
     return !malformed;
   }

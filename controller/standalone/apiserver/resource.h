@@ -1,12 +1,12 @@
-// What a served kind is: names, scope, versions, schema, printer columns. Made from CRDs or built in; constant while the server runs.
+// What a served kind is: names, scope, versions, schema, printer columns. Made from CRDs or built in; constant while
+// the server runs.
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/base/status.h"
 
@@ -20,7 +20,8 @@ struct PrinterColumn {
   int priority = 0;
 };
 
-/// A REST resource. Objects are stored in `storageVersion` and served in every one of `versions` with the apiVersion exchanged.
+/// A REST resource. Objects are stored in `storageVersion` and served in every one of `versions` with the apiVersion
+/// exchanged.
 struct Resource {
   std::string group;                  ///< "" for the core group
   std::vector<std::string> versions;  ///< served, the preferred one of discovery first
@@ -28,12 +29,12 @@ struct Resource {
   std::string kind, listKind, plural, singular;
   std::vector<std::string> shortNames, categories;
   bool namespaced = false;
-  bool hasStatus = false;  ///< status subresource: a write to one half leaves the other alone
-  bool custom = false;     ///< from a CRD: no strategic merge patch, PUT needs a resourceVersion
-  std::vector<std::string> subresources;  ///< besides "status": pods have "binding"
-  nlohmann::json schema;                  ///< OpenAPI v3 of the whole object, with x-kubernetes-* extensions
-  std::shared_ptr<const Schema> compiled;  ///< `schema`, made ready (schema.h)
-  std::vector<PrinterColumn> columns;     ///< without the Name column
+  bool hasStatus = false;                     ///< status subresource: a write to one half leaves the other alone
+  bool custom = false;                        ///< from a CRD: no strategic merge patch, PUT needs a resourceVersion
+  std::vector<std::string> subresources;      ///< besides "status": pods have "binding"
+  nlohmann::json schema;                      ///< OpenAPI v3 of the whole object, with x-kubernetes-* extensions
+  std::shared_ptr<const Schema> compiled;     ///< `schema`, made ready (schema.h)
+  std::vector<PrinterColumn> columns;         ///< without the Name column
   std::vector<std::string> selectableFields;  ///< for field selectors, dotted without a leading dot: "spec.nodeName"
 
   std::string apiVersion(std::string_view version) const {
@@ -48,8 +49,8 @@ struct Resource {
   }
 };
 
-/// The kinds of one server, in the order they were added. Filled before it is shared, const (and so thread-safe) afterwards.
-/// Pointers to its resources stay valid as long as the table lives.
+/// The kinds of one server, in the order they were added. Filled before it is shared, const (and so thread-safe)
+/// afterwards. Pointers to its resources stay valid as long as the table lives.
 class ResourceTable {
  public:
   /// A second resource of the same group and plural is Code::alreadyExists.

@@ -33,11 +33,13 @@ class Rest {
   http::Response remove(const Call& call);
   http::Response removeCollection(const Call& call);
 
-  /// Stores `body` in place of `old` (removes it if that ends a deletion) and carries out the consequences. Null: `old` is not current any more.
+  /// Stores `body` in place of `old` (removes it if that ends a deletion) and carries out the consequences. Null: `old`
+  /// is not current any more.
   ObjectPtr put(const Call& call, const ObjectPtr& old, Json body);
   http::Response answer(const Call& call, const Object& object, int status, const Warnings& warnings);
   /// An object that was not stored (dry run).
-  http::Response answerDry(const Call& call, const Json& body, const std::string& version, int status, const Warnings& warnings);
+  http::Response answerDry(const Call& call, const Json& body, const std::string& version, int status,
+                           const Warnings& warnings);
 
   Store& store_;
   const Preparation& preparation_;

@@ -29,7 +29,8 @@ DeleteOptions deleteOptions(const Call& call) {
       o.resourceVersion = text(*p, "resourceVersion");
     }
     if (std::string p = text(body, "propagationPolicy"); !p.empty()) policy = p;
-    if (auto orphan = body.find("orphanDependents"); orphan != body.end() && orphan->is_boolean()) o.orphan = orphan->get<bool>();
+    if (auto orphan = body.find("orphanDependents"); orphan != body.end() && orphan->is_boolean())
+      o.orphan = orphan->get<bool>();
     if (auto dry = body.find("dryRun"); dry != body.end() && dry->is_array())
       for (const Json& d : *dry) {
         if (d != "All") throw badRequest("invalid dryRun: the only supported value is All");

@@ -75,9 +75,11 @@ ListQuery listQuery(const Call& call, bool watching, bool continuing) {
     forbiddenOption("resourceVersionMatch", "supported values are Exact and NotOlderThan");
   if (watching) {
     if (saysInitialEvents && q.match != "NotOlderThan")
-      forbiddenOption("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
+      forbiddenOption("resourceVersionMatch",
+                      "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
     if (!saysInitialEvents && !q.match.empty())
-      forbiddenOption("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+      forbiddenOption("resourceVersionMatch",
+                      "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
     if (q.initialEvents && !call.flag("allowWatchBookmarks"))
       forbiddenOption("allowWatchBookmarks", "sendInitialEvents requires allowWatchBookmarks");
   } else {
@@ -103,7 +105,8 @@ Selector Rest::selectorOf(const Call& call) const {
 
 http::Response Rest::get(const Call& call) {
   const Presentation as = presentationOf(call);
-  if (auto version = versionParam(call); version && *version > store_.version()) throw versionTooLarge(*version, store_.version());
+  if (auto version = versionParam(call); version && *version > store_.version())
+    throw versionTooLarge(*version, store_.version());
   ObjectPtr object = store_.get(*call.resource, call.key);
   if (!object) throw notFound(*call.resource, call.key.name);
   http::Response r;
@@ -128,7 +131,9 @@ http::Response Rest::list(const Call& call) {
     Key last;
     if (!parsePageToken(token, version, last)) throw badRequest("continue key is not valid");
     if (!store_.listAt(*call.resource, call.key.ns, version, last, all))
-      throw expired("The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.");
+      throw expired(
+          "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+          "without the continue parameter.");
   } else if (q.match == "Exact") {
     version = *q.version;
     if (version > store_.version()) throw versionTooLarge(version, store_.version());
@@ -164,14 +169,16 @@ http::Response Rest::watch(const Call& call) {
   o.bookmarks = call.flag("allowWatchBookmarks");
   o.bookmarkInterval = bookmarkInterval_;
   const int64_t seconds = std::min<int64_t>(
-      call.number("timeoutSeconds").value_or(kMinWatchSeconds + static_cast<int64_t>(random_.below(kMinWatchSeconds))), 24 * 3600);
+      call.number("timeoutSeconds").value_or(kMinWatchSeconds + static_cast<int64_t>(random_.below(kMinWatchSeconds))),
+      24 * 3600);
   o.end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   if (q.version && *q.version > store_.version()) throw versionTooLarge(*q.version, store_.version());
 
   const bool saysNo = !q.initialEvents && !call.param("sendInitialEvents").empty();
   if (q.initialEvents || (!saysNo && (!q.version || *q.version == 0))) {
     for (auto& object : store_.list(*call.resource, call.key.ns, o.from))
-      if ((call.key.name.empty() || object->key.name == call.key.name) && (selector.empty() || selector.matches(object->body)))
+      if ((call.key.name.empty() || object->key.name == call.key.name) &&
+          (selector.empty() || selector.matches(object->body)))
         o.initial.push_back(std::move(object));
     o.initialEventsEnd = q.initialEvents;
   } else {

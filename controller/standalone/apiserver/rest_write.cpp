@@ -24,7 +24,12 @@ std::string warningHeader(const std::string& text) {
 
 Rest::Rest(Store& store, const Preparation& preparation, Deletion& deletion, base::Clock& clock, base::Random& random,
            std::chrono::milliseconds bookmarkInterval)
-    : store_(store), preparation_(preparation), deletion_(deletion), clock_(clock), random_(random), bookmarkInterval_(bookmarkInterval) {}
+    : store_(store),
+      preparation_(preparation),
+      deletion_(deletion),
+      clock_(clock),
+      random_(random),
+      bookmarkInterval_(bookmarkInterval) {}
 
 http::Response Rest::serve(const Call& call) {
   const std::string& method = call.request->method;
@@ -96,8 +101,8 @@ http::Response Rest::create(const Call& call) {
         if (generated && attempt < 8) continue;  // another suffix
         throw alreadyExists(r, key.name);
       case base::Code::forbidden: {
-        ApiError e = forbidden(r, key.name,
-                               "unable to create new content in namespace " + key.ns + " because it is being terminated");
+        ApiError e = forbidden(
+            r, key.name, "unable to create new content in namespace " + key.ns + " because it is being terminated");
         e.details["causes"] = Json::array({{{"reason", "NamespaceTerminating"},
                                             {"message", "namespace " + key.ns + " is being terminated"},
                                             {"field", "metadata.namespace"}}});
@@ -105,15 +110,15 @@ http::Response Rest::create(const Call& call) {
       }
       case base::Code::notFound:
         throw ApiError{404, "NotFound", done.status().message(), Json{{"name", key.ns}, {"kind", "namespaces"}}, 0};
-      default: throw fromStatus(done.status(), r, key.name);
+      default:
+        throw fromStatus(done.status(), r, key.name);
     }
   }
 }
 
 ObjectPtr Rest::put(const Call& call, const ObjectPtr& old, Json body) {
   const Resource& r = *call.resource;
-  const bool lastFinalizer =
-      isDeleting(body) && !hasFinalizers(body) && !(r.group.empty() && r.plural == "namespaces");
+  const bool lastFinalizer = isDeleting(body) && !hasFinalizers(body) && !(r.group.empty() && r.plural == "namespaces");
   Write write{lastFinalizer ? Change::remove : Change::update, &r, old->key, old, std::move(body)};
   auto done = store_.commit(std::move(write));
   if (!done) {
@@ -176,22 +181,27 @@ http::Response Rest::bind(const Call& call) {
   if (!binding.is_object()) throw badRequest("the object provided is not a JSON object");
   const std::string node = targetText("name"), kind = targetText("kind");
   if (node.empty()) throw invalid(r, call.key.name, {requiredField("target.name")});
-  if (!kind.empty() && kind != "Node") throw invalid(r, call.key.name, {notSupportedField("target.kind", kind, {"Node", "<empty>"})});
+  if (!kind.empty() && kind != "Node")
+    throw invalid(r, call.key.name, {notSupportedField("target.kind", kind, {"Node", "<empty>"})});
   for (;;) {
     ObjectPtr old = store_.get(r, call.key);
     if (!old) throw notFound(r, call.key.name);
     if (std::string uid = metaString(binding, "uid"); !uid.empty() && uid != old->uid)
-      throw conflict(r, call.key.name, "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + old->uid);
+      throw conflict(r, call.key.name,
+                     "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + old->uid);
     if (isDeleting(old->body))
       throw conflict(r, call.key.name, "pod " + call.key.name + " is being deleted, cannot be assigned to a host");
     const Json& spec = old->body["spec"];
     if (auto n = spec.find("nodeName"); n != spec.end() && n->is_string() && !n->get<std::string>().empty())
-      throw conflict(r, call.key.name, "pod " + call.key.name + " is already assigned to node \"" + n->get<std::string>() + "\"");
+      throw conflict(r, call.key.name,
+                     "pod " + call.key.name + " is already assigned to node \"" + n->get<std::string>() + "\"");
     if (auto g = spec.find("schedulingGates"); g != spec.end() && g->is_array() && !g->empty())
       throw conflict(r, call.key.name, "pod " + call.key.name + " has non-empty .spec.schedulingGates");
     Json body = old->body;
     body["spec"]["nodeName"] = node;
-    Json condition = {{"type", "PodScheduled"}, {"status", "True"}, {"lastProbeTime", nullptr},
+    Json condition = {{"type", "PodScheduled"},
+                      {"status", "True"},
+                      {"lastProbeTime", nullptr},
                       {"lastTransitionTime", base::rfc3339(clock_.wall())}};
     Json& status = body["status"];
     if (!status.is_object()) status = Json::object();

@@ -31,25 +31,40 @@ std::string shown(const Json& value) {
 // The JSON type as a real server names it in type errors.
 const char* typeName(const Json& value) {
   switch (value.type()) {
-    case Json::value_t::null: return "null";
-    case Json::value_t::object: return "object";
-    case Json::value_t::array: return "array";
-    case Json::value_t::string: return "string";
-    case Json::value_t::boolean: return "boolean";
-    case Json::value_t::number_integer: return "integer";
-    case Json::value_t::number_unsigned: return value.get<uint64_t>() <= INT64_MAX ? "integer" : "number";
-    default: return "number";
+    case Json::value_t::null:
+      return "null";
+    case Json::value_t::object:
+      return "object";
+    case Json::value_t::array:
+      return "array";
+    case Json::value_t::string:
+      return "string";
+    case Json::value_t::boolean:
+      return "boolean";
+    case Json::value_t::number_integer:
+      return "integer";
+    case Json::value_t::number_unsigned:
+      return value.get<uint64_t>() <= INT64_MAX ? "integer" : "number";
+    default:
+      return "number";
   }
 }
 const char* typeName(Type type) {
   switch (type) {
-    case Type::object: return "object";
-    case Type::array: return "array";
-    case Type::string: return "string";
-    case Type::integer: return "integer";
-    case Type::number: return "number";
-    case Type::boolean: return "boolean";
-    case Type::any: break;
+    case Type::object:
+      return "object";
+    case Type::array:
+      return "array";
+    case Type::string:
+      return "string";
+    case Type::integer:
+      return "integer";
+    case Type::number:
+      return "number";
+    case Type::boolean:
+      return "boolean";
+    case Type::any:
+      break;
   }
   return "any";
 }
@@ -64,13 +79,20 @@ bool isInteger(const Json& value) {
 
 bool matchesType(Type type, const Json& value) {
   switch (type) {
-    case Type::any: return true;
-    case Type::object: return value.is_object();
-    case Type::array: return value.is_array();
-    case Type::string: return value.is_string();
-    case Type::integer: return isInteger(value);
-    case Type::number: return value.is_number();
-    case Type::boolean: return value.is_boolean();
+    case Type::any:
+      return true;
+    case Type::object:
+      return value.is_object();
+    case Type::array:
+      return value.is_array();
+    case Type::string:
+      return value.is_string();
+    case Type::integer:
+      return isInteger(value);
+    case Type::number:
+      return value.is_number();
+    case Type::boolean:
+      return value.is_boolean();
   }
   return false;
 }
@@ -103,7 +125,9 @@ class Step {
     if (!path.empty()) path += '.';
     path += name;
   }
-  Step(std::string& path, size_t index) : path_(path), length_(path.size()) { path += '[' + std::to_string(index) + ']'; }
+  Step(std::string& path, size_t index) : path_(path), length_(path.size()) {
+    path += '[' + std::to_string(index) + ']';
+  }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
   ~Step() { path_.resize(length_); }
@@ -114,7 +138,9 @@ class Step {
 };
 
 // Null is dropped where it is not allowed: as a real server does before defaults are filled in.
-bool droppedNull(const SchemaNode& node, const Json& value) { return value.is_null() && !node.nullable && node.type != Type::any; }
+bool droppedNull(const SchemaNode& node, const Json& value) {
+  return value.is_null() && !node.nullable && node.type != Type::any;
+}
 
 void pruneNode(const SchemaNode& node, Json& value, std::string& path, std::vector<std::string>& unknown) {
   if (value.is_object()) {
@@ -176,7 +202,8 @@ class Validator {
     } else if (!matchesType(node.type, value)) {
       return typeError(node, value);
     }
-    if (!node.enumeration.empty() && std::find(node.enumeration.begin(), node.enumeration.end(), value) == node.enumeration.end()) {
+    if (!node.enumeration.empty() &&
+        std::find(node.enumeration.begin(), node.enumeration.end(), value) == node.enumeration.end()) {
       std::vector<std::string> supported;
       for (const auto& e : node.enumeration) supported.push_back(e.is_string() ? e.get<std::string>() : e.dump());
       errors.push_back(notSupportedField(path_, value, supported));
@@ -189,12 +216,15 @@ class Validator {
   }
 
  private:
-  std::string inBody(const std::string& what) const { return (path_.empty() ? std::string("value") : path_) + " in body " + what; }
+  std::string inBody(const std::string& what) const {
+    return (path_.empty() ? std::string("value") : path_) + " in body " + what;
+  }
 
   void typeError(const SchemaNode& node, const Json& value) {
     const std::string have = typeName(value);
     const char* want = node.intOrString ? "integer,string" : typeName(node.type);
-    errors.push_back(typeInvalidField(path_, have, inBody("must be of type " + std::string(want) + ": \"" + have + "\"")));
+    errors.push_back(
+        typeInvalidField(path_, have, inBody("must be of type " + std::string(want) + ": \"" + have + "\"")));
   }
 
   void checkString(const SchemaNode& node, const Json& value) {
@@ -224,16 +254,18 @@ class Validator {
     if (node.minimum) {
       const int c = compareNumbers(value, *node.minimum);
       if (c < 0 || (c == 0 && node.exclusiveMinimum))
-        errors.push_back(invalidField(path_, value,
-                                      inBody((node.exclusiveMinimum ? "should be greater than " : "should be greater than or equal to ") +
-                                             node.minimum->dump())));
+        errors.push_back(invalidField(
+            path_, value,
+            inBody((node.exclusiveMinimum ? "should be greater than " : "should be greater than or equal to ") +
+                   node.minimum->dump())));
     }
     if (node.maximum) {
       const int c = compareNumbers(value, *node.maximum);
       if (c > 0 || (c == 0 && node.exclusiveMaximum))
-        errors.push_back(invalidField(
-            path_, value,
-            inBody((node.exclusiveMaximum ? "should be less than " : "should be less than or equal to ") + node.maximum->dump())));
+        errors.push_back(
+            invalidField(path_, value,
+                         inBody((node.exclusiveMaximum ? "should be less than " : "should be less than or equal to ") +
+                                node.maximum->dump())));
     }
   }
 
@@ -244,8 +276,8 @@ class Validator {
       return;
     }
     if (node.minProperties && size < *node.minProperties)
-      errors.push_back(
-          invalidField(path_, value, inBody("should have at least " + std::to_string(*node.minProperties) + " properties")));
+      errors.push_back(invalidField(
+          path_, value, inBody("should have at least " + std::to_string(*node.minProperties) + " properties")));
     for (const auto& name : node.required)
       if (!value.contains(name)) {
         Step step(path_, name);
@@ -267,7 +299,8 @@ class Validator {
       return;
     }
     if (node.minItems && size < *node.minItems)
-      errors.push_back(invalidField(path_, value, inBody("should have at least " + std::to_string(*node.minItems) + " items")));
+      errors.push_back(
+          invalidField(path_, value, inBody("should have at least " + std::to_string(*node.minItems) + " items")));
     if (node.items)
       for (size_t i = 0; i < value.size(); ++i) {
         Step step(path_, i);
@@ -307,7 +340,8 @@ FieldError typeInvalidField(std::string field, const Json& value, std::string_vi
   return {"FieldValueTypeInvalid", std::move(field), "Invalid value: " + shown(value) + ": " + std::string(detail)};
 }
 FieldError requiredField(std::string field, std::string_view detail) {
-  return {"FieldValueRequired", std::move(field), "Required value" + (detail.empty() ? "" : ": " + std::string(detail))};
+  return {"FieldValueRequired", std::move(field),
+          "Required value" + (detail.empty() ? "" : ": " + std::string(detail))};
 }
 FieldError notSupportedField(std::string field, const Json& value, const std::vector<std::string>& supported) {
   std::string message = "Unsupported value: " + shown(value);
@@ -321,7 +355,8 @@ FieldError forbiddenField(std::string field, std::string_view detail) {
   return {"FieldValueForbidden", std::move(field), "Forbidden: " + std::string(detail)};
 }
 FieldError tooLongField(std::string field, int64_t maxBytes) {
-  return {"FieldValueTooLong", std::move(field), "Too long: may not be more than " + std::to_string(maxBytes) + " bytes"};
+  return {"FieldValueTooLong", std::move(field),
+          "Too long: may not be more than " + std::to_string(maxBytes) + " bytes"};
 }
 FieldError tooManyField(std::string field, int64_t actual, int64_t max) {
   return {"FieldValueTooMany", std::move(field),

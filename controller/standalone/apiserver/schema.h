@@ -1,14 +1,13 @@
-// Structural OpenAPI v3 schemas as CRDs have them: pruning, defaults and validation, worded as a real API server words them.
-// CEL (x-kubernetes-validations) is not evaluated here; api/v1alpha/validation.h states those rules in C++.
+// Structural OpenAPI v3 schemas as CRDs have them: pruning, defaults and validation, worded as a real API server words
+// them. CEL (x-kubernetes-validations) is not evaluated here; api/v1alpha/validation.h states those rules in C++.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/base/status.h"
 
@@ -62,7 +61,8 @@ class Schema {
 /// OpenAPI v3 of metadata (ObjectMeta), shared by all kinds.
 const nlohmann::json& objectMetaSchema();
 
-/// Whether at most `depth` objects and arrays stand inside each other (dumping and copying recurse, so what is let in must be bounded). Does not recurse itself.
+/// Whether at most `depth` objects and arrays stand inside each other (dumping and copying recurse, so what is let in
+/// must be bounded). Does not recurse itself.
 bool nestsWithin(const nlohmann::json& value, int depth = 256);
 
 }  // namespace egpu::apiserver

@@ -10,10 +10,18 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Words without a meaning for validation here. CEL rules are stated in api/v1alpha/validation.h; patch keys are read by patch.cpp.
-constexpr std::array<std::string_view, 10> kIgnored = {
-    "description",  "title",       "example",     "externalDocs", "x-kubernetes-validations", "x-kubernetes-patch-strategy",
-    "x-kubernetes-patch-merge-key", "x-kubernetes-map-type", "x-kubernetes-embedded-resource", "x-kubernetes-group-version-kind"};
+// Words without a meaning for validation here. CEL rules are stated in api/v1alpha/validation.h; patch keys are read by
+// patch.cpp.
+constexpr std::array<std::string_view, 10> kIgnored = {"description",
+                                                       "title",
+                                                       "example",
+                                                       "externalDocs",
+                                                       "x-kubernetes-validations",
+                                                       "x-kubernetes-patch-strategy",
+                                                       "x-kubernetes-patch-merge-key",
+                                                       "x-kubernetes-map-type",
+                                                       "x-kubernetes-embedded-resource",
+                                                       "x-kubernetes-group-version-kind"};
 
 std::optional<SchemaNode::Type> typeOf(std::string_view name) {
   using Type = SchemaNode::Type;
@@ -28,7 +36,8 @@ std::optional<SchemaNode::Type> typeOf(std::string_view name) {
 
 class Compiler {
  public:
-  Compiler(const Json& schema, const std::string& path, std::string& error) : schema_(schema), path_(path), error_(error) {}
+  Compiler(const Json& schema, const std::string& path, std::string& error)
+      : schema_(schema), path_(path), error_(error) {}
 
   std::unique_ptr<SchemaNode> run() {
     if (!schema_.is_object()) return fail("is not an object");
@@ -175,21 +184,23 @@ const Json& objectMetaSchema() {
       t["nullable"] = true;
       return t;
     };
-    Json owner = {
-        {"type", "object"},
-        {"description", "An object that this one depends on: when all owners are gone, it is deleted."},
-        {"required", {"apiVersion", "kind", "name", "uid"}},
-        {"properties",
-         {{"apiVersion", text("Group and version of the owner.")},
-          {"kind", text("Kind of the owner.")},
-          {"name", text("Name of the owner, in the same namespace or cluster-scoped.")},
-          {"uid", text("Uid of the owner; another object of that name is not the owner.")},
-          {"controller", {{"type", "boolean"}, {"description", "Whether this owner is the one that controls the object."}}},
-          {"blockOwnerDeletion",
-           {{"type", "boolean"}, {"description", "Whether a foreground deletion of the owner waits for this object."}}}}}};
+    Json owner = {{"type", "object"},
+                  {"description", "An object that this one depends on: when all owners are gone, it is deleted."},
+                  {"required", {"apiVersion", "kind", "name", "uid"}},
+                  {"properties",
+                   {{"apiVersion", text("Group and version of the owner.")},
+                    {"kind", text("Kind of the owner.")},
+                    {"name", text("Name of the owner, in the same namespace or cluster-scoped.")},
+                    {"uid", text("Uid of the owner; another object of that name is not the owner.")},
+                    {"controller",
+                     {{"type", "boolean"}, {"description", "Whether this owner is the one that controls the object."}}},
+                    {"blockOwnerDeletion",
+                     {{"type", "boolean"},
+                      {"description", "Whether a foreground deletion of the owner waits for this object."}}}}}};
     return Json{
         {"type", "object"},
-        {"description", "What every object carries: its name, labels, annotations and what the API server keeps about it."},
+        {"description",
+         "What every object carries: its name, labels, annotations and what the API server keeps about it."},
         {"properties",
          {{"name", text("Unique among the objects of its kind and namespace. Can't be changed.")},
           {"generateName", text("A prefix; the API server completes it to a unique name if name is empty.")},
@@ -200,7 +211,8 @@ const Json& objectMetaSchema() {
           {"generation",
            {{"type", "integer"}, {"format", "int64"}, {"description", "Counts changes of what is wanted (spec)."}}},
           {"creationTimestamp", timeField("When the API server made the object.")},
-          {"deletionTimestamp", timeField("When deletion was asked for; the object goes when its finalizers are gone.")},
+          {"deletionTimestamp",
+           timeField("When deletion was asked for; the object goes when its finalizers are gone.")},
           {"deletionGracePeriodSeconds",
            {{"type", "integer"},
             {"format", "int64"},

@@ -1,16 +1,16 @@
 // What a schema compiles to. Private to schema*.cpp.
 #pragma once
 
+#include <re2/re2.h>
+
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
-
-#include <nlohmann/json.hpp>
-#include <re2/re2.h>
 
 #include "controller/standalone/apiserver/schema.h"
 

@@ -41,7 +41,8 @@ std::optional<int64_t> integer(std::string_view s) {
 }
 
 base::Status bad(std::string_view what, std::string_view part) {
-  return {base::Code::malformed, "unable to parse requirement: " + std::string(what) + " \"" + std::string(part) + "\""};
+  return {base::Code::malformed,
+          "unable to parse requirement: " + std::string(what) + " \"" + std::string(part) + "\""};
 }
 
 // A field as text: what is absent is "", as for Kubernetes' own field selectors.
@@ -119,7 +120,9 @@ base::Result<Selector> Selector::parse(const Resource& resource, std::string_vie
       if (part.empty()) continue;
       FieldRequirement r{};
       std::size_t at = part.find('=');
-      if (at == std::string_view::npos) return base::Status(base::Code::malformed, "invalid selector: '" + std::string(fields) + "'; can't understand '" + std::string(part) + "'");
+      if (at == std::string_view::npos)
+        return base::Status(base::Code::malformed, "invalid selector: '" + std::string(fields) +
+                                                       "'; can't understand '" + std::string(part) + "'");
       r.equal = !(at > 0 && part[at - 1] == '!');
       std::string_view name = part.substr(0, r.equal ? at : at - 1);
       std::string_view value = part.substr(at + 1);
@@ -163,12 +166,24 @@ bool Selector::matches(const nlohmann::json& object) const {
       const std::optional<int64_t> number = integer(value ? std::string_view(*value) : std::string_view());
       bool good = false;
       switch (r.op) {
-        case LabelRequirement::Op::in: good = among; break;
-        case LabelRequirement::Op::notIn: good = !among; break;
-        case LabelRequirement::Op::exists: good = value != nullptr; break;
-        case LabelRequirement::Op::absent: good = value == nullptr; break;
-        case LabelRequirement::Op::greater: good = number.has_value() && number.value_or(0) > r.bound; break;
-        case LabelRequirement::Op::less: good = number.has_value() && number.value_or(0) < r.bound; break;
+        case LabelRequirement::Op::in:
+          good = among;
+          break;
+        case LabelRequirement::Op::notIn:
+          good = !among;
+          break;
+        case LabelRequirement::Op::exists:
+          good = value != nullptr;
+          break;
+        case LabelRequirement::Op::absent:
+          good = value == nullptr;
+          break;
+        case LabelRequirement::Op::greater:
+          good = number.has_value() && number.value_or(0) > r.bound;
+          break;
+        case LabelRequirement::Op::less:
+          good = number.has_value() && number.value_or(0) < r.bound;
+          break;
       }
       if (!good) return false;
     }

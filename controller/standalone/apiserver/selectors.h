@@ -1,11 +1,10 @@
 // Label and field selectors as Kubernetes writes them in a query.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/base/status.h"
 #include "controller/standalone/apiserver/resource.h"
@@ -15,8 +14,8 @@ namespace egpu::apiserver {
 /// Which objects a list, a watch or a deletecollection is about. Immutable once parsed.
 class Selector {
  public:
-  /// labels: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1"; fields: "metadata.name=x,spec.nodeName!=y", keys that `resource` offers.
-  /// Code::malformed with a message for the user.
+  /// labels: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1"; fields: "metadata.name=x,spec.nodeName!=y", keys that
+  /// `resource` offers. Code::malformed with a message for the user.
   static base::Result<Selector> parse(const Resource& resource, std::string_view labels, std::string_view fields);
 
   bool empty() const { return labels_.empty() && fields_.empty(); }

@@ -125,7 +125,8 @@ base::Result<std::unique_ptr<Server>> Server::create(Options options, base::Cloc
     if (!opened) return opened.status();
     journal = std::move(*opened);
   }
-  auto server = std::make_unique<EmbeddedServer>(std::move(table), std::move(*preparation), std::move(journal), options, clock, random);
+  auto server = std::make_unique<EmbeddedServer>(std::move(table), std::move(*preparation), std::move(journal), options,
+                                                 clock, random);
   if (base::Status s = server->start(); !s.ok()) return s;
   return std::unique_ptr<Server>(std::move(server));
 }

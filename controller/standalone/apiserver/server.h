@@ -1,4 +1,5 @@
-// The embedded API server: the paths, watches, conflicts and rules of a Kubernetes API server for the kinds this project needs.
+// The embedded API server: the paths, watches, conflicts and rules of a Kubernetes API server for the kinds this
+// project needs.
 #pragma once
 
 #include <chrono>
@@ -17,16 +18,19 @@
 
 namespace egpu::apiserver {
 
-/// Runs after defaulting and before validation, on create and on updates of the main resource. May edit `objectJson`, or refuse with a Status (its code
-/// decides the HTTP code, its message is shown; Code::invalid is 422, Code::forbidden 403).
-/// resource: plural with group ("pods", "elasticgpuclaims.elasticgpu.io"); operation: "CREATE" | "UPDATE"; oldJson empty on
-/// CREATE. Called on many threads at once; must not call the server; may be called again for one request after a conflict.
-using Admission = std::function<base::Status(std::string_view resource, std::string_view operation, std::string& objectJson,
-                                             std::string_view oldJson)>;
+/// Runs after defaulting and before validation, on create and on updates of the main resource. May edit `objectJson`,
+/// or refuse with a Status (its code decides the HTTP code, its message is shown; Code::invalid is 422, Code::forbidden
+/// 403). resource: plural with group ("pods", "elasticgpuclaims.elasticgpu.io"); operation: "CREATE" | "UPDATE";
+/// oldJson empty on CREATE. Called on many threads at once; must not call the server; may be called again for one
+/// request after a conflict.
+using Admission = std::function<base::Status(std::string_view resource, std::string_view operation,
+                                             std::string& objectJson, std::string_view oldJson)>;
 
 struct Options {
-  std::string dataDirectory;  ///< empty: everything in memory; else an existing or new folder, held by one server at a time
-  std::vector<std::string> crds;  ///< YAML of further CustomResourceDefinitions; the project's own are built in. Their kinds are served, CRDs themselves are not
+  std::string
+      dataDirectory;  ///< empty: everything in memory; else an existing or new folder, held by one server at a time
+  std::vector<std::string> crds;  ///< YAML of further CustomResourceDefinitions; the project's own are built in. Their
+                                  ///< kinds are served, CRDs themselves are not
   std::vector<Admission> admission;
   std::size_t historyLength = 10'000;  ///< watch events kept per kind; older ones are answered with 410
   std::chrono::milliseconds bookmarkInterval{60'000};
@@ -35,13 +39,14 @@ struct Options {
 /// Thread-safe. In-process callers use handle(); kubectl and remote clients come through http::listen.
 class Server : public http::Handler {
  public:
-  /// `clock` and `random` must outlive the server. Fails with Code::invalid on a bad CRD, Code::unavailable if the data folder
-  /// can't be used or another process holds it, Code::malformed if it holds something else or is damaged.
+  /// `clock` and `random` must outlive the server. Fails with Code::invalid on a bad CRD, Code::unavailable if the data
+  /// folder can't be used or another process holds it, Code::malformed if it holds something else or is damaged.
   static base::Result<std::unique_ptr<Server>> create(Options options, base::Clock& clock, base::Random& random);
 
   /// The version of the last write; never smaller than an earlier one, restarts included.
   virtual uint64_t resourceVersion() const = 0;
-  /// Forgets the history of all kinds, as etcd's compaction does: watches from, and pages at, older versions get 410. Running watches go on.
+  /// Forgets the history of all kinds, as etcd's compaction does: watches from, and pages at, older versions get 410.
+  /// Running watches go on.
   virtual void compact() = 0;
 };
 

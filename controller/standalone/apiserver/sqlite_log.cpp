@@ -18,7 +18,8 @@ namespace {
 constexpr int kApplicationId = 0x65677075;  // "egpu": tells our file from any other SQLite file
 constexpr int kSchemaVersion = 1;
 constexpr const char* kSchema =
-    "CREATE TABLE objects(resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL,"
+    "CREATE TABLE objects(resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL, version INTEGER NOT "
+    "NULL,"
     " body TEXT NOT NULL, PRIMARY KEY(resource, namespace, name)) WITHOUT ROWID;"
     "CREATE TABLE counter(id INTEGER PRIMARY KEY CHECK(id = 1), version INTEGER NOT NULL);"
     "INSERT INTO counter VALUES(1, 1);";
@@ -44,10 +45,11 @@ base::Result<std::unique_ptr<SqliteLog>> SqliteLog::open(const std::string& fold
   log->lock_ = ::open(lockPath.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (log->lock_ < 0) return base::Status(Code::unavailable, lockPath + ": " + std::strerror(errno));
   if (::flock(log->lock_, LOCK_EX | LOCK_NB) != 0)
-    return base::Status(Code::unavailable, errno == EWOULDBLOCK ? "the data folder " + folder + " is in use by another process"
-                                                                 : lockPath + ": " + std::strerror(errno));
-  if (sqlite3_open_v2(log->path_.c_str(), &log->db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr) !=
-      SQLITE_OK)
+    return base::Status(Code::unavailable, errno == EWOULDBLOCK
+                                               ? "the data folder " + folder + " is in use by another process"
+                                               : lockPath + ": " + std::strerror(errno));
+  if (sqlite3_open_v2(log->path_.c_str(), &log->db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+                      nullptr) != SQLITE_OK)
     return base::Status(Code::unavailable, log->path_ + ": " + (log->db_ ? sqlite3_errmsg(log->db_) : "out of memory"));
   base::Status prepared = log->prepareFile();
   if (!prepared.ok()) return prepared;
@@ -95,14 +97,16 @@ base::Status SqliteLog::prepareFile() {
   if (!fresh) {
     if (auto s = ask("PRAGMA user_version"); !s.ok()) return s;
     if (text != std::to_string(kSchemaVersion))
-      return {Code::malformed, path_ + " has schema version " + text + ", this server knows " + std::to_string(kSchemaVersion)};
+      return {Code::malformed,
+              path_ + " has schema version " + text + ", this server knows " + std::to_string(kSchemaVersion)};
     if (auto s = ask("PRAGMA quick_check(1)"); !s.ok()) return s;
     if (text != "ok") return {Code::malformed, path_ + " is damaged: " + text};
   }
   for (const char* sql : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"})
     if (auto s = run(sql); !s.ok()) return s;
   if (fresh) {
-    const std::string make = "BEGIN;" + std::string(kSchema) + "PRAGMA application_id=" + std::to_string(kApplicationId) +
+    const std::string make = "BEGIN;" + std::string(kSchema) +
+                             "PRAGMA application_id=" + std::to_string(kApplicationId) +
                              ";PRAGMA user_version=" + std::to_string(kSchemaVersion) + ";COMMIT;";
     if (auto s = run(make.c_str()); !s.ok()) return s;
   }
@@ -110,15 +114,18 @@ base::Status SqliteLog::prepareFile() {
   if (text.empty()) return {Code::malformed, path_ + " is damaged: it has lost its version"};
   version_ = std::strtoull(text.c_str(), nullptr, 10);
   auto prepare = [&](const char* sql, sqlite3_stmt** s) {
-    return sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, s, nullptr) == SQLITE_OK ? base::Status() : failure("preparing");
+    return sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, s, nullptr) == SQLITE_OK ? base::Status()
+                                                                                                : failure("preparing");
   };
   if (auto s = prepare("INSERT OR REPLACE INTO objects VALUES(?1, ?2, ?3, ?4, ?5)", &upsert_); !s.ok()) return s;
-  if (auto s = prepare("DELETE FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3", &erase_); !s.ok()) return s;
+  if (auto s = prepare("DELETE FROM objects WHERE resource = ?1 AND namespace = ?2 AND name = ?3", &erase_); !s.ok())
+    return s;
   return prepare("UPDATE counter SET version = ?1 WHERE id = 1", &count_);
 }
 
-base::Status SqliteLog::load(const ResourceTable& table,
-                             const std::function<void(const Resource&, std::string_view text, uint64_t version)>& each) {
+base::Status SqliteLog::load(
+    const ResourceTable& table,
+    const std::function<void(const Resource&, std::string_view text, uint64_t version)>& each) {
   std::map<std::string, const Resource*, std::less<>> known;
   for (const auto& r : table.all()) known.emplace(r->qualified(), r.get());
   std::map<std::string, int> skipped;
@@ -136,7 +143,8 @@ base::Status SqliteLog::load(const ResourceTable& table,
     try {
       each(*it->second, columnText(s, 2), static_cast<uint64_t>(sqlite3_column_int64(s, 1)));
     } catch (const Json::exception& e) {
-      status = {base::Code::malformed, path_ + " is damaged: " + it->first + " " + std::string(columnText(s, 3)) + ": " + e.what()};
+      status = {base::Code::malformed,
+                path_ + " is damaged: " + it->first + " " + std::string(columnText(s, 3)) + ": " + e.what()};
     }
   }
   if (status.ok() && rc != SQLITE_DONE) status = failure("reading");

@@ -1,4 +1,5 @@
-// The store's journal in one SQLite file: the current objects and the version counter, durable before anyone hears of a write.
+// The store's journal in one SQLite file: the current objects and the version counter, durable before anyone hears of a
+// write.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +15,19 @@ struct sqlite3_stmt;
 
 namespace egpu::apiserver {
 
-/// WAL with synchronous=FULL: what append() returned for survives kill -9 and power loss. One process at a time per folder.
+/// WAL with synchronous=FULL: what append() returned for survives kill -9 and power loss. One process at a time per
+/// folder.
 class SqliteLog final : public Journal {
  public:
-  /// Makes the folder and file if need be. Code::unavailable: can't be used, or another process holds it; Code::malformed: not ours,
-  /// of a later schema version, or damaged.
+  /// Makes the folder and file if need be. Code::unavailable: can't be used, or another process holds it;
+  /// Code::malformed: not ours, of a later schema version, or damaged.
   static base::Result<std::unique_ptr<SqliteLog>> open(const std::string& folder);
   ~SqliteLog() override;
   SqliteLog(const SqliteLog&) = delete;
   SqliteLog& operator=(const SqliteLog&) = delete;
 
-  /// Gives every kept object to `each`. Objects of kinds that `table` does not serve stay in the file, with a warning in the log.
+  /// Gives every kept object to `each`. Objects of kinds that `table` does not serve stay in the file, with a warning
+  /// in the log.
   base::Status load(const ResourceTable& table,
                     const std::function<void(const Resource&, std::string_view text, uint64_t version)>& each);
   /// The last version that was kept.

@@ -29,10 +29,13 @@ std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\
 
 ApiError badRequest(std::string message) { return {400, "BadRequest", std::move(message), nullptr, 0}; }
 
-ApiError pathNotFound() { return {404, "NotFound", "the server could not find the requested resource", Json::object(), 0}; }
+ApiError pathNotFound() {
+  return {404, "NotFound", "the server could not find the requested resource", Json::object(), 0};
+}
 
 ApiError methodNotAllowed() {
-  return {405, "MethodNotAllowed", "the server does not allow this method on the requested resource", Json::object(), 0};
+  return {405, "MethodNotAllowed", "the server does not allow this method on the requested resource", Json::object(),
+          0};
 }
 
 ApiError notAcceptable() {
@@ -50,7 +53,8 @@ ApiError notFound(const Resource& resource, std::string_view name) {
 }
 
 ApiError alreadyExists(const Resource& resource, std::string_view name) {
-  return {409, "AlreadyExists", resource.qualified() + " " + quoted(name) + " already exists", detailsOf(resource, name), 0};
+  return {409, "AlreadyExists", resource.qualified() + " " + quoted(name) + " already exists",
+          detailsOf(resource, name), 0};
 }
 
 ApiError conflict(const Resource& resource, std::string_view name, std::string_view why) {
@@ -83,7 +87,8 @@ ApiError expired(std::string message) { return {410, "Expired", std::move(messag
 
 ApiError versionTooLarge(uint64_t asked, uint64_t current) {
   Json cause = {{"reason", "ResourceVersionTooLarge"}, {"message", "Too large resource version"}};
-  return {504, "Timeout", "Too large resource version: " + std::to_string(asked) + ", current: " + std::to_string(current),
+  return {504, "Timeout",
+          "Too large resource version: " + std::to_string(asked) + ", current: " + std::to_string(current),
           Json{{"causes", Json::array({cause})}, {"retryAfterSeconds", 1}}, 1};
 }
 
@@ -102,18 +107,25 @@ ApiError fromStatus(const base::Status& status, const Resource& resource, std::s
                   " is invalid: " + status.message(),
               std::move(details), 0};
     }
-    case Code::forbidden: return forbidden(resource, name, status.message());
-    case Code::notFound: return {404, "NotFound", status.message(), detailsOf(resource, name), 0};
-    case Code::conflict: return conflict(resource, name, status.message());
-    case Code::alreadyExists: return alreadyExists(resource, name);
-    case Code::malformed: return badRequest(status.message());
-    case Code::unavailable: return {503, "ServiceUnavailable", status.message(), nullptr, 1};
-    default: return {500, "InternalError", "Internal error occurred: " + status.message(), nullptr, 0};
+    case Code::forbidden:
+      return forbidden(resource, name, status.message());
+    case Code::notFound:
+      return {404, "NotFound", status.message(), detailsOf(resource, name), 0};
+    case Code::conflict:
+      return conflict(resource, name, status.message());
+    case Code::alreadyExists:
+      return alreadyExists(resource, name);
+    case Code::malformed:
+      return badRequest(status.message());
+    case Code::unavailable:
+      return {503, "ServiceUnavailable", status.message(), nullptr, 1};
+    default:
+      return {500, "InternalError", "Internal error occurred: " + status.message(), nullptr, 0};
   }
 }
 
 nlohmann::json toJson(const ApiError& error) {
-  Json j = {{"kind", "Status"},   {"apiVersion", "v1"},        {"metadata", Json::object()}, {"status", "Failure"},
+  Json j = {{"kind", "Status"},       {"apiVersion", "v1"},       {"metadata", Json::object()}, {"status", "Failure"},
             {"reason", error.reason}, {"message", error.message}, {"code", error.code}};
   if (!error.details.is_null()) j["details"] = error.details;
   return j;

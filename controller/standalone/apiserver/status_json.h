@@ -1,11 +1,10 @@
 // metav1.Status: every refusal of this server as the object that Kubernetes clients expect.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/base/status.h"
 #include "controller/http/http.h"

@@ -1,4 +1,5 @@
-// The objects of one server with their versions and recent history: compare-and-swap writes, snapshots, and what watches read.
+// The objects of one server with their versions and recent history: compare-and-swap writes, snapshots, and what
+// watches read.
 #pragma once
 
 #include <condition_variable>
@@ -7,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <shared_mutex>
 #include <stop_token>
@@ -14,8 +16,6 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/base/status.h"
 #include "controller/standalone/apiserver/resource.h"
@@ -32,8 +32,8 @@ struct Key {
 
 /// One version of one object; immutable once stored, shared by readers and watches.
 struct Object {
-  Json body;          ///< in the storage version, metadata.resourceVersion included
-  std::string text;   ///< body, serialised once
+  Json body;         ///< in the storage version, metadata.resourceVersion included
+  std::string text;  ///< body, serialised once
   uint64_t version = 0;
   Key key;
   std::string uid;
@@ -82,21 +82,26 @@ class Store {
   void restore(const Resource& resource, std::string_view text, uint64_t version);
   void restoreVersion(uint64_t version);
 
-  /// The written object (for remove: the last state). Code::conflict: not `expected` any more, read again; alreadyExists; notFound: its
-  /// namespace does not exist; forbidden: its namespace is being deleted; unavailable: the journal failed, nothing was changed.
+  /// The written object (for remove: the last state). Code::conflict: not `expected` any more, read again;
+  /// alreadyExists; notFound: its namespace does not exist; forbidden: its namespace is being deleted; unavailable: the
+  /// journal failed, nothing was changed.
   base::Result<ObjectPtr> commit(Write write);
 
   ObjectPtr get(const Resource& resource, const Key& key) const;
   /// All objects of a kind, of one namespace unless `ns` is empty, in order; with the version of that state.
   std::vector<ObjectPtr> list(const Resource& resource, std::string_view ns, uint64_t& version) const;
-  /// The same at an earlier version, rebuilt from the history, of keys after `after`. False if the history doesn't reach back that far.
-  bool listAt(const Resource& resource, std::string_view ns, uint64_t version, const Key& after, std::vector<ObjectPtr>& out) const;
+  /// The same at an earlier version, rebuilt from the history, of keys after `after`. False if the history doesn't
+  /// reach back that far.
+  bool listAt(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+              std::vector<ObjectPtr>& out) const;
   uint64_t version() const;
 
-  /// Events of a kind after `from`, at most `limit`; waits until there is one, `until` or a stop. `version` becomes the store's version at the
-  /// time of reading: all events up to it are in the answer, unless it has `limit` events. False if the history doesn't reach back to `from`.
-  bool eventsAfter(const Resource& resource, uint64_t from, std::size_t limit, std::chrono::steady_clock::time_point until,
-                   std::stop_token stop, std::vector<Event>& out, uint64_t& version) const;
+  /// Events of a kind after `from`, at most `limit`; waits until there is one, `until` or a stop. `version` becomes the
+  /// store's version at the time of reading: all events up to it are in the answer, unless it has `limit` events. False
+  /// if the history doesn't reach back to `from`.
+  bool eventsAfter(const Resource& resource, uint64_t from, std::size_t limit,
+                   std::chrono::steady_clock::time_point until, std::stop_token stop, std::vector<Event>& out,
+                   uint64_t& version) const;
   /// The oldest version from which `resource` can be watched.
   uint64_t oldest(const Resource& resource) const;
   void compact();

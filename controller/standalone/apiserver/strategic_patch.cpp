@@ -117,7 +117,8 @@ class Merge {
         status = badPatch("$retainKeys list doesn't contain all the fields present in the patch: " + key);
         return false;
       }
-    for (auto field = target.begin(); field != target.end();) field = retained(field.key()) ? std::next(field) : target.erase(field);
+    for (auto field = target.begin(); field != target.end();)
+      field = retained(field.key()) ? std::next(field) : target.erase(field);
     return true;
   }
 

@@ -50,11 +50,13 @@ Json columnDefinitions(const Resource& resource, const BuiltinTable* builtin) {
   Json columns = Json::array();
   if (builtin) {
     for (const auto& c : builtin->columns)
-      columns.push_back(columnDefinition(c.name, c.type, std::string_view(c.name) == "Name" ? "name" : "", c.description, c.priority));
+      columns.push_back(columnDefinition(c.name, c.type, std::string_view(c.name) == "Name" ? "name" : "",
+                                         c.description, c.priority));
     return columns;
   }
   columns.push_back(columnDefinition("Name", "string", "name", "Unique within a namespace.", 0));
-  for (const auto& c : resource.columns) columns.push_back(columnDefinition(c.name, c.type, c.format, c.description, c.priority));
+  for (const auto& c : resource.columns)
+    columns.push_back(columnDefinition(c.name, c.type, c.format, c.description, c.priority));
   return columns;
 }
 
@@ -76,7 +78,8 @@ std::optional<std::string> tableVersion(std::string_view accept) {
     const std::string_view media = trimmed(one.substr(0, semicolon));
     if (media != "application/json" && media != "*/*" && media != "application/*") continue;
     std::string_view as, group, version;
-    for (std::string_view rest = semicolon == std::string_view::npos ? std::string_view() : one.substr(semicolon + 1); !rest.empty();) {
+    for (std::string_view rest = semicolon == std::string_view::npos ? std::string_view() : one.substr(semicolon + 1);
+         !rest.empty();) {
       const size_t end = rest.find(';');
       const std::string_view parameter = trimmed(rest.substr(0, end));
       rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
@@ -85,7 +88,8 @@ std::optional<std::string> tableVersion(std::string_view accept) {
       if (parameter.substr(0, 2) == "v=") version = parameter.substr(2);
     }
     if (as.empty()) return std::nullopt;
-    if (as == "Table" && group == "meta.k8s.io" && (version == "v1" || version == "v1beta1")) return std::string(version);
+    if (as == "Table" && group == "meta.k8s.io" && (version == "v1" || version == "v1beta1"))
+      return std::string(version);
   }
   return std::nullopt;
 }
@@ -97,7 +101,8 @@ std::optional<IncludeObject> parseIncludeObject(std::string_view text) {
   return std::nullopt;
 }
 
-Json makeTable(const Resource& resource, const std::vector<const Json*>& items, const Json& listMeta, const TableOptions& options) {
+Json makeTable(const Resource& resource, const std::vector<const Json*>& items, const Json& listMeta,
+               const TableOptions& options) {
   const BuiltinTable* builtin = builtinTable(resource);
   const std::string apiVersion = "meta.k8s.io/" + options.version;
   Json rows = Json::array();
@@ -112,7 +117,8 @@ Json makeTable(const Resource& resource, const std::vector<const Json*>& items, 
     Json row = {{"cells", std::move(cells)}};
     if (options.include == IncludeObject::object) row["object"] = *item;
     if (options.include == IncludeObject::metadata)
-      row["object"] = {{"kind", "PartialObjectMetadata"}, {"apiVersion", apiVersion}, {"metadata", at(*item, {"metadata"})}};
+      row["object"] = {
+          {"kind", "PartialObjectMetadata"}, {"apiVersion", apiVersion}, {"metadata", at(*item, {"metadata"})}};
     rows.push_back(std::move(row));
   }
   return {{"kind", "Table"},

@@ -1,13 +1,13 @@
-// meta.k8s.io Tables: what `kubectl get` prints. CRD columns by JSONPath, built-in columns as kubectl's own printers had them.
+// meta.k8s.io Tables: what `kubectl get` prints. CRD columns by JSONPath, built-in columns as kubectl's own printers
+// had them.
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "controller/standalone/apiserver/resource.h"
 
@@ -36,7 +36,8 @@ nlohmann::json makeTable(const Resource& resource, const std::vector<const nlohm
 /// ".metadata.labels.a\.b/c", "[0]", "[*]". A path that can't be understood or matches nothing gives none.
 std::vector<nlohmann::json> evaluateJsonPath(const nlohmann::json& object, std::string_view path);
 
-/// "5s", "3m20s", "2h", "4d3h", … as kubectl prints durations; "<invalid>" for times ahead by more than a second or two.
+/// "5s", "3m20s", "2h", "4d3h", … as kubectl prints durations; "<invalid>" for times ahead by more than a second or
+/// two.
 std::string humanDuration(int64_t seconds);
 /// RFC 3339 → Unix seconds.
 std::optional<int64_t> parseTimestamp(std::string_view text);

@@ -28,7 +28,8 @@ ContainersState containersState(const Json& pod) {
   const Json& statuses = at(pod, {"status", "containerStatuses"});
   if (!statuses.is_array()) return state;
   for (auto it = statuses.rbegin(); it != statuses.rend(); ++it) {
-    if (const Json& count = at(*it, {"restartCount"}); count.is_number_integer()) state.restarts += count.get<int64_t>();
+    if (const Json& count = at(*it, {"restartCount"}); count.is_number_integer())
+      state.restarts += count.get<int64_t>();
     const Json& terminated = at(*it, {"state", "terminated"});
     if (auto waiting = textAt(*it, {"state", "waiting", "reason"}); !waiting.empty()) {
       state.reason = waiting;
@@ -51,7 +52,8 @@ std::string podStatus(const Json& pod, const ContainersState& containers) {
   const bool ended = phase == "Succeeded" || phase == "Failed";
   std::string reason = textAt(pod, {"status", "reason"});
   if (reason.empty()) reason = phase.empty() ? "Pending" : phase;
-  if (const Json& gates = at(pod, {"spec", "schedulingGates"}); gates.is_array() && !gates.empty()) reason = "SchedulingGated";
+  if (const Json& gates = at(pod, {"spec", "schedulingGates"}); gates.is_array() && !gates.empty())
+    reason = "SchedulingGated";
   if (!containers.reason.empty()) reason = containers.reason;
   if (deleting(pod) && !ended) return "Terminating";
   return reason;
@@ -89,8 +91,16 @@ Cells nodeCells(const Json& node, int64_t now) {
     const std::string text = textAt(node, {"status", "nodeInfo", key});
     return text.empty() ? std::string("<unknown>") : text;
   };
-  return {nameOf(node),     status, orNone(roles), ageOf(node, now), textAt(node, {"status", "nodeInfo", "kubeletVersion"}),
-          orNone(internal), orNone(external), info("osImage"), info("kernelVersion"), info("containerRuntimeVersion")};
+  return {nameOf(node),
+          status,
+          orNone(roles),
+          ageOf(node, now),
+          textAt(node, {"status", "nodeInfo", "kubeletVersion"}),
+          orNone(internal),
+          orNone(external),
+          info("osImage"),
+          info("kernelVersion"),
+          info("containerRuntimeVersion")};
 }
 
 Cells namespaceCells(const Json& object, int64_t now) {
@@ -131,7 +141,8 @@ Cells resourceClaimCells(const Json& claim, int64_t now) {
   auto append = [&](const char* word) { state += (state.empty() ? "" : ",") + std::string(word); };
   if (at(claim, {"status", "allocation"}).is_object()) {
     append("allocated");
-    if (const Json& users = at(claim, {"status", "reservedFor"}); users.is_array() && !users.empty()) append("reserved");
+    if (const Json& users = at(claim, {"status", "reservedFor"}); users.is_array() && !users.empty())
+      append("reserved");
   } else if (!deleting(claim)) {
     append("pending");
   }
@@ -179,7 +190,8 @@ const std::vector<std::pair<std::string_view, BuiltinTable>>& tables() {
          {"Name", "string", "Name of the event.", 1}},
         eventCells}},
       {"leases", {{kName, {"Holder", "string", "Who holds it.", 0}, kAge}, leaseCells}},
-      {"resourceclaims", {{kName, {"State", "string", "pending, allocated, reserved, deleted.", 0}, kAge}, resourceClaimCells}},
+      {"resourceclaims",
+       {{kName, {"State", "string", "pending, allocated, reserved, deleted.", 0}, kAge}, resourceClaimCells}},
       {"deviceclasses", {{kName, kAge}, plainCells}},
   };
   return all;
@@ -215,6 +227,8 @@ std::string ageOfTime(std::string_view timestamp, int64_t now) {
   const auto then = parseTimestamp(timestamp);
   return then ? humanDuration(now - *then) : "<unknown>";
 }
-std::string ageOf(const Json& object, int64_t now) { return ageOfTime(textAt(object, {"metadata", "creationTimestamp"}), now); }
+std::string ageOf(const Json& object, int64_t now) {
+  return ageOfTime(textAt(object, {"metadata", "creationTimestamp"}), now);
+}
 
 }  // namespace egpu::apiserver

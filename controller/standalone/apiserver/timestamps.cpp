@@ -7,7 +7,8 @@
 namespace egpu::apiserver {
 namespace {
 
-// Days since 1970-01-01 in the proleptic Gregorian calendar; months counted from March, so that the leap day comes last.
+// Days since 1970-01-01 in the proleptic Gregorian calendar; months counted from March, so that the leap day comes
+// last.
 int64_t daysFromCivil(int64_t year, int month, int day) {
   year -= month <= 2;
   const int64_t era = (year >= 0 ? year : year - 399) / 400;

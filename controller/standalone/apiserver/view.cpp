@@ -19,7 +19,9 @@ TableOptions tableOptions(const Presentation& as, base::Clock& clock, bool colum
 }
 
 Json metadataOnly(const Presentation& as, const Object& object) {
-  return {{"kind", "PartialObjectMetadata"}, {"apiVersion", "meta.k8s.io/" + as.tableVersion}, {"metadata", object.body["metadata"]}};
+  return {{"kind", "PartialObjectMetadata"},
+          {"apiVersion", "meta.k8s.io/" + as.tableVersion},
+          {"metadata", object.body["metadata"]}};
 }
 
 std::vector<std::string_view> split(std::string_view text, char by) {
@@ -45,7 +47,8 @@ Presentation presentationOf(const Call& call) {
     p.shape = Shape::table;
     p.tableVersion = *version;
     auto include = parseIncludeObject(call.param("includeObject"));
-    if (!include) throw badRequest("unrecognized includeObject value: \"" + std::string(call.param("includeObject")) + "\"");
+    if (!include)
+      throw badRequest("unrecognized includeObject value: \"" + std::string(call.param("includeObject")) + "\"");
     p.include = *include;
     return p;
   }
@@ -70,8 +73,10 @@ Presentation presentationOf(const Call& call) {
 
 std::string render(const Call& call, const Presentation& as, const Object& object, base::Clock& clock, bool columns) {
   switch (as.shape) {
-    case Shape::plain: break;
-    case Shape::metadata: return metadataOnly(as, object).dump();
+    case Shape::plain:
+      break;
+    case Shape::metadata:
+      return metadataOnly(as, object).dump();
     case Shape::table: {
       Json body = bodyAs(object, *call.resource, call.version);
       return makeTable(*call.resource, {&body}, Json{{"resourceVersion", std::to_string(object.version)}},
@@ -82,8 +87,8 @@ std::string render(const Call& call, const Presentation& as, const Object& objec
   return textAs(object, *call.resource, call.version);
 }
 
-std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items, const Json& listMeta,
-                       base::Clock& clock) {
+std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items,
+                       const Json& listMeta, base::Clock& clock) {
   const Resource& r = *call.resource;
   if (as.shape == Shape::table) {
     std::vector<Json> converted;
@@ -103,8 +108,8 @@ std::string renderList(const Call& call, const Presentation& as, const std::vect
   out.reserve(size);
   const bool metadata = as.shape == Shape::metadata;
   out += "{\"kind\":\"" + (metadata ? std::string("PartialObjectMetadataList") : r.listKind) + "\",\"apiVersion\":\"" +
-         (metadata ? "meta.k8s.io/" + as.tableVersion : r.apiVersion(call.version)) + "\",\"metadata\":" + listMeta.dump() +
-         ",\"items\":[";
+         (metadata ? "meta.k8s.io/" + as.tableVersion : r.apiVersion(call.version)) +
+         "\",\"metadata\":" + listMeta.dump() + ",\"items\":[";
   bool first = true;
   for (const auto& i : items) {
     if (!first) out += ',';

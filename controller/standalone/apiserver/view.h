@@ -22,9 +22,10 @@ struct Presentation {
 Presentation presentationOf(const Call& call);
 
 /// One object as a response body. columns: see TableOptions.
-std::string render(const Call& call, const Presentation& as, const Object& object, base::Clock& clock, bool columns = true);
+std::string render(const Call& call, const Presentation& as, const Object& object, base::Clock& clock,
+                   bool columns = true);
 /// A list with its metadata (resourceVersion, continue, remainingItemCount).
-std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items, const Json& listMeta,
-                       base::Clock& clock);
+std::string renderList(const Call& call, const Presentation& as, const std::vector<ObjectPtr>& items,
+                       const Json& listMeta, base::Clock& clock);
 
 }  // namespace egpu::apiserver

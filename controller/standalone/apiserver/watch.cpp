@@ -48,7 +48,10 @@ void WatchStream::append(std::string& chunk, std::string_view type, const Object
 void WatchStream::appendEvent(std::string& chunk, const Event& event) {
   if (!concerns(event.object->key)) return;
   if (selector_.empty()) {
-    append(chunk, event.type == Event::Type::added ? "ADDED" : event.type == Event::Type::modified ? "MODIFIED" : "DELETED",
+    append(chunk,
+           event.type == Event::Type::added      ? "ADDED"
+           : event.type == Event::Type::modified ? "MODIFIED"
+                                                 : "DELETED",
            *event.object);
     return;
   }
@@ -77,8 +80,11 @@ void WatchStream::appendBookmark(std::string& chunk, bool initialEventsEnd) {
     object["kind"] = "PartialObjectMetadata";
     object["apiVersion"] = "meta.k8s.io/" + as_.tableVersion;
   } else if (as_.shape == Shape::table) {
-    object = {{"kind", "Table"}, {"apiVersion", "meta.k8s.io/" + as_.tableVersion}, {"metadata", meta},
-              {"columnDefinitions", Json::array()}, {"rows", Json::array()}};
+    object = {{"kind", "Table"},
+              {"apiVersion", "meta.k8s.io/" + as_.tableVersion},
+              {"metadata", meta},
+              {"columnDefinitions", Json::array()},
+              {"rows", Json::array()}};
   }
   chunk += Json{{"type", "BOOKMARK"}, {"object", object}}.dump() + "\n";
   nextBookmark_ = SteadyClock::now() + options_.bookmarkInterval;
@@ -87,7 +93,8 @@ void WatchStream::appendBookmark(std::string& chunk, bool initialEventsEnd) {
 bool WatchStream::next(std::string& chunk, std::stop_token stop) {
   if (ended_ || stop.stop_requested()) return false;
   if (!started_) {
-    while (sent_ < options_.initial.size() && chunk.size() < kChunkBytes) append(chunk, "ADDED", *options_.initial[sent_++]);
+    while (sent_ < options_.initial.size() && chunk.size() < kChunkBytes)
+      append(chunk, "ADDED", *options_.initial[sent_++]);
     if (sent_ < options_.initial.size()) return true;
     options_.initial.clear();
     sent_ = 0;

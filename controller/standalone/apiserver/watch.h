@@ -14,19 +14,20 @@
 namespace egpu::apiserver {
 
 struct WatchOptions {
-  uint64_t from = 0;                ///< events after this version
-  std::vector<ObjectPtr> initial;   ///< sent as ADDED first
+  uint64_t from = 0;               ///< events after this version
+  std::vector<ObjectPtr> initial;  ///< sent as ADDED first
   bool bookmarks = false;
-  bool initialEventsEnd = false;    ///< a bookmark marks the end of `initial`
+  bool initialEventsEnd = false;  ///< a bookmark marks the end of `initial`
   std::chrono::milliseconds bookmarkInterval{60'000};
   std::chrono::steady_clock::time_point end;  ///< when the server ends the watch
 };
 
-/// Reads the store's history at its own pace, so a slow client costs nothing but its place: falling behind the history ends it
-/// with a 410. Must not outlive store and clock. Used by one thread.
+/// Reads the store's history at its own pace, so a slow client costs nothing but its place: falling behind the history
+/// ends it with a 410. Must not outlive store and clock. Used by one thread.
 class WatchStream final : public http::BodyStream {
  public:
-  WatchStream(const Store& store, base::Clock& clock, const Call& call, Presentation as, Selector selector, WatchOptions options);
+  WatchStream(const Store& store, base::Clock& clock, const Call& call, Presentation as, Selector selector,
+              WatchOptions options);
   bool next(std::string& chunk, std::stop_token stop) override;
 
  private:

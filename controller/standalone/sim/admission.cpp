@@ -20,7 +20,8 @@ namespace keys = v1alpha::keys;
 std::vector<std::pair<std::string, std::string>> claimAnnotations(const core::Pod& pod) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& [key, value] : pod.metadata.annotations)
-    if (key.rfind(keys::kClaimAnnotationPrefix, 0) == 0) out.emplace_back(key.substr(keys::kClaimAnnotationPrefix.size()), value);
+    if (key.rfind(keys::kClaimAnnotationPrefix, 0) == 0)
+      out.emplace_back(key.substr(keys::kClaimAnnotationPrefix.size()), value);
   return out;
 }
 
@@ -33,7 +34,8 @@ Status admitNew(const core::Pod& pod, std::string& objectJson) {
   if (claims.empty()) return Status::okay();
   for (const auto& [name, claim] : claims) {
     if (!v1alpha::isDnsLabel(name))
-      return Status(Code::invalid, fieldOf(name) + ": \"" + name + "\" must be a DNS label (a-z, 0-9 and '-', at most 63 characters)");
+      return Status(Code::invalid,
+                    fieldOf(name) + ": \"" + name + "\" must be a DNS label (a-z, 0-9 and '-', at most 63 characters)");
     if (!v1alpha::isDnsSubdomain(claim))
       return Status(Code::invalid, fieldOf(name) + ": \"" + claim + "\" is not the name of an ElasticGPUClaim");
   }
@@ -45,7 +47,8 @@ Status admitNew(const core::Pod& pod, std::string& objectJson) {
 
 }  // namespace
 
-Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson, std::string_view oldJson) {
+Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson,
+                std::string_view oldJson) {
   if (resource != "pods") return Status::okay();
   const auto pod = codec::decode<core::Pod>(objectJson);
   if (!pod) return pod.status();

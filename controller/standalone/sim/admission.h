@@ -1,5 +1,5 @@
-// What the admission policies do on a cluster, for the embedded API server: a pod's claim annotations become resourceClaims and a
-// gate on create; names are DNS labels; the annotations are frozen afterwards.
+// What the admission policies do on a cluster, for the embedded API server: a pod's claim annotations become
+// resourceClaims and a gate on create; names are DNS labels; the annotations are frozen afterwards.
 #pragma once
 
 #include <string>
@@ -9,9 +9,11 @@
 
 namespace egpu::sim {
 
-/// An admission hook of the embedded API server. resource is the plural, operation CREATE or UPDATE, oldJson empty on CREATE.
-/// Changes objectJson in place. A name is given to the container (init containers included) that is called so, else to every
-/// container. Code::invalid or Code::forbidden say which annotation is wrong and what would be valid. Pure.
-base::Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson, std::string_view oldJson);
+/// An admission hook of the embedded API server. resource is the plural, operation CREATE or UPDATE, oldJson empty on
+/// CREATE. Changes objectJson in place. A name is given to the container (init containers included) that is called so,
+/// else to every container. Code::invalid or Code::forbidden say which annotation is wrong and what would be valid.
+/// Pure.
+base::Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson,
+                      std::string_view oldJson);
 
 }  // namespace egpu::sim

@@ -64,7 +64,8 @@ Status inParallel(const std::vector<T>& items, F each) {
 
 }  // namespace
 
-Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock)
+Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
+                 base::Clock& clock)
     : nodes_(std::move(nodes)),
       client_(client),
       events_(events),
@@ -81,8 +82,9 @@ Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Regis
   byNode_ = podStore_.addIndex([](const core::Pod& p) {
     return p.nodeName.empty() || p.finished() ? std::vector<std::string>{} : std::vector<std::string>{p.nodeName};
   });
-  unscheduled_ = podStore_.addIndex(
-      [](const core::Pod& p) { return waitsForNode(p) ? std::vector<std::string>{"yes"} : std::vector<std::string>{}; });
+  unscheduled_ = podStore_.addIndex([](const core::Pod& p) {
+    return waitsForNode(p) ? std::vector<std::string>{"yes"} : std::vector<std::string>{};
+  });
   listen();
 }
 
@@ -94,7 +96,8 @@ Status Cluster::publishNode(const SimNode& node, std::stop_token stop) {
   auto made = client_.create(node.node, stop);
   if (!made && made.status().code() != Code::alreadyExists) return made.status();
   const auto body = codec::patch::nodeStatus(node.node, base::rfc3339(clock_.wall()));
-  const auto written = client_.patch<core::Node>({"", node.node.metadata.name}, kube::PatchType::merge, body, "status", stop);
+  const auto written =
+      client_.patch<core::Node>({"", node.node.metadata.name}, kube::PatchType::merge, body, "status", stop);
   return written ? Status::okay() : written.status();
 }
 
@@ -109,7 +112,8 @@ Status Cluster::publishCard(const v1alpha::ElasticGPU& card, std::stop_token sto
     return Status::okay();
   }
   if (have->spec.card == card.spec.card) return Status::okay();
-  const auto written = client_.patch<v1alpha::ElasticGPU>({"", card.metadata.name}, kube::PatchType::merge, codec::patch::cardSpec(card), {}, stop);
+  const auto written = client_.patch<v1alpha::ElasticGPU>({"", card.metadata.name}, kube::PatchType::merge,
+                                                          codec::patch::cardSpec(card), {}, stop);
   return written ? Status::okay() : written.status();
 }
 
@@ -126,14 +130,17 @@ Status Cluster::forgetOthers(std::stop_token stop) {
   for (const auto& c : *cards)
     if (c.isCard() && cardNames.count(c.metadata.name) == 0 && !c.metadata.deleting()) {
       log::info("card is no longer in the nodes file", {{"card", c.metadata.name}});
-      if (auto s = client_.remove<v1alpha::ElasticGPU>({"", c.metadata.name}, {}, stop); !s.ok() && s.code() != Code::notFound) return s;
+      if (auto s = client_.remove<v1alpha::ElasticGPU>({"", c.metadata.name}, {}, stop);
+          !s.ok() && s.code() != Code::notFound)
+        return s;
     }
   const auto nodes = client_.listAll<core::Node>(simulated, stop);
   if (!nodes) return nodes.status();
   for (const auto& n : *nodes)
     if (nodeNames.count(n.metadata.name) == 0) {
       log::info("node is no longer in the nodes file", {{"node", n.metadata.name}});
-      if (auto s = client_.remove<core::Node>({"", n.metadata.name}, {}, stop); !s.ok() && s.code() != Code::notFound) return s;
+      if (auto s = client_.remove<core::Node>({"", n.metadata.name}, {}, stop); !s.ok() && s.code() != Code::notFound)
+        return s;
     }
   return Status::okay();
 }
@@ -142,7 +149,8 @@ Status Cluster::publish(std::stop_token stop) {
   core::DeviceClass deviceClass;
   deviceClass.metadata.name = keys::kDeviceClass;
   deviceClass.celSelector = "false";  // the scheduler itself must never allocate it
-  if (auto made = client_.create(deviceClass, stop); !made && made.status().code() != Code::alreadyExists) return made.status();
+  if (auto made = client_.create(deviceClass, stop); !made && made.status().code() != Code::alreadyExists)
+    return made.status();
   if (auto s = forgetOthers(stop); !s.ok()) return s;
   // Nodes before cards: a card without its node counts as lost hardware.
   if (auto s = inParallel(nodes_, [&](const SimNode& n) { return publishNode(n, stop); }); !s.ok()) return s;
@@ -160,7 +168,8 @@ void Cluster::listen() {
     enqueue(podKey(core::keyOf(pod.metadata)));
     const bool over = !after || after->finished() || (before && before->metadata.uid != after->metadata.uid);
     if (!over) return;
-    for (const auto& c : (before ? *before : pod).resourceClaims) enqueue(claimKey({pod.metadata.namespace_, c.resourceClaimName}));
+    for (const auto& c : (before ? *before : pod).resourceClaims)
+      enqueue(claimKey({pod.metadata.namespace_, c.resourceClaimName}));
     enqueueUnscheduled();
   });
   claimStore_.listen([this](const auto& before, const auto& after) {
@@ -208,7 +217,8 @@ void Cluster::work(std::stop_token stop) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, stop, [this] { return !due_.empty(); });
       if (stop.stop_requested()) return;
-      const auto first = std::min_element(due_.begin(), due_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto first =
+          std::min_element(due_.begin(), due_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
       if (first->second > std::chrono::steady_clock::now()) {
         changed_.wait_until(lock, stop, first->second, [] { return false; });
         continue;
@@ -249,11 +259,14 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
 // ---- scheduler ----
 
 bool Cluster::unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop) {
-  const auto said = std::find_if(pod.conditions.begin(), pod.conditions.end(), [](const auto& c) { return c.type == "PodScheduled"; });
+  const auto said = std::find_if(pod.conditions.begin(), pod.conditions.end(),
+                                 [](const auto& c) { return c.type == "PodScheduled"; });
   if (said != pod.conditions.end() && said->message == message) return true;
   events_.event(kube::referenceTo(pod), "Warning", "FailedScheduling", message);
-  const auto body = codec::patch::podUnschedulable(pod.metadata.uid, "Unschedulable", message, base::rfc3339(clock_.wall()));
-  const auto written = client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
+  const auto body =
+      codec::patch::podUnschedulable(pod.metadata.uid, "Unschedulable", message, base::rfc3339(clock_.wall()));
+  const auto written =
+      client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
   if (written) podStore_.observed(*written);
   return written.ok() || written.status().code() == Code::notFound;
 }
@@ -264,8 +277,10 @@ bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
   for (const auto& c : pod.resourceClaims) {
     const auto rc = claimStore_.get({pod.metadata.namespace_, c.resourceClaimName});
     if (!rc) return unschedulable(pod, "waiting for the ResourceClaim " + c.resourceClaimName + " to be created", stop);
-    if (rc->metadata.deleting()) return unschedulable(pod, "ResourceClaim " + c.resourceClaimName + " is being deleted", stop);
-    if (!rc->allocation) return unschedulable(pod, "cannot allocate all claims: " + c.resourceClaimName + " is not allocated", stop);
+    if (rc->metadata.deleting())
+      return unschedulable(pod, "ResourceClaim " + c.resourceClaimName + " is being deleted", stop);
+    if (!rc->allocation)
+      return unschedulable(pod, "cannot allocate all claims: " + c.resourceClaimName + " is not allocated", stop);
     claimNodes.push_back(rc->allocation->nodeName);
     claims.push_back(rc);
   }
@@ -283,14 +298,17 @@ bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
       u.pods += 1;
     }
   }
-  std::sort(nodes.begin(), nodes.end(), [](const auto* a, const auto* b) { return a->metadata.name < b->metadata.name; });
+  std::sort(nodes.begin(), nodes.end(),
+            [](const auto* a, const auto* b) { return a->metadata.name < b->metadata.name; });
   const PodChoice choice = choose(pod, nodes, used, claimNodes);
   if (choice.node.empty()) {
     if (choice.otherNodeSuits)
       for (const auto& rc : claims)
-        if (rc->reservedFor.empty()) {  // as the stock scheduler: one allocation is cleared so that it may be made elsewhere
+        if (rc->reservedFor
+                .empty()) {  // as the stock scheduler: one allocation is cleared so that it may be made elsewhere
           const auto body = codec::patch::reservedFor(rc->metadata.uid, rc->metadata.resourceVersion, {}, true);
-          const auto written = client_.patch<core::ResourceClaim>(core::keyOf(rc->metadata), kube::PatchType::merge, body, "status", stop);
+          const auto written = client_.patch<core::ResourceClaim>(core::keyOf(rc->metadata), kube::PatchType::merge,
+                                                                  body, "status", stop);
           if (written) claimStore_.observed(*written);
           break;
         }
@@ -318,7 +336,8 @@ bool Cluster::reserve(const core::Pod& pod, const core::ResourceClaim& claim, st
     if (c.uid == pod.metadata.uid) return true;
   consumers.push_back({"pods", pod.metadata.name, pod.metadata.uid});
   const auto body = codec::patch::reservedFor(claim.metadata.uid, claim.metadata.resourceVersion, consumers, false);
-  const auto written = client_.patch<core::ResourceClaim>(core::keyOf(claim.metadata), kube::PatchType::merge, body, "status", stop);
+  const auto written =
+      client_.patch<core::ResourceClaim>(core::keyOf(claim.metadata), kube::PatchType::merge, body, "status", stop);
   if (written) claimStore_.observed(*written);
   return written.ok();
 }

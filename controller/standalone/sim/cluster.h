@@ -1,7 +1,9 @@
-// The rest of a cluster beside the embedded API server, simulated and marked as such: nodes with cards, the pod scheduler, the
-// kubelets, and the part of the controller manager that empties reservedFor. It talks to the API server as anyone would.
+// The rest of a cluster beside the embedded API server, simulated and marked as such: nodes with cards, the pod
+// scheduler, the kubelets, and the part of the controller manager that empties reservedFor. It talks to the API server
+// as anyone would.
 //
-// The hardware is what nodes.yaml says at start; a Node or card object deleted afterwards stays deleted until the next start.
+// The hardware is what nodes.yaml says at start; a Node or card object deleted afterwards stays deleted until the next
+// start.
 #pragma once
 
 #include <chrono>
@@ -26,10 +28,12 @@ namespace egpu::sim {
 /// References must outlive it. publish(), then start(); the destructor stops.
 class Cluster {
  public:
-  Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock);
+  Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
+          base::Clock& clock);
   ~Cluster();
 
-  /// Writes the DeviceClass, nodes and cards, and deletes simulated ones of an earlier start that the file no longer names. Idempotent.
+  /// Writes the DeviceClass, nodes and cards, and deletes simulated ones of an earlier start that the file no longer
+  /// names. Idempotent.
   base::Status publish(std::stop_token stop);
   /// Begins to schedule and run pods.
   void start();

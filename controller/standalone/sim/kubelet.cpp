@@ -26,7 +26,8 @@ std::string podIp(const core::Pod& pod) {
 
 Status fromReply(const plugin::Reply& reply, const std::string& verb) {
   if (reply.ok()) return Status::okay();
-  const std::string text = verb + ": " + std::string(plugin::toString(reply.outcome)) + (reply.message.empty() ? "" : ": " + reply.message);
+  const std::string text =
+      verb + ": " + std::string(plugin::toString(reply.outcome)) + (reply.message.empty() ? "" : ": " + reply.message);
   return Status(reply.outcome == plugin::Outcome::invalid ? Code::invalid : Code::unavailable, text);
 }
 
@@ -73,19 +74,24 @@ plugin::DeviceRequest Kubelet::requestFor(const v1alpha::ElasticGPU& device) con
   return out;
 }
 
-Result<Kubelet::PodDevice> Kubelet::check(const core::Pod& pod, const core::PodResourceClaim& claim, std::stop_token stop) {
+Result<Kubelet::PodDevice> Kubelet::check(const core::Pod& pod, const core::PodResourceClaim& claim,
+                                          std::stop_token stop) {
   const auto rc = client_.get<core::ResourceClaim>({pod.metadata.namespace_, claim.resourceClaimName}, stop);
   if (!rc) return rc.status();
   const std::string what = "ResourceClaim " + claim.resourceClaimName;
   if (!rc->allocation) return Status(Code::unavailable, what + " is not allocated");
   if (rc->allocation->driver != keys::kDriver)
-    return Status(Code::invalid, what + " belongs to the driver " + rc->allocation->driver + ", which no simulated node has");
+    return Status(Code::invalid,
+                  what + " belongs to the driver " + rc->allocation->driver + ", which no simulated node has");
   if (rc->allocation->nodeName != pod.nodeName)
-    return Status(Code::invalid, what + " is allocated on node " + rc->allocation->nodeName + ", the pod is on " + pod.nodeName);
-  const bool reserved = std::any_of(rc->reservedFor.begin(), rc->reservedFor.end(), [&](const auto& c) { return c.uid == pod.metadata.uid; });
+    return Status(Code::invalid,
+                  what + " is allocated on node " + rc->allocation->nodeName + ", the pod is on " + pod.nodeName);
+  const bool reserved = std::any_of(rc->reservedFor.begin(), rc->reservedFor.end(),
+                                    [&](const auto& c) { return c.uid == pod.metadata.uid; });
   if (!reserved) return Status(Code::unavailable, what + " is not reserved for this pod");
   const auto& owners = rc->metadata.ownerReferences;
-  const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& o) { return o.kind == "ElasticGPUClaim"; });
+  const auto owner =
+      std::find_if(owners.begin(), owners.end(), [](const auto& o) { return o.kind == "ElasticGPUClaim"; });
   if (owner == owners.end()) return Status(Code::invalid, what + " is not owned by an ElasticGPUClaim");
 
   const auto device = client_.get<v1alpha::ElasticGPU>({"", rc->allocation->device}, stop);
@@ -113,7 +119,8 @@ Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std
     if (plugin == nullptr) return Status(Code::unavailable, "provisioner " + device->provisioner + ": " + why);
     if (auto s = fromReply(plugin->stage(device->request), "stage"); !s.ok()) return s;
     for (const core::Container* c : containers) {
-      if (std::find(c->resourceClaims.begin(), c->resourceClaims.end(), claim.name) == c->resourceClaims.end()) continue;
+      if (std::find(c->resourceClaims.begin(), c->resourceClaims.end(), claim.name) == c->resourceClaims.end())
+        continue;
       const auto reply = plugin->mount(device->request, podName, c->name);
       if (auto s = fromReply(reply.reply, "mount"); !s.ok()) return s;
       mounted.push_back({device->provisioner, device->request.key, podName, c->name});
@@ -126,11 +133,13 @@ Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std
 
 Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token stop) {
   if (why.code() == Code::cancelled) return why;
-  const auto ready = std::find_if(pod.conditions.begin(), pod.conditions.end(), [](const auto& c) { return c.type == "Ready"; });
+  const auto ready =
+      std::find_if(pod.conditions.begin(), pod.conditions.end(), [](const auto& c) { return c.type == "Ready"; });
   if (ready != pod.conditions.end() && ready->message == why.message()) return why;  // said already
   events_.event(kube::referenceTo(pod), "Warning", "FailedPrepareDevices", why.message());
   const auto body = codec::patch::podWaiting(pod, "ContainerCreating", why.message(), base::rfc3339(clock_.wall()));
-  const auto written = client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
+  const auto written =
+      client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
   if (!written && written.status().code() != Code::notFound)
     log::debug("pod status not written", {{"pod", core::keyOf(pod.metadata).str()}, {"error", written.status().str()}});
   return why;
@@ -154,9 +163,12 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
     if (!written) return written.status();
   }
   if (pod.phase == "Running") return Status::okay();  // this process is new, the pod ran before
-  if (!shown.empty()) events_.event(kube::referenceTo(pod), "Normal", "PreparedDevices", "devices of " + std::to_string(pod.resourceClaims.size()) + " claim(s) are in the pod's containers");
-  const auto written = client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic,
-                                                codec::patch::podRunning(pod, podIp(pod), base::rfc3339(clock_.wall())), "status", stop);
+  if (!shown.empty())
+    events_.event(kube::referenceTo(pod), "Normal", "PreparedDevices",
+                  "devices of " + std::to_string(pod.resourceClaims.size()) + " claim(s) are in the pod's containers");
+  const auto written =
+      client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic,
+                               codec::patch::podRunning(pod, podIp(pod), base::rfc3339(clock_.wall())), "status", stop);
   return written ? Status::okay() : written.status();
 }
 

@@ -19,14 +19,16 @@
 
 namespace egpu::sim {
 
-/// Prepares pods' claims through the plugins and makes the pods Running. Of one thread; keeps references that must outlive it.
+/// Prepares pods' claims through the plugins and makes the pods Running. Of one thread; keeps references that must
+/// outlive it.
 class Kubelet {
  public:
   /// hardware: every simulated card by uuid.
   Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
           std::map<std::string, v1alpha::Card> hardware);
 
-  /// For a pod with a node. Ok: it runs (idempotent). Otherwise the pod waits with the reason in its status, and the caller tries again.
+  /// For a pod with a node. Ok: it runs (idempotent). Otherwise the pod waits with the reason in its status, and the
+  /// caller tries again.
   base::Status run(const core::Pod& pod, std::stop_token stop);
   /// For a pod that is gone or finished: gives its devices back to the plugins.
   void release(std::string_view podUid);
@@ -34,7 +36,8 @@ class Kubelet {
   bool holds(std::string_view podUid) const { return prepared_.find(podUid) != prepared_.end(); }
 
  private:
-  /// One of the pod's claims, checked: the ResourceClaim is ours, allocated here, and names a Bound device of this node.
+  /// One of the pod's claims, checked: the ResourceClaim is ours, allocated here, and names a Bound device of this
+  /// node.
   struct PodDevice {
     std::string name;  ///< the pod's name for it
     std::string provisioner;
@@ -45,7 +48,8 @@ class Kubelet {
   };
   base::Result<PodDevice> check(const core::Pod& pod, const core::PodResourceClaim& claim, std::stop_token stop);
   plugin::DeviceRequest requestFor(const v1alpha::ElasticGPU& device) const;
-  base::Status prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, std::string>& shown, std::stop_token stop);
+  base::Status prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, std::string>& shown,
+                       std::stop_token stop);
   base::Status refuse(const core::Pod& pod, const base::Status& why, std::stop_token stop);
 
   kube::Client& client_;

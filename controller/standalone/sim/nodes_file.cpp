@@ -88,7 +88,8 @@ int64_t milli(const YAML::Node& n, const std::string& field) {
 std::string cardUuid(const std::string& node, std::size_t index) {
   const std::string a = base::hexDigest(node + "/" + std::to_string(index));
   const std::string b = base::hexDigest("card " + std::to_string(index) + " of " + node);
-  return "GPU-" + a.substr(0, 8) + "-" + a.substr(8, 4) + "-" + a.substr(12, 4) + "-" + b.substr(0, 4) + "-" + b.substr(4, 12);
+  return "GPU-" + a.substr(0, 8) + "-" + a.substr(8, 4) + "-" + a.substr(12, 4) + "-" + b.substr(0, 4) + "-" +
+         b.substr(4, 12);
 }
 
 struct Link {
@@ -96,8 +97,8 @@ struct Link {
   int64_t n;
 };
 
-void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards, std::vector<Link>& links,
-                  std::vector<int64_t>& switchLinks) {
+void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards,
+                  std::vector<Link>& links, std::vector<int64_t>& switchLinks) {
   onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch"});
   if (!g["model"]) fail(field + ".model", g, "is missing");
   if (!g["memory"]) fail(field + ".memory", g, "is missing");
@@ -120,8 +121,10 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
   int64_t toSwitch = 0;
   if (const auto s = g["nvswitch"]; s) {
     const auto v = text(s, field + ".nvswitch");
-    if (v == "true") toSwitch = kDefaultSwitchLinks;
-    else if (v != "false") toSwitch = whole(s, field + ".nvswitch", 0, 64);
+    if (v == "true")
+      toSwitch = kDefaultSwitchLinks;
+    else if (v != "false")
+      toSwitch = whole(s, field + ".nvswitch", 0, 64);
   }
   for (int64_t i = 0; i < count; ++i) {
     if (cards.size() == kMaxCards) fail(field, g, "a node has at most " + std::to_string(kMaxCards) + " cards");
@@ -134,9 +137,11 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
     if (!l.IsSequence()) fail(field + ".nvlinks", l, "must be a list of [card, card, links]");
     for (const auto& e : l) {
       if (!e.IsSequence() || e.size() != 3) fail(field + ".nvlinks", e, "each entry is [card, card, links]");
-      const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1), b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
+      const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1),
+                 b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
       if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
-      links.push_back({static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64)});
+      links.push_back(
+          {static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64)});
     }
   }
 }
@@ -145,7 +150,8 @@ void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, con
           const YAML::Node& at, const std::string& field) {
   for (const auto& l : links) {
     if (l.a >= cards.size() || l.b >= cards.size())
-      fail(field + ".nvlinks", at, "names card " + std::to_string(std::max(l.a, l.b)) + " of " + std::to_string(cards.size()));
+      fail(field + ".nvlinks", at,
+           "names card " + std::to_string(std::max(l.a, l.b)) + " of " + std::to_string(cards.size()));
     cards[l.a].topology.links.push_back({cards[l.b].uuid, "nvlink", l.n});
     cards[l.b].topology.links.push_back({cards[l.a].uuid, "nvlink", l.n});
   }
@@ -170,7 +176,8 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
   out.node.memoryBytes = n["memory"] ? bytes(n["memory"], field + ".memory") : int64_t{256} << 30;
   if (const auto labels = n["labels"]; labels) {
     if (!labels.IsMap()) fail(field + ".labels", labels, "must be a mapping");
-    for (const auto& kv : labels) out.node.metadata.labels[text(kv.first, field + ".labels")] = text(kv.second, field + ".labels");
+    for (const auto& kv : labels)
+      out.node.metadata.labels[text(kv.first, field + ".labels")] = text(kv.second, field + ".labels");
   }
   out.node.metadata.labels["kubernetes.io/hostname"] = name;
   out.node.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";

@@ -33,7 +33,8 @@ bool holds(const core::NodeSelectorRequirement& r, const std::string* value) {
   if (r.op == "DoesNotExist") return value == nullptr;
   if (r.op == "Gt" || r.op == "Lt") {
     int64_t have = 0, want = 0;
-    if (value == nullptr || r.values.size() != 1 || !toNumber(*value, have) || !toNumber(r.values[0], want)) return false;
+    if (value == nullptr || r.values.size() != 1 || !toNumber(*value, have) || !toNumber(r.values[0], want))
+      return false;
     return r.op == "Gt" ? have > want : have < want;
   }
   return false;
@@ -104,13 +105,15 @@ PodChoice choose(const core::Pod& pod, const std::vector<const core::Node*>& nod
     const auto it = used.find(node->metadata.name);
     const NodeUse use = it == used.end() ? NodeUse{} : it->second;
     std::string reason = unsuitable(pod, *node, use);
-    if (reason.empty() && std::any_of(claimNodes.begin(), claimNodes.end(), [&](const auto& n) { return n != node->metadata.name; })) {
+    if (reason.empty() &&
+        std::any_of(claimNodes.begin(), claimNodes.end(), [&](const auto& n) { return n != node->metadata.name; })) {
       reason = "node(s) didn't have the allocated devices of the pod's claims";
       out.otherNodeSuits = true;
     }
     if (!reason.empty()) {
       ++why[reason];
-    } else if (best == nullptr || use.pods < bestPods || (use.pods == bestPods && node->metadata.name < best->metadata.name)) {
+    } else if (best == nullptr || use.pods < bestPods ||
+               (use.pods == bestPods && node->metadata.name < best->metadata.name)) {
       best = node;
       bestPods = use.pods;
     }

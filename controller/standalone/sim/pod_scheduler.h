@@ -1,6 +1,6 @@
 // The simulated pod scheduler's choice: which node a pod without gate goes to. Pure; sim/cluster does the writes.
-// It models what the stock scheduler checks and this project depends on: cordon, taints, nodeSelector, required node affinity,
-// allocatable CPU, memory and pods, and the nodes that the pod's ResourceClaims are allocated on.
+// It models what the stock scheduler checks and this project depends on: cordon, taints, nodeSelector, required node
+// affinity, allocatable CPU, memory and pods, and the nodes that the pod's ResourceClaims are allocated on.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ struct NodeUse {
 /// Σ requests of a pod: containers summed, each init container alone as a floor.
 NodeUse requestsOf(const core::Pod& pod);
 
-/// Empty = the node suits the pod, else why not, in the stock scheduler's words ("node(s) had untolerated taint {k: v}").
+/// Empty = the node suits the pod, else why not, in the stock scheduler's words ("node(s) had untolerated taint {k:
+/// v}").
 std::string unsuitable(const core::Pod& pod, const core::Node& node, const NodeUse& used);
 
 /// True if `selector` admits the node (labels and the field metadata.name). Unknown operators admit nothing.
@@ -32,7 +33,8 @@ bool admits(const core::NodeSelector& selector, const core::Node& node);
 struct PodChoice {
   std::string node;     ///< empty = none
   std::string message;  ///< why none: "0/4 nodes are available: 3 …, 1 …."
-  bool otherNodeSuits = false;  ///< the claims' node does not suit, but another would: the stock scheduler then clears an allocation
+  bool otherNodeSuits =
+      false;  ///< the claims' node does not suit, but another would: the stock scheduler then clears an allocation
 };
 
 /// claimNodes: the node of each allocated claim of the pod. Least pods first, ties by name.
