@@ -1,0 +1,58 @@
+// The one composition root: which parts the controller is made of, in the order in which they start and stop.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "controller/base/clock.h"
+#include "controller/base/ids.h"
+#include "controller/base/status.h"
+#include "controller/cmd/options.h"
+#include "controller/http/http.h"
+#include "controller/kube/client.h"
+#include "controller/kube/events.h"
+#include "controller/kube/transport/transport.h"
+#include "controller/plugin/hosted_registry.h"
+#include "controller/reconcile/controller.h"
+#include "controller/server/operations.h"
+#include "controller/server/prometheus_metrics.h"
+
+namespace egpu::cmd {
+
+/// The controller with its plugins and its operations endpoint, on any API server that the transport reaches.
+/// Constructed: plugins are starting. start(): the endpoint listens, reflectors and workers run. stop(): drains; idempotent.
+class Core {
+ public:
+  /// References must outlive it.
+  Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options);
+  ~Core();
+
+  /// Fails if the operations address can't be bound.
+  base::Status start();
+  /// Blocks until everything is listed and the workers run, then writes the operations address where the options say.
+  base::Status announce();
+  void stop();
+
+  kube::Client& client() { return client_; }
+  plugin::Registry& plugins() { return plugins_; }
+  reconcile::Controller& controller() { return controller_; }
+  std::string opsAddress() const { return listener_ ? listener_->address() : std::string(); }
+
+ private:
+  std::string missing() const;
+  std::string metricsText();
+
+  const ControllerOptions options_;
+  server::PrometheusMetrics metrics_;
+  plugin::HostedRegistry plugins_;
+  kube::Client client_;
+  kube::EventRecorder events_;
+  reconcile::Controller controller_;
+  server::Operations operations_;
+  std::unique_ptr<http::Listener> listener_;
+};
+
+/// Where the built-in provisioners lie beside the running executable.
+std::string defaultPluginFolder();
+
+}  // namespace egpu::cmd
