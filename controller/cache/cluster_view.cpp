@@ -1,6 +1,7 @@
 #include "controller/cache/cluster_view.h"
 
 #include <algorithm>
+#include <chrono>
 #include <tuple>
 
 #include "api/v1alpha/keys.h"
@@ -212,12 +213,16 @@ void ClusterView::drop(std::string_view claimUid) {
 }
 
 scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const bool grew = grew_;
+  const auto start = std::chrono::steady_clock::now();
   drop(ask.claimUid);
   auto decision = scheduler::decide(cluster_, ask.request, suits);
   if (decision.fits) assume(ask, decision);
   grew_ = grew;  // trying frees nothing
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  lock.unlock();
+  if (decided_) decided_(decision.fits, took.count());
   return decision;
 }
 

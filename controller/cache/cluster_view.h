@@ -96,6 +96,9 @@ class ClusterView {
   /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the
   /// stores fill.
   void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
+  /// Called, without the lock, after each decision: whether it fits and how long it took. Set before the first
+  /// decision.
+  void onDecision(std::function<void(bool fits, double seconds)> listener) { decided_ = std::move(listener); }
 
   AllocationMap map() const;
   ClusterTotals totals() const;
@@ -140,6 +143,7 @@ class ClusterView {
 
   Stores& stores_;
   std::function<void()> grown_;
+  std::function<void(bool, double)> decided_;
 
   // Protected by mutex_.
   mutable std::mutex mutex_;

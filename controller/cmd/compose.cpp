@@ -1,5 +1,8 @@
 #include "controller/cmd/compose.h"
 
+#include <map>
+#include <utility>
+
 #include "controller/base/log.h"
 #include "controller/base/subprocess.h"
 #include "controller/cmd/files.h"
@@ -8,8 +11,9 @@ namespace egpu::cmd {
 
 namespace {
 
-plugin::HostOptions hostOptions(base::Metrics& metrics) {
+plugin::HostOptions hostOptions(const std::string& state, base::Metrics& metrics) {
   plugin::HostOptions o;
+  if (!state.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + state);
   o.metrics = &metrics;
   return o;
 }
@@ -26,14 +30,17 @@ std::string defaultPluginFolder() { return base::executableFolder() + "/../lib/p
 
 Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options)
     : options_(options),
-      plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins}, hostOptions(metrics_), clock, random),
+      plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins},
+               hostOptions(options.pluginState, metrics_), clock, random),
       client_(transport, clock, random, metrics_),
       events_(client_, "elastic-gpu-controller"),
       controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options)),
-      operations_({[this] { return controller_.cluster().map(); }, [this] { return metricsText(); }, [] { return std::string(); },
-                   [this] { return missing(); }}) {
+      operations_({[this] { return controller_.cluster().map(); }, [this] { return metricsText(); },
+                   [] { return std::string(); }, [this] { return missing(); }}) {
   for (const auto& file : plugins_.files())
-    base::log::info("provisioner", {{"file", file.path}, {"name", file.name}, {"state", file.readiness.ok() ? "ready" : file.readiness.message}});
+    base::log::info(
+        "provisioner",
+        {{"file", file.path}, {"name", file.name}, {"state", file.readiness.ok() ? "ready" : file.readiness.message}});
 }
 
 Core::~Core() { stop(); }
@@ -45,22 +52,38 @@ std::string Core::missing() const {
 
 /// Gauges of the whole cluster are read when somebody asks, not on every change.
 std::string Core::metricsText() {
+  std::lock_guard lock(scrape_);
   const auto map = controller_.cluster().map();
   int64_t free = 0, partly = 0, full = 0, quarantined = 0;
+  std::set<base::MetricLabels> shown;
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards) {
       const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};
       metrics_.set("elasticgpu_card_core_allocated_millicards", static_cast<double>(card.usedCore), labels);
       metrics_.set("elasticgpu_card_memory_allocated_bytes", static_cast<double>(card.usedMemory), labels);
-      if (!card.offered) ++quarantined;
-      else if (card.takes.empty()) ++free;
-      else if (card.usedCore >= card.core || card.usedMemory >= card.memory) ++full;
-      else ++partly;
+      shown.insert(labels);
+      if (!card.offered)
+        ++quarantined;
+      else if (card.takes.empty())
+        ++free;
+      else if (card.usedCore >= card.core || card.usedMemory >= card.memory)
+        ++full;
+      else
+        ++partly;
     }
-  metrics_.set("elasticgpu_cards", static_cast<double>(free), {{"state", "free"}});
-  metrics_.set("elasticgpu_cards", static_cast<double>(partly), {{"state", "partly"}});
-  metrics_.set("elasticgpu_cards", static_cast<double>(full), {{"state", "full"}});
-  metrics_.set("elasticgpu_cards", static_cast<double>(quarantined), {{"state", "quarantined"}});
+  for (const auto& gone : shownCards_)
+    if (shown.count(gone) == 0)
+      for (const char* gauge : {"elasticgpu_card_core_allocated_millicards", "elasticgpu_card_memory_allocated_bytes"})
+        metrics_.forget(gauge, gone);
+  shownCards_ = std::move(shown);
+  for (const auto& [state, count] :
+       {std::pair{"free", free}, {"partly", partly}, {"full", full}, {"quarantined", quarantined}})
+    metrics_.set("elasticgpu_cards", static_cast<double>(count), {{"state", state}});
+  std::map<std::string, int64_t> phases = {{"Pending", 0}, {"Bound", 0}, {"Lost", 0}};
+  controller_.stores().claims.forEach(
+      [&](const auto& c) { ++phases[c->status.phase.empty() ? "Pending" : c->status.phase]; });
+  for (const auto& [phase, count] : phases)
+    metrics_.set("elasticgpu_claims", static_cast<double>(count), {{"phase", phase}});
   return metrics_.text();
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "controller/base/clock.h"
@@ -20,7 +22,8 @@
 namespace egpu::cmd {
 
 /// The controller with its plugins and its operations endpoint, on any API server that the transport reaches.
-/// Constructed: plugins are starting. start(): the endpoint listens, reflectors and workers run. stop(): drains; idempotent.
+/// Constructed: plugins are starting. start(): the endpoint listens, reflectors and workers run. stop(): drains;
+/// idempotent.
 class Core {
  public:
   /// References must outlive it.
@@ -49,6 +52,8 @@ class Core {
   kube::EventRecorder events_;
   reconcile::Controller controller_;
   server::Operations operations_;
+  std::mutex scrape_;                        ///< one rendering of /metrics at a time
+  std::set<base::MetricLabels> shownCards_;  ///< by the last one; guarded by scrape_
   std::unique_ptr<http::Listener> listener_;
 };
 

@@ -14,7 +14,8 @@ struct LogOptions {
 /// What the controller needs in either mode.
 struct ControllerOptions {
   std::size_t workers = 16;
-  std::string plugins;  ///< folder of provisioners; empty = ../lib/provisioners beside the executable
+  std::string plugins;      ///< folder of provisioners; empty = ../lib/provisioners beside the executable
+  std::string pluginState;  ///< folder for plugins' host files; empty = their own default
   std::string opsListen = "127.0.0.1:9440";
   std::string writeOpsAddress;  ///< file that gets the real operations address once ready; empty = none
 };

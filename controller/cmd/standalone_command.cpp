@@ -1,4 +1,8 @@
+#include <stdlib.h>
+
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "controller/base/log.h"
 #include "controller/cmd/compose.h"
@@ -28,6 +32,34 @@ std::string kubeconfigFor(const std::string& server) {
          "  context: {cluster: elastic-gpu-standalone, user: elastic-gpu-standalone}\ncurrent-context: "
          "elastic-gpu-standalone\n";
 }
+
+/// Where the simulated nodes' plugins keep their files: in the data folder, or in one that goes with the process.
+class PluginState {
+ public:
+  base::Status open(const std::string& data) {
+    if (!data.empty()) {
+      path_ = data + "/plugins";
+      std::error_code error;
+      std::filesystem::create_directories(path_, error);
+      return error ? base::Status(base::Code::unavailable, path_ + ": " + error.message()) : base::Status::okay();
+    }
+    std::string pattern = (std::filesystem::temp_directory_path() / "elastic-gpu-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      return base::Status(base::Code::unavailable, "no temporary folder can be made");
+    path_ = pattern;
+    temporary_ = true;
+    return base::Status::okay();
+  }
+  ~PluginState() {
+    std::error_code ignored;
+    if (temporary_) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool temporary_ = false;
+};
 
 /// The embedded server has no authentication: only this machine may reach it.
 bool loopback(const std::string& address) {
@@ -67,7 +99,11 @@ int standaloneCommand(const StandaloneOptions& options) {
   auto transport = kube::curlTransport(endpoint, clock);
   if (!transport) return fail("API server", transport.status());
 
-  Core core(**transport, clock, random, options.controller);
+  PluginState state;
+  if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
+  ControllerOptions controllerOptions = options.controller;
+  controllerOptions.pluginState = state.path();
+  Core core(**transport, clock, random, controllerOptions);
   kube::EventRecorder simEvents(core.client(), "simulated-node");
   sim::Cluster cluster(std::move(*nodes), core.client(), core.plugins(), simEvents, clock);
   log::info("publishing the simulated nodes", {{"file", options.nodes}});

@@ -71,9 +71,6 @@ void Auditor::books(const cache::Gpu& card) {
   const auto& name = card.metadata.name;
   const auto audit = cluster_.audit(name);
   if (!audit.known) return;
-  const base::MetricLabels labels{{"node", card.spec.card->nodeName}, {"card", name}};
-  metrics_.set("elasticgpu_card_core_allocated_milli", static_cast<double>(audit.ledgerCore), labels);
-  metrics_.set("elasticgpu_card_memory_allocated_bytes", static_cast<double>(audit.ledgerMemory), labels);
   // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less
   // is free.
   if (audit.ledgerCore > audit.core || audit.ledgerMemory > audit.memory)

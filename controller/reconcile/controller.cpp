@@ -25,7 +25,12 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       classes_(client, classSink_, options_.reflector),
       pods_(client, podSink_, options_.reflector),
       nodes_(client, nodeSink_, options_.reflector),
-      carriers_(client, carrierSink_, options_.reflector) {}
+      carriers_(client, carrierSink_, options_.reflector) {
+  cluster_.onDecision([this](bool fits, double seconds) {
+    metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
+    metrics_.observe("elasticgpu_decision_seconds", seconds, {});
+  });
+}
 
 Controller::~Controller() { stop(); }
 

@@ -16,25 +16,28 @@ namespace egpu::server {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kHelp = {{
+constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"elasticgpu_workqueue_depth", "Keys that wait for a worker."},
     {"elasticgpu_workqueue_adds_total", "Keys put into the queue."},
-    {"elasticgpu_workqueue_retries_total", "Keys put back with a delay after an error."},
-    {"elasticgpu_workqueue_wait_seconds", "From a key's arrival to its worker."},
-    {"elasticgpu_reconcile_seconds", "One reconcile of one key."},
-    {"elasticgpu_reconcile_errors_total", "Reconciles that ended with an error and are tried again."},
-    {"elasticgpu_decisions_total", "Scheduler decisions by result."},
-    {"elasticgpu_decision_seconds", "One scheduler decision."},
+    {"elasticgpu_workqueue_retries_total", "Keys put back with a delay after a failure."},
+    {"elasticgpu_workqueue_queue_duration_seconds", "From a key's readiness to its worker."},
+    {"elasticgpu_workqueue_work_duration_seconds", "A worker's time with a key."},
+    {"elasticgpu_reconcile_duration_seconds", "One step of one key, by what it concerns."},
+    {"elasticgpu_reconciles_total", "Steps by what they concern and how they ended: done, again, retry."},
+    {"elasticgpu_decisions_total", "Scheduler decisions by result: fits, no_fit."},
+    {"elasticgpu_decision_seconds", "One scheduler decision with its assumption."},
     {"elasticgpu_api_requests_total", "Requests to the API server by verb and code."},
-    {"elasticgpu_api_request_seconds", "One request to the API server, retries included."},
+    {"elasticgpu_api_request_duration_seconds", "One request to the API server, retries included."},
     {"elasticgpu_api_writes_total", "Writes to the API server by verb and resource."},
+    {"elasticgpu_reflector_lists_total", "Full lists by resource and result."},
+    {"elasticgpu_reflector_events_total", "Watch events by resource and type."},
+    {"elasticgpu_events_total", "Kubernetes events by what became of them."},
     {"elasticgpu_cards", "Cards by state: free, partly, full, quarantined."},
     {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card."},
     {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card."},
     {"elasticgpu_claims", "Claims by phase."},
-    {"elasticgpu_audit_drift_total", "Drift that the auditor found, by kind."},
-    {"elasticgpu_plugin_up", "1 while the plugin answers."},
-}};
+    {"elasticgpu_ledger_drift_total", "Drift that the auditor found, by cause."},
+});
 
 std::string helpOf(std::string_view name) {
   for (const auto& [n, help] : kHelp)
