@@ -14,10 +14,10 @@ build: ## install what is missing, configure, build (PRESET=dev|release|asan|tsa
 	@tests/setup/packages.sh build
 	@cmake --preset $(PRESET) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
 	@rm -f build-$(PRESET).log
-	@cmake --build --preset $(PRESET) -j $(JOBS)
+	@cmake --build --preset $(PRESET) -j $(JOBS) $(if $(TARGETS),--target $(TARGETS))
 
 run: ## standalone on simulated nodes: the sample claims bound, their pods running, the allocation map
-	@$(MAKE) --no-print-directory build PRESET=release TARGETS=run
+	@$(MAKE) --no-print-directory build PRESET=release TARGETS=product
 	@tests/e2e/demo.sh build/release/bin
 
 test: ## everything: unit, API server, kubectl, crash and (with Go) real API server tests
@@ -30,7 +30,7 @@ sanitize: ## the whole suite under ASan + UBSan, then under TSan
 	@for p in asan tsan; do $(MAKE) --no-print-directory build PRESET=$$p && tests/setup/run_tests.sh build/$$p || exit 1; done
 
 bench: ## measure; prints tables
-	@$(MAKE) --no-print-directory build PRESET=release
+	@$(MAKE) --no-print-directory build PRESET=release TARGETS=benchmarks
 	@bench/run.sh build/release/bin
 
 lint: ## clang-tidy and clang-format, as errors
