@@ -92,7 +92,9 @@ double seconds(std::chrono::steady_clock::time_point from) {
 
 double boundPerSecond() {
   World w;
-  reconcile::Controller controller(w.client, w.plugins, w.clock, w.events, w.metrics, {.workers = kInFlight});
+  reconcile::ControllerOptions options;
+  options.workers = kInFlight;
+  reconcile::Controller controller(w.client, w.plugins, w.clock, w.events, w.metrics, options);
   const auto start = std::chrono::steady_clock::now();
   controller.start();
   // The controller's own cache tells when all is bound: asking the server would slow it down.
@@ -118,7 +120,8 @@ void rawBind(kube::Client& client, const v1alpha::ElasticGPUClaim& claim, const 
   d.metadata.labels = {{std::string(keys::kRoleLabel), std::string(keys::kRoleDevice)},
                        {std::string(keys::kNodeLabel), card.spec.card->nodeName}};
   d.metadata.finalizers = {std::string(keys::kDeviceFinalizer)};
-  d.spec.source = {.kind = v1alpha::SourceKind::gpuShare, .gpuNames = {card.metadata.name}};
+  d.spec.source.kind = v1alpha::SourceKind::gpuShare;
+  d.spec.source.gpuNames = {card.metadata.name};
   d.spec.nodeName = card.spec.card->nodeName;
   d.spec.cards = {{card.metadata.name, card.spec.card->uuid, 20, 1 << 30, 20, 1 << 30}};
   d.spec.provisioner = "gpushare.provisioner.elasticgpu.io";
