@@ -105,14 +105,15 @@ class Report:
 
     def __init__(self):
         self.passed = self.failed = 0
+        self.start = time.monotonic()
 
     def check(self, name, condition, detail=""):
         if condition:
             self.passed += 1
-            print(f"ok      {name}", flush=True)
+            print(f"{time.monotonic() - self.start:6.1f}s  ok      {name}", flush=True)
         else:
             self.failed += 1
-            print(f"FAILED  {name}: {detail}", flush=True)
+            print(f"{time.monotonic() - self.start:6.1f}s  FAILED  {name}: {detail}", flush=True)
 
     def close(self):
         print(f"{self.passed} passed, {self.failed} failed")

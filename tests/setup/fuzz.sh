@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-60}
 cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzz_targets
+cmake --build --preset fuzz --target fuzzers
 mkdir -p build/fuzz/findings
 ls build/fuzz/bin/fuzz_* | xargs -P "$(nproc)" -I{} sh -c '
   name=$(basename {}); corpus=build/fuzz/corpus-$name; mkdir -p $corpus
