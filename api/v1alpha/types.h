@@ -94,7 +94,7 @@ struct ElasticGPUSpec {
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
-/// The auditor's debounced summary on a card, for printer columns.
+/// For printer columns: of a card what its ledger charges (the auditor, debounced), of a device what it grants.
 struct AllocatedSummary {
   int64_t core = 0, memory = 0, claims = 0;
   std::string coreText, memoryText;  ///< "35%", "12Gi/80Gi"

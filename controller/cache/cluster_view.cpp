@@ -191,7 +191,8 @@ void ClusterView::forgetIfEmpty(const std::string& card) {
 }
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
-  auto& cards = assumptions_[ask.claimUid];
+  auto& [claim, cards] = assumptions_[ask.claimUid];
+  claim = ask.claim;
   for (const auto& placement : decision.placements) {
     cards.push_back(placement.card);
     setTake(placement.card, assumedKey(ask.claimUid), [&](Take& t) {
@@ -204,7 +205,7 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
 void ClusterView::drop(std::string_view claimUid) {
   auto it = assumptions_.find(std::string(claimUid));
   if (it == assumptions_.end()) return;
-  const auto cards = std::move(it->second);
+  const auto cards = std::move(it->second.cards);
   assumptions_.erase(it);
   for (const auto& card : cards) {
     setTake(card, assumedKey(claimUid), [](Take& t) { t.assumed.reset(); });
@@ -267,6 +268,17 @@ void ClusterView::forget(std::string_view claimUid) {
   {
     std::lock_guard lock(mutex_);
     drop(claimUid);
+  }
+  announce();
+}
+
+void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
+  {
+    std::lock_guard lock(mutex_);
+    std::vector<std::string> stale;
+    for (const auto& [of, assumption] : assumptions_)
+      if (of != uid && assumption.claim == claim) stale.push_back(of);
+    for (const auto& of : stale) drop(of);
   }
   announce();
 }

@@ -92,6 +92,9 @@ class ClusterView {
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {}) const;
   /// The decision came to nothing. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
+  /// What was decided for claims "namespace/name" of other uids than this one (empty: for all of that name) is
+  /// forgotten: they are gone, and if a device was written for them after all, it counts by itself.
+  void forgetEarlier(std::string_view claim, std::string_view uid);
 
   /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the
   /// stores fill.
@@ -149,8 +152,12 @@ class ClusterView {
   mutable std::mutex mutex_;
   scheduler::Cluster cluster_;
   std::map<std::string, CardState, std::less<>> cards_;
-  std::unordered_map<std::string, DeviceState> devices_;                   ///< by name
-  std::unordered_map<std::string, std::vector<std::string>> assumptions_;  ///< claim uid → cards
+  std::unordered_map<std::string, DeviceState> devices_;  ///< by name
+  struct Assumption {
+    std::string claim;
+    std::vector<std::string> cards;
+  };
+  std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
   bool grew_ = false;
 };
 

@@ -11,10 +11,11 @@ namespace keys = v1alpha::keys;
 
 std::string deviceNameFor(const cache::Claim& claim) { return std::string(keys::kDevicePrefix) + claim.metadata.uid; }
 
-bool committed(const cache::Gpu& device) {
-  const auto& phase = device.status.phase;
-  return phase == "Bound" || phase == "Released" || phase == "Available";
-}
+namespace {
+bool committedPhase(std::string_view phase) { return phase == "Bound" || phase == "Released" || phase == "Available"; }
+}  // namespace
+
+bool committed(const cache::Gpu& device) { return committedPhase(device.status.phase); }
 
 bool belongsTo(const cache::Gpu& device, const cache::Claim& claim) {
   return device.spec.claimRef && device.spec.claimRef->uid == claim.metadata.uid;
@@ -31,6 +32,20 @@ std::string percent(int64_t milli) {
   auto text = std::to_string(milli / 10);
   if (milli % 10 != 0) text += "." + std::to_string(milli % 10);
   return text;
+}
+
+/// What people see in a device's row: what it grants. It rides on writes that happen anyway.
+std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, bool bound) {
+  if (device.spec.cards.empty()) return std::nullopt;
+  v1alpha::AllocatedSummary sum;
+  for (const auto& card : device.spec.cards) {
+    sum.core += card.core;
+    sum.memory += card.memory;
+  }
+  sum.claims = bound ? 1 : 0;
+  sum.coreText = v1alpha::formatMilliCards(sum.core);
+  sum.memoryText = v1alpha::formatBytes(sum.memory);
+  return sum;
 }
 
 v1alpha::SourceKind sourceKind(std::string_view name) {
@@ -159,6 +174,7 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   after.phase = std::string(phase);
   after.reason = std::string(reason);
   after.message = message;
+  if (device.isDevice() && committedPhase(phase)) after.allocated = summaryOf(device, phase == "Bound");
   if (after == device.status) return device;
   const auto body = codec::patch::gpuStatus(device.metadata.uid, device.metadata.resourceVersion, device.status, after);
   return writer_.patch(device, body, "status", stop);

@@ -14,6 +14,10 @@ constexpr std::chrono::milliseconds kLastRewrite{300'000};
 }  // namespace
 
 bool alive(const core::Pod& pod) { return !pod.finished(); }
+bool gated(const core::Pod& pod) {
+  return std::find(pod.schedulingGates.begin(), pod.schedulingGates.end(), keys::kSchedulingGate) !=
+         pod.schedulingGates.end();
+}
 bool running(const core::Pod& pod) { return alive(pod) && !pod.nodeName.empty(); }
 
 bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid) {

@@ -20,6 +20,8 @@ namespace egpu::reconcile {
 
 /// A pod that still may run or runs.
 bool alive(const core::Pod& pod);
+/// It waits behind our scheduling gate.
+bool gated(const core::Pod& pod);
 /// A live pod that has a node: the claim is in use.
 bool running(const core::Pod& pod);
 

@@ -19,6 +19,9 @@ constexpr milliseconds kPollBackground{500};
 constexpr milliseconds kExplainEvery{15'000};
 constexpr milliseconds kRejectFor{120'000};
 constexpr milliseconds kRefusedFor{300'000};
+constexpr std::string_view kCleared = "the scheduler could not place the pod there";
+constexpr int kStaleDecisions = 3;       ///< so often a ledger may refuse before it is not only a race
+constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
 
 Outcome unless(const base::Status& status) {
   // A vanished object needs nothing more; its deletion is an event of its own.
@@ -29,6 +32,8 @@ Outcome unless(const base::Status& status) {
 
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
   auto claim = stores_.claims.get(key);
+  // A write of unknown outcome leaves its decision assumed; with the claim that ends.
+  cluster_.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) {
     waiting_.satisfied(claimKey(key));
     return Outcome::done();  // devices that name it have steps of their own
@@ -104,6 +109,9 @@ Asked ClaimSync::ask(const cache::Claim& claim) {
     asked.request = std::get<scheduler::Request>(made);
   }
   if (isStatic(claim)) asked.request.pinnedCards = {claim.spec.elasticGPUName};
+  // The ledger holds no more, whatever room is left: a claim more would be refused there, and decided so again.
+  auto& most = asked.request.maxClaimsPerCard;
+  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
   return asked;
 }
 
@@ -141,16 +149,26 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
                       "ElasticGPU \"" + claim->spec.elasticGPUName + "\" not found", stop);
       named = std::make_shared<const cache::Gpu>(*now);
     }
-    if (named->isDevice()) return staticallyBound(claim, named, stop);
+    if (named->isDevice()) {
+      auto refusal = waiting_.refusal(claim->metadata.uid);
+      return refusal.empty() ? staticallyBound(claim, named, stop) : refused(*claim, refusal, stop);
+    }
   }
   const auto asked = ask(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
-  if (!asked.ok()) return refuse(*claim, asked.type, asked.reason, asked.message, stop);
-  if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
-    return refuse(*claim, kBound, reason::kProvisionFailed, refusal, stop);
+  if (!asked.ok()) {
+    cluster_.forget(claim->metadata.uid);
+    return refuse(*claim, asked.type, asked.reason, asked.message, stop);
+  }
+  if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty()) return refused(*claim, refusal, stop);
   if (asked.cls->bindingMode == "WaitForFirstConsumer") {  // (C5): the pod's step chooses
-    const auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
-    if (std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return Outcome::done();
+    bool consumed = false;
+    for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
+      if (!alive(*pod)) continue;
+      consumed = true;
+      enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
+    }
+    if (consumed) return Outcome::done();
     return refuse(*claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
   }
   const scheduler::NodePredicate suits = waiting_.anyRejected(claim->metadata.uid)
@@ -161,7 +179,11 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   waiting_.forRoom(queueKey);  // before deciding: room that appears from now on brings us here again
   const auto decision =
       cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
-  if (!decision.fits) return noFit(*claim, asked.request, suits, stop);
+  if (!decision.fits) {
+    const auto outcome = noFit(*claim, asked.request, suits, stop);
+    const auto wait = waiting_.untilNextNode(claim->metadata.uid);
+    return outcome.kind == Outcome::Kind::done && wait.count() > 0 ? Outcome::after(wait) : outcome;
+  }
   waiting_.satisfied(queueKey);
   auto device = binder_.writeIntent(*claim, *asked.cls, decision, stop);  // W1
   if (!device.ok()) {
@@ -178,6 +200,12 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   return intended(claim, std::make_shared<const cache::Gpu>(*device), stop);
 }
 
+Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message, std::stop_token stop) {
+  const auto outcome = refuse(claim, kBound, reason::kProvisionFailed, message, stop);
+  const auto wait = waiting_.untilRefusalEnds(claim.metadata.uid);
+  return outcome.kind == Outcome::Kind::done ? Outcome::after(wait) : outcome;
+}
+
 Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request,
                          const scheduler::NodePredicate& suits, std::stop_token stop) {
   const auto* old = findCondition(claim.status.conditions, kBound);
@@ -190,7 +218,9 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
       return refuse(claim, kBound, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why,
                     stop);
   }
-  return refuse(claim, kBound, reason::kNoFit, cluster_.explain(request, suits).text(), stop);
+  auto why = cluster_.explain(request, suits).text();
+  if (auto rejections = waiting_.rejections(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  return refuse(claim, kBound, reason::kNoFit, why, stop);
 }
 
 Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
@@ -229,7 +259,7 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
   }
   auto device = binder_.writeClaimRef(*named, *claim, stop);  // W1
   if (!device.ok()) {
-    if (device.status().code() == base::Code::conflict || device.status().code() == base::Code::invalid)
+    if (device.status().code() == base::Code::conflict)
       return Outcome::after(milliseconds(0));  // somebody was faster: the device was read anew
     return Outcome::retry(device.status());
   }
@@ -244,13 +274,18 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
     auto carrier = stores_.carriers.get(key);
     const bool reserved = carrier && !carrier->reservedFor.empty();
     if (!reserved && std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
-      return giveUp(*claim, *device, false, stop);  // its consumer left before it was reserved
+      return giveUp(*claim, *device, {}, stop);  // its consumer left before it was reserved
   }
   const auto entries = binder_.writeEntries(*device, stop);  // W2
   if (!entries.ok()) {
-    if (entries.code() == base::Code::invalid)
-      return giveUp(*claim, *device, false, stop);  // (D1) 422: the decision was stale
-    return Outcome::retry(entries);
+    if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
+    // (D1) 422: the decision was stale. Time and again: it isn't that, and deciding at once would go on for ever.
+    const int times = waiting_.ledgerRefused(claim->metadata.uid) - kStaleDecisions;
+    if (times > 0)
+      waiting_.refused(claim->metadata.uid, device->spec.provisioner, "the ledger refuses: " + entries.message(),
+                       std::min(milliseconds(1000 << std::min(times - 1, 10)), kRefusedFor));
+    if (reserved(*claim)) return stuck(*claim, entries.message(), stop);
+    return giveUp(*claim, *device, {}, stop);
   }
   if (waits) return waitForReservation(claim, device, stop);
   return provision(claim, device, stop);
@@ -274,11 +309,18 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
             continue;
           auto otherDevice = deviceOf(*otherClaim);
           if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
-          auto outcome = giveUp(*otherClaim, *otherDevice, true, stop);
+          auto outcome = giveUp(*otherClaim, *otherDevice, kCleared, stop);
           if (outcome.kind == Outcome::Kind::retry) return outcome;
         }
       }
-      return giveUp(*claim, *device, true, stop);
+      return giveUp(*claim, *device, kCleared, stop);
+    case Carrier::State::allocated:
+      if (auto current = stores_.claims.get(core::keyOf(claim->metadata));
+          current && current->metadata.uid == claim->metadata.uid)
+        return refuse(*current, kBound, reason::kWaitingForConsumer,
+                      "room on node " + device->spec.nodeName + " is set aside until the scheduler places the pod",
+                      stop);
+      return Outcome::done();
     case Carrier::State::failed:
       return unless(answer.error);
     case Carrier::State::waiting:
@@ -288,14 +330,27 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   }
 }
 
-Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, bool avoidNode, std::stop_token stop) {
+bool ClaimSync::reserved(const cache::Claim& claim) const {
+  auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+  return carrier && Carrier::ownedBy(*carrier, claim.metadata.uid) && !carrier->reservedFor.empty();
+}
+
+Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop) {
+  const auto status = status_.pending(claim, kBound, reason::kProvisionFailed,
+                                      why + " (it can't be moved, so that is tried again)", stop);
+  return Outcome::retry(status.ok() ? base::Status(base::Code::unavailable, why) : status);
+}
+
+Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                          std::stop_token stop) {
   if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
       carrier && Carrier::ownedBy(*carrier, claim.metadata.uid)) {
     if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
     auto status = carrier_.withdraw(*carrier, stop);
     if (!status.ok()) return Outcome::retry(status);
   }
-  if (avoidNode) waiting_.rejectNode(claim.metadata.uid, device.spec.nodeName, kRejectFor);
+  if (!avoidNodeFor.empty())
+    waiting_.rejectNode(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
   if (device.status.phase == "Available") {  // a device that stood before the claim is given back, not deleted
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return unless(writer_.patch(device, body, {}, stop).status());
@@ -305,6 +360,9 @@ Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, b
 }
 
 Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  const bool fixed = reserved(*claim) || device->status.phase == "Available";  // can't be decided anew
+  if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
+    return reserved(*claim) ? refused(*claim, refusal, stop) : giveUp(*claim, *device, {}, stop);
   const auto reply = provisioning_.provision(*device);  // W3
   if (!reply) return Outcome::after(kPluginBusy);
   const auto text = device->spec.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
@@ -319,12 +377,12 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
       return status.ok() ? Outcome::after(kPollBackground) : unless(status);
     }
     case plugin::Outcome::reschedule:
-      return giveUp(*claim, *device, true, stop);
+      return fixed ? stuck(*claim, text, stop) : giveUp(*claim, *device, text, stop);
     case plugin::Outcome::invalid: {
       waiting_.refused(claim->metadata.uid, device->spec.provisioner, text, kRefusedFor);
       auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
       if (!status.ok()) return unless(status);
-      return giveUp(*claim, *device, false, stop);
+      return reserved(*claim) ? Outcome::after(kRefusedFor) : giveUp(*claim, *device, {}, stop);
     }
     case plugin::Outcome::internal: {
       auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
@@ -378,14 +436,21 @@ Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, st
   auto current = stores_.claims.get(core::keyOf(claim.metadata));
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8
-  switch (answer.state) {
-    case Carrier::State::failed:
-      return unless(answer.error);
-    case Carrier::State::waiting:
-      return Outcome::after(answer.delay);
-    default:
-      return Outcome::done();
+  if (answer.state == Carrier::State::failed) return unless(answer.error);
+  const auto* carried = findCondition(current->status.conditions, kCarried);
+  if (carried != nullptr && carried->status != "True") {
+    // Whom it was said for is gone.
+    const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+    const bool outdated =
+        carried->reason == reason::kNodeUnsuitable
+            ? std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && gated(*pod); })
+            : answer.state == Carrier::State::unwanted;
+    if (outdated) {
+      const auto status = status_.carried(*current, {}, {}, stop);
+      if (!status.ok()) return unless(status);
+    }
   }
+  return answer.state == Carrier::State::waiting ? Outcome::after(answer.delay) : Outcome::done();
 }
 
 std::string ClaimSync::hardwareGone(const cache::Gpu& device) const {

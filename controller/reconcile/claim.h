@@ -71,8 +71,14 @@ class ClaimSync {
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);                                               // (C12)
-  /// Undoes an intent; then the claim is decided anew. avoidNode: not there for a while.
-  Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, bool avoidNode, std::stop_token stop);
+  /// Undoes an intent; then the claim is decided anew. avoidNodeFor: if not empty, why not there for a while.
+  Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                 std::stop_token stop);
+  /// ProvisionFailed for as long as it was refused for.
+  Outcome refused(const cache::Claim& claim, const std::string& message, std::stop_token stop);
+  /// Its intent can neither go on nor move (a pod has it reserved, or its user named it): says so, and tries again.
+  Outcome stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop);
+  bool reserved(const cache::Claim& claim) const;
   /// Empty, or why the hardware under a committed device is gone.
   std::string hardwareGone(const cache::Gpu& device) const;
   bool inUse(const cache::Claim& claim) const;

@@ -61,7 +61,11 @@ base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view ty
                now);
   setCondition(after.conditions, condition(kBound, false, reason, message, generation), now);
   const auto* old = findCondition(claim.status.conditions, kBound);
-  if (old == nullptr || old->reason != reason) tell(claim, "Warning", reason, message);
+  if (old == nullptr || old->reason != reason) {
+    const bool usual =
+        reason == v1alpha::keys::reason::kWaitingForConsumer || reason == v1alpha::keys::reason::kProvisioning;
+    tell(claim, usual ? "Normal" : "Warning", reason, message);
+  }
   return write(claim, std::move(after), stop);
 }
 

@@ -13,13 +13,6 @@ namespace keys = v1alpha::keys;
 namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
-namespace {
-bool gated(const core::Pod& pod) {
-  return std::find(pod.schedulingGates.begin(), pod.schedulingGates.end(), keys::kSchedulingGate) !=
-         pod.schedulingGates.end();
-}
-}  // namespace
-
 Outcome Consumer::step(const core::ObjectKey& key, std::stop_token stop) {
   auto pod = stores_.pods.get(key);
   if (!pod || !alive(*pod) || pod->metadata.deleting()) {
@@ -105,6 +98,11 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
 }
 
 Outcome Consumer::letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  for (const auto& one : used) {
+    // A pin is for good: not to hardware that is gone. What becomes of a Lost claim is an event.
+    if (one.claim->status.phase == "Lost" || one.device->status.phase == "Failed") return Outcome::done();
+    if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
+  }
   const auto& node = used.front().device->spec.nodeName;
   for (const auto& one : used) {
     if (one.device->spec.nodeName == node) continue;

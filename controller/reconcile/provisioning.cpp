@@ -76,7 +76,18 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
 
 std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {
   if (device.spec.provisioner.empty()) return plugin::Reply{};
-  return deprovisionKey(device.spec.provisioner, device.metadata.uid);
+  auto reply = deprovisionKey(device.spec.provisioner, device.metadata.uid);
+  if (reply && reply->ok()) {
+    std::lock_guard lock(mutex_);
+    if (undone_.size() >= kUndoneRemembered) undone_.clear();
+    undone_.insert(device.metadata.uid);
+  }
+  return reply;
+}
+
+bool Provisioning::takeUndone(const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  return undone_.erase(uid) > 0;
 }
 
 std::optional<plugin::Reply> Provisioning::deprovisionKey(std::string_view provisioner, const std::string& key) {

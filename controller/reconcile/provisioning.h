@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,8 @@ class Provisioning {
   /// none: ok.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
   std::optional<plugin::Reply> deprovision(const cache::Gpu& device);
+  /// The device of that uid is gone: whether deprovision() had gone well for it. Forgets it.
+  bool takeUndone(const std::string& uid);
   /// The same for a key that no device has any more.
   std::optional<plugin::Reply> deprovisionKey(std::string_view provisioner, const std::string& key);
   std::optional<plugin::ListReply> list(std::string_view provisioner);
@@ -40,7 +43,9 @@ class Provisioning {
   const cache::Stores& stores_;
   const int atMost_;
   std::mutex mutex_;
-  std::map<std::string, int, std::less<>> underWay_;  ///< guarded by mutex_
+  static constexpr std::size_t kUndoneRemembered = 65'536;  ///< forgetting one costs a look at its plugin's list
+  std::map<std::string, int, std::less<>> underWay_;        ///< guarded by mutex_
+  std::set<std::string> undone_;                            ///< uids; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

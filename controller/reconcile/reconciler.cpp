@@ -25,7 +25,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, events),
       sweeper_(writer_, stores, provisioning_),
       auditor_(writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_, options.auditor),
-      routing_(stores, cluster, registry, classes_, waiting_, enqueue_) {}
+      routing_(stores, cluster, registry, classes_, waiting_, provisioning_, enqueue_) {}
 
 void Reconciler::enqueueStart() {
   for (const auto& name : registry_.names()) enqueue_(pluginKey(name));
@@ -34,6 +34,8 @@ void Reconciler::enqueueStart() {
 Outcome Reconciler::node(const std::string& name) {
   for (const auto& card : stores_.cardsOnNode(name)) enqueue_(cardKey(card->metadata.name));
   for (const auto& pod : stores_.gatedPods()) enqueue_(podKey(core::keyOf(pod->metadata)));
+  for (const auto& key : waiting_.all())  // those without gate
+    if (const auto parsed = QueueKey::parse(key); parsed && parsed->concern == Concern::pod) enqueue_(key);
   for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
 }

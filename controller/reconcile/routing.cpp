@@ -16,10 +16,11 @@ bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
 }  // namespace
 
 Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
-                 Waiting& waiting, Enqueue enqueue)
+                 Waiting& waiting, Provisioning& provisioning, Enqueue enqueue)
     : stores_(stores),
       classes_(classes),
       waiting_(waiting),
+      provisioning_(provisioning),
       enqueue_(std::move(enqueue)),
       link_(std::make_shared<Link>()) {
   link_->routing = this;
@@ -58,6 +59,7 @@ void Routing::onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& 
       enqueue_(deviceKey(device->metadata.name));
     enqueue_(carrierKey(key));
   }
+  if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
 }
 
@@ -72,8 +74,12 @@ void Routing::onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& aft
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
     for (const auto& claim : stores_.claimsNaming(device.metadata.name))
       enqueue_(claimKey(core::keyOf(claim->metadata)));
+  // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
-    for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));  // entries it may have left
+    for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));
+  if (before && (!after || before->metadata.uid != after->metadata.uid) && !before->spec.provisioner.empty() &&
+      !provisioning_.takeUndone(before->metadata.uid))
+    enqueue_(pluginKey(before->spec.provisioner));
 }
 
 void Routing::onCard(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after) {

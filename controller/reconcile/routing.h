@@ -19,7 +19,7 @@ class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
   Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
-          Waiting& waiting, Enqueue enqueue);
+          Waiting& waiting, Provisioning& provisioning, Enqueue enqueue);
   ~Routing();
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;
@@ -48,6 +48,7 @@ class Routing {
   cache::Stores& stores_;
   ClassSync& classes_;
   Waiting& waiting_;
+  Provisioning& provisioning_;
   const Enqueue enqueue_;
   const std::shared_ptr<Link> link_;
 };

@@ -19,31 +19,58 @@ std::size_t Waiting::size() const {
   return room_.size();
 }
 
-void Waiting::rejectNode(const std::string& claimUid, const std::string& node, std::chrono::milliseconds howLong) {
+void Waiting::rejectNode(const std::string& claimUid, const std::string& node, const std::string& why,
+                         std::chrono::milliseconds howLong) {
   std::lock_guard lock(mutex_);
-  rejectedUntil_[claimUid][node] = clock_.now() + howLong;
+  rejected_[claimUid][node] = {clock_.now() + howLong, why};
 }
 bool Waiting::rejected(const std::string& claimUid, std::string_view node) const {
   std::lock_guard lock(mutex_);
-  auto claim = rejectedUntil_.find(claimUid);
-  if (claim == rejectedUntil_.end()) return false;
+  auto claim = rejected_.find(claimUid);
+  if (claim == rejected_.end()) return false;
   auto it = claim->second.find(node);
-  return it != claim->second.end() && clock_.now() < it->second;
+  return it != claim->second.end() && clock_.now() < it->second.until;
 }
-bool Waiting::anyRejected(const std::string& claimUid) const {
+bool Waiting::anyRejected(const std::string& claimUid) const { return untilNextNode(claimUid).count() > 0; }
+std::string Waiting::rejections(const std::string& claimUid) const {
   std::lock_guard lock(mutex_);
-  auto claim = rejectedUntil_.find(claimUid);
-  if (claim == rejectedUntil_.end()) return false;
+  auto claim = rejected_.find(claimUid);
+  if (claim == rejected_.end()) return {};
+  std::string text;
+  std::size_t more = 0;
+  for (const auto& [node, rejection] : claim->second) {
+    if (clock_.now() >= rejection.until) continue;
+    if (!text.empty()) {
+      ++more;
+      continue;
+    }
+    text = "node " + node + " is not tried for a while" + (rejection.why.empty() ? "" : ": " + rejection.why);
+  }
+  return more == 0 ? text : text + " (and " + std::to_string(more) + " more)";
+}
+std::chrono::milliseconds Waiting::untilNextNode(const std::string& claimUid) const {
+  std::lock_guard lock(mutex_);
+  auto claim = rejected_.find(claimUid);
+  if (claim == rejected_.end()) return {};
   const auto now = clock_.now();
-  for (const auto& [node, until] : claim->second)
-    if (now < until) return true;
-  return false;
+  std::chrono::milliseconds least{0};
+  for (const auto& [node, rejection] : claim->second) {
+    if (now >= rejection.until) continue;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(rejection.until - now);
+    if (least.count() == 0 || left < least) least = left;
+  }
+  return least;
 }
 void Waiting::forgetClaim(const std::string& claimUid) {
   std::lock_guard lock(mutex_);
-  rejectedUntil_.erase(claimUid);
+  rejected_.erase(claimUid);
   explained_.erase(claimUid);
   refused_.erase(claimUid);
+  ledgerRefused_.erase(claimUid);
+}
+int Waiting::ledgerRefused(const std::string& claimUid) {
+  std::lock_guard lock(mutex_);
+  return ++ledgerRefused_[claimUid];
 }
 
 bool Waiting::mayExplain(const std::string& claimUid, std::chrono::milliseconds every) {
@@ -66,6 +93,13 @@ std::string Waiting::refusal(const std::string& claimUid) const {
   auto it = refused_.find(claimUid);
   if (it == refused_.end() || clock_.now() >= it->second.until) return {};
   return it->second.message.empty() ? "refused by the provisioner" : it->second.message;
+}
+std::chrono::milliseconds Waiting::untilRefusalEnds(const std::string& claimUid) const {
+  std::lock_guard lock(mutex_);
+  auto it = refused_.find(claimUid);
+  const auto now = clock_.now();
+  if (it == refused_.end() || now >= it->second.until) return {};
+  return std::chrono::ceil<std::chrono::milliseconds>(it->second.until - now);
 }
 void Waiting::pluginChanged(const std::string& provisioner) {
   std::lock_guard lock(mutex_);

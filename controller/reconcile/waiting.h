@@ -26,10 +26,15 @@ class Waiting {
   std::vector<std::string> all() const;
   std::size_t size() const;
 
-  /// Nodes that are not tried for a claim for a while.
-  void rejectNode(const std::string& claimUid, const std::string& node, std::chrono::milliseconds howLong);
+  /// Nodes that are not tried for a claim for a while, and why.
+  void rejectNode(const std::string& claimUid, const std::string& node, const std::string& why,
+                  std::chrono::milliseconds howLong);
   bool rejected(const std::string& claimUid, std::string_view node) const;
   bool anyRejected(const std::string& claimUid) const;
+  /// For people: "node n1 is not tried for a while: …"; empty if none is rejected.
+  std::string rejections(const std::string& claimUid) const;
+  /// Until the first of its rejected nodes may be tried again; zero if none is rejected. No event tells it.
+  std::chrono::milliseconds untilNextNode(const std::string& claimUid) const;
   void forgetClaim(const std::string& claimUid);
 
   /// The explanation of a claim's NoFit may be written again only that long after the last one: true = now (and noted).
@@ -41,9 +46,17 @@ class Waiting {
                std::chrono::milliseconds howLong);
   /// The message, or empty if it may be tried.
   std::string refusal(const std::string& claimUid) const;
+  /// Until it may be tried again without its plugin's changing; zero if now.
+  std::chrono::milliseconds untilRefusalEnds(const std::string& claimUid) const;
+  /// A ledger had no room where the decision saw some; returns how often since the claim was last forgotten.
+  int ledgerRefused(const std::string& claimUid);
   void pluginChanged(const std::string& provisioner);
 
  private:
+  struct Rejection {
+    base::Clock::Steady until;
+    std::string why;
+  };
   struct Refusal {
     std::string provisioner, message;
     base::Clock::Steady until;
@@ -51,9 +64,10 @@ class Waiting {
   base::Clock& clock_;
   mutable std::mutex mutex_;  // guards all below
   std::set<std::string> room_;
-  std::map<std::string, std::map<std::string, base::Clock::Steady, std::less<>>> rejectedUntil_;
+  std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_;
   std::map<std::string, base::Clock::Steady> explained_;
   std::map<std::string, Refusal> refused_;
+  std::map<std::string, int> ledgerRefused_;
 };
 
 }  // namespace egpu::reconcile

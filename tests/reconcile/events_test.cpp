@@ -1,0 +1,291 @@
+// Whatever a claim waits for brings it back by event; what was decided and came to nothing is given back; nothing goes
+// round and round.
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using EventsTest = ReconcileTest;
+
+/// Answers some requests in the server's stead.
+class FaultyTransport final : public kube::Transport {
+ public:
+  explicit FaultyTransport(kube::Transport& next) : next_(next) {}
+  std::function<bool(const kube::HttpRequest&)> fails;
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    if (fails && fails(request)) return base::Status(base::Code::unknownOutcome, "the line went dead");
+    return next_.perform(request, stop);
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
+                                          std::stop_token stop) override {
+    return next_.stream(request, data, stop);
+  }
+
+ private:
+  kube::Transport& next_;
+};
+
+TEST_F(EventsTest, C2_AFirstConsumerOfAClassThatComesLater) {
+  world.addClaim("a", "later", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a"), "ClassNotFound");
+  world.addClass("later", "Delete", "WaitForFirstConsumer");
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_TRUE(world.exists(deviceOf("a")));
+}
+
+TEST_F(EventsTest, C2_AFirstConsumerOfADefaultClassThatComesLater) {
+  world.addClaim("a", "", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a"), "ClassNotFound");
+  world.json<cache::Class>({"", "late"}, R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":"true"}}})");
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
+TEST_F(EventsTest, C3_AFirstConsumerOfAPluginThatComesLater) {
+  support::FakeProvisioner other("other.example.com", "physicalGPU");
+  world.addClass("other", "Delete", "WaitForFirstConsumer", {}, "other.example.com");
+  world.addClaim("a", "other", {{"gpu", "1"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a"), "ProvisionerUnavailable");
+  world.registry.add(other);
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  world.removePod("p");
+  world.removeClaim("a");
+  driver->run();
+  driver.reset();
+}
+
+TEST_F(EventsTest, C6_APodWithoutGateFollowsALabelThatItWaitsFor) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"}, false, {{"zone", "x"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
+  settle();
+  ASSERT_TRUE(world.carrier("a"));
+  EXPECT_TRUE(world.carrier("a")->allocation);
+}
+
+TEST_F(EventsTest, C6_ACordonedNodeIsTriedAgainWhenItIsBack) {
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":true}})");
+  settle();
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("cordoned"), std::string::npos) << world.message("a");
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":null}})");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(EventsTest, C6_ARetainedDeviceThatIsDeletedMakesRoom) {
+  world.addClaim("a", "keep", {{"gpu", "2"}});
+  settle();
+  const auto name = deviceOf("a");
+  world.removeClaim("a");
+  settle();
+  world.addClaim("b", "share", {{"gpu", "1"}});
+  settle();
+  EXPECT_EQ(world.reason("b"), "NoFit");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+}
+
+TEST_F(EventsTest, C7_TheOnlyNodeRefusedForAWhileIsTriedAgainAfterIt) {
+  world.plugin.answer({{plugin::Outcome::reschedule, "no slot"}, {}});
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("no slot"), std::string::npos) << world.message("a");
+  driver->run(std::chrono::minutes(4));
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(EventsTest, C7_ARefusalByThePluginEnds) {
+  world.plugin.answer({{plugin::Outcome::invalid, "no such profile"}, {}});
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "ProvisionFailed");
+  driver->run(std::chrono::minutes(6));
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(EventsTest, C7_ARefusalOfAFirstConsumersClaimEnds) {
+  world.plugin.answer({{plugin::Outcome::invalid, "no such profile"}, {}});
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  EXPECT_EQ(world.reason("a"), "ProvisionFailed");
+  world.removePod("p");
+  settle();
+  world.addPod("q", {"a"});
+  driver->run(std::chrono::minutes(6));
+  EXPECT_TRUE(world.pod("q").schedulingGates.empty());
+  world.schedule("q");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("q");
+}
+
+TEST_F(EventsTest, C7_ARescheduleUnderAReservationSaysSoAndIsAskedAgain) {
+  world.plugin.answer({{plugin::Outcome::reschedule, "no slot"}}, true);
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  EXPECT_EQ(world.reason("a"), "ProvisionFailed");
+  EXPECT_NE(world.message("a").find("no slot"), std::string::npos) << world.message("a");
+  world.plugin.answer({});
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("p");
+}
+
+TEST_F(EventsTest, C9_APluginThatRefusesANamedDeviceIsNotAskedInALoop) {
+  world.addClaim("a", "keep", {{"gpu-core", "10"}});
+  settle();
+  const auto name = deviceOf("a");
+  world.removeClaim("a");
+  settle();
+  world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
+  settle();
+  for (const auto outcome : {plugin::Outcome::invalid, plugin::Outcome::reschedule}) {
+    const auto asked = world.plugin.provisions();
+    world.plugin.answer({{outcome, "broken"}}, true);
+    world.addClaim("b", "keep", {}, name);
+    ASSERT_NO_THROW(settle());
+    EXPECT_EQ(world.reason("b"), "ProvisionFailed");
+    EXPECT_NE(world.message("b").find("broken"), std::string::npos) << world.message("b");
+    EXPECT_LT(world.plugin.provisions() - asked, 5);
+    world.plugin.answer({});
+    driver->run(std::chrono::minutes(6));
+    EXPECT_EQ(world.claim("b").status.phase, "Bound");
+    world.removeClaim("b");
+    driver->run();
+    world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
+    settle();
+    EXPECT_EQ(world.gpu(name).status.phase, "Available");
+  }
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+}
+
+TEST_F(EventsTest, W2_ALedgerHoldsSoManyEntriesAndNoMore) {
+  world.json<cache::Gpu>({"", "gpu-n1-1"}, R"({"status":{"phase":"Failed","reason":"Broken"}})", "status");
+  settle();
+  for (int i = 0; i < 130; ++i) world.addClaim("m" + std::to_string(i), "share", {{"gpu-memory", "1Mi"}});
+  settle();
+  int bound = 0, noFit = 0;
+  std::string why;
+  for (int i = 0; i < 130; ++i) {
+    const auto name = "m" + std::to_string(i);
+    bound += world.claim(name).status.phase == "Bound";
+    if (world.reason(name) == "NoFit") {
+      ++noFit;
+      why = world.message(name);
+    }
+  }
+  EXPECT_EQ(bound, 128);
+  EXPECT_EQ(noFit, 2);
+  EXPECT_NE(why.find("128 claims per card"), std::string::npos) << why;
+}
+
+TEST_F(EventsTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
+  FaultyTransport line(*world.transport);
+  world.registry.forgetListeners();
+  driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
+  driver->start();
+  driver->settle();
+  line.fails = [](const kube::HttpRequest& r) {
+    return r.target.find("/elasticgpus") != std::string::npos && r.method != kube::Method::patch;
+  };
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  settle();
+  EXPECT_EQ(driver->cluster.totals().usedCore, 2000);  // it may exist
+  world.removeClaim("a");
+  settle();
+  line.fails = nullptr;
+  driver->run();
+  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  world.addClaim("b", "share", {{"gpu", "2"}});
+  driver->run();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+  driver.reset();
+}
+
+TEST_F(EventsTest, W1_AnAssumptionOfAnEarlierClaimOfThatNameIsGivenBack) {
+  FaultyTransport line(*world.transport);
+  world.registry.forgetListeners();
+  driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
+  driver->start();
+  driver->settle();
+  line.fails = [](const kube::HttpRequest& r) {
+    return r.target.find("/elasticgpus") != std::string::npos && r.method != kube::Method::patch;
+  };
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  settle();
+  line.fails = nullptr;
+  world.removeClaim("a");
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
+  driver.reset();
+}
+
+TEST_F(EventsTest, W2_AServerThatRefusesTheEntryForGoodIsNotAskedInALoop) {
+  // Something between us and the ledger says no for reasons of its own (a policy, a quota).
+  class Refusing final : public kube::Transport {
+   public:
+    explicit Refusing(kube::Transport& next) : next_(next) {}
+    base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+      if (request.body.find("\"allocations\"") != std::string::npos &&
+          request.body.find("\"core\"") != std::string::npos) {
+        ++refused;
+        kube::HttpResponse no;
+        no.status = 422;
+        no.headers = {{"content-type", "application/json"}};
+        no.body = R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,)"
+                  R"("message":"denied by policy"})";
+        return no;
+      }
+      return next_.perform(request, stop);
+    }
+    base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                            const std::function<bool(std::string_view)>& data,
+                                            std::stop_token stop) override {
+      return next_.stream(request, data, stop);
+    }
+    int refused = 0;
+
+   private:
+    kube::Transport& next_;
+  };
+  Refusing line(*world.transport);
+  world.registry.forgetListeners();
+  driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
+  driver->limit = 2000;
+  driver->start();
+  driver->settle();
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  ASSERT_NO_THROW(settle());
+  EXPECT_LT(line.refused, 20);
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_NE(world.message("a").find("denied by policy"), std::string::npos) << world.message("a");
+  world.removeClaim("a");
+  driver->run();
+  driver.reset();
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

@@ -1,0 +1,303 @@
+// What users and operators do to claims, devices, classes and pods by hand, and what they see.
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using UsersTest = ReconcileTest;
+
+TEST_F(UsersTest, AClaimMadeAnewAtOnceUnderTheSameName) {
+  // Pending, then Provisioning, then Bound: each time the old one goes and a new one of that name comes.
+  world.addClaim("a", "share", {{"gpu", "3"}});
+  settle();
+  world.removeClaim("a");
+  world.plugin.answer({{plugin::Outcome::inProgress, ""}}, true);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "Provisioning");
+  const auto old = deviceOf("a");
+  world.removeClaim("a");
+  world.plugin.answer({});
+  world.addClaim("a", "share", {{"gpu-core", "20"}});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_FALSE(world.exists(old));
+  const auto bound = deviceOf("a");
+  world.removeClaim("a");
+  driver->run();
+  world.addClaim("a", "share", {{"gpu-core", "30"}});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_FALSE(world.exists(bound));
+  EXPECT_EQ(driver->cluster.totals().usedCore, 300);
+}
+
+TEST_F(UsersTest, AClassThatGoesTakesNothingFromItsClaims) {
+  world.addClass("brief");
+  world.addClaim("a", "brief", {{"gpu-core", "10"}});
+  settle();
+  support::World::mustOk(world.client.remove<cache::Class>({"", "brief"}));
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  world.removePod("p");
+  settle();
+  world.removeClaim("a");
+  settle();
+  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+}
+
+TEST_F(UsersTest, StaticBindingToWhatIsNotThereYet) {
+  world.addClaim("dev", "", {}, "by-hand");
+  world.addClaim("card", "share", {}, "gpu-n1-2");
+  settle();
+  EXPECT_EQ(world.reason("dev"), "StaticNotAvailable");
+  EXPECT_NE(world.message("dev").find("by-hand"), std::string::npos);
+  EXPECT_EQ(world.reason("card"), "StaticNotAvailable");
+  world.addCard("n1", 2);
+  settle();
+  EXPECT_EQ(world.claim("card").status.phase, "Bound");
+  EXPECT_EQ(world.gpu("gpu-n1-2").spec.allocations.begin()->second.core, 1000);
+  cache::Gpu device;
+  device.metadata.name = "by-hand";
+  device.spec.cards = {{"gpu-n1-0", "GPU-n1-0", 500, 8 * kGi, 500, 8 * kGi}};
+  device.spec.nodeName = "n1";
+  (void)support::World::must(world.client.create(device));
+  settle();
+  EXPECT_EQ(world.claim("dev").status.phase, "Bound");
+}
+
+TEST_F(UsersTest, OfTwoDefaultClassesTheOlderOneThenTheFirstByName) {
+  for (const auto* name : {"share", "keep"})
+    world.json<cache::Class>({"", name}, R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":"true"}}})");
+  world.addClaim("a", "", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  const auto cls = world.gpu(deviceOf("a")).spec.className;
+  world.addClaim("b", "", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.gpu(deviceOf("b")).spec.className, cls);
+}
+
+TEST_F(UsersTest, ACarrierThatIsTakenIsMadeOnceItIsFree) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  (void)support::World::must(world.client.create(foreign));
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_EQ(world.reason("a", "Carried"), "Carried");
+}
+
+TEST_F(UsersTest, ACarrierThatWasTakenIsNotHeldAgainstAClaimWithoutPods) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  (void)support::World::must(world.client.create(foreign));
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  settle();
+  EXPECT_NE(world.reason("a", "Carried"), "CarrierTaken");
+}
+
+TEST_F(UsersTest, AnUnsuitableNodeIsForgottenWithItsPod) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"}, true, {{"zone", "x"}});
+  settle();
+  EXPECT_EQ(world.reason("a", "Carried"), "NodeUnsuitable");
+  world.removePod("p");
+  settle();
+  EXPECT_NE(world.reason("a", "Carried"), "NodeUnsuitable");
+}
+
+TEST_F(UsersTest, ANewPodIsNotPinnedToACardThatIsGone) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  const auto card = world.gpu(deviceOf("a")).spec.cards[0].name;
+  world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Failed","reason":"Xid79"}})", "status");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");
+  world.addPod("q", {"a"});
+  settle();
+  EXPECT_FALSE(world.pod("q").schedulingGates.empty());
+  world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Available","reason":null}})", "status");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_TRUE(world.pod("q").schedulingGates.empty());
+  world.removePod("p");
+  world.removePod("q");
+}
+
+TEST_F(UsersTest, ADeviceTornOutByForceIsReplacedAndItsEffectUndone) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto name = deviceOf("a");
+  const auto uid = world.gpu(name).metadata.uid;
+  world.json<cache::Gpu>({"", name}, R"({"metadata":{"finalizers":null}})");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_NE(world.gpu(name).metadata.uid, uid);
+  EXPECT_EQ(world.garbage(), "");
+}
+
+TEST_F(UsersTest, ADeviceDeletedAndThenTornOutIsReplacedAndItsEffectUndone) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto name = deviceOf("a");
+  const auto uid = world.gpu(name).metadata.uid;
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+  settle();
+  world.json<cache::Gpu>({"", name}, R"({"metadata":{"finalizers":null}})");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_NE(world.gpu(name).metadata.uid, uid);
+  EXPECT_EQ(world.garbage(), "");
+}
+
+TEST_F(UsersTest, TwoClaimsOfOnePodAndThePodGoesBeforeItRan) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addClaim("b", "late", {{"gpu-core", "20"}});
+  world.addPod("p", {"a", "b"});
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_EQ(driver->cluster.totals().usedCore, 300);
+  world.removePod("p");
+  driver->run();
+  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.reason(name), "WaitingForConsumer");
+  EXPECT_TRUE(world.plugin.made().empty());
+  world.addPod("q", {"a", "b"});
+  settle();
+  world.schedule("q");
+  settle();
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.claim(name).status.phase, "Bound");
+  world.removePod("q");
+}
+
+TEST_F(UsersTest, AGateIsLiftedOnce) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  const auto version = world.pod("p").metadata.resourceVersion;
+  world.clearAllocation("a");
+  driver->run();
+  start();
+  driver->run();
+  EXPECT_EQ(world.pod("p").metadata.resourceVersion, version);
+}
+
+TEST_F(UsersTest, OvercommitGrantsMoreThanItCharges) {
+  world.addClass("over", "Delete", "Immediate", {{"coreOvercommit", "2"}, {"memoryOvercommit", "1.5"}});
+  world.addClaim("a", "over", {{"gpu-core", "25"}, {"gpu-memory", "3"}});
+  settle();
+  const auto device = world.gpu(deviceOf("a"));
+  ASSERT_EQ(device.spec.cards.size(), 1u);
+  EXPECT_EQ(device.spec.cards[0].core, 250);
+  EXPECT_EQ(device.spec.cards[0].chargedCore, 125);
+  EXPECT_EQ(device.spec.cards[0].memory, 3 * kGi);
+  EXPECT_EQ(device.spec.cards[0].chargedMemory, 2 * kGi);
+  EXPECT_EQ(world.gpu(device.spec.cards[0].name).spec.allocations.at(device.metadata.uid).core, 125);
+  EXPECT_EQ(world.claim("a").status.capacity.at("core"), "25%");
+}
+
+TEST_F(UsersTest, LimitsOfClaimsPerCardAndNode) {
+  world.addClass("few", "Delete", "Immediate", {{"maxClaimsPerCard", "1"}});
+  world.addClass("fewer", "Delete", "Immediate", {{"maxClaimsPerNode", "2"}});
+  world.addClaim("a", "few", {{"gpu-core", "10"}});
+  settle();
+  world.addClaim("b", "few", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_NE(world.gpu(deviceOf("a")).spec.cards[0].name, world.gpu(deviceOf("b")).spec.cards[0].name);
+  world.addClaim("c", "few", {{"gpu-core", "10"}});
+  world.addClaim("d", "fewer", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("c"), "NoFit");
+  EXPECT_NE(world.message("c").find("1 claims per card"), std::string::npos) << world.message("c");
+  EXPECT_EQ(world.reason("d"), "NoFit");
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_EQ((world.claim("c").status.phase == "Bound") + (world.claim("d").status.phase == "Bound"), 1);
+}
+
+TEST_F(UsersTest, ModelAndMinMemory) {
+  world.addClass("a100", "Delete", "Immediate", {{"model", "A100|H100"}});
+  world.addClass("large", "Delete", "Immediate", {{"minMemory", "32"}});
+  world.addClaim("m", "a100", {{"gpu-core", "10"}});
+  world.addClaim("l", "large", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("m"), "NoFit");
+  EXPECT_EQ(world.reason("l"), "NoFit");
+  world.addCard("n1", 2, 40 * kGi);
+  settle();
+  EXPECT_EQ(world.reason("m"), "NoFit");
+  EXPECT_EQ(world.claim("l").status.phase, "Bound");
+  EXPECT_EQ(world.gpu(deviceOf("l")).spec.cards[0].name, "gpu-n1-2");
+}
+
+TEST_F(UsersTest, WaitingIsToldAsNormalAndRefusalAsWarning) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addClaim("b", "share", {{"gpu", "3"}});
+  settle();
+  const auto lines = driver->events.lines();
+  const auto told = [&](const std::string& start) {
+    return std::any_of(lines.begin(), lines.end(), [&](const auto& l) { return l.rfind(start, 0) == 0; });
+  };
+  EXPECT_TRUE(told("a Normal WaitingForConsumer"));
+  EXPECT_TRUE(told("b Warning NoFit"));
+}
+
+TEST_F(UsersTest, WhatKubectlShowsOfCardsAndDevicesIsRightAfterBindAndRelease) {
+  start(std::chrono::milliseconds(1000));
+  world.addClaim("a", "share", {{"gpu-core", "10"}, {"gpu-memory", "4"}});
+  world.addClaim("b", "share", {{"gpu-core", "25"}, {"gpu-memory", "2"}}, "gpu-n1-0");
+  driver->run();
+  world.removeClaim("a");
+  driver->run();
+  auto card = world.gpu("gpu-n1-0");
+  ASSERT_TRUE(card.status.allocated);
+  EXPECT_EQ(card.status.allocated->coreText, "25%");
+  EXPECT_EQ(card.status.allocated->memoryText, "2Gi/16Gi");
+  EXPECT_EQ(card.status.allocated->claims, 1);
+  const auto device = world.gpu(deviceOf("b"));
+  ASSERT_TRUE(device.status.allocated);
+  EXPECT_EQ(device.status.allocated->coreText, "25%");
+  EXPECT_EQ(device.status.allocated->memoryText, "2Gi");
+  EXPECT_EQ(device.status.allocated->claims, 1);
+  world.removeClaim("b");
+  driver->run();
+  card = world.gpu("gpu-n1-0");
+  EXPECT_EQ(card.status.allocated->coreText, "0%");
+  EXPECT_EQ(card.status.allocated->claims, 0);
+}
+
+TEST_F(UsersTest, ARetainedDeviceShowsNoClaim) {
+  world.addClaim("a", "keep", {{"gpu-core", "10"}});
+  settle();
+  const auto name = deviceOf("a");
+  world.removeClaim("a");
+  settle();
+  const auto device = world.gpu(name);
+  EXPECT_EQ(device.status.phase, "Released");
+  ASSERT_TRUE(device.status.allocated);
+  EXPECT_EQ(device.status.allocated->claims, 0);
+  EXPECT_EQ(device.status.allocated->coreText, "10%");
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
