@@ -171,6 +171,23 @@ std::string formatBytes(int64_t bytes) {
   return std::to_string(bytes) + std::string(suffixes[step]);
 }
 
+std::string readableBytes(int64_t bytes) {
+  std::string exact = formatBytes(bytes);
+  constexpr std::size_t kShort = 4;
+  if (exact.find_first_not_of("0123456789") <= kShort || bytes < 10'000) return exact;
+  static constexpr std::array<std::string_view, 7> suffixes{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+  std::size_t step = 0;
+  int64_t unit = 1;
+  while (step + 1 < suffixes.size() && bytes / 1024 >= unit) {
+    unit *= 1024;
+    ++step;
+  }
+  const int64_t tenths = static_cast<int64_t>((static_cast<__int128>(bytes) * 10 + unit / 2) / unit);
+  std::string out = std::to_string(tenths / 10);
+  if (tenths % 10 != 0) out += "." + std::to_string(tenths % 10);
+  return out + std::string(suffixes[step]);
+}
+
 std::string formatMilliCards(int64_t milli) {
   const bool negative = milli < 0;
   const uint64_t amount = negative ? ~static_cast<uint64_t>(milli) + 1 : static_cast<uint64_t>(milli);

@@ -32,6 +32,8 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error 
 
 /// "4Gi", "1536Mi", "1000": the shortest binary-suffix form that is exact.
 std::string formatBytes(int64_t bytes);
+/// For people: as formatBytes while that has at most four digits, else rounded to one place: "15.6Gi".
+std::string readableBytes(int64_t bytes);
 /// 100 → "10%", 1000 → "100%", 5 → "0.5%".
 std::string formatMilliCards(int64_t milli);
 

@@ -48,7 +48,7 @@ void checkAmount(const std::string& key, std::string_view resource, const Quanti
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
     refuse("gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte");
   if (exceeds(amount, amount.form == QuantityForm::bareInteger ? kMostGiB : kMostMemory))
-    refuse("gpu-memory is at most 16Pi");
+    refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
 }
 
 void checkRequests(const StringMap& requests, FieldErrors& errors) {

@@ -9,10 +9,13 @@ namespace {
 
 using namespace egpu;
 
+constexpr int kUsage = 2;
+
 void addController(CLI::App& app, cmd::ControllerOptions& o) {
   app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--plugins", o.plugins,
-                 "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)");
+                 "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)")
+      ->check(CLI::ExistingPath);
   app.add_option("--ops-listen", o.opsListen,
                  "Address of /healthz, /readyz, /metrics and /allocation-map; port 0 = any free one")
       ->capture_default_str();
@@ -68,7 +71,29 @@ int execute(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
 
-  CLI11_PARSE(app, argc, argv);
+  app.failure_message([](const CLI::App* at, const CLI::Error& e) {
+    const auto command =
+        at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
+    return "error: " + std::string(e.what()) + "\nelastic-gpu-controller" + command + " --help lists the flags.\n";
+  });
+  // An unknown command is named, which the parser would only call missing.
+  if (argc > 1 && argv[1][0] != '-') {
+    std::string known;
+    bool found = false;
+    for (const auto* each : app.get_subcommands(nullptr)) {
+      found = found || each->get_name() == argv[1];
+      known += (known.empty() ? "" : ", ") + each->get_name();
+    }
+    if (!found) {
+      std::fprintf(stderr, "error: unknown command \"%s\"; known are %s\n", argv[1], known.c_str());
+      return kUsage;
+    }
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kUsage;
+  }
   auto level = base::log::Level::info;
   base::log::parseLevel(log.level, level);
   base::log::configure(level, log.format == "json");

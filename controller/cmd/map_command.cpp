@@ -51,13 +51,18 @@ int mapCommand(const MapOptions& options) {
   if (!options.node.empty()) request.target += "&node=" + encoded(options.node);
   const auto answer = (*transport)->perform(request, {});
   if (!answer) {
-    std::fprintf(stderr, "error: %s: %s\nis the controller running, and is this its --ops-listen address?\n",
-                 endpoint.server.c_str(), answer.status().message().c_str());
+    std::fprintf(stderr, "error: --server: %s\nIs the controller running, and is this its --ops-listen address?\n",
+                 answer.status().message().c_str());
     return 1;
   }
-  std::fputs(answer->body.c_str(), answer->status == 200 ? stdout : stderr);
-  if (options.format != "text" && answer->status == 200) std::fputs("\n", stdout);
-  return answer->status == 200 ? 0 : 1;
+  if (answer->status != 200) {
+    std::fprintf(stderr, "error: %s", answer->body.c_str());
+    if (answer->body.empty() || answer->body.back() != '\n') std::fputs("\n", stderr);
+    return 1;
+  }
+  std::fputs(answer->body.c_str(), stdout);
+  if (options.format != "text") std::fputs("\n", stdout);
+  return 0;
 }
 
 }  // namespace egpu::cmd

@@ -74,6 +74,7 @@ void HostedRegistry::changed(HostedProvisioner& plugin) {
 
 std::string HostedRegistry::whyNot(std::string_view name) const {
   std::string why = "no provisioner of the name " + std::string(name) + " is loaded";
+  for (const auto& [known, plugin] : byName_) why += (known == byName_.begin()->first ? "; there are " : ", ") + known;
   for (const auto& plugin : plugins_)
     if (const Reply state = plugin->readiness(); !state.ok() && !plugin->described()) why += "; " + state.message;
   for (const auto& missing : missing_) why += "; " + missing;

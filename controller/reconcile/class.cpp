@@ -45,7 +45,7 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
   std::string why;
   if (provisioning_.find(cls.provisioner, &why) == nullptr) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
-    answer.message = "provisioner " + cls.provisioner + " is not loaded" + (why.empty() ? "" : ": " + why);
+    answer.message = why.empty() ? "provisioner " + cls.provisioner + " is not loaded" : why;
     remember = false;  // finding out costs nothing
   } else if (auto state = provisioning_.registry().readiness(cls.provisioner); !state.ok()) {
     answer.reason = std::string(reason::kProvisionerUnavailable);

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string_view>
 
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/json_text.h"
@@ -35,21 +39,59 @@ std::string decimalShare(int64_t used, int64_t whole) {
   return std::to_string(milli / 1000) + "." + fraction;
 }
 
+std::string counted(int64_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
 std::string padded(std::string text, std::size_t width) {
   if (text.size() < width) text.append(width - text.size(), ' ');
   return text;
 }
 
-/// Letters and colours by the claim's name, so that a claim over several cards looks the same on each.
-std::size_t hueOf(const std::string& claim) {
-  std::size_t h = 2166136261U;
-  for (unsigned char c : claim) h = (h ^ c) * 16777619U;
-  return h;
-}
+/// What a claim looks like. By its name, so that it looks the same on each of its node's cards and from one map to the
+/// next; no two claims of a node share a letter while there are letters, or a colour while there are colours.
+struct Look {
+  char letter = '?';
+  int color = 0;
+};
+
+class Looks {
+ public:
+  explicit Looks(const cache::MapNode& node) {
+    std::uint64_t letters = 0, colors = 0;
+    for (const auto& card : node.cards)
+      for (const auto& take : card.takes) {
+        auto [it, fresh] = looks_.try_emplace(take.claim);
+        if (!fresh) continue;
+        const std::size_t hue = hueOf(take.claim);
+        it->second = {kLetters[claimed(letters, hue, kLetters.size())], kColors[claimed(colors, hue, kColors.size())]};
+      }
+  }
+  const Look& of(const std::string& claim) const { return looks_.at(claim); }
+
+ private:
+  static constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  static constexpr std::array<int, 12> kColors = {39, 208, 76, 170, 220, 45, 203, 141, 114, 215, 69, 180};
+
+  static std::size_t hueOf(const std::string& claim) {
+    std::size_t h = 2166136261U;
+    for (unsigned char c : claim) h = (h ^ c) * 16777619U;
+    return h;
+  }
+  /// The first of `count` that is not taken, from `hue` on; all taken = everything is free again.
+  static std::size_t claimed(std::uint64_t& taken, std::size_t hue, std::size_t count) {
+    const std::uint64_t all = (std::uint64_t{1} << count) - 1;
+    if (taken == all) taken = 0;
+    std::size_t i = hue % count;
+    while ((taken >> i & 1) != 0) i = (i + 1) % count;
+    taken |= std::uint64_t{1} << i;
+    return i;
+  }
+
+  std::map<std::string, Look, std::less<>> looks_;
+};
 
 class Bar {
  public:
-  Bar(std::size_t cells, bool color) : cells_(cells), color_(color) {}
+  Bar(std::size_t cells, bool color, const Looks& looks) : cells_(cells), color_(color), looks_(looks) {}
 
   /// `of(claim)` of `whole` per claim, in the claims' order; each claim that has anything shows at least one cell while
   /// there is room.
@@ -76,32 +118,37 @@ class Bar {
 
  private:
   std::string segment(const std::string& claim, std::size_t n) const {
-    static constexpr std::array<int, 12> colors = {39, 208, 76, 170, 220, 45, 203, 141, 114, 215, 69, 180};
     std::string out;
-    const std::size_t hue = hueOf(claim);
-    if (color_) out += "\033[38;5;" + std::to_string(colors[hue % colors.size()]) + "m";
-    for (std::size_t i = 0; i < n; ++i) out += color_ ? "█" : std::string(1, static_cast<char>('A' + hue % 26));
+    const Look& look = looks_.of(claim);
+    if (color_) out += "\033[38;5;" + std::to_string(look.color) + "m";
+    for (std::size_t i = 0; i < n; ++i) out += color_ ? "█" : std::string(1, look.letter);
     if (color_) out += "\033[0m";
     return out;
   }
   std::size_t cells_;
   bool color_;
+  const Looks& looks_;
 };
 
 bool empty(const MapCard& c) { return c.takes.empty() && c.offered; }
 
-void writeCard(std::string& out, const MapCard& c, const Bar& bar, std::size_t modelWidth) {
+void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& looks, std::size_t modelWidth,
+               bool color) {
   out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
   out += bar.draw(c, c.core, [](const MapTake& m) { return m.core; });
   out += padded(" " + v1alpha::formatMilliCards(c.usedCore), 8);
   out += bar.draw(c, c.memory, [](const MapTake& m) { return m.memory; });
-  out += " " + v1alpha::formatBytes(c.usedMemory) + "/" + v1alpha::formatBytes(c.memory);
+  out += " " + v1alpha::readableBytes(c.usedMemory) + "/" + v1alpha::readableBytes(c.memory);
   if (!c.offered) out += "  NOT OFFERED" + (c.why.empty() ? std::string() : " (" + c.why + ")");
   out += "\n";
   for (const auto& m : c.takes) {
     out += "         ";
-    out += static_cast<char>('A' + hueOf(m.claim) % 26);
-    out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::formatBytes(m.memory);
+    const Look& look = looks.of(m.claim);
+    if (color)
+      out += "\033[38;5;" + std::to_string(look.color) + "m█\033[0m";
+    else
+      out += look.letter;
+    out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
     if (!m.phase.empty()) out += "  " + m.phase;
     out += "\n";
   }
@@ -155,16 +202,12 @@ std::string toBackendAi(const AllocationMap& map) {
 }
 
 std::string toText(const AllocationMap& map, const TextOptions& options) {
-  const Bar bar(std::clamp<std::size_t>(options.bar, 10, 200), options.color);
   std::size_t modelWidth = 5;
   for (const auto& n : map.nodes)
     for (const auto& c : n.cards) modelWidth = std::max(modelWidth, c.model.size());
   std::string out;
   Totals all;
-  bool found = false;
   for (const auto& n : map.nodes) {
-    if (!options.node.empty() && n.name != options.node) continue;
-    found = true;
     Totals here;
     for (const auto& c : n.cards) {
       here.count(c);
@@ -176,27 +219,28 @@ std::string toText(const AllocationMap& map, const TextOptions& options) {
       out += "  no cards\n";
       continue;
     }
-    out += "  " + std::to_string(here.cards) + " cards, core " + v1alpha::formatMilliCards(here.usedCore) + " of " +
-           v1alpha::formatMilliCards(here.core) + ", memory " + v1alpha::formatBytes(here.usedMemory) + " of " +
-           v1alpha::formatBytes(here.memory) + "\n";
+    out += "  " + counted(here.cards, "card") + ", core " + v1alpha::formatMilliCards(here.usedCore) + " of " +
+           v1alpha::formatMilliCards(here.core) + ", memory " + v1alpha::readableBytes(here.usedMemory) + " of " +
+           v1alpha::readableBytes(here.memory) + "\n";
+    const Looks looks(n);
+    const Bar bar(std::clamp<std::size_t>(options.bar, 10, 200), options.color, looks);
     for (std::size_t i = 0; i < n.cards.size(); ++i) {
       std::size_t end = i;
       while (end < n.cards.size() && empty(n.cards[end]) && n.cards[end].model == n.cards[i].model) ++end;
       if (end > i + 1) {
         const auto range = std::to_string(n.cards[i].index) + "-" + std::to_string(n.cards[end - 1].index);
         out += "  " + padded(range, 5) + padded(n.cards[i].model, modelWidth) + "  free: " + std::to_string(end - i) +
-               " cards of " + v1alpha::formatBytes(n.cards[i].memory) + "\n";
+               " cards of " + v1alpha::readableBytes(n.cards[i].memory) + "\n";
         i = end - 1;
       } else {
-        writeCard(out, n.cards[i], bar, modelWidth);
+        writeCard(out, n.cards[i], bar, looks, modelWidth, options.color);
       }
     }
   }
-  if (!options.node.empty() && !found) return "no node \"" + options.node + "\"\n";
-  out += "total: " + std::to_string(map.nodes.size()) + " nodes, " + std::to_string(all.cards) + " cards, " +
-         std::to_string(all.claims) + " shares; core " + v1alpha::formatMilliCards(all.usedCore) + " of " +
-         v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::formatBytes(all.usedMemory) + " of " +
-         v1alpha::formatBytes(all.memory);
+  out += "total: " + counted(static_cast<int64_t>(map.nodes.size()), "node") + ", " + counted(all.cards, "card") +
+         ", " + counted(all.claims, "share") + "; core " + v1alpha::formatMilliCards(all.usedCore) + " of " +
+         v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::readableBytes(all.usedMemory) + " of " +
+         v1alpha::readableBytes(all.memory);
   if (all.quarantined > 0) out += "; " + std::to_string(all.quarantined) + " not offered";
   return out + "\n";
 }

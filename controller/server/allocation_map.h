@@ -19,7 +19,6 @@ std::string toBackendAi(const AllocationMap& map);
 struct TextOptions {
   bool color = false;    ///< ANSI colours, one per claim
   std::size_t bar = 30;  ///< cells of a bar, 10 to 200
-  std::string node;      ///< only this node; empty = all
 };
 /// A table of bars. Runs of empty cards of one model take one line.
 std::string toText(const AllocationMap& map, const TextOptions& options);

@@ -1,5 +1,6 @@
 #include "controller/server/operations.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -42,13 +43,13 @@ http::Response Operations::handle(const http::Request& request, std::stop_token)
 }
 
 http::Response Operations::allocationMap(const http::Request& request) const {
-  std::string format = "json";
+  std::string format = "json", node;
   TextOptions text;
   for (const auto& [key, value] : http::parseQuery(request.query)) {
     if (key == "format") {
       format = value;
     } else if (key == "node") {
-      text.node = value;
+      node = value;
     } else if (key == "color") {
       text.color = value == "1" || value == "true";
     } else if (key == "width") {
@@ -59,15 +60,17 @@ http::Response Operations::allocationMap(const http::Request& request) const {
       return plain(400, "unknown parameter \"" + key + "\"; known are format, node, color, width\n");
     }
   }
-  http::Response r;
-  if (format == "json")
-    r.body = toJson(sources_.map());
-  else if (format == "backendai")
-    r.body = toBackendAi(sources_.map());
-  else if (format == "text")
-    return plain(200, toText(sources_.map(), text));
-  else
+  if (format != "json" && format != "backendai" && format != "text")
     return plain(400, "format: \"" + format + "\" is unknown; known are json, backendai, text\n");
+  auto map = sources_.map();
+  if (!node.empty()) {
+    auto& nodes = map.nodes;
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name != node; }), nodes.end());
+    if (nodes.empty()) return plain(404, "there is no node \"" + node + "\"\n");
+  }
+  if (format == "text") return plain(200, toText(map, text));
+  http::Response r;
+  r.body = format == "json" ? toJson(map) : toBackendAi(map);
   return r;
 }
 

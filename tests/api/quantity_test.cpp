@@ -273,6 +273,18 @@ TEST(QuantityProperty, anythingElseIsRefused) {
   EXPECT_GT(accepted, 1000);
 }
 
+TEST(ReadableBytes, ExactWhileShortElseRounded) {
+  EXPECT_EQ(readableBytes(0), "0");
+  EXPECT_EQ(readableBytes(1000), "1000");
+  EXPECT_EQ(readableBytes(9999), "9999");
+  EXPECT_EQ(readableBytes(10001), "9.8Ki");
+  EXPECT_EQ(readableBytes(int64_t{1638} << 20), "1638Mi");
+  EXPECT_EQ(readableBytes(16711156712), "15.6Gi");
+  EXPECT_EQ(readableBytes((int64_t{16} << 30) - 1), "16Gi");
+  EXPECT_EQ(readableBytes(INT64_MAX), "8Ei");
+  EXPECT_EQ(readableBytes(-1024), "-1Ki");
+}
+
 TEST(FormatBytes, shortestExactForm) {
   EXPECT_EQ(formatBytes(0), "0");
   EXPECT_EQ(formatBytes(1000), "1000");

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <sstream>
 
 namespace egpu::server {
 namespace {
@@ -65,14 +67,14 @@ TEST(AllocationMap, OverfullCardHasNothingFree) {
 }
 
 TEST(AllocationMap, TextDrawsBarsAndFoldsEmptyCards) {
-  const auto text = toText(sample(), {false, 10, ""});
+  const auto text = toText(sample(), {false, 10});
   EXPECT_NE(text.find("n  5 cards, core 140% of 500%, memory 12Gi of 400Gi"), std::string::npos) << text;
   EXPECT_NE(text.find("2-3"), std::string::npos) << text;
   EXPECT_NE(text.find("free: 2 cards of 80Gi"), std::string::npos) << text;
   EXPECT_NE(text.find("NOT OFFERED (XID 79)"), std::string::npos) << text;
   EXPECT_NE(text.find(" ns/a  80%  8Gi  Bound"), std::string::npos) << text;
   EXPECT_EQ(text.find('\033'), std::string::npos);
-  EXPECT_NE(toText(sample(), {true, 10, ""}).find("\033[38;5;"), std::string::npos);
+  EXPECT_NE(toText(sample(), {true, 10}).find("\033[38;5;"), std::string::npos);
 }
 
 TEST(AllocationMap, ABarIsAsLongAsItsShare) {
@@ -81,13 +83,36 @@ TEST(AllocationMap, ABarIsAsLongAsItsShare) {
   n.name = "n";
   n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 300, 0}})};
   map.nodes.push_back(n);
-  const auto text = toText(map, {false, 10, ""});
+  const auto text = toText(map, {false, 10});
   const auto line = text.substr(text.find("A100") + 4);
   const auto bar = line.substr(line.find_first_not_of(' '), 12);
   EXPECT_EQ(std::count(bar.begin(), bar.end(), bar[0]), 3) << text;
 }
 
-TEST(AllocationMap, UnknownNodeSaysSo) { EXPECT_EQ(toText(sample(), {false, 10, "x"}), "no node \"x\"\n"); }
+TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
+  AllocationMap map;
+  cache::MapNode n;
+  n.name = "n";
+  std::vector<cache::MapTake> takes;
+  for (int i = 0; i < 30; ++i) takes.push_back({"d", "u", "ns/c" + std::to_string(i), "Bound", 10, 0});
+  n.cards = {card(0, takes)};
+  map.nodes.push_back(n);
+  const auto text = toText(map, {false, 200});
+  std::set<char> letters;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.rfind("         ", 0) == 0) letters.insert(line[9]);
+  EXPECT_EQ(letters.size(), 30U) << text;
+}
+
+TEST(AllocationMap, AmountsAreReadable) {
+  AllocationMap map;
+  cache::MapNode n;
+  n.name = "n";
+  n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 10, 16711156712}})};
+  map.nodes.push_back(n);
+  EXPECT_NE(toText(map, {false, 10}).find(" 15.6Gi/80Gi"), std::string::npos) << toText(map, {false, 10});
+}
 
 TEST(AllocationMap, EmptyClusterIsATotalOfNothing) {
   EXPECT_EQ(toText({}, {}), "total: 0 nodes, 0 cards, 0 shares; core 0% of 0%, memory 0 of 0\n");

@@ -95,9 +95,9 @@ TEST(NodesFile, ErrorsNameFieldAndLine) {
       {"nodes: [{name: a, gpus: [{model: T4, memory: -16Gi}]}]", "nodes[0].gpus[0].memory"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 17}]}]", "nodes[0].gpus[0].count"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 2, numa: [0]}]}]", "nodes[0].gpus[0].numa"},
-      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 1, 1]]}]}]", "nodes[0].nvlinks"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 1, 1]]}]}]", "nodes[0].gpus[0].nvlinks"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 0, 1]]}]}]", "nodes[0].gpus[0].nvlinks"},
-      {"nodes: [{name: a, taints: [{key: k, effect: Never}]}]", "nodes[0].taints.effect"},
+      {"nodes: [{name: a, taints: [{key: k, effect: Never}]}]", "nodes[0].taints[0].effect"},
   };
   for (const auto& c : cases) EXPECT_EQ(refused(c.yaml).rfind(c.field, 0), 0U) << c.yaml << " → " << refused(c.yaml);
   EXPECT_NE(refused("nodes:\n- name: a\n  cpu: x\n").find("line 3"), std::string::npos)

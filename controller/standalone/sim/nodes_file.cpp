@@ -41,7 +41,7 @@ void onlyKeys(const YAML::Node& map, const std::string& field, const std::set<st
     if (known.count(key) != 0) continue;
     std::string list;
     for (const auto& k : known) list += (list.empty() ? "" : ", ") + k;
-    fail(field + "." + key, kv.first, "is not a known field; known are " + list);
+    fail(field.empty() ? key : field + "." + key, kv.first, "is not a known field; known are " + list);
   }
 }
 
@@ -62,16 +62,16 @@ int64_t whole(const YAML::Node& n, const std::string& field, int64_t low, int64_
   return v;
 }
 
-v1alpha::Quantity quantity(const YAML::Node& n, const std::string& field) {
+v1alpha::Quantity quantity(const YAML::Node& n, const std::string& field, const char* example) {
   std::string why;
   auto q = v1alpha::parseQuantity(text(n, field), &why);
-  if (!q) fail(field, n, "\"" + n.Scalar() + "\" is not a quantity (" + why + "); write for example 64Gi");
+  if (!q) fail(field, n, "\"" + n.Scalar() + "\" is not a quantity (" + why + "); write for example " + example);
   if (q->nano <= 0) fail(field, n, "must be more than zero");
   return *q;
 }
 
 int64_t bytes(const YAML::Node& n, const std::string& field) {
-  const auto q = quantity(n, field);
+  const auto q = quantity(n, field, "64Gi");
   if (q.form != v1alpha::QuantityForm::suffixed)
     fail(field, n, "\"" + n.Scalar() + "\" has no unit; write for example " + n.Scalar() + "Gi");
   auto v = q.asInteger();
@@ -80,7 +80,7 @@ int64_t bytes(const YAML::Node& n, const std::string& field) {
 }
 
 int64_t milli(const YAML::Node& n, const std::string& field) {
-  const auto q = quantity(n, field);
+  const auto q = quantity(n, field, "64");
   return static_cast<int64_t>(q.nano / 1'000'000);
 }
 
@@ -95,6 +95,8 @@ std::string cardUuid(const std::string& node, std::size_t index) {
 struct Link {
   std::size_t a, b;
   int64_t n;
+  std::string field;  ///< where it is written
+  YAML::Node at;
 };
 
 void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards,
@@ -140,18 +142,16 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
       const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1),
                  b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
       if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
-      links.push_back(
-          {static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64)});
+      links.push_back({static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64),
+                       field + ".nvlinks", e});
     }
   }
 }
 
-void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, const std::vector<int64_t>& switchLinks,
-          const YAML::Node& at, const std::string& field) {
+void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, const std::vector<int64_t>& switchLinks) {
   for (const auto& l : links) {
     if (l.a >= cards.size() || l.b >= cards.size())
-      fail(field + ".nvlinks", at,
-           "names card " + std::to_string(std::max(l.a, l.b)) + " of " + std::to_string(cards.size()));
+      fail(l.field, l.at, "names card " + std::to_string(std::max(l.a, l.b)) + " of " + std::to_string(cards.size()));
     cards[l.a].topology.links.push_back({cards[l.b].uuid, "nvlink", l.n});
     cards[l.b].topology.links.push_back({cards[l.a].uuid, "nvlink", l.n});
   }
@@ -183,14 +183,15 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
   out.node.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";
   if (const auto taints = n["taints"]; taints) {
     if (!taints.IsSequence()) fail(field + ".taints", taints, "must be a list of {key, value, effect}");
-    for (const auto& t : taints) {
-      onlyKeys(t, field + ".taints", {"key", "value", "effect"});
-      core::Taint taint{t["key"] ? text(t["key"], field + ".taints.key") : "",
-                        t["value"] ? text(t["value"], field + ".taints.value") : "",
-                        t["effect"] ? text(t["effect"], field + ".taints.effect") : ""};
-      if (taint.key.empty()) fail(field + ".taints.key", t, "is missing");
+    for (std::size_t i = 0; i < taints.size(); ++i) {
+      const auto t = taints[i];
+      const std::string at = field + ".taints[" + std::to_string(i) + "]";
+      onlyKeys(t, at, {"key", "value", "effect"});
+      core::Taint taint{t["key"] ? text(t["key"], at + ".key") : "", t["value"] ? text(t["value"], at + ".value") : "",
+                        t["effect"] ? text(t["effect"], at + ".effect") : ""};
+      if (taint.key.empty()) fail(at + ".key", t, "is missing");
       if (taint.effect != "NoSchedule" && taint.effect != "PreferNoSchedule" && taint.effect != "NoExecute")
-        fail(field + ".taints.effect", t, "valid are NoSchedule, PreferNoSchedule, NoExecute");
+        fail(at + ".effect", t, "valid are NoSchedule, PreferNoSchedule, NoExecute");
       out.node.taints.push_back(std::move(taint));
     }
   }
@@ -206,7 +207,7 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
     out.cards[i].nodeName = name;
     out.cards[i].topology.pcie = pciBus(i);
   }
-  wire(out.cards, links, switchLinks, n, field);
+  wire(out.cards, links, switchLinks);
   return out;
 }
 
@@ -215,7 +216,7 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
 Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
   const YAML::Node root = YAML::Load(std::string(yaml));
   if (!root.IsMap()) fail("nodes", root, "the file must be a mapping with the list `nodes`");
-  onlyKeys(root, "file", {"nodes"});
+  onlyKeys(root, "", {"nodes"});
   const auto list = root["nodes"];
   if (!list || !list.IsSequence() || list.size() == 0) fail("nodes", root, "must be a list with at least one node");
   std::vector<SimNode> out;
