@@ -113,9 +113,11 @@ int standaloneCommand(const StandaloneOptions& options) {
   if (!options.writeKubeconfig.empty())
     if (auto s = writeFile(options.writeKubeconfig, kubeconfigFor(url), 0600); !s.ok())
       return fail("--write-kubeconfig", s);
-  std::fprintf(stderr, "API server:  %s%s\noperations:  http://%s\n", url.c_str(),
-               options.writeKubeconfig.empty() ? "" : ("  (export KUBECONFIG=" + options.writeKubeconfig + ")").c_str(),
-               core.opsAddress().c_str());
+  // On standard output, so that standard error is nothing but log lines.
+  std::printf("API server:  %s%s\noperations:  http://%s\n", url.c_str(),
+              options.writeKubeconfig.empty() ? "" : ("  (export KUBECONFIG=" + options.writeKubeconfig + ")").c_str(),
+              core.opsAddress().c_str());
+  std::fflush(stdout);
   if (auto s = core.announce(); !s.ok()) return fail("--write-ops-address", s);
 
   const int signal = signals.wait();

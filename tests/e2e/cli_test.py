@@ -1,4 +1,5 @@
 """What a user meets on the command line: flags, the nodes file, files and ports in use, the map.  cli_test.py BIN_DIR"""
+import json
 import os
 import re
 import subprocess
@@ -84,6 +85,18 @@ def running(r, binary, bin_dir, nodes, work):
         s.clean()
 
 
+def json_log(r, bin_dir):
+    s = Standalone(bin_dir, NODES, extra=["--log-format", "json"])
+    try:
+        r.check("SIGTERM, again", s.stop() == 0)
+        with open(os.path.join(s.work, "log"), encoding="utf-8") as f:
+            lines = [line for line in f.read().splitlines() if not line.startswith(("API server:", "operations:"))]
+        r.check("every log line is a JSON object with time, level and message",
+                len(lines) > 3 and all({"time", "level", "msg"} <= json.loads(line).keys() for line in lines), lines)
+    finally:
+        s.clean()
+
+
 def main(bin_dir):
     r = Report()
     binary = os.path.join(os.path.realpath(bin_dir), "elastic-gpu-controller")
@@ -94,6 +107,7 @@ def main(bin_dir):
         flags(r, binary, nodes, work)
         nodes_files(r, binary, work)
         running(r, binary, bin_dir, nodes, work)
+        json_log(r, bin_dir)
     return r.close()
 
 
