@@ -49,6 +49,10 @@ Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
     return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
   if (device->metadata.deleting()) return Outcome::done();  // rolled back; its last event brings us here again
+  if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !reserved(*claim) &&
+      std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
+                   [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
+    return giveUp(*claim, *device, {}, stop);  // its user chose meanwhile
   return intended(claim, device, stop);
 }
 
@@ -67,6 +71,11 @@ bool ClaimSync::isStatic(const cache::Claim& claim) {
 }
 
 bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const {
+  // Once decided, the class that it was decided by: the default may be another one by now.
+  if (auto device = deviceOf(claim); device && !device->spec.className.empty()) {
+    auto cls = stores_.classes.get({"", device->spec.className});
+    return cls && cls->bindingMode == "WaitForFirstConsumer";
+  }
   std::string why;
   auto cls = classes_.classOf(claim, &why);
   return cls && cls->bindingMode == "WaitForFirstConsumer";
@@ -364,7 +373,7 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
   if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
     return reserved(*claim) ? refused(*claim, refusal, stop) : giveUp(*claim, *device, {}, stop);
   const auto reply = provisioning_.provision(*device);  // W3
-  if (!reply) return Outcome::after(kPluginBusy);
+  if (!reply) return Outcome::after(provisioning_.busyDelay(device->spec.provisioner));
   const auto text = device->spec.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
                     (reply->message.empty() ? "" : ": " + reply->message);
   switch (reply->outcome) {

@@ -66,6 +66,7 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
       answer.reason = std::string(reason::kProvisionerUnavailable);
       answer.message = "provisioner " + cls.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
                        (reply->message.empty() ? "" : ": " + reply->message);
+      answer.passing = true;
       remember = false;
     }
   }
@@ -94,12 +95,13 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   ready.reason = answer.ready() ? "Ready" : answer.reason;
   ready.message = answer.message;
   ready.observedGeneration = cls->metadata.generation;
-  if (!setCondition(conditions, ready, base::rfc3339(clock_.wall()))) return Outcome::done();
+  // A plugin that isn't there tells by the registry when it is; one that is there and could not answer does not.
+  const auto again = answer.passing ? Outcome::retry({base::Code::unavailable, answer.message}) : Outcome::done();
+  if (!setCondition(conditions, ready, base::rfc3339(clock_.wall()))) return again;
   const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
   auto written = writer_.patch(*cls, body, "status", stop);
   if (!written.ok() && written.status().code() != base::Code::notFound) return Outcome::retry(written.status());
-  // Unavailable is told again by the registry when it changes.
-  return Outcome::done();
+  return again;
 }
 
 }  // namespace egpu::reconcile

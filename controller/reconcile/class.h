@@ -18,7 +18,8 @@ namespace egpu::reconcile {
 struct Readiness {
   std::string reason;  ///< ProvisionerUnavailable | InvalidParameter
   std::string message;
-  bool later = false;  ///< not known yet: the plugin is busy, ask again soon
+  bool passing = false;  ///< the plugin is there and could not say: worth asking again
+  bool later = false;    ///< not known yet: the plugin is busy, ask again soon
   bool ready() const { return reason.empty() && !later; }
 };
 

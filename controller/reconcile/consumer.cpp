@@ -17,6 +17,8 @@ Outcome Consumer::step(const core::ObjectKey& key, std::stop_token stop) {
   auto pod = stores_.pods.get(key);
   if (!pod || !alive(*pod) || pod->metadata.deleting()) {
     waiting_.satisfied(podKey(key));
+    const std::lock_guard lock(mutex_);
+    told_.erase(key);
     return Outcome::done();
   }
   std::vector<Used> used;
@@ -28,16 +30,52 @@ Outcome Consumer::step(const core::ObjectKey& key, std::stop_token stop) {
     if (!claim) {
       auto foreign = stores_.carriers.get(claimKeyOf);
       if (foreign && Carrier::ownerUid(*foreign).empty()) continue;  // another driver's: not ours to wait for
-      return Outcome::done();                                        // the claim's creation is an event
+      tell(*pod, entry.resourceClaimName, "NotFound", "there is no such ElasticGPUClaim");
+      return Outcome::done();  // the claim's creation is an event
     }
-    if (claim->metadata.deleting()) return Outcome::done();
+    if (claim->metadata.deleting()) {
+      tell(*pod, entry.resourceClaimName, "Deleting", "it is being deleted");
+      return Outcome::done();
+    }
     used.push_back({claim, claims_.deviceOf(*claim)});
   }
   if (used.empty()) return Outcome::done();
-  for (const auto& one : used)
-    if (!one.device) return choose(*pod, used, stop);
-  waiting_.satisfied(podKey(key));
-  return gated(*pod) ? letGo(*pod, used, stop) : Outcome::done();
+  const bool open = std::any_of(used.begin(), used.end(), [](const auto& one) { return !one.device; });
+  if (!open) waiting_.satisfied(podKey(key));
+  if (!open && !gated(*pod)) return Outcome::done();
+  const auto outcome = open ? choose(*pod, used, stop) : letGo(*pod, used, stop);
+  tellConditions(*pod, used);
+  return outcome;
+}
+
+void Consumer::tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message) {
+  if (!gated(pod)) return;
+  {
+    const std::string what = pod.metadata.uid + " " + claim + " " + std::string(why);
+    const std::lock_guard lock(mutex_);
+    auto& last = told_[core::keyOf(pod.metadata)];
+    if (last == what) return;
+    last = what;
+  }
+  events_.event(kube::referenceTo(pod), "Warning", "WaitingForClaim", "claim " + claim + ": " + message);
+}
+
+void Consumer::tellConditions(const core::Pod& pod, const std::vector<Used>& used) {
+  const auto now = stores_.pods.get(core::keyOf(pod.metadata));
+  if (!now || !gated(*now)) return;
+  for (const auto& one : used) {
+    const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));  // with what was just written
+    if (!claim) continue;
+    const bool decided = claims_.deviceOf(*claim) != nullptr;  // then what Bound says is of before
+    for (const auto type : {kBound, kCarried}) {
+      if (type == kBound && decided) continue;
+      const auto* condition = findCondition(claim->status.conditions, type);
+      if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
+      if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
+      tell(pod, claim->metadata.name, condition->reason, condition->reason + ": " + condition->message);
+      return;
+    }
+  }
 }
 
 Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {

@@ -2,7 +2,11 @@
 // they are carried.
 #pragma once
 
+#include <map>
+#include <mutex>
 #include <stop_token>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/cache/cluster_view.h"
@@ -39,6 +43,9 @@ class Consumer {
   };
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
+  /// An event on a gated pod, once per claim and reason: who looks at the pod must see what it waits for.
+  void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
+  void tellConditions(const core::Pod& pod, const std::vector<Used>& used);
 
   Writer& writer_;
   cache::Stores& stores_;
@@ -48,6 +55,8 @@ class Consumer {
   ClaimStatus& status_;
   Waiting& waiting_;
   kube::EventSink& events_;
+  std::mutex mutex_;
+  std::map<core::ObjectKey, std::string> told_;  ///< what each gated pod was told last
 };
 
 }  // namespace egpu::reconcile

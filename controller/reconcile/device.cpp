@@ -11,7 +11,6 @@ namespace keys = v1alpha::keys;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kPluginBusy{50};
 constexpr milliseconds kPollBackground{500};
 
 Outcome again() { return Outcome::after(milliseconds(0)); }
@@ -125,7 +124,7 @@ Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
 Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
   if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) return Outcome::done();
   const auto reply = provisioning_.deprovision(device);
-  if (!reply) return Outcome::after(kPluginBusy);
+  if (!reply) return Outcome::after(provisioning_.busyDelay(device.spec.provisioner));
   if (reply->outcome == plugin::Outcome::inProgress) return Outcome::after(kPollBackground);
   if (!reply->ok()) {
     const auto text = device.spec.provisioner + ": deprovision: " + std::string(plugin::toString(reply->outcome)) +

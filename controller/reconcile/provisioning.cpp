@@ -27,14 +27,15 @@ class Provisioning::Turn {
  public:
   Turn(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
     std::lock_guard lock(owner_.mutex_);
-    auto& n = owner_.underWay_[plugin_];
-    held_ = n < owner_.atMost_;
-    if (held_) ++n;
+    auto& turns = owner_.turns_[plugin_];
+    held_ = turns.taken < owner_.atMost_;
+    ++(held_ ? turns.taken : turns.refused);
+    if (held_) turns.refused = 0;
   }
   ~Turn() {
     if (!held_) return;
     std::lock_guard lock(owner_.mutex_);
-    --owner_.underWay_[plugin_];
+    --owner_.turns_[plugin_].taken;
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -83,6 +84,13 @@ std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device)
     undone_.insert(device.metadata.uid);
   }
   return reply;
+}
+
+std::chrono::milliseconds Provisioning::busyDelay(std::string_view provisioner) const {
+  std::lock_guard lock(mutex_);
+  auto it = turns_.find(provisioner);
+  const int refused = it == turns_.end() ? 0 : it->second.refused;
+  return std::chrono::milliseconds(50) * (1 + std::min(refused / 50, 19));
 }
 
 bool Provisioning::takeUndone(const std::string& uid) {

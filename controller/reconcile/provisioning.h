@@ -2,6 +2,7 @@
 // hold, so that one that hangs harms only its own class.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,9 @@ class Provisioning {
   bool takeUndone(const std::string& uid);
   /// The same for a key that no device has any more.
   std::optional<plugin::Reply> deprovisionKey(std::string_view provisioner, const std::string& key);
+  /// How long to stay away from a plugin all of whose turns are taken. Longer the more are turned away, so that a crowd
+  /// before a plugin that hangs doesn't keep everybody else's workers busy.
+  std::chrono::milliseconds busyDelay(std::string_view provisioner) const;
   std::optional<plugin::ListReply> list(std::string_view provisioner);
   /// What the class gives the plugin to check: the parameters that the core doesn't know.
   std::optional<plugin::Reply> validate(const cache::Class& cls);
@@ -42,10 +46,14 @@ class Provisioning {
   plugin::Registry& registry_;
   const cache::Stores& stores_;
   const int atMost_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   static constexpr std::size_t kUndoneRemembered = 65'536;  ///< forgetting one costs a look at its plugin's list
-  std::map<std::string, int, std::less<>> underWay_;        ///< guarded by mutex_
-  std::set<std::string> undone_;                            ///< uids; guarded by mutex_
+  struct Turns {
+    int taken = 0;
+    int refused = 0;  ///< since one was given
+  };
+  std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
+  std::set<std::string> undone_;                     ///< uids; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

@@ -1,6 +1,7 @@
 #include "controller/reconcile/routing.h"
 
 #include "controller/reconcile/carrier.h"
+#include "controller/reconcile/conditions.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -131,7 +132,10 @@ void Routing::onClass(const Ptr<cache::Class>& before, const Ptr<cache::Class>& 
   const auto& cls = after ? *after : *before;
   enqueue_(classKey(cls.metadata.name));
   const bool defaultChanged = before && after && ClassSync::isDefault(*before) != ClassSync::isDefault(*after);
-  if (before && after && before->conditions != after->conditions && !defaultChanged) return;  // our own Ready condition
+  // Our own Ready condition: of interest to those who waited for it.
+  const bool own = before && after && before->conditions != after->conditions && !defaultChanged;
+  const auto* was = own ? findCondition(before->conditions, kReady) : nullptr;
+  if (own && (was == nullptr || was->status == "True")) return;
   openClaimsOf(cls);
   if (defaultChanged) openClaimsOf(*before);
 }

@@ -1,57 +1,57 @@
 // The life of a claim as a state machine. The functions named here carry the states' names; ids such as (C7) stand in
 // the code, in the tests and here.
+// clang-format off
 //
 //   CLAIM (claim.cpp)                                             DEVICE egpu-<claim uid> (device.cpp)
 //
 //   (C1) unbound ── class, plugin, request refused ─► Pending     absent
 //     │  │             (C2 ClassNotFound, C3 ProvisionerUnavail-    │ W1 create: the intent, finalizer in it
 //     │  │              able, C4 InvalidParameter, NotRepresent-    ▼
-//     │  │              able) until one of them changes           (D1) intent: phase "" or Pending ── claim gone ──►
-//     rollBack │  ├─ first consumer missing ─► (C5) WaitingForConsumer       │ W2 one entry on each card ── 422
-//     ────────────► rollBack │  └─ no room ─► (C6) NoFit, until capacity appears           │ W3 provision ──
-//     RESCHEDULE, INVALID ─────────► rollBack │ decision: W1                                                ▼ W4 status
-//     Bound: the point of no return ▼                                                           (D2) Bound ── its claim
-//     gone or deleting ──► release
+//     │  │              able) until one of them changes           (D1) intent: phase "" or Pending ── claim gone ──► rollBack
+//     │  ├─ first consumer missing ─► (C5) WaitingForConsumer       │ W2 one entry on each card ── 422 ────────────► rollBack
+//     │  └─ no room ─► (C6) NoFit, until capacity appears           │ W3 provision ── RESCHEDULE, INVALID ─────────► rollBack
+//     │ decision: W1                                                ▼ W4 status Bound: the point of no return
+//     ▼                                                           (D2) Bound ── its claim gone or deleting ──► release
 //   (C7) intended: W2, W3, W4 by the claim's step                   │   │ release: status Released (Retain stops here)
 //     │ device Bound                                                │   ▼
-//     ▼                                                             │ (D3) Released ── claimRef cleared ─► (D4)
-//     Available ─► (C9)
+//     ▼                                                             │ (D3) Released ── claimRef cleared ─► (D4) Available ─► (C9)
 //   (C8) committing: W5 finalizer + name, W6 status                 │   │ Delete, or a user deletes it
 //     ▼                                                             ▼   ▼
-//   (C10) bound ── W7, W8 once a pod names it; W9 lifts its gate  (D5) deleting: undo = deprovision, entries null,
-//   finalizer off
+//   (C10) bound ── W7, W8 once a pod names it; W9 lifts its gate  (D5) deleting: undo = deprovision, entries null, finalizer off
 //     │  └─ card or node gone ─► (C11) lost ── unused ─► Failed ─► (D5) ─► (C1)
-//     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries,
-//     Available
+//     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries, Available
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
 //   (C9) static: spec names an Available device: claimRef (intent), then as C7
 //
-// ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step
-// does this:
+// ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
 //   W1 create device         intent found by name: adopt it, W2 as it says; its claim gone: rollBack
-//   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read; device gone: entry
-//   is garbage (S1) W3 provision(device uid) same key, same answer; in background: ask again; W4 refused as rolled
-//   back: deprovision too; (S2) W4 device status Bound   with resourceVersion, so a stale rollBack loses: 409 → read
-//   again: deleting → undo; Bound → go on W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone
-//   or another uid → release W6 claim status          computed from claim and device at any time W7 create
-//   ResourceClaim  AlreadyExists: owned by this claim → go on; else CarrierTaken W8 its allocation        equal → done;
-//   cleared: bound → again with back-off, unprovisioned → other node W9 pod: pin and lift     gate gone → done
+//   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read, but after three times with
+//                            back-off; device gone: entry is garbage (S1)
+//   W3 provision(device uid) same key, same answer; in background: ask again; W4 refused as rolled back: deprovision too; (S2)
+//   W4 device status Bound   with resourceVersion, so a stale rollBack loses: 409 → read again: deleting → undo; Bound → go on
+//   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
+//   W6 claim status          computed from claim and device at any time
+//   W7 create ResourceClaim  AlreadyExists: owned by this claim → go on; else CarrierTaken
+//   W8 its allocation        equal → done; cleared: bound → again with back-off, unprovisioned → other node
+//   W9 pod: pin and lift     gate gone → done
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
-//   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; device status Released; Delete:
-//   delete device,
+//   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off
-//   lost:     device marked (Bound, reason CardGone); claim Lost; unused: carrier away, device Failed with the marked
-//   resourceVersion,
-//             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without
-//             the mark a stale controller could fail the device of a claim that is Bound again (tests/model/bind.py
-//             lost=skipped shows how)
-//   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a
-//   dead uid
+//   lost:     device marked (Bound, reason CardGone); claim Lost; unused: carrier away, device Failed with the marked resourceVersion,
+//             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale
+//             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
+//   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
-// GARBAGE (sweeper.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen, gone, of
-// another uid, or does not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it;
-// (S3) a deleted card's finalizer once its ledger is empty; (S4) a carrier of ours whose claim is gone. Keys are never
-// reused, so a dead leader's late write is only garbage, and a late null removes only what is dead.
+// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, plugin, named ElasticGPU, carrier, pods:
+// routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
+// An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
+// A decision counts (is assumed) until its device is seen, its write is known to have failed, or its claim is gone.
+//
+// GARBAGE (sweeper.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen, gone, of another uid, or does
+// not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the start, when the plugin changes, and when a device goes without our undo; (S3) a deleted card's finalizer once
+// its ledger is empty; (S4) a carrier of ours whose claim is gone. Keys are never reused, so a dead leader's late write is only garbage,
+// and a late null removes only what is dead.
+// clang-format on
 #pragma once
 
 #include <chrono>

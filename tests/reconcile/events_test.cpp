@@ -63,6 +63,27 @@ TEST_F(EventsTest, C3_AFirstConsumerOfAPluginThatComesLater) {
   driver.reset();
 }
 
+TEST_F(EventsTest, C3_AClassWhosePluginCouldNotAnswerIsAskedAgain) {
+  world.plugin.failValidations(8);
+  world.addClass("moody");
+  world.addClaim("a", "moody", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "ProvisionerUnavailable");
+  EXPECT_NE(world.message("a").find("out of sorts"), std::string::npos);
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(EventsTest, C7_ACrowdBeforeABusyPluginComesSeldom) {
+  base::NoMetrics metrics;
+  Provisioning provisioning(world.registry, driver->stores, 0);
+  cache::Gpu device;
+  device.spec.provisioner = support::World::kPlugin;
+  EXPECT_EQ(provisioning.busyDelay(support::World::kPlugin), std::chrono::milliseconds(50));
+  for (int i = 0; i < 2000; ++i) EXPECT_FALSE(provisioning.provision(device));
+  EXPECT_EQ(provisioning.busyDelay(support::World::kPlugin), std::chrono::milliseconds(1000));
+}
+
 TEST_F(EventsTest, C6_APodWithoutGateFollowsALabelThatItWaitsFor) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, false, {{"zone", "x"}});

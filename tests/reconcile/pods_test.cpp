@@ -75,6 +75,23 @@ TEST_F(PodsTest, W9_ClaimsOnTwoNodesAreNamed) {
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
 }
 
+TEST_F(PodsTest, W9_AGatedPodIsToldWhatItWaitsFor) {
+  const auto told = [&](const std::string& text) {
+    const auto lines = driver->events.lines();
+    return std::count_if(lines.begin(), lines.end(),
+                         [&](const auto& line) { return line.find("p Warning WaitingForClaim " + text) == 0; });
+  };
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(told("claim a: there is no such ElasticGPUClaim"), 1);
+  world.addClaim("a", "share", {{"gpu", "9"}});
+  settle();
+  EXPECT_EQ(told("claim a: NoFit: 0/"), 1);
+  world.json<core::Pod>({"default", "p"}, R"({"metadata":{"labels":{"touched":"yes"}}})");
+  settle();
+  EXPECT_EQ(told(""), 2) << "the same again";
+}
+
 TEST_F(PodsTest, W9_ANodeThatThePodExcludesIsNamedAndFollowed) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, true, {{"zone", "x"}});

@@ -68,6 +68,85 @@ TEST_F(UsersTest, StaticBindingToWhatIsNotThereYet) {
   EXPECT_EQ(world.claim("dev").status.phase, "Bound");
 }
 
+TEST_F(UsersTest, ANameGivenWhileItIsProvisionedIsFollowed) {
+  world.plugin.answer({{plugin::Outcome::inProgress, ""}}, true);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto was = world.gpu(deviceOf("a")).spec.cards[0].name;
+  const std::string other = was == "gpu-n1-0" ? "gpu-n1-1" : "gpu-n1-0";
+  world.json<cache::Claim>({"default", "a"}, R"({"spec":{"elasticGPUName":")" + other + R"("}})");
+  world.plugin.answer({});
+  driver->run();
+  const auto claim = world.claim("a");
+  EXPECT_EQ(claim.status.phase, "Bound");
+  EXPECT_EQ(claim.spec.elasticGPUName, other);
+  EXPECT_EQ(world.gpu(claim.status.elasticGPUName).spec.cards[0].name, other);
+}
+
+TEST_F(UsersTest, AFirstConsumerStaysOneWhenTheDefaultClassChanges) {
+  const auto annotate = [&](const std::string& cls, const std::string& value) {
+    world.json<cache::Class>({"", cls},
+                             R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":)" + value + "}}}");
+  };
+  annotate("late", R"("true")");
+  world.addClaim("a", "", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  annotate("late", "null");
+  annotate("share", R"("true")");
+  driver->run();
+  EXPECT_TRUE(world.plugin.made().empty());  // nobody has reserved it
+  world.schedule("p");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("p");
+}
+
+TEST_F(UsersTest, ANamedCardUnderAFirstConsumerClass) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}}, "gpu-n1-1");
+  settle();
+  EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_EQ(world.gpu(deviceOf("a")).spec.cards[0].name, "gpu-n1-1");
+  world.schedule("p");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("p");
+}
+
+TEST_F(UsersTest, ANodeGoesAndComesWithNowhereElseToGo) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  world.removeNode("n1");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.addNode("n1");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
+}
+
+TEST_F(UsersTest, ACardDeletedUnderAClaimInUseLeavesWithItsPod) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");
+  EXPECT_TRUE(world.exists("gpu-n1-0"));
+  world.removePod("p");
+  driver->run();
+  EXPECT_FALSE(world.exists("gpu-n1-0"));
+  EXPECT_NE(world.claim("a").status.phase, "Bound");
+  world.removeClaim("a");
+  driver->run();
+}
+
 TEST_F(UsersTest, OfTwoDefaultClassesTheOlderOneThenTheFirstByName) {
   for (const auto* name : {"share", "keep"})
     world.json<cache::Class>({"", name}, R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":"true"}}})");

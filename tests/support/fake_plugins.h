@@ -25,6 +25,10 @@ class FakeProvisioner final : public plugin::Provisioner {
   const plugin::Description& description() const override { return description_; }
   plugin::Reply validate(const core::StringMap& parameters) override {
     std::lock_guard lock(mutex_);
+    if (validationsFail_ > 0) {
+      --validationsFail_;
+      return {plugin::Outcome::internal, "out of sorts"};
+    }
     if (parameters.count("refuse") != 0) return {plugin::Outcome::invalid, "parameter refuse is not known"};
     return {};
   }
@@ -67,6 +71,11 @@ class FakeProvisioner final : public plugin::Provisioner {
     next_ = std::move(replies);
     sticky_ = sticky;
   }
+  /// So many validations can't be answered.
+  void failValidations(int n) {
+    std::lock_guard lock(mutex_);
+    validationsFail_ = n;
+  }
   std::set<std::string> made() const {
     std::lock_guard lock(mutex_);
     return made_;
@@ -88,7 +97,7 @@ class FakeProvisioner final : public plugin::Provisioner {
   std::set<std::string> made_;
   std::deque<plugin::Reply> next_;
   bool sticky_ = false;
-  int provisions_ = 0;
+  int provisions_ = 0, validationsFail_ = 0;
 };
 
 /// Thread-safe.
