@@ -216,7 +216,8 @@ Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message
 }
 
 Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request,
-                         const scheduler::NodePredicate& suits, std::stop_token stop) {
+                         const scheduler::NodePredicate& suits, std::stop_token stop,
+                         const std::function<std::string()>& more) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == "Pending";
   // What would fit changes with every release; it is worth a write now and then, not each time.
@@ -229,6 +230,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
   }
   auto why = cluster_.explain(request, suits).text();
   if (auto rejections = waiting_.rejections(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   return refuse(claim, kBound, reason::kNoFit, why, stop);
 }
 

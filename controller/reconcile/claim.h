@@ -53,8 +53,9 @@ class ClaimSync {
   /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
   bool waitsForConsumer(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
+  /// more: what else there is to say, asked for only when it is said.
   Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
-                std::stop_token stop);
+                std::stop_token stop, const std::function<std::string()>& more = {});
 
  private:
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;

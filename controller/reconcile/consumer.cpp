@@ -78,6 +78,16 @@ void Consumer::tellConditions(const core::Pod& pod, const std::vector<Used>& use
   }
 }
 
+std::string Consumer::unsuitedNodes(const core::Pod& pod) const {
+  std::map<std::string, int64_t> reasons;
+  stores_.nodes.forEach([&](const auto& node) {
+    if (auto why = nodeUnsuitable(pod, *node); !why.empty()) ++reasons[why];
+  });
+  std::string text;
+  for (const auto& [why, count] : reasons) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + why;
+  return text.empty() ? text : "nodes that don't suit pod " + pod.metadata.name + ": " + text;
+}
+
 Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
   std::string node = pod.nodeName;
   std::vector<const Used*> open;
@@ -116,7 +126,7 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
   if (decisions.empty()) {  // (C6)
     for (std::size_t i = 0; i < open.size(); ++i) {
       if (open.size() > 1 && i != failed) continue;
-      auto outcome = claims_.noFit(*open[i]->claim, asked[i].request, suits, stop);
+      auto outcome = claims_.noFit(*open[i]->claim, asked[i].request, suits, stop, [&] { return unsuitedNodes(pod); });
       if (outcome.kind != Outcome::Kind::done) return outcome;
     }
     // A node that was refused for a while may serve again without any event.

@@ -43,6 +43,7 @@ class Consumer {
   };
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
+  std::string unsuitedNodes(const core::Pod& pod) const;  ///< how many, and why; empty: none
   /// An event on a gated pod, once per claim and reason: who looks at the pod must see what it waits for.
   void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
   void tellConditions(const core::Pod& pod, const std::vector<Used>& used);

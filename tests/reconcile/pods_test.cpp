@@ -92,6 +92,17 @@ TEST_F(PodsTest, W9_AGatedPodIsToldWhatItWaitsFor) {
   EXPECT_EQ(told(""), 2) << "the same again";
 }
 
+TEST_F(PodsTest, C6_NoFitSaysWhyNodesDontSuitThePod) {
+  world.addClass("later", "Delete", "WaitForFirstConsumer");
+  world.addClaim("a", "later", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"}, true, {{"zone", "x"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("nodes that don't suit pod p: 1 the pod's node selector wants zone=x"),
+            std::string::npos)
+      << world.message("a");
+}
+
 TEST_F(PodsTest, W9_ANodeThatThePodExcludesIsNamedAndFollowed) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
