@@ -108,9 +108,9 @@ Answer HostedProvisioner::perform(const Call& call) {
   if (options_.metrics) {
     const std::string slot(toString(call.slot));
     options_.metrics->add(
-        "egpu_plugin_calls_total", 1,
+        "elasticgpu_plugin_calls_total", 1,
         {{"plugin", fileOf(path_)}, {"slot", slot}, {"outcome", std::string(toString(answer.outcome))}});
-    options_.metrics->observe("egpu_plugin_call_seconds",
+    options_.metrics->observe("elasticgpu_plugin_call_seconds",
                               std::chrono::duration<double>(steady_clock::now() - begun).count(),
                               {{"plugin", fileOf(path_)}, {"slot", slot}});
   }
@@ -275,7 +275,7 @@ void HostedProvisioner::goDown(const End& end) {
   if (news && !stop_.stop_requested()) {
     base::log::warn("plugin went down",
                     {{"plugin", fileOf(path_)}, {"outcome", toString(end.outcome)}, {"why", end.message}});
-    if (options_.metrics) options_.metrics->add("egpu_plugin_downs_total", 1, {{"plugin", fileOf(path_)}});
+    if (options_.metrics) options_.metrics->add("elasticgpu_plugin_downs_total", 1, {{"plugin", fileOf(path_)}});
   }
   if (news) changed_(*this);
 }
