@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "api/v1alpha/validation.h"
 #include "controller/codec/codec.h"
 #include "tests/fuzz/targets.h"
@@ -5,6 +7,22 @@
 namespace egpu::testing {
 
 namespace {
+
+/// Characters of the longest string token in JSON text, escapes as written.
+std::size_t longestString(const std::string& json) {
+  std::size_t longest = 0, start = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (inside && json[i] == '\\') {
+      ++i;
+    } else if (json[i] == '"') {
+      if (inside) longest = std::max(longest, i - start);
+      start = i;
+      inside = !inside;
+    }
+  }
+  return longest;
+}
 
 template <class T>
 base::Result<T> roundTrip(const std::string& json) {
@@ -19,7 +37,7 @@ base::Result<T> roundTrip(const std::string& json) {
   promise(codec::encode(*again) == text, "encode after decode is the same text");
   const auto fromYaml = codec::yamlToJson(text);
   // YAML ends a key at 1,024 characters, JSON does not.
-  promise(fromYaml.ok() || text.size() > 1024, "JSON with keys of a length that YAML takes is YAML");
+  promise(fromYaml.ok() || longestString(text) > 1000, "JSON with keys of a length that YAML takes is YAML");
   return object;
 }
 
