@@ -323,7 +323,10 @@ namespace detail __attribute__((visibility("hidden"))) {
     return EGPU_INTERNAL;
   }
 
-}  // namespace )
+  // The formatter takes the attribute for the name.
+  // clang-format off
+}  // namespace detail
+// clang-format on
 }  // namespace egpu::sdk
 
 /// Makes `Class`, default-constructible and derived from egpu::sdk::Provisioner, the plugin of this shared object.
