@@ -77,8 +77,14 @@ bool Cluster::State::deviceOnNode(const NodeRecord& node, std::size_t hash, std:
 
 void Cluster::State::recount(NodeRecord& node) const {
   node.takers.clear();
-  for (CardId c : node.cards)
-    for (const Take& take : cards[c].takes) node.takers.push_back(take.hash);
+  node.used = {};
+  for (CardId c : node.cards) {
+    for (const Take& take : cards[c].takes) {
+      node.takers.push_back(take.hash);
+      node.use(take.ofNode);
+    }
+  }
+  for (const NodeTake& take : node.takes) node.use(take.amount);
   node.claims = countClaims(node);
 }
 
@@ -177,23 +183,25 @@ Summary Cluster::State::summarise(NodeId id, Scale scale) const {
   s.at[Summary::kEmpty] = static_cast<int16_t>(std::min(empty, kMax));
   s.at[Summary::kNodeClaims] = static_cast<int16_t>(kMax - std::min(nodes[id].claims, kMax));
   s.at[Summary::kCardClaims] = static_cast<int16_t>(kMax - fewest);
+  const NodeAmount left = nodes[id].free();
+  auto units = [kMax](int64_t n, int64_t unit) { return static_cast<int16_t>(n < 0 ? -1 : std::min(n / unit, kMax)); };
+  s.at[Summary::kNodeCpu] = units(left.cpuMilli, Summary::kCpuUnit);
+  s.at[Summary::kNodeMemory] = units(left.memory, Summary::kNodeMemoryUnit);
   return s;
 }
 
 void Cluster::State::refresh(NodeId id) {
   const NodeRecord& node = nodes[id];
-  std::vector<TypeId> present;
-  int64_t largest = 0;
-  if (node.offered()) {
-    for (CardId c : node.cards) {
-      if (!cards[c].healthy) continue;
-      present.push_back(cards[c].type);
-      largest = std::max(largest, cards[c].capacity.memory);
-    }
-  }
-  if (present.empty()) {
+  if (!node.offered()) {
     index.remove(id);
     return;
+  }
+  std::vector<TypeId> present;  // may stay empty: such a node can hold what takes no card
+  int64_t largest = 0;
+  for (CardId c : node.cards) {
+    if (!cards[c].healthy) continue;
+    present.push_back(cards[c].type);
+    largest = std::max(largest, cards[c].capacity.memory);
   }
   std::sort(present.begin(), present.end());
   present.erase(std::unique(present.begin(), present.end()), present.end());
@@ -213,16 +221,17 @@ std::string Cluster::State::check() const {
     const NodeRecord& node = nodes[id];
     if (!node.live || node.name != name) return "node " + name + " is lost";
     if (node.claims != countClaims(node)) return "claims of node " + name;
-    NodeRecord anew{"", node.cards, {}, 0, false, false, false};
+    NodeRecord anew;
+    anew.cards = node.cards;
+    anew.takes = node.takes;
     recount(anew);
+    if (anew.used != node.used) return "used of node " + name;
     if (!std::is_permutation(anew.takers.begin(), anew.takers.end(), node.takers.begin(), node.takers.end()))
       return "takers of node " + name;
     for (CardId c : node.cards)
       if (cards[c].node != id) return "a card of node " + name + " is elsewhere";
     onNodes += node.cards.size();
-    bool healthy = false;
-    for (CardId c : node.cards) healthy = healthy || cards[c].healthy;
-    if (index.holds(id) != (healthy && node.offered())) return "node " + name + " in the index";
+    if (index.holds(id) != node.offered()) return "node " + name + " in the index";
     if (!index.holds(id)) continue;
     const NodeIndex::Shape& shape = index.shapes()[index.shapeOf(id)];
     for (CardId c : node.cards)
@@ -256,6 +265,7 @@ void Cluster::upsertNode(const NodeInfo& info) {
   NodeId id = s.obtainNode(info.name);
   s.nodes[id].hasObject = true;
   s.nodes[id].schedulable = info.schedulable;
+  s.nodes[id].capacity = {info.cpuMilli, info.memory};
   s.refresh(id);
 }
 
@@ -263,8 +273,12 @@ void Cluster::removeNode(std::string_view name) {
   State& s = *state_;
   NodeId id = s.findNode(name);
   if (id == kNone) return;
-  s.nodes[id].hasObject = false;
-  s.nodes[id].schedulable = false;
+  NodeRecord& node = s.nodes[id];
+  node.hasObject = false;
+  node.schedulable = false;
+  node.capacity = {};
+  node.takes.clear();
+  s.recount(node);
   s.refresh(id);
   s.dropIfUnused(id);
 }
@@ -311,7 +325,7 @@ void Cluster::removeCard(std::string_view name) {
   s.freeCards.push_back(id);
 }
 
-bool Cluster::take(std::string_view name, std::string_view device, Amount charged) {
+bool Cluster::take(std::string_view name, std::string_view device, Amount charged, NodeAmount ofNode) {
   State& s = *state_;
   CardId id = s.findCard(name);
   if (id == kNone) return false;
@@ -319,18 +333,21 @@ bool Cluster::take(std::string_view name, std::string_view device, Amount charge
   const std::size_t hash = std::hash<std::string_view>()(device);
   auto it = std::find_if(card.takes.begin(), card.takes.end(), [&](const Take& t) { return t.by(hash, device); });
   if (it != card.takes.end()) {
-    if (it->charged == charged) return true;
+    if (it->charged == charged && it->ofNode == ofNode) return true;
     card.used.core -= it->charged.core;
     card.used.memory -= it->charged.memory;
+    if (card.node != kNone) s.nodes[card.node].use(it->ofNode, -1);
     it->charged = charged;
+    it->ofNode = ofNode;
   } else {
     if (card.node != kNone) {
       NodeRecord& node = s.nodes[card.node];
       if (!s.deviceOnNode(node, hash, device)) ++node.claims;
       node.takers.push_back(hash);
     }
-    card.takes.push_back({hash, std::string(device), charged});
+    card.takes.push_back({hash, std::string(device), charged, ofNode});
   }
+  if (card.node != kNone) s.nodes[card.node].use(ofNode);
   card.used.core += charged.core;
   card.used.memory += charged.memory;
   if (card.node != kNone) s.touch(card.node);
@@ -347,6 +364,7 @@ void Cluster::giveBack(std::string_view name, std::string_view device) {
   if (it == card.takes.end()) return;
   card.used.core -= it->charged.core;
   card.used.memory -= it->charged.memory;
+  if (card.node != kNone) s.nodes[card.node].use(it->ofNode, -1);
   if (it != card.takes.end() - 1) *it = std::move(card.takes.back());
   card.takes.pop_back();
   if (card.node == kNone) return;
@@ -356,6 +374,36 @@ void Cluster::giveBack(std::string_view name, std::string_view device) {
   node.takers.pop_back();
   if (!s.deviceOnNode(node, hash, device)) --node.claims;
   s.touch(card.node);
+}
+
+bool Cluster::takeOfNode(std::string_view name, std::string_view uid, NodeAmount amount) {
+  State& s = *state_;
+  NodeId id = s.findNode(name);
+  if (id == kNone || !s.nodes[id].hasObject) return false;
+  NodeRecord& node = s.nodes[id];
+  auto it = std::find_if(node.takes.begin(), node.takes.end(), [&](const NodeTake& t) { return t.uid == uid; });
+  if (it == node.takes.end()) {
+    node.takes.push_back({std::string(uid), amount});
+  } else {
+    node.use(it->amount, -1);
+    it->amount = amount;
+  }
+  node.use(amount);
+  s.touch(id);
+  return true;
+}
+
+void Cluster::giveBackOfNode(std::string_view name, std::string_view uid) {
+  State& s = *state_;
+  NodeId id = s.findNode(name);
+  if (id == kNone) return;
+  NodeRecord& node = s.nodes[id];
+  auto it = std::find_if(node.takes.begin(), node.takes.end(), [&](const NodeTake& t) { return t.uid == uid; });
+  if (it == node.takes.end()) return;
+  node.use(it->amount, -1);
+  if (it != node.takes.end() - 1) *it = std::move(node.takes.back());
+  node.takes.pop_back();
+  s.touch(id);
 }
 
 std::size_t Cluster::nodeCount() const { return state_->nodeIds.size(); }
@@ -394,6 +442,11 @@ std::vector<std::string> Cluster::nodes() const {
 bool Cluster::nodeSchedulable(std::string_view name) const {
   NodeId id = state_->findNode(name);
   return id != kNone && state_->nodes[id].offered();
+}
+
+NodeAmount Cluster::nodeUsed(std::string_view name) const {
+  NodeId id = state_->findNode(name);
+  return id == kNone ? NodeAmount{} : state_->nodes[id].used;
 }
 
 }  // namespace egpu::scheduler

@@ -17,6 +17,8 @@ namespace egpu::scheduler {
 struct NodeInfo {
   std::string name;
   bool schedulable = true;  ///< not cordoned, ready; a node without a Node object is not schedulable
+  int64_t cpuMilli = 0;     ///< allocatable CPU, thousandths; 0 = unknown, never a constraint
+  int64_t memory = 0;       ///< allocatable memory, bytes; 0 = unknown, never a constraint
 };
 
 struct CardInfo {
@@ -51,10 +53,16 @@ class Cluster {
   /// Forgets a card and its takes.
   void removeCard(std::string_view name);
   /// Records that a device takes this much (charged) of a card; replaces an earlier take of the same device. Unknown
-  /// card: ignored, false.
-  bool take(std::string_view card, std::string_view deviceUid, Amount charged);
-  /// Forgets a take; absent = no-op.
+  /// card: ignored, false. `ofNode` is what goes off the CPU and memory of the card's node with it, and comes back with
+  /// it: a device of several cards gives it with one of them.
+  bool take(std::string_view card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {});
+  /// Forgets a take and what it took of the node; absent = no-op.
   void giveBack(std::string_view card, std::string_view deviceUid);
+  /// Records that a pod that takes no card takes this much of a node; replaces an earlier amount of the same uid. It
+  /// is no claim. No such Node object: ignored, false. Removing the node forgets it.
+  bool takeOfNode(std::string_view node, std::string_view uid, NodeAmount amount);
+  /// Forgets it; absent = no-op.
+  void giveBackOfNode(std::string_view node, std::string_view uid);
 
   std::size_t nodeCount() const;
   std::size_t cardCount() const;
@@ -64,6 +72,8 @@ class Cluster {
   std::vector<std::string> cardsOf(std::string_view node) const;
   std::vector<std::string> nodes() const;
   bool nodeSchedulable(std::string_view node) const;
+  /// What pods take of a node's CPU and memory; zero if the node is not known.
+  NodeAmount nodeUsed(std::string_view node) const;
 
   struct State;  // internal to scheduler/
   const State& state() const { return *state_; }

@@ -26,7 +26,7 @@ class Deciding {
     const NodePolicy* nodePolicy = findNodePolicy(request_.nodePolicy);
     const CardPolicy* cardPolicy = findCardPolicy(request_.cardPolicy);
     // An unknown policy is refused when the request is made; here it can only mean that nothing fits.
-    if (!nodePolicy || !cardPolicy || request_.cards < 1) return {};
+    if (!nodePolicy || !cardPolicy || request_.cards < 0) return {};
     NodeId node = request_.pinnedNode.empty() && request_.pinnedCards.empty() ? bestNode(*nodePolicy) : pinnedNode();
     return node == kNone ? Decision{} : choose(node, *cardPolicy);
   }
@@ -39,7 +39,7 @@ class Deciding {
 
   bool fits(NodeId id) {
     const NodeRecord& node = state_.nodes[id];
-    if (!node.offered() || !nodeBelowLimit(node, request_)) return false;
+    if (!node.offered() || !nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_)) return false;
     int64_t count = 0;
     for (CardId c : node.cards) {
       const CardRecord& card = state_.cards[c];
@@ -68,6 +68,10 @@ class Deciding {
 
   /// What a node of this shape must at least have. False: no node of it can ever hold the request.
   bool thresholdFor(const NodeIndex::Shape& shape, Threshold& t) {
+    if (request_.cpuMilli > 0) t.require(Summary::kNodeCpu, request_.cpuMilli / Summary::kCpuUnit);
+    if (request_.podMemory > 0) t.require(Summary::kNodeMemory, request_.podMemory / Summary::kNodeMemoryUnit);
+    if (request_.maxClaimsPerNode > 0) t.require(Summary::kNodeClaims, Summary::kMax - request_.maxClaimsPerNode + 1);
+    if (request_.cards == 0) return true;
     Amount least{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
     bool possible = false;
     for (TypeId type : shape.types) {
@@ -93,7 +97,6 @@ class Deciding {
         t.require(Summary::kMemoryRanks + rank - 1, memory);
       }
     }
-    if (request_.maxClaimsPerNode > 0) t.require(Summary::kNodeClaims, Summary::kMax - request_.maxClaimsPerNode + 1);
     if (request_.maxClaimsPerCard > 0) t.require(Summary::kCardClaims, Summary::kMax - request_.maxClaimsPerCard + 1);
     return true;
   }

@@ -57,7 +57,8 @@ struct Remedy {
 };
 
 /// Why nothing fits, and the smallest change that would.
-/// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node". Of cards: "pinned", "health",
+/// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node", and where the request asks for
+/// them "node cpu", "node memory". Of cards: "pinned", "health",
 /// "model", "minMemory", "capacity", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again:
 /// "cards".
 struct Explanation {

@@ -56,10 +56,11 @@ class Explaining {
         ++node_.reasons[why];
         continue;
       }
+      if (!hasRoom(node)) continue;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (passes(c)) ++fitting;
-      if (fitting > 0) ++enough_.before;
+      if (fitting > 0 || request_.cards == 0) ++enough_.before;
       if (fitting > 0 && fitting < request_.cards) few_.add(request_.cards, fitting);
     }
     return reports();
@@ -68,12 +69,27 @@ class Explaining {
  private:
   std::string nodeFault(const NodeRecord& node) const {
     if (!request_.pinnedNode.empty() && node.name != request_.pinnedNode) return "not the pinned node";
-    if (node.cards.empty()) return "without cards";
+    if (node.cards.empty() && request_.cards > 0) return "without cards";
     if (!node.offered()) return "not ready or cordoned";
     if (!nodeBelowLimit(node, request_))
       return "at the limit of " + std::to_string(request_.maxClaimsPerNode) + " claims per node";
     if (suits_ && !suits_(node.name)) return "not suitable for the pod";
     return {};
+  }
+
+  bool hasRoom(const NodeRecord& node) {
+    const NodeAmount free = node.free();
+    ++nodeCpu_.before;
+    if (request_.cpuMilli > 0 && free.cpuMilli < request_.cpuMilli) {
+      lackNodeCpu_.add(request_.cpuMilli, free.cpuMilli);
+      return false;
+    }
+    ++nodeMemory_.before;
+    if (request_.podMemory > 0 && free.memory < request_.podMemory) {
+      lackNodeMemory_.add(request_.podMemory, free.memory);
+      return false;
+    }
+    return true;
   }
 
   /// Walks a card through the stages.
@@ -132,6 +148,10 @@ class Explaining {
 
   static std::string bytes(int64_t n) { return v1alpha::formatBytes(std::max<int64_t>(n, 0)); }
   static std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t>(n, 0)); }
+  static std::string cpu(int64_t n) {
+    n = std::max<int64_t>(n, 0);
+    return n % 1000 == 0 ? std::to_string(n / 1000) : std::to_string(n) + 'm';
+  }
   template <class Format>
   static void spellOut(Counting& stage, const Shortfall& s, const std::string& what, const std::string& verb,
                        Format format) {
@@ -140,6 +160,8 @@ class Explaining {
   }
 
   std::vector<StageReport> reports() {
+    spellOut(nodeCpu_, lackNodeCpu_, "short of free CPU", "has", cpu);
+    spellOut(nodeMemory_, lackNodeMemory_, "short of free node memory", "has", bytes);
     spellOut(capacity_, smallCore_, "too small in core", "is", share);
     spellOut(capacity_, smallMemory_, "too small in memory", "is", bytes);
     spellOut(core_, lackCore_, "short of free core", "has", share);
@@ -147,6 +169,8 @@ class Explaining {
     spellOut(enough_, few_, "with too few fitting cards", "has", [](int64_t n) { return std::to_string(n); });
     std::vector<StageReport> all;
     all.push_back(node_.report("node"));
+    if (request_.cpuMilli > 0) all.push_back(nodeCpu_.report("node cpu"));
+    if (request_.podMemory > 0) all.push_back(nodeMemory_.report("node memory"));
     if (!request_.pinnedCards.empty()) all.push_back(pinned_.report("pinned"));
     all.push_back(health_.report("health"));
     all.push_back(model_.report("model"));
@@ -167,8 +191,9 @@ class Explaining {
   const Request& request_;
   const NodePredicate& suits_;
   Needs needs_;
-  Counting node_, pinned_, health_, model_, minMemory_, capacity_, claims_, empty_, core_, memory_, enough_;
-  Shortfall smallCore_, smallMemory_, lackCore_, lackMemory_, few_;
+  Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, claims_, empty_, core_,
+      memory_, enough_;
+  Shortfall lackNodeCpu_, lackNodeMemory_, smallCore_, smallMemory_, lackCore_, lackMemory_, few_;
 };
 
 std::string counted(int64_t n, std::string_view noun) {
@@ -198,16 +223,20 @@ std::string Explanation::text() const {
       separator = ", ";
     }
   };
-  append(first.reasons, ": ");
+  std::size_t firstOfCards = 1;
+  std::vector<std::pair<std::string, int64_t>> nodes = first.reasons;
+  for (; stages[firstOfCards].stage.starts_with("node "); ++firstOfCards)
+    nodes.insert(nodes.end(), stages[firstOfCards].reasons.begin(), stages[firstOfCards].reasons.end());
+  append(nodes, ": ");
   std::vector<std::pair<std::string, int64_t>> cards;
-  for (std::size_t i = 1; i + 1 < stages.size(); ++i)
+  for (std::size_t i = firstOfCards; i + 1 < stages.size(); ++i)
     cards.insert(cards.end(), stages[i].reasons.begin(), stages[i].reasons.end());
   std::stable_sort(cards.begin(), cards.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   if (!cards.empty()) {
-    line += (first.reasons.empty() ? ": " : "; of ") + counted(stages[1].before, "card");
+    line += (nodes.empty() ? ": " : "; of ") + counted(stages[firstOfCards].before, "card");
     append(cards, ": ");
   }
-  if (!last.reasons.empty()) append(last.reasons, cards.empty() && first.reasons.empty() ? ": nodes: " : "; nodes: ");
+  if (!last.reasons.empty()) append(last.reasons, cards.empty() && nodes.empty() ? ": nodes: " : "; nodes: ");
   if (!smallestChange.empty()) line += "; " + smallestChange;
   return line;
 }

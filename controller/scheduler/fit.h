@@ -42,6 +42,13 @@ inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
   return request.maxClaimsPerNode <= 0 || node.claims < request.maxClaimsPerNode;
 }
 
+/// Whether the node has the CPU and memory that the pod asks of it.
+inline bool nodeHasRoom(const NodeRecord& node, const Request& request) {
+  const NodeAmount free = node.free();
+  return (request.cpuMilli <= 0 || free.cpuMilli >= request.cpuMilli) &&
+         (request.podMemory <= 0 || free.memory >= request.podMemory);
+}
+
 /// Needs per type of card, worked out once per request and type.
 class Needs {
  public:

@@ -29,7 +29,7 @@ namespace egpu::scheduler {
 struct alignas(32) Summary {
   static constexpr std::size_t kCoreSteps = 11;  // of 100 milli-cards, 0 … 1000
   static constexpr int64_t kCoreStep = 100;
-  static constexpr std::size_t kMemorySteps = 25;  // of Scale::step units
+  static constexpr std::size_t kMemorySteps = 24;  // of Scale::step units
   static constexpr std::size_t kMemoryAt =
       0;  // + core step: most free memory on a card with so much core free, −1 if none
   static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;  // + memory step: most free core likewise
@@ -40,9 +40,13 @@ struct alignas(32) Summary {
   static constexpr std::size_t kEmpty = kMemoryRanks + 4;  // cards nobody holds
   static constexpr std::size_t kNodeClaims = kEmpty + 1;   // kMax − claims on the node
   static constexpr std::size_t kCardClaims = kNodeClaims + 1;  // kMax − claims on the card with the fewest
+  static constexpr std::size_t kNodeCpu = kCardClaims + 1;     // CPU left on the node, in kCpuUnit
+  static constexpr std::size_t kNodeMemory = kNodeCpu + 1;     // memory left on the node, in kNodeMemoryUnit
   static constexpr std::size_t kCount = 48;
   static constexpr int16_t kMax = INT16_MAX;
-  static_assert(kCardClaims < kCount);
+  static constexpr int64_t kCpuUnit = 32;                         // thousandths: up to 1,048 CPUs are told apart
+  static constexpr int64_t kNodeMemoryUnit = int64_t{256} << 20;  // bytes: up to 8 TiB
+  static_assert(kNodeMemory < kCount);
 
   /// Core in milli-cards, memory in units of a Scale, rounded down; everything saturates at kMax.
   std::array<int16_t, kCount> at;

@@ -36,7 +36,8 @@ class Searching {
 
   std::vector<Remedy> run() {
     std::vector<Remedy> found;
-    if (decide(cluster_, request_, suits_).fits) return found;
+    // Who asks for no card is short of what only other pods can give back.
+    if (request_.cards == 0 || decide(cluster_, request_, suits_).fits) return found;
     if (std::optional<Remedy> r = ask()) found.push_back(std::move(*r));
     if (std::optional<Remedy> r = release()) found.push_back(std::move(*r));
     if (!found.empty() || !request_.pinnedCards.empty()) return found;
@@ -140,8 +141,8 @@ class Searching {
   }
 
   bool eligible(const NodeRecord& node) const {
-    return node.offered() && (request_.pinnedNode.empty() || node.name == request_.pinnedNode) &&
-           (!suits_ || suits_(node.name));
+    return node.offered() && nodeHasRoom(node, request_) &&
+           (request_.pinnedNode.empty() || node.name == request_.pinnedNode) && (!suits_ || suits_(node.name));
   }
 
   bool eligible(CardId id) {

@@ -18,11 +18,18 @@ struct Amount {
   bool operator==(const Amount&) const = default;
 };
 
+/// CPU (thousandths) and memory (bytes) of a node, as pods request them.
+struct NodeAmount {
+  int64_t cpuMilli = 0;
+  int64_t memory = 0;
+  bool operator==(const NodeAmount&) const = default;
+};
+
 enum class Split { none, evenly, fill };
 
 /// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card unless split.
 struct Request {
-  int64_t cards = 1;        ///< number of cards on one node
+  int64_t cards = 1;        ///< number of cards on one node; 0: a pod that takes only of the node
   bool wholeCards = false;  ///< every card must be empty and is granted whole (core 1000 and its full memory)
   Amount perCard;           ///< granted per card; ignored when wholeCards
   bool memoryFromCore =
@@ -34,6 +41,8 @@ struct Request {
   int64_t minMemory = 0;            ///< card capacity at least this, bytes
   int64_t maxClaimsPerCard = 0;     ///< 0 = no limit
   int64_t maxClaimsPerNode = 0;     ///< 0 = no limit
+  int64_t cpuMilli = 0;             ///< CPU the pod takes of its node, thousandths; 0 = don't care
+  int64_t podMemory = 0;            ///< memory the pod takes of its node, bytes; 0 = don't care
   std::string nodePolicy = "binpack";
   std::string cardPolicy = "binpack";
   Split split = Split::none;

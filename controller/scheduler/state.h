@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -36,6 +37,7 @@ struct Take {
   std::size_t hash;  ///< of device; looked at first, which spares following a pointer to text that differs
   std::string device;
   Amount charged;
+  NodeAmount ofNode;
 
   bool by(std::size_t h, std::string_view uid) const { return hash == h && device == uid; }
 };
@@ -54,16 +56,35 @@ struct CardRecord {
   bool empty() const { return takes.empty(); }
 };
 
+/// What a pod without cards takes of a node.
+struct NodeTake {
+  std::string uid;
+  NodeAmount amount;
+};
+
 struct NodeRecord {
   std::string name;
   std::vector<CardId> cards;        ///< by index, then uuid, then name
   std::vector<std::size_t> takers;  ///< hash of the device of every take here, unordered
   int64_t claims = 0;               ///< distinct devices that take something here
+  NodeAmount capacity;              ///< allocatable; 0 = unknown
+  NodeAmount used;                  ///< Σ over the takes of its cards and its own
+  std::vector<NodeTake> takes;      ///< of pods without cards
   bool hasObject = false;           ///< upsertNode was called: there is a Node
   bool schedulable = false;
   bool live = false;  ///< false: an unused slot
 
   bool offered() const { return hasObject && schedulable; }
+  void use(const NodeAmount& amount, int64_t sign = 1) {
+    used.cpuMilli += sign * amount.cpuMilli;
+    used.memory += sign * amount.memory;
+  }
+  /// CPU and memory left; of what is unknown, more than anybody asks for. Negative if overdrawn.
+  NodeAmount free() const {
+    constexpr int64_t kPlenty = std::numeric_limits<int64_t>::max();
+    return {capacity.cpuMilli > 0 ? capacity.cpuMilli - used.cpuMilli : kPlenty,
+            capacity.memory > 0 ? capacity.memory - used.memory : kPlenty};
+  }
 };
 
 struct Cluster::State {
@@ -75,7 +96,7 @@ struct Cluster::State {
   std::vector<NodeRecord> nodes;
   std::vector<NodeId> freeNodes;
   std::map<std::string, NodeId, std::less<>> nodeIds;
-  NodeIndex index;  ///< the nodes that are offered and have a healthy card
+  NodeIndex index;  ///< the nodes that are offered
 
   CardId findCard(std::string_view name) const;
   NodeId findNode(std::string_view name) const;
@@ -86,7 +107,7 @@ struct Cluster::State {
   void detach(CardId id);
   void attach(CardId id, NodeId node);
   bool deviceOnNode(const NodeRecord& node, std::size_t hash, std::string_view device) const;
-  /// Works out a node's takers and claims anew.
+  /// Works out a node's takers, claims and used anew.
   void recount(NodeRecord& node) const;
   int64_t countClaims(const NodeRecord& node) const;
   /// Brings the index up to date with a node whose cards, health or readiness changed.

@@ -423,7 +423,7 @@ TEST(Cluster, ManyShapesAreStillExact) {
   for (int n = 0; n < kNodes; ++n) {
     const std::string node = "node-" + std::to_string(n);
     cluster.upsertNode({node, true});
-    world.nodes[node] = true;
+    world.upsertNode({node});
     const CardInfo info = makeCard("card-" + std::to_string(n), node, 0, 8 * kGi + n * kMi);
     cluster.upsertCard(info);
     world.upsertCard(info);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace egpu::scheduler::testing {
@@ -62,15 +63,40 @@ Amount PlainCard::used() const {
   return sum;
 }
 
-bool World::take(const std::string& card, const std::string& device, Amount charged) {
+bool World::take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode) {
   auto it = cards.find(card);
   if (it == cards.end()) return false;
   it->second.takes[device] = charged;
+  it->second.ofNode[device] = ofNode;
   return true;
 }
 
 void World::giveBack(const std::string& card, const std::string& device) {
-  if (auto it = cards.find(card); it != cards.end()) it->second.takes.erase(device);
+  auto it = cards.find(card);
+  if (it == cards.end()) return;
+  it->second.takes.erase(device);
+  it->second.ofNode.erase(device);
+}
+
+bool World::takeOfNode(const std::string& node, const std::string& uid, NodeAmount amount) {
+  auto it = nodes.find(node);
+  if (it == nodes.end()) return false;
+  it->second.takes[uid] = amount;
+  return true;
+}
+
+void World::giveBackOfNode(const std::string& node, const std::string& uid) {
+  if (auto it = nodes.find(node); it != nodes.end()) it->second.takes.erase(uid);
+}
+
+std::map<std::string, NodeAmount> World::nodesUsed() const {
+  std::map<std::string, NodeAmount> used;
+  auto add = [](NodeAmount& sum, const std::map<std::string, NodeAmount>& takes) {
+    for (const auto& [uid, amount] : takes) sum = {sum.cpuMilli + amount.cpuMilli, sum.memory + amount.memory};
+  };
+  for (const auto& [name, plain] : nodes) add(used[name], plain.takes);
+  for (const auto& [card, plain] : cards) add(used[plain.info.card.nodeName], plain.ofNode);
+  return used;
 }
 
 Decision World::decide(const Request& r, const NodePredicate& suits) const {
@@ -83,8 +109,14 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
   if (!r.pinnedCards.empty() && static_cast<int64_t>(r.pinnedCards.size()) != r.cards) return best;
   std::map<std::string, std::vector<std::map<std::string, PlainCard>::const_iterator>> cardsOf;
   for (auto it = cards.begin(); it != cards.end(); ++it) cardsOf[it->second.info.card.nodeName].push_back(it);
-  for (const auto& [name, schedulable] : nodes) {
-    if (!schedulable || (suits && !suits(name)) || (!r.pinnedNode.empty() && r.pinnedNode != name)) continue;
+  std::map<std::string, NodeAmount> used;
+  if (r.cpuMilli > 0 || r.podMemory > 0) used = nodesUsed();
+  for (const auto& [name, plainNode] : nodes) {
+    const NodeInfo& info = plainNode.info;
+    if (!info.schedulable || (suits && !suits(name)) || (!r.pinnedNode.empty() && r.pinnedNode != name)) continue;
+    const NodeAmount taken = used[name];
+    if (r.cpuMilli > 0 && info.cpuMilli > 0 && taken.cpuMilli + r.cpuMilli > info.cpuMilli) continue;
+    if (r.podMemory > 0 && info.memory > 0 && taken.memory + r.podMemory > info.memory) continue;
     std::set<std::string> claims;
     std::vector<Choice> choices;
     Amount nodeUsed, nodeCapacity;
@@ -124,10 +156,13 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
 
 Cluster World::build() const {
   Cluster cluster;
-  for (const auto& [name, schedulable] : nodes) cluster.upsertNode({name, schedulable});
+  for (const auto& [name, plain] : nodes) {
+    cluster.upsertNode(plain.info);
+    for (const auto& [uid, amount] : plain.takes) cluster.takeOfNode(name, uid, amount);
+  }
   for (const auto& [name, plain] : cards) {
     cluster.upsertCard(plain.info);
-    for (const auto& [device, amount] : plain.takes) cluster.take(name, device, amount);
+    for (const auto& [device, amount] : plain.takes) cluster.take(name, device, amount, plain.ofNode.at(device));
   }
   return cluster;
 }
@@ -136,8 +171,8 @@ int64_t pick(Random& random, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
 }
 
-void commit(Cluster& cluster, const Decision& decision, const std::string& device) {
-  for (const Placement& p : decision.placements) cluster.take(p.card, device, p.charged);
+void commit(Cluster& cluster, const Decision& decision, const std::string& device, NodeAmount ofNode) {
+  for (const Placement& p : decision.placements) cluster.take(p.card, device, p.charged, std::exchange(ofNode, {}));
 }
 
 }  // namespace egpu::scheduler::testing

@@ -21,18 +21,29 @@ CardInfo makeCard(const std::string& name, const std::string& node, int64_t inde
 struct PlainCard {
   CardInfo info;
   std::map<std::string, Amount> takes;
+  std::map<std::string, NodeAmount> ofNode;  ///< what those takes take of the node, if anything
 
   Amount used() const;
 };
 
+struct PlainNode {
+  NodeInfo info;
+  std::map<std::string, NodeAmount> takes;  ///< of pods without cards
+};
+
 struct World {
-  std::map<std::string, bool> nodes;  ///< name → schedulable
+  std::map<std::string, PlainNode> nodes;
   std::map<std::string, PlainCard> cards;
 
   /// The same operations as Cluster's.
   void upsertCard(const CardInfo& info) { cards[info.name].info = info; }
-  bool take(const std::string& card, const std::string& device, Amount charged);
+  void upsertNode(const NodeInfo& info) { nodes[info.name].info = info; }
+  bool take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode = {});
   void giveBack(const std::string& card, const std::string& device);
+  bool takeOfNode(const std::string& node, const std::string& uid, NodeAmount amount);
+  void giveBackOfNode(const std::string& node, const std::string& uid);
+  /// What is taken of each node that has a Node object or a card.
+  std::map<std::string, NodeAmount> nodesUsed() const;
 
   Decision decide(const Request& request, const NodePredicate& suits = {}) const;
   /// A cluster made from nothing but what is here now.
@@ -44,6 +55,6 @@ using Random = std::mt19937_64;
 int64_t pick(Random& random, int64_t low, int64_t high);
 
 /// Applies the placements of a decision.
-void commit(Cluster& cluster, const Decision& decision, const std::string& device);
+void commit(Cluster& cluster, const Decision& decision, const std::string& device, NodeAmount ofNode = {});
 
 }  // namespace egpu::scheduler::testing
