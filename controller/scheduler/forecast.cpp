@@ -1,0 +1,128 @@
+#include "controller/scheduler/forecast.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "controller/scheduler/fit.h"
+#include "controller/scheduler/holdings.h"
+#include "controller/scheduler/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+
+/// How often `each` goes into what is free; nothing needed = no bound.
+int64_t times(int64_t free, int64_t each) { return each > 0 ? free / each : kUnbounded; }
+
+class Forecasting {
+ public:
+  Forecasting(const Cluster& cluster, const Request& request, const NodePredicate& suits, int64_t limit)
+      : cluster_(cluster),
+        state_(cluster.state()),
+        request_(request),
+        suits_(suits),
+        needs_(state_, request),
+        decisionsLeft_(limit),
+        limit_(limit) {}
+
+  Forecast run() {
+    if (request_.cards < 1) return {};
+    for (const auto& [name, id] : state_.nodeIds) {
+      const NodeRecord& node = state_.nodes[id];
+      if (!node.offered() || (suits_ && !suits_(name))) continue;
+      if (!request_.pinnedNode.empty() && name != request_.pinnedNode) continue;
+      if (!divided(node)) tried(name);
+      if (forecast_.more) break;
+    }
+    return std::move(forecast_);
+  }
+
+ private:
+  /// How many claims more the node itself takes, whatever its cards hold.
+  int64_t roomOfNode(const NodeRecord& node) const {
+    const NodeAmount free = node.free();
+    int64_t room = std::min(times(free.cpuMilli, request_.cpuMilli), times(free.memory, request_.podMemory));
+    if (request_.maxClaimsPerNode > 0) room = std::min(room, request_.maxClaimsPerNode - node.claims);
+    return std::max<int64_t>(room, 0);
+  }
+
+  int64_t timesOn(const CardRecord& card, const Need& need) const {
+    if (request_.wholeCards) return 1;
+    const Amount free = card.free();
+    int64_t n = std::min(times(free.core, need.charged.core), times(free.memory, need.charged.memory));
+    if (request_.maxClaimsPerCard > 0)
+      n = std::min(n, request_.maxClaimsPerCard - static_cast<int64_t>(card.takes.size()));
+    return n;
+  }
+
+  /// False if only trying can tell: shares of several cards, where the card policy matters, and a node whose own limits
+  /// cut off some of several models.
+  bool divided(const NodeRecord& node) {
+    if (!request_.pinnedCards.empty() || request_.split != Split::none) return false;
+    if (request_.cards > 1 && !request_.wholeCards) return false;
+    std::map<std::string_view, int64_t> counts;
+    int64_t sum = 0;
+    for (CardId id : node.cards) {
+      const CardRecord& card = state_.cards[id];
+      const Need& need = needs_.of(card.type);
+      if (!need.possible() || !cardFits(card, need, request_)) continue;
+      const int64_t n = timesOn(card, need);
+      if (n == kUnbounded) return false;
+      counts[state_.types[card.type].model] += n;
+      sum += n;
+    }
+    const int64_t room = roomOfNode(node);
+    const bool oneModel = counts.size() == 1;
+    if (!oneModel && (request_.cards > 1 || room < sum)) return counts.empty();
+    for (const auto& [model, n] : counts) add(std::string(model), std::min(n / request_.cards, oneModel ? room : n));
+    return true;
+  }
+
+  void tried(const std::string& node) {
+    if (!copy_) copy_ = cluster_;
+    Request here = request_;
+    here.pinnedNode = node;
+    for (;;) {
+      if (decisionsLeft_-- <= 0) {
+        forecast_.more = true;
+        return;
+      }
+      const Decision decision = decide(*copy_, here);
+      if (!decision.fits) return;
+      std::set<std::string_view> models;
+      for (const Placement& placement : decision.placements) models.insert(copy_->findCard(placement.card).card->model);
+      std::string label;
+      for (std::string_view model : models) label += (label.empty() ? "" : "|") + std::string(model);
+      hold(*copy_, "forecast/" + std::to_string(limit_ - decisionsLeft_), decision,
+           {request_.cpuMilli, request_.podMemory});
+      add(label, 1);
+    }
+  }
+
+  void add(const std::string& model, int64_t n) {
+    if (n == 0) return;
+    forecast_.count += n;
+    forecast_.byModel[model] += n;
+  }
+
+  const Cluster& cluster_;
+  const Cluster::State& state_;
+  const Request& request_;
+  const NodePredicate& suits_;
+  Needs needs_;
+  int64_t decisionsLeft_;
+  const int64_t limit_;
+  std::optional<Cluster> copy_;
+  Forecast forecast_;
+};
+
+}  // namespace
+
+Forecast forecast(const Cluster& cluster, const Request& request, const NodePredicate& suits, int64_t limit) {
+  return Forecasting(cluster, request, suits, limit).run();
+}
+
+}  // namespace egpu::scheduler

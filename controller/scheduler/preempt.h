@@ -1,0 +1,46 @@
+// Who would have to go: the smallest set of holders on one node whose release lets a request in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/scheduler/decide.h"
+#include "controller/scheduler/holdings.h"
+
+namespace egpu::scheduler {
+
+struct Victim {
+  std::string device;  ///< the uid that its takes stand under
+  std::vector<Holding> holdings;
+  bool operator==(const Victim&) const = default;
+};
+
+struct Preemption {
+  bool possible = false;
+  std::string node;
+  std::vector<Victim> victims;  ///< by uid; empty if the request fits as it is
+  Decision decision;            ///< what would be decided once they are gone
+  /// Fewer holders would do on no node. False: none of these can be spared, but the search was cut short.
+  bool exact = true;
+  bool operator==(const Preemption&) const = default;
+};
+
+/// Whether the holder of this device uid may be released; null = all may.
+using MayGo = std::function<bool(std::string_view device)>;
+
+/// Fewest holders first, then the least they hold (the sum of the shares of their cards), then the lower node name.
+///
+/// Worked example, two cards of one node, a request of core 700:
+///
+///   card 0: a 500, b 400      lacks 600: a alone leaves 600, b alone 500, so both
+///   card 1: c 900             lacks 600: c
+///
+/// c goes: one holder instead of two. Places (a card, or for several cards their node) are ordered by a lower bound of
+/// what must go, and searched in that order until no other can be better; at most `limit` decisions are made.
+Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
+                   const MayGo& mayGo = {}, int64_t limit = 100'000);
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,299 @@
+#include "controller/scheduler/what_if.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "controller/scheduler/remedy.h"
+#include "controller/scheduler/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+using base::Code;
+using base::Status;
+
+Amount totalOf(const std::vector<Holding>& holdings) {
+  Amount sum;
+  for (const Holding& each : holdings) {
+    sum.core += each.charged.core;
+    sum.memory += each.charged.memory;
+  }
+  return sum;
+}
+
+NodeAmount ofNode(const std::vector<Holding>& holdings) {
+  NodeAmount sum;
+  for (const Holding& each : holdings) {
+    sum.cpuMilli += each.ofNode.cpuMilli;
+    sum.memory += each.ofNode.memory;
+  }
+  return sum;
+}
+
+/// The cards of one claim and what others take of them, on a node that is offered: whether it is cordoned or a card
+/// quarantined does not matter to who is there already.
+Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings, bool others) {
+  Cluster alone;
+  for (const Holding& each : holdings) {
+    const CardView view = cluster.findCard(each.card);
+    alone.upsertNode({std::string(view.node), true});
+    alone.upsertCard({each.card, *view.card, true});
+    if (!others) continue;
+    alone.take(each.card, "others", {view.used.core - each.charged.core, view.used.memory - each.charged.memory});
+    if (view.claims == 1) alone.giveBack(each.card, "others");
+    for (int64_t i = 2; i < view.claims; ++i) alone.take(each.card, "other/" + std::to_string(i), {});
+  }
+  return alone;
+}
+
+class Trying {
+ public:
+  explicit Trying(Situation situation) : now_(std::move(situation)) {
+    std::stable_sort(now_.claims.begin(), now_.claims.end(),
+                     [](const ClaimRecord& a, const ClaimRecord& b) { return a.name < b.name; });
+  }
+
+  base::Result<WhatIf> run(const std::vector<Step>& steps) {
+    WhatIf result;
+    placeWaiting(result.before);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      at_ = "steps[" + std::to_string(i) + "].";
+      StepReport report;
+      const Status status = std::visit([&](const auto& step) { return apply(step, report); }, steps[i]);
+      if (!status.ok()) return status;
+      placeWaiting(report.bound);
+      report.waiting = std::count_if(now_.claims.begin(), now_.claims.end(),
+                                     [](const ClaimRecord& c) { return c.device.empty() && c.request; });
+      result.steps.push_back(std::move(report));
+    }
+    result.after = std::move(now_);
+    return result;
+  }
+
+ private:
+  Status apply(const DrainNode& step, StepReport& report) {
+    const NodeId id = now_.cluster.state().findNode(step.node);
+    if (id == kNone) return missing("drain", "node", step.node);
+    const NodeAmount capacity = now_.cluster.state().nodes[id].capacity;
+    now_.cluster.upsertNode({step.node, false, capacity.cpuMilli, capacity.memory});
+    report.nodes.push_back(step.node);
+
+    struct Leaving {
+      ClaimRecord* claim;
+      std::vector<Holding> holdings;
+      Amount total;
+    };
+    std::vector<Leaving> leaving;
+    for (auto& [device, holdings] : holdingsOn(now_.cluster, step.node)) {
+      const auto claim = std::find_if(now_.claims.begin(), now_.claims.end(),
+                                      [&](const ClaimRecord& c) { return c.device == device; });
+      if (claim == now_.claims.end()) {
+        report.moved.push_back({"device " + device, step.node, {}, "no claim is known to have it"});
+      } else if (!claim->request) {
+        report.moved.push_back({claim->name, step.node, {}, claim->why});
+      } else {
+        leaving.push_back({&*claim, std::move(holdings), {}});
+      }
+    }
+    for (Leaving& each : leaving) {
+      each.total = totalOf(each.holdings);
+      release(now_.cluster, each.claim->device, each.holdings);
+    }
+    std::stable_sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
+      return std::make_tuple(-a.total.core, -a.total.memory, std::string_view(a.claim->name)) <
+             std::make_tuple(-b.total.core, -b.total.memory, std::string_view(b.claim->name));
+    });
+    for (Leaving& each : leaving) {
+      // What its pod takes of a node goes with it.
+      const NodeAmount pod = ofNode(each.holdings);
+      each.claim->request->cpuMilli = pod.cpuMilli;
+      each.claim->request->podMemory = pod.memory;
+      report.moved.push_back(place(*each.claim, step.node));
+    }
+    return Status::okay();
+  }
+
+  Status apply(const AddNodes& step, StepReport& report) {
+    if (step.count < 1 || step.count > AddNodes::kMostNodes)
+      return wrong("add.count",
+                   std::to_string(step.count) + " is not within 1 and " + std::to_string(AddNodes::kMostNodes));
+    if (step.name.empty()) return wrong("add.name", "is missing");
+    std::vector<v1alpha::Card> cards = step.cards;
+    NodeAmount capacity = step.capacity;
+    if (!step.like.empty()) {
+      const Cluster::State& state = now_.cluster.state();
+      const NodeId id = state.findNode(step.like);
+      if (id == kNone) return missing("add.like", "node", step.like);
+      cards.clear();
+      for (CardId c : state.nodes[id].cards) cards.push_back(state.cards[c].facts->card);
+      capacity = state.nodes[id].capacity;
+    }
+    if (cards.empty())
+      return wrong("add.cards", step.like.empty() ? "says nothing" : "node " + step.like + " has no cards");
+    for (int64_t i = 0; i < step.count; ++i) {
+      const std::string node = step.count == 1 ? step.name : step.name + "-" + std::to_string(i);
+      if (now_.cluster.state().findNode(node) != kNone)
+        return wrong("add.name", "there is a node \"" + node + "\" already");
+      now_.cluster.upsertNode({node, true, capacity.cpuMilli, capacity.memory});
+      addCards(node, cards);
+      report.nodes.push_back(node);
+    }
+    return Status::okay();
+  }
+
+  void addCards(const std::string& node, std::vector<v1alpha::Card> cards) {
+    std::map<std::string, std::string> renamed;
+    for (std::size_t i = 0; i < cards.size(); ++i) {
+      std::string uuid = "new-" + node + "-" + std::to_string(i);
+      renamed[cards[i].uuid] = uuid;
+      cards[i].uuid = std::move(uuid);
+      cards[i].nodeName = node;
+    }
+    for (v1alpha::Card& card : cards) {
+      for (v1alpha::CardLink& link : card.topology.links)
+        if (const auto it = renamed.find(link.peer); it != renamed.end()) link.peer = it->second;
+      std::string name = card.uuid;
+      now_.cluster.upsertCard({std::move(name), std::move(card), true});
+    }
+  }
+
+  Status apply(const ReleaseClaim& step, StepReport& report) {
+    const auto claim = find(step.claim);
+    if (claim == now_.claims.end()) return missing("release", "claim", step.claim);
+    report.released = {claim->name, {}, {}, {}};
+    if (!claim->device.empty()) {
+      const std::vector<Holding> holdings = holdingsOfDevice(claim->device);
+      report.released->from = nodeOf(holdings);
+      release(now_.cluster, claim->device, holdings);
+    }
+    now_.claims.erase(claim);
+    return Status::okay();
+  }
+
+  Status apply(const ResizeClaim& step, StepReport& report) {
+    const auto claim = find(step.claim);
+    if (claim == now_.claims.end()) return missing("resize", "claim", step.claim);
+    if (claim->device.empty()) {  // it waits: it waits for something else from now on
+      claim->request = step.request;
+      report.resized = Resizing{};
+      report.resized->claim = claim->name;
+      report.resized->inPlace = true;
+      return Status::okay();
+    }
+    report.resized = resize(*claim, step.request);
+    return Status::okay();
+  }
+
+  Resizing resize(ClaimRecord& claim, const Request& request) {
+    Resizing result;
+    result.claim = claim.name;
+    const std::vector<Holding> old = holdingsOfDevice(claim.device);
+    result.node = nodeOf(old);
+    Request pinned = request;
+    pinned.pinnedCards.clear();
+    pinned.pinnedNode.clear();
+    pinned.cpuMilli = pinned.podMemory = 0;  // its pod stays what it is
+    pinned.maxClaimsPerNode = 0;             // it is counted already
+    for (const Holding& each : old) pinned.pinnedCards.push_back(each.card);
+
+    const Cluster beside = cardsAlone(now_.cluster, old, true);
+    const Decision there = decide(beside, pinned);
+    const Decision wanted = there.fits ? there : decide(cardsAlone(now_.cluster, old, false), pinned);
+    for (const Holding& each : old) {
+      const CardView view = now_.cluster.findCard(each.card);
+      Resizing::OfCard row{
+          each.card, {view.card->core - view.used.core, view.card->memory - view.used.memory}, each.charged, {}};
+      for (const Placement& placement : wanted.placements)
+        if (placement.card == each.card) row.wanted = placement.charged;
+      result.cards.push_back(std::move(row));
+    }
+    result.inPlace = there.fits;
+    release(now_.cluster, claim.device, old);
+    if (there.fits) {
+      hold(now_.cluster, claim.device, there, ofNode(old));
+      claim.request = request;
+      return result;
+    }
+    Request anywhere = request;
+    anywhere.cpuMilli = ofNode(old).cpuMilli;
+    anywhere.podMemory = ofNode(old).memory;
+    result.elsewhere = decide(now_.cluster, anywhere, claim.suits);
+    hold(now_.cluster, claim.device, old);
+    for (const Remedy& remedy : findRemedies(beside, pinned, {}))
+      result.smallestChange += (result.smallestChange.empty() ? "" : "; or ") + remedy.text;
+    return result;
+  }
+
+  Status apply(const CreateClaim& step, StepReport& report) {
+    if (find(step.claim.name) != now_.claims.end())
+      return wrong("create", "there is a claim \"" + step.claim.name + "\" already");
+    const auto after = std::upper_bound(now_.claims.begin(), now_.claims.end(), step.claim.name,
+                                        [](const std::string& name, const ClaimRecord& c) { return name < c.name; });
+    ClaimRecord& claim = *now_.claims.insert(after, step.claim);
+    claim.device.clear();
+    report.created = claim.request ? place(claim, {}) : Placed{claim.name, {}, {}, claim.why};
+    return Status::okay();
+  }
+
+  /// Decides for a claim that has nothing (any more) and takes what was decided.
+  Placed place(ClaimRecord& claim, const std::string& from) {
+    Placed placed{claim.name, from, decide(now_.cluster, *claim.request, claim.suits), {}};
+    if (!placed.to.fits) {
+      placed.why = explain(now_.cluster, *claim.request, claim.suits).text();
+      claim.device.clear();
+      return placed;
+    }
+    take(claim, placed.to);
+    return placed;
+  }
+
+  void take(ClaimRecord& claim, const Decision& decision) {
+    if (claim.device.empty()) claim.device = "claim/" + claim.name;
+    hold(now_.cluster, claim.device, decision, {claim.request->cpuMilli, claim.request->podMemory});
+  }
+
+  void placeWaiting(std::vector<Placed>& bound) {
+    for (ClaimRecord& claim : now_.claims) {
+      if (!claim.device.empty() || !claim.request) continue;
+      Decision decision = decide(now_.cluster, *claim.request, claim.suits);
+      if (!decision.fits) continue;
+      take(claim, decision);
+      bound.push_back({claim.name, {}, std::move(decision), {}});
+    }
+  }
+
+  std::vector<ClaimRecord>::iterator find(const std::string& name) {
+    return std::find_if(now_.claims.begin(), now_.claims.end(),
+                        [&](const ClaimRecord& claim) { return claim.name == name; });
+  }
+
+  std::vector<Holding> holdingsOfDevice(const std::string& device) const {
+    Holdings all = holdingsOf(now_.cluster);
+    const auto it = all.find(device);
+    return it == all.end() ? std::vector<Holding>() : std::move(it->second);
+  }
+
+  std::string nodeOf(const std::vector<Holding>& holdings) const {
+    return holdings.empty() ? std::string() : std::string(now_.cluster.findCard(holdings.front().card).node);
+  }
+
+  Status missing(const std::string& field, const std::string& kind, const std::string& name) const {
+    return {Code::notFound, at_ + field + ": there is no " + kind + " \"" + name + "\""};
+  }
+  Status wrong(const std::string& field, const std::string& what) const {
+    return {Code::invalid, at_ + field + ": " + what};
+  }
+
+  Situation now_;
+  std::string at_;
+};
+
+}  // namespace
+
+base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps) {
+  return Trying(std::move(situation)).run(steps);
+}
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,152 @@
+// Who has to go is compared with trying every set of holders.
+#include "controller/scheduler/preempt.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <tuple>
+
+#include "controller/scheduler/fill.h"
+#include "tests/scheduler/crowd.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+using Cost = std::tuple<int64_t, int64_t, std::string>;  ///< holders, millionths, node
+
+int64_t shareOfHoldings(const Cluster& cluster, const std::vector<Holding>& holdings) {
+  int64_t sum = 0;
+  for (const Holding& each : holdings) {
+    const v1alpha::Card& card = *cluster.findCard(each.card).card;
+    sum += fillOf(each.charged, {card.core, card.memory});
+  }
+  return sum;
+}
+
+/// The cheapest of all sets of holders of one node.
+std::optional<Cost> cheapest(const Cluster& cluster, const Request& request, const MayGo& mayGo) {
+  std::optional<Cost> best;
+  for (const std::string& node : cluster.nodes()) {
+    std::vector<std::pair<std::string, std::vector<Holding>>> holders;
+    for (auto& [device, holdings] : holdingsOn(cluster, node))
+      if (!mayGo || mayGo(device)) holders.emplace_back(device, holdings);
+    Request here = request;
+    here.pinnedNode = node;
+    for (std::size_t set = 0; set < std::size_t{1} << holders.size(); ++set) {
+      Cluster copy = cluster;
+      Cost cost{0, 0, node};
+      for (std::size_t i = 0; i < holders.size(); ++i) {
+        if ((set >> i & 1) == 0) continue;
+        release(copy, holders[i].first, holders[i].second);
+        std::get<0>(cost) += 1;
+        std::get<1>(cost) += shareOfHoldings(cluster, holders[i].second);
+      }
+      if ((!best || cost < *best) && decide(copy, here).fits) best = cost;
+    }
+  }
+  return best;
+}
+
+TEST(Preempt, EqualsTheCheapestOfAllSets) {
+  int64_t needed = 0, several = 0, impossible = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CrowdShape shape;
+    shape.nodes = 3;
+    shape.cardsPerNode = 3;
+    shape.claims = 14;
+    Crowd crowd(seed, shape);
+    const Cluster& cluster = crowd.situation.cluster;
+    const std::string before = dump(cluster);
+    for (int i = 0; i < 6; ++i) {
+      const Request request = crowd.request();
+      MayGo mayGo;
+      if (i % 3 == 0) mayGo = [](std::string_view device) { return device.back() % 2 == 0; };
+      const Preemption got = preempt(cluster, request, {}, mayGo);
+      const std::optional<Cost> want = cheapest(cluster, request, mayGo);
+      ASSERT_EQ(got.possible, want.has_value()) << "seed " << seed << ", request " << i;
+      if (!want) {
+        ++impossible;
+        continue;
+      }
+      if (decide(cluster, request).fits) {
+        ASSERT_TRUE(got.victims.empty());
+        ASSERT_EQ(got.decision, decide(cluster, request));
+        continue;
+      }
+      ++needed;
+      several += got.victims.size() > 1;
+      Cost cost{static_cast<int64_t>(got.victims.size()), 0, got.node};
+      Cluster without = cluster;
+      for (const Victim& victim : got.victims) {
+        std::get<1>(cost) += shareOfHoldings(cluster, victim.holdings);
+        release(without, victim.device, victim.holdings);
+      }
+      ASSERT_EQ(cost, *want) << "seed " << seed << ", request " << i;
+      ASSERT_TRUE(got.exact);
+      Request here = request;
+      here.pinnedNode = got.node;
+      ASSERT_EQ(got.decision, decide(without, here));
+    }
+    ASSERT_EQ(dump(cluster), before);
+  }
+  EXPECT_GT(needed, 60);
+  EXPECT_GT(several, 15);
+  EXPECT_GT(impossible, 20);
+}
+
+TEST(Preempt, TheExampleOfTheHeader) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  cluster.upsertCard(makeCard("c0", "n", 0));
+  cluster.upsertCard(makeCard("c1", "n", 1));
+  cluster.take("c0", "a", {500, 0});
+  cluster.take("c0", "b", {400, 0});
+  cluster.take("c1", "c", {900, 0});
+  Request request;
+  request.perCard = {700, 0};
+  const Preemption p = preempt(cluster, request);
+  ASSERT_TRUE(p.possible);
+  ASSERT_EQ(p.victims.size(), 1u);
+  EXPECT_EQ(p.victims[0].device, "c");
+  EXPECT_EQ(p.decision.placements.at(0).card, "c1");
+}
+
+TEST(Preempt, ManySmallHoldersAreNotTriedInEverySet) {
+  Cluster cluster;
+  for (const std::string node : {"a", "b"}) {
+    cluster.upsertNode({node, true});
+    cluster.upsertCard(makeCard(node + "0", node, 0));
+    for (int i = 0; i < 100; ++i) cluster.take(node + "0", node + std::to_string(i), {10, kGi / 4});
+  }
+  Request request;
+  request.perCard = {500, kGi};
+  const Preemption p = preempt(cluster, request);
+  ASSERT_TRUE(p.possible);
+  EXPECT_EQ(p.node, "a");
+  EXPECT_EQ(p.victims.size(), 50u);
+  EXPECT_TRUE(p.exact) << "all are alike, so the lower bound is reached";
+
+  // A big one beside many small ones is taken although not every set was tried.
+  cluster.giveBack("b0", "b1");
+  for (int i = 10; i < 60; ++i) cluster.giveBack("b0", "b" + std::to_string(i));
+  cluster.take("b0", "big", {510, kGi});
+  const Preemption big = preempt(cluster, request, {}, {}, 20);
+  ASSERT_EQ(big.victims.size(), 1u);
+  EXPECT_EQ(big.victims[0].device, "big");
+}
+
+TEST(Preempt, NobodyMayGo) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  cluster.upsertCard(makeCard("c0", "n", 0));
+  cluster.take("c0", "a", {500, 0});
+  Request request;
+  request.perCard = {700, 0};
+  EXPECT_FALSE(preempt(cluster, request, {}, [](std::string_view) { return false; }).possible);
+  EXPECT_FALSE(preempt(cluster, request, [](std::string_view) { return false; }).possible) << "no node suits";
+  request.models = {"none"};
+  EXPECT_FALSE(preempt(cluster, request).possible);
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
