@@ -1,0 +1,69 @@
+#include "controller/scheduler/topology/pair_scores.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace egpu::scheduler::topology {
+namespace {
+
+constexpr int64_t kPerLink = 100;
+constexpr int64_t kSameCpu = 20;
+constexpr int64_t kAcrossCpus = 10;
+/// More than any card has; keeps every sum over 64 cards within 32 bits.
+constexpr int64_t kMostLinks = 1024;
+
+constexpr std::pair<std::string_view, int64_t> kPaths[] = {
+    {"system", kAcrossCpus}, {"cpu", kSameCpu}, {"hostbridge", 30}, {"multiple", 40}, {"single", 50}, {"board", 60}};
+
+/// What one card says of its links to another.
+struct Said {
+  int64_t path = 0, nvlinks = 0, switchLinks = 0;
+};
+
+Said says(const v1alpha::Card& card, const v1alpha::Card& of) {
+  Said said;
+  for (const v1alpha::CardLink& link : card.topology.links) {
+    if (link.peer != of.uuid) continue;
+    const int64_t count = std::clamp<int64_t>(link.count, 0, kMostLinks);
+    if (link.type == "nvlink") said.nvlinks = std::min(said.nvlinks + count, kMostLinks);
+    if (link.type == "nvswitch") said.switchLinks = std::min(said.switchLinks + count, kMostLinks);
+    for (const auto& [type, score] : kPaths)
+      if (link.type == type) said.path = std::max(said.path, score);
+  }
+  return said;
+}
+
+Said agreed(const v1alpha::Card& a, const v1alpha::Card& b) {
+  const Said x = says(a, b), y = says(b, a);
+  return {std::min(x.path, y.path), std::min(x.nvlinks, y.nvlinks), std::min(x.switchLinks, y.switchLinks)};
+}
+
+int32_t scoreOf(const v1alpha::Card& a, const v1alpha::Card& b) {
+  const Said links = agreed(a, b);
+  int64_t path = links.path;
+  if (path == 0 && a.topology.numa >= 0 && b.topology.numa >= 0)
+    path = a.topology.numa == b.topology.numa ? kSameCpu : kAcrossCpus;
+  return static_cast<int32_t>(path + kPerLink * (links.nvlinks + links.switchLinks));
+}
+
+}  // namespace
+
+bool PairScores::flat() const {
+  for (std::size_t a = 0; a < cards_; ++a)
+    for (std::size_t b = a + 1; b < cards_; ++b)
+      if (at(a, b) != at(0, 1)) return false;
+  return true;
+}
+
+PairScores pairScores(std::span<const v1alpha::Card* const> cards) {
+  PairScores scores(cards.size());
+  for (std::size_t a = 0; a < cards.size(); ++a)
+    for (std::size_t b = a + 1; b < cards.size(); ++b) scores.set(a, b, scoreOf(*cards[a], *cards[b]));
+  return scores;
+}
+
+int64_t nvlinks(const v1alpha::Card& a, const v1alpha::Card& b) { return agreed(a, b).nvlinks; }
+int64_t switchLinks(const v1alpha::Card& a, const v1alpha::Card& b) { return agreed(a, b).switchLinks; }
+
+}  // namespace egpu::scheduler::topology

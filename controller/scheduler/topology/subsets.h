@@ -1,0 +1,59 @@
+// The best divisions of all subsets of up to 16 cards. Internal to topology/.
+//
+// divide(m) is the best division of the cards m into sets of one size, the rest a smaller set of its own. One of its
+// sets holds m's lowest card; so
+//   divide(m) = max over sets S of m with m's lowest card: score(S) + divide(m ∖ S)
+// with S of the wanted size, or, once, of |m| mod size. Each m is solved once. For 16 cards that is at most some two
+// million sets.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "controller/scheduler/topology/pair_scores.h"
+#include "controller/scheduler/topology/sets.h"
+
+namespace egpu::scheduler::topology {
+
+/// score(S) for every subset S of some cards, renumbered 0, 1, ….
+class SubsetScores {
+ public:
+  using Cards = std::vector<uint8_t>;  ///< the cards in their new order, at most 16
+  SubsetScores(const PairScores& scores, const Cards& cards);
+  std::size_t cards() const { return cards_; }
+  int32_t of(uint32_t subset) const { return scores_[subset]; }
+
+ private:
+  std::size_t cards_;
+  std::vector<int32_t> scores_;
+};
+
+class Divisions {
+ public:
+  struct Division {
+    int32_t total = -1;  ///< not solved yet
+    int32_t score = -1;  ///< of the best full set; -1: there is none
+    uint16_t set = 0;    ///< that set
+  };
+
+  /// size ≥ 2.
+  Divisions(const SubsetScores& scores, std::size_t size);
+  const Division& divide(uint32_t subset);
+
+ private:
+  struct Bits;
+  void withFullSets(uint32_t subset, const Bits& rest, uint32_t partial, std::size_t from, std::size_t missing,
+                    Division& best);
+  void withSmallSets(uint32_t subset, const Bits& rest, uint32_t partial, std::size_t from, std::size_t missing,
+                     Division& best);
+
+  const SubsetScores& scores_;
+  std::size_t size_;
+  std::vector<Division> solved_;
+};
+
+/// Whether a division with this total and best set is to be preferred.
+bool better(int64_t total, int64_t score, Set set, int64_t thanTotal, int64_t thanScore, Set thanSet);
+
+}  // namespace egpu::scheduler::topology

@@ -1,0 +1,242 @@
+// The best-effort choice against all divisions, one by one; and what it answers where others go wrong.
+#include "controller/scheduler/topology/best_effort.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/scheduler/topology/shape.h"
+#include "tests/scheduler/topology/nodes.h"
+
+namespace egpu::scheduler::topology::testing {
+namespace {
+
+Set cards(std::initializer_list<int> numbers) {
+  Set set = 0;
+  for (const int n : numbers) set |= Set{1} << n;
+  return set;
+}
+
+TEST(BestEffort, TheExampleOfTheHeader) {
+  const PairScores scores = scoresOf(dgx1Volta());
+  const Choice choice = bestEffort(scores, {cards({0, 1, 2, 3}), 2, 0, 0});
+  EXPECT_EQ(choice.cards, cards({0, 3}));
+  EXPECT_EQ(choice.score, 200);
+  EXPECT_EQ(choice.total, 400);
+  EXPECT_EQ(choice.gap(), 0);
+  EXPECT_EQ(bestEffort(scores, {cards({0, 1, 2, 3}), 2, cards({2}), 0}).cards, cards({1, 2}));
+  EXPECT_EQ(bestEffort(scores, {cards({0, 1, 2, 3}), 2, 0, cards({3})}).cards, cards({1, 2}))
+      << "0 is left alone, in the smaller set";
+}
+
+TEST(BestEffort, EveryMaskAndSizeOfADgx1Volta) {
+  const PairScores scores = scoresOf(dgx1Volta());
+  const Shape shape(scores);
+  int asked = 0;
+  for (Set available = 1; available < 256; ++available) {
+    for (std::size_t size = 0; size <= 9; ++size) {
+      const Choice want = everyDivision(scores, {available, size, 0, 0});
+      const Choice got = bestEffort(scores, {available, size, 0, 0});
+      ASSERT_EQ(got, want) << "available " << available << ", " << size;
+      ASSERT_EQ(shape.best(available, size), want.cards) << "available " << available << ", " << size;
+      ++asked;
+    }
+  }
+  EXPECT_EQ(asked, 255 * 10);
+}
+
+TEST(BestEffort, RandomLinksUpToTenCards) {
+  Random random(1);
+  for (int round = 0; round < 400; ++round) {
+    const std::size_t n = static_cast<std::size_t>(pick(random, 2, round < 380 ? 8 : 10));
+    const PairScores scores = randomScores(random, n);
+    const Shape shape(scores);
+    Wish wish;
+    wish.available = random() & firstOf(n);
+    wish.size = static_cast<std::size_t>(pick(random, 1, static_cast<int64_t>(n)));
+    if (pick(random, 0, 1) == 0) wish.required = random() & random() & firstOf(n);
+    if (pick(random, 0, 2) == 0) wish.avoided = random() & random() & random() & firstOf(n);
+    const Choice want = everyDivision(scores, wish);
+    ASSERT_EQ(bestEffort(scores, wish), want) << "round " << round;
+    ASSERT_EQ(shape.choose(wish), want) << "round " << round;
+  }
+}
+
+TEST(BestEffort, OnlyAdmittedSetsAreGivenButTheRestIsDividedFreely) {
+  Random random(2);
+  for (int round = 0; round < 200; ++round) {
+    const std::size_t n = static_cast<std::size_t>(pick(random, 2, 8));
+    const PairScores scores = randomScores(random, n);
+    const Set liked = random() & firstOf(n);
+    const Admits admits = [liked](Set set) { return count(set & liked) * 2 >= count(set); };
+    Wish wish;
+    wish.available = firstOf(n);
+    wish.size = static_cast<std::size_t>(pick(random, 1, static_cast<int64_t>(n)));
+    if (pick(random, 0, 2) == 0)
+      wish.required = only(static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(n) - 1)));
+    ASSERT_EQ(bestEffort(scores, wish, admits), everyDivision(scores, wish, admits)) << "round " << round;
+    ASSERT_EQ(Shape(scores).choose(wish, admits), everyDivision(scores, wish, admits)) << "round " << round;
+  }
+}
+
+TEST(BestEffort, ThreeOfFiveAreThreeCards) {
+  Random random(3);
+  for (int round = 0; round < 100; ++round) {
+    const Choice choice = bestEffort(randomScores(random, 5), {firstOf(5), 3, 0, 0});
+    EXPECT_EQ(count(choice.cards), 3u) << "never the set that was left smaller";
+  }
+}
+
+TEST(BestEffort, WhatIsImpossibleGivesNothing) {
+  const PairScores scores = scoresOf(dgx1Volta());
+  const Wish wishes[] = {
+      {firstOf(8), 0, 0, 0},                 // nothing wanted
+      {firstOf(8), 9, 0, 0},                 // too many
+      {cards({1, 2}), 3, 0, 0},              // too few available
+      {firstOf(8), 2, cards({0, 1, 2}), 0},  // more required than wanted
+      {cards({1, 2, 3}), 2, cards({0}), 0},  // a required card is not available
+      {firstOf(8), 2, cards({0}), cards({0})},
+      {cards({8, 9, 10}), 2, 0, 0},  // cards that the node does not have
+      {0, 1, 0, 0},
+  };
+  for (const Wish& wish : wishes) {
+    EXPECT_EQ(bestEffort(scores, wish), Choice{});
+    EXPECT_EQ(Shape(scores).choose(wish), Choice{});
+  }
+}
+
+TEST(BestEffort, ASingleCardIsTheLowest) {
+  const PairScores scores = scoresOf(dgx1Volta());
+  EXPECT_EQ(bestEffort(scores, {cards({5, 6, 7}), 1, 0, 0}).cards, cards({5}));
+  EXPECT_EQ(bestEffort(scores, {cards({5, 6, 7}), 1, cards({6}), 0}).cards, cards({6}));
+  EXPECT_EQ(bestEffort(scores, {cards({5, 6, 7}), 1, 0, 0}, [](Set set) { return set == Set{1} << 7; }).cards,
+            cards({7}));
+}
+
+TEST(BestEffort, AFlatNodeGivesTheLowestCardsAndTheTrueSums) {
+  for (std::size_t n : {5, 12, 16}) {
+    PairScores scores(n);
+    for (std::size_t a = 0; a < n; ++a)
+      for (std::size_t b = a + 1; b < n; ++b) scores.set(a, b, 600);
+    ASSERT_TRUE(scores.flat());
+    const Shape shape(scores);
+    for (std::size_t size = 2; size <= n; ++size)
+      EXPECT_EQ(shape.choose({firstOf(n), size, only(2), 0}), bestEffort(scores, {firstOf(n), size, only(2), 0}))
+          << size;
+    EXPECT_EQ(shape.best(firstOf(n), 3), firstOf(3));
+  }
+}
+
+// 11 … 16 cards: too many divisions to try; but what a subset solves alone must agree with what the whole says of it.
+TEST(BestEffort, LargeNodesAreSolvedLikeSmallOnes) {
+  Random random(4);
+  for (std::size_t n = 11; n <= 16; ++n) {
+    const PairScores scores = randomScores(random, n);
+    for (std::size_t size = 2; size <= 8; ++size) {
+      const Choice choice = bestEffort(scores, {firstOf(n), size, 0, 0});
+      ASSERT_EQ(count(choice.cards), size);
+      EXPECT_EQ(choice.score, scoreOf(scores, choice.cards));
+      EXPECT_EQ(choice.gap(), 0);
+      if (n > size) {  // what is left of the best division is the best division of what is left
+        const Set left = firstOf(n) & ~choice.cards;
+        const int64_t rest = count(left) < size ? scoreOf(scores, left) : bestEffort(scores, {left, size, 0, 0}).total;
+        EXPECT_EQ(choice.total, choice.score + rest) << n << " cards, " << size;
+      }
+      // No other set does better when it is made to be given.
+      for (int i = 0; i < 5; ++i) {
+        const Set pair = only(static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(n) - 1)));
+        const Choice forced = bestEffort(scores, {firstOf(n), size, pair, 0});
+        EXPECT_LE(forced.total, choice.total);
+        if (forced.total == choice.total) {
+          EXPECT_LE(forced.score, choice.score);
+        }
+      }
+    }
+  }
+}
+
+TEST(Bounded, IsCloseAndSaysHowClose) {
+  Random random(5);
+  // Where every pair is alike, nothing is better than anything: no gap, whatever is left over.
+  PairScores alike(24);
+  for (std::size_t a = 0; a < 24; ++a)
+    for (std::size_t b = a + 1; b < 24; ++b) alike.set(a, b, 1200);
+  for (std::size_t size : {2, 5, 7, 8, 23, 24}) {
+    const Choice choice = bestEffort(alike, {firstOf(24), size, 0, 0});
+    EXPECT_EQ(count(choice.cards), size);
+    EXPECT_EQ(choice.gap(), 0) << size;
+  }
+  // Four boxes of eight cards, well linked inside: a set of eight is a box.
+  PairScores boxes(32);
+  for (std::size_t a = 0; a < 32; ++a)
+    for (std::size_t b = a + 1; b < 32; ++b) boxes.set(a, b, a % 4 == b % 4 ? 600 : 10);
+  const Choice box = bestEffort(boxes, {firstOf(32), 8, only(5), 0});
+  EXPECT_EQ(box.cards, 0x22222222u);
+  EXPECT_EQ(box.gap(), 0);
+  // Links that mean nothing: what is found is never above the bound, and the set is what it should be.
+  for (std::size_t n : {17, 20, 33, 64}) {
+    const PairScores scores = randomScores(random, n);
+    for (std::size_t size : {2, 3, 4, 8, 16}) {
+      const Set required = size > 2 ? only(n - 1) | only(1) : 0;
+      const Choice choice = bestEffort(scores, {firstOf(n), size, required, only(3)});
+      ASSERT_EQ(count(choice.cards), size);
+      EXPECT_EQ(choice.cards & required, required);
+      EXPECT_EQ(choice.cards & only(3), 0u);
+      EXPECT_EQ(choice.score, scoreOf(scores, choice.cards));
+      EXPECT_GE(choice.gap(), 0);
+      EXPECT_EQ(choice, bestEffort(scores, {firstOf(n), size, required, only(3)})) << "the same again";
+    }
+  }
+}
+
+// With few cards both ways can be asked: the bound holds, and the gap that is told is no less than the true one.
+TEST(Bounded, TheGapIsNoUnderstatement) {
+  Random random(6);
+  for (int round = 0; round < 60; ++round) {
+    // Padding cards without links make 17 of 8: they end up in sets of their own, or fill up what is left.
+    const PairScores small = randomScores(random, 8);
+    PairScores large(17);
+    for (std::size_t a = 0; a < 8; ++a)
+      for (std::size_t b = a + 1; b < 8; ++b) large.set(a, b, small.at(a, b));
+    const Choice exact = everyDivision(small, {firstOf(8), 2, 0, 0});
+    const Choice found = bestEffort(large, {firstOf(17), 2, 0, 0});
+    EXPECT_LE(found.total, exact.total);
+    EXPECT_GE(found.bound, exact.total);
+  }
+}
+
+TEST(Shapes, AreSharedByNodesThatAreWiredAlike) {
+  Shapes shapes;
+  auto of = [&](const std::vector<v1alpha::Card>& cards) {
+    std::vector<const v1alpha::Card*> pointers;
+    for (const v1alpha::Card& card : cards) pointers.push_back(&card);
+    return shapes.of(pointers);
+  };
+  const auto one = of(dgx1Volta()), other = of(dgx1Volta());
+  EXPECT_EQ(one, other);
+  EXPECT_NE(of(dgx1Pascal()), one);
+  EXPECT_EQ(of(plainNode(8)), nullptr) << "cards that say nothing of each other need no shape";
+  EXPECT_EQ(shapes.size(), 2u);
+  Shapes copy = shapes;
+  std::vector<const v1alpha::Card*> none;
+  EXPECT_EQ(copy.of(none), nullptr);
+  EXPECT_EQ(copy.size(), 2u);
+}
+
+TEST(Shapes, ForgetsTheUnusedButNotTheUsed) {
+  Shapes shapes;
+  std::vector<std::shared_ptr<const Shape>> held;
+  for (int64_t i = 0; i < 3000; ++i) {
+    std::vector<v1alpha::Card> cards = plainNode(3);
+    link(cards, 0, 1, "nvlink", 1 + i % 50);
+    link(cards, 1, 2, "nvlink", 1 + i / 50);
+    std::vector<const v1alpha::Card*> pointers{&cards[0], &cards[1], &cards[2]};
+    auto shape = shapes.of(pointers);
+    if (i % 300 == 0) held.push_back(shape);
+  }
+  EXPECT_LE(shapes.size(), 1100u);
+  EXPECT_EQ(held.size(), 10u);
+  for (const auto& shape : held)
+    EXPECT_EQ(shape->best(0b111, 2), shape->scores().at(0, 1) >= shape->scores().at(1, 2) ? 0b011u : 0b110u);
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::topology::testing

@@ -1,0 +1,33 @@
+// Nodes to choose from, and the obvious way to choose: all divisions, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "controller/scheduler/topology/best_effort.h"
+
+namespace egpu::scheduler::topology::testing {
+
+using Random = std::mt19937_64;
+/// Uniform in [low, high].
+int64_t pick(Random& random, int64_t low, int64_t high);
+
+/// Cards 0 … count − 1 of one model, without links.
+std::vector<v1alpha::Card> plainNode(std::size_t count, const std::string& model = "A100");
+/// A link that both cards report.
+void link(std::vector<v1alpha::Card>& cards, std::size_t a, std::size_t b, const std::string& type, int64_t count = 0);
+
+std::vector<v1alpha::Card> dgx1Volta();
+std::vector<v1alpha::Card> dgx1Pascal();
+std::vector<v1alpha::Card> dgx2();
+
+PairScores scoresOf(const std::vector<v1alpha::Card>& cards);
+/// Paths of 10 … 60 and up to three NVLinks, drawn anew for each pair.
+PairScores randomScores(Random& random, std::size_t cards);
+
+/// What bestEffort() promises, by trying every division. Slow above 10 cards.
+Choice everyDivision(const PairScores& scores, const Wish& wish, const Admits& admits = {});
+
+}  // namespace egpu::scheduler::topology::testing
