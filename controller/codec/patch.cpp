@@ -138,6 +138,7 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   replace(j, "phase", before.phase, after.phase);
   replace(j, "elasticGPUName", before.elasticGPUName, after.elasticGPUName);
   replace(j, "nodeName", before.nodeName, after.nodeName);
+  replace(j, "egpuClassName", before.className, after.className);
   replace(j, "capacity", before.capacity, after.capacity);
   replaceConditions(j, before.conditions, after.conditions);
   j.endObject().endObject();
@@ -305,6 +306,20 @@ std::string liftGate(const core::Pod& pod, std::string_view gate) {
   testText(j, "/metadata/uid", pod.metadata.uid);
   removeGate(j, pod, gate);
   j.endArray();
+  return j.take();
+}
+
+std::string lease(const core::Lease& lease) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, lease.metadata.uid, lease.metadata.resourceVersion);
+  j.key("spec").beginObject();
+  j.key("holderIdentity").value(lease.holderIdentity);
+  j.key("leaseDurationSeconds").value(lease.leaseDurationSeconds);
+  j.key("acquireTime").value(lease.acquireTime);
+  j.key("renewTime").value(lease.renewTime);
+  j.key("leaseTransitions").value(lease.leaseTransitions);
+  j.endObject().endObject();
   return j.take();
 }
 

@@ -49,6 +49,8 @@ std::string annotations(std::string_view uid,
 std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_view gate);
 /// JSON patch: tests uid and removes the gate only.
 std::string liftGate(const core::Pod& pod, std::string_view gate);
+/// Lease: its whole record, with the uid and resourceVersion that it carries. An empty holder is written as such.
+std::string lease(const core::Lease& lease);
 /// DeleteOptions with preconditions; empty = none.
 std::string deleteOptions(std::string_view uid, std::string_view resourceVersion);
 

@@ -146,6 +146,20 @@ TEST(AnnotationsPatch, setsAndRemoves) {
   EXPECT_EQ(after.metadata.annotations, (core::StringMap{{"kept", "2"}, {"new/key", "v\n"}}));
 }
 
+TEST(LeasePatch, isTheWholeRecordAnEmptyHolderIncluded) {
+  core::Lease l;
+  l.metadata.name = "lock";
+  l.metadata.uid = "u";
+  l.metadata.resourceVersion = "7";
+  l.leaseDurationSeconds = 1;
+  l.acquireTime = l.renewTime = "2026-01-02T03:04:05.000000Z";
+  l.leaseTransitions = 3;
+  EXPECT_EQ(lease(l),
+            R"({"metadata":{"uid":"u","resourceVersion":"7"},"spec":{"holderIdentity":"","leaseDurationSeconds":1,)"
+            R"("acquireTime":"2026-01-02T03:04:05.000000Z","renewTime":"2026-01-02T03:04:05.000000Z",)"
+            R"("leaseTransitions":3}})");
+}
+
 TEST(DeleteOptions, preconditions) {
   EXPECT_EQ(deleteOptions("u", "7"),
             R"({"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"uid":"u","resourceVersion":"7"}})");
