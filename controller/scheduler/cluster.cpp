@@ -101,6 +101,7 @@ void Cluster::State::detach(CardId id) {
   NodeRecord& node = nodes[from];
   std::erase(node.cards, id);
   recount(node);
+  rewire(node);
   cards[id].node = kNone;
   refresh(from);
   dropIfUnused(from);
@@ -116,6 +117,7 @@ void Cluster::State::attach(CardId id, NodeId to) {
                              [&](CardId a, CardId b) { return order(a) < order(b); });
   node.cards.insert(at, id);
   recount(node);
+  rewire(node);
   cards[id].node = to;
   refresh(to);
 }
@@ -419,6 +421,7 @@ CardView Cluster::findCard(std::string_view name) const {
   view.node = card.facts->card.nodeName;
   view.card = &card.facts->card;
   view.healthy = card.healthy;
+  view.capacity = card.capacity;
   view.used = card.used;
   view.claims = static_cast<int64_t>(card.takes.size());
   return view;

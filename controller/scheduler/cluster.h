@@ -29,12 +29,14 @@ struct CardInfo {
 
 /// A read-only view of one card.
 struct CardView {
-  std::string_view name;
+  std::string_view name;  ///< of the view: valid until the cluster changes
   std::string_view node;
   const v1alpha::Card* card = nullptr;
   bool healthy = true;
+  Amount capacity;
   Amount used;         ///< Σ charged of takes
   int64_t claims = 0;  ///< number of takes
+  bool known() const { return !name.empty(); }
 };
 
 class Cluster {

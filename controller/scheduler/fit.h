@@ -12,7 +12,7 @@ namespace egpu::scheduler {
 /// Why a type of card can never hold a request, however empty.
 enum class TypeVerdict { suits, otherModel, belowMinMemory, noRating, tooSmall };
 
-/// What a request takes of one card of a type.
+/// What a request takes of one card of a type; of a total to be divided (split.h), what the smallest part takes.
 struct Need {
   TypeVerdict verdict = TypeVerdict::suits;
   Amount granted;  ///< also filled in for tooSmall, so that a report can name it
@@ -22,6 +22,9 @@ struct Need {
 
 /// ⌈granted · 1000 ÷ overcommit⌉
 int64_t chargedFor(int64_t granted, int64_t overcommit);
+inline Amount chargedFor(const Amount& granted, const Request& request) {
+  return {chargedFor(granted.core, request.coreOvercommit), chargedFor(granted.memory, request.memoryOvercommit)};
+}
 /// The most that can be granted when this much may be charged: the inverse of chargedFor.
 int64_t grantableFrom(int64_t charged, int64_t overcommit);
 /// core ÷ cardCore of memory, down to a MiB.
@@ -32,10 +35,10 @@ Need needOn(const CardType& type, const Request& request);
 /// Whether the card holds the need now. The type's verdict must be `suits`.
 inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
   if (!card.healthy) return false;
-  if (request.maxClaimsPerCard > 0 && static_cast<int64_t>(card.takes.size()) >= request.maxClaimsPerCard) return false;
+  if (request.maxClaimsPerCard > 0 && card.claims() >= request.maxClaimsPerCard) return false;
   if (request.wholeCards) return card.empty();
-  return card.capacity.core - card.used.core >= need.charged.core &&
-         card.capacity.memory - card.used.memory >= need.charged.memory;
+  const Amount free = card.free();
+  return free.core >= need.charged.core && free.memory >= need.charged.memory;
 }
 
 inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {

@@ -30,11 +30,11 @@ class Forecasting {
 
   Forecast run() {
     if (request_.cards < 1) return {};
-    for (const auto& [name, id] : state_.nodeIds) {
+    for (const auto& [name, id] : state_.nodesByName()) {
       const NodeRecord& node = state_.nodes[id];
       if (!node.offered() || (suits_ && !suits_(name))) continue;
       if (!request_.pinnedNode.empty() && name != request_.pinnedNode) continue;
-      if (!divided(node)) tried(name);
+      if (!divided(node)) tried(std::string(name));
       if (forecast_.more) break;
     }
     return std::move(forecast_);
@@ -53,8 +53,7 @@ class Forecasting {
     if (request_.wholeCards) return 1;
     const Amount free = card.free();
     int64_t n = std::min(times(free.core, need.charged.core), times(free.memory, need.charged.memory));
-    if (request_.maxClaimsPerCard > 0)
-      n = std::min(n, request_.maxClaimsPerCard - static_cast<int64_t>(card.takes.size()));
+    if (request_.maxClaimsPerCard > 0) n = std::min(n, request_.maxClaimsPerCard - card.claims());
     return n;
   }
 

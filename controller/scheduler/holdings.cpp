@@ -7,8 +7,9 @@ namespace {
 
 void collect(const Cluster::State& state, const NodeRecord& node, Holdings& out) {
   for (CardId id : node.cards) {
-    const CardRecord& card = state.cards[id];
-    for (const Take& take : card.takes) out[take.device].push_back({card.facts->name, take.charged, take.ofNode});
+    state.eachTake(id, [&](std::string_view device, const Amount& charged, const NodeAmount& ofNode) {
+      out[std::string(device)].push_back({std::string(state.cardName(id)), charged, ofNode});
+    });
   }
 }
 
@@ -16,7 +17,7 @@ void collect(const Cluster::State& state, const NodeRecord& node, Holdings& out)
 
 Holdings holdingsOf(const Cluster& cluster) {
   Holdings all;
-  for (const auto& [name, id] : cluster.state().nodeIds) collect(cluster.state(), cluster.state().nodes[id], all);
+  for (const auto& [name, id] : cluster.state().nodesByName()) collect(cluster.state(), cluster.state().nodes[id], all);
   return all;
 }
 

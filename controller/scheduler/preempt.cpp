@@ -67,9 +67,9 @@ class Preempting {
     int64_t amount = 0;
   };
 
-  bool pinned(const CardRecord& card) const {
+  bool pinned(CardId id) const {
     const auto& names = request_.pinnedCards;
-    return names.empty() || std::find(names.begin(), names.end(), card.facts->name) != names.end();
+    return names.empty() || std::find(names.begin(), names.end(), state_.cardName(id)) != names.end();
   }
 
   /// The fewest of these, each worth so much, that add up to what is lacking: the largest first.
@@ -81,20 +81,22 @@ class Preempting {
   }
 
   /// What at least must go from a card.
-  Cost boundOf(const CardRecord& card, const Need& need) const {
-    const int64_t claims = static_cast<int64_t>(card.takes.size());
-    if (request_.wholeCards) return {claims, std::max<int64_t>(0, fillOf(card.used, card.capacity) - 2 * claims)};
+  Cost boundOf(CardId id, const Need& need) const {
+    const CardRecord& card = state_.cards[id];
+    const int64_t claims = card.claims();
+    if (request_.wholeCards)
+      return {claims, std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims)};
     const Amount free = card.free();
     const Amount lacking{std::max<int64_t>(0, need.charged.core - free.core),
                          std::max<int64_t>(0, need.charged.memory - free.memory)};
     std::vector<int64_t> cores, memories;
-    for (const Take& take : card.takes) {
-      cores.push_back(take.charged.core);
-      memories.push_back(take.charged.memory);
-    }
+    state_.eachTake(id, [&](std::string_view, const Amount& charged, const NodeAmount&) {
+      cores.push_back(charged.core);
+      memories.push_back(charged.memory);
+    });
     // Shares are rounded down, each holder's and what is lacking: two millionths each are not held against anybody.
     Cost bound{std::max(fewest(std::move(cores), lacking.core), fewest(std::move(memories), lacking.memory)),
-               std::max<int64_t>(0, fillOf(lacking, card.capacity) - 2 * claims)};
+               std::max<int64_t>(0, fillOf(lacking, state_.capacityOf(id)) - 2 * claims)};
     if (request_.maxClaimsPerCard > 0) bound.holders = std::max(bound.holders, claims - request_.maxClaimsPerCard + 1);
     return bound;
   }
@@ -102,7 +104,7 @@ class Preempting {
   std::vector<Place> allPlaces() {
     std::vector<Place> places;
     const auto wanted = static_cast<std::size_t>(request_.cards);
-    for (const auto& [name, id] : state_.nodeIds) {
+    for (const auto& [name, id] : state_.nodesByName()) {
       const NodeRecord& node = state_.nodes[id];
       if (!node.offered() || node.cards.size() < wanted || (suits_ && !suits_(name))) continue;
       if (!request_.pinnedNode.empty() && name != request_.pinnedNode) continue;
@@ -110,7 +112,7 @@ class Preempting {
       for (CardId c : node.cards) {
         const CardRecord& card = state_.cards[c];
         const Need& need = needs_.of(card.type);
-        if (card.healthy && need.possible() && pinned(card)) here.push_back({boundOf(card, need), id, c});
+        if (card.healthy && need.possible() && pinned(c)) here.push_back({boundOf(c, need), id, c});
       }
       const bool split = request_.split != Split::none;
       if (here.empty() || (!split && here.size() < wanted)) continue;
@@ -139,7 +141,7 @@ class Preempting {
       for (const Holding& each : of) {
         const CardId id = state_.findCard(each.card);
         concerned = concerned || id == place.card;
-        holder.amount += fillOf(each.charged, state_.cards[id].capacity);
+        holder.amount += fillOf(each.charged, state_.capacityOf(id));
       }
       if (concerned) holders.push_back(holder);
     }

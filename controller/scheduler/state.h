@@ -15,6 +15,8 @@
 #include "controller/scheduler/ids.h"
 #include "controller/scheduler/index.h"
 #include "controller/scheduler/request.h"
+#include "controller/scheduler/topology/dgx.h"
+#include "controller/scheduler/topology/shape.h"
 
 namespace egpu::scheduler {
 
@@ -54,6 +56,8 @@ struct CardRecord {
   Amount free() const { return {capacity.core - used.core, capacity.memory - used.memory}; }
   /// Nobody holds any of it.
   bool empty() const { return takes.empty(); }
+  /// Devices that hold some of it.
+  int64_t claims() const { return static_cast<int64_t>(takes.size()); }
 };
 
 /// What a pod without cards takes of a node.
@@ -70,6 +74,8 @@ struct NodeRecord {
   NodeAmount capacity;              ///< allocatable; 0 = unknown
   NodeAmount used;                  ///< Σ over the takes of its cards and its own
   std::vector<NodeTake> takes;      ///< of pods without cards
+  std::shared_ptr<const topology::Shape> topology;  ///< of cards, in their order; null if they tell nothing
+  topology::Machine machine = topology::Machine::other;
   bool hasObject = false;           ///< upsertNode was called: there is a Node
   bool schedulable = false;
   bool live = false;  ///< false: an unused slot
@@ -87,6 +93,36 @@ struct NodeRecord {
   }
 };
 
+/// The nodes in the order of their names: for (const auto& [name, id] : state.nodesByName()).
+class NodesByName {
+ public:
+  using Map = std::map<std::string, NodeId, std::less<>>;
+  struct Entry {
+    std::string_view name;
+    NodeId id;
+  };
+  class Iterator {
+   public:
+    explicit Iterator(Map::const_iterator at) : at_(at) {}
+    Entry operator*() const { return {at_->first, at_->second}; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    Map::const_iterator at_;
+  };
+  explicit NodesByName(const Map& map) : map_(map) {}
+  Iterator begin() const { return Iterator(map_.begin()); }
+  Iterator end() const { return Iterator(map_.end()); }
+
+ private:
+  const Map& map_;
+};
+
+/// Read records through the functions below rather than their fields: how they are kept changes.
 struct Cluster::State {
   std::vector<CardType> types;
   std::map<CardType, TypeId> typeIds;
@@ -96,10 +132,26 @@ struct Cluster::State {
   std::vector<NodeRecord> nodes;
   std::vector<NodeId> freeNodes;
   std::map<std::string, NodeId, std::less<>> nodeIds;
+  topology::Shapes shapes;
   NodeIndex index;  ///< the nodes that are offered
 
   CardId findCard(std::string_view name) const;
   NodeId findNode(std::string_view name) const;
+  NodesByName nodesByName() const { return NodesByName(nodeIds); }
+  std::string_view cardName(CardId id) const { return cards[id].facts->name; }
+  std::string_view cardUuid(CardId id) const { return cards[id].facts->card.uuid; }
+  int64_t cardIndex(CardId id) const { return cards[id].facts->card.index; }
+  const v1alpha::CardTopology& topologyOf(CardId id) const { return cards[id].facts->card.topology; }
+  Amount capacityOf(CardId id) const { return cards[id].capacity; }
+  Amount usedOf(CardId id) const { return cards[id].used; }
+  /// The card as it was described, put together: a copy.
+  v1alpha::Card cardOf(CardId id) const { return cards[id].facts->card; }
+  /// f(std::string_view deviceUid, const Amount& charged, const NodeAmount& ofNode) for every take of a card, in no
+  /// order.
+  template <class F>
+  void eachTake(CardId id, F f) const {
+    for (const Take& take : cards[id].takes) f(std::string_view(take.device), take.charged, take.ofNode);
+  }
   NodeId obtainNode(std::string_view name);
   TypeId obtainType(const v1alpha::Card& card);
   /// Drops a node that has neither an object nor cards.
@@ -107,6 +159,8 @@ struct Cluster::State {
   void detach(CardId id);
   void attach(CardId id, NodeId node);
   bool deviceOnNode(const NodeRecord& node, std::size_t hash, std::string_view device) const;
+  /// Works out a node's topology and machine anew.
+  void rewire(NodeRecord& node);
   /// Works out a node's takers, claims and used anew.
   void recount(NodeRecord& node) const;
   int64_t countClaims(const NodeRecord& node) const;
