@@ -134,9 +134,10 @@ int main(int argc, char** argv) {
   using egpu::base::log::Level;
   egpu::base::log::configure(verbose ? Level::debug : Level::off, false);
   // AddressSanitizer holds back freed memory, which would look like a leak.
-  const char* sanitizer = getenv("ASAN_OPTIONS");  // NOLINT(concurrency-mt-unsafe): one thread yet
-  setenv("ASAN_OPTIONS", (std::string(sanitizer ? sanitizer : "") + ":quarantine_size_mb=1").c_str(),
-         1);  // NOLINT(concurrency-mt-unsafe)
+  const char* sanitizer = getenv("ASAN_OPTIONS");  // one thread yet
+  setenv("ASAN_OPTIONS",
+         (std::string(sanitizer ? sanitizer : "") + ":quarantine_size_mb=0:thread_local_quarantine_size_kb=0").c_str(),
+         1);
   const TemporaryFolder state;
   if (state.path.empty()) return wrongUsage("cannot make a temporary folder");
   options.stateDir = state.path;
