@@ -337,6 +337,8 @@ TEST_F(CrudTest, AdmissionEditsAndRefuses) {
         seen.push_back(std::string(operation) + (old.empty() ? " new" : " old"));
         Json j = Json::parse(object);
         if (j["metadata"]["name"] == "bad") return base::Status(base::Code::forbidden, "not this one");
+        if (operation == "UPDATE" && j["metadata"].value("annotations", Json::object()).contains("frozen"))
+          return base::Status(base::Code::invalid, "that annotation is frozen");
         if (operation == "CREATE") j["spec"]["schedulingGates"] = {{{"name", "elasticgpu.io/claims"}}};
         object = j.dump();
         return base::Status();
@@ -348,6 +350,10 @@ TEST_F(CrudTest, AdmissionEditsAndRefuses) {
   Reply r = call("POST", kPods, pod("bad"));
   EXPECT_EQ(r.status, 403);
   EXPECT_THAT(r.message(), HasSubstr("not this one"));
+  // A write of the status may carry annotations along: no way around.
+  const Json frozen = {{"metadata", {{"annotations", {{"frozen", "no"}}}}}};
+  EXPECT_EQ(merge(kPods + "/p/status", frozen).status, 422);
+  EXPECT_EQ(merge(kPods + "/p/status", {{"status", {{"message", "runs"}}}}).status, 200);
 }
 
 }  // namespace

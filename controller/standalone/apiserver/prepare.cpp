@@ -201,6 +201,7 @@ void Preparation::admit(const Call& call, const char* operation, Json& object, c
   const Schema& schema = *schemas_.at(&r);
   schema.prune(object);
   schema.applyDefaults(object);
+  if (old == nullptr) fillBuiltin(r, object);  // what follows from what was added: a gate shows in the conditions
 }
 
 void Preparation::validate(const Resource& resource, const Json& object, const Json* old) const {
@@ -321,7 +322,8 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   prune(call, fresh, warnings);
   const Schema& schema = *schemas_.at(&r);
   schema.applyDefaults(fresh);
-  if (call.subresource.empty()) admit(call, "UPDATE", fresh, &old.body);
+  // A status write may carry annotations along (above), which admission may have frozen.
+  if (call.subresource.empty() || call.subresource == "status") admit(call, "UPDATE", fresh, &old.body);
   if (fresh == old.body) return fresh;
   if (isDeleting(old.body)) {
     auto errors = finalizerErrors(oldMeta, fresh["metadata"]);
