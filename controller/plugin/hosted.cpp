@@ -53,9 +53,9 @@ HostedProvisioner::HostedProvisioner(std::string path, HostOptions options, base
 
 HostedProvisioner::~HostedProvisioner() { stop_.request_stop(); }  // supervise hears of it and supervisor_ joins
 
-void HostedProvisioner::waitFirstAttempt() {
+bool HostedProvisioner::waitFirstAttempt(steady_clock::time_point until) const {
   std::unique_lock lock(mutex_);
-  firstAttempt_.wait(lock, [this] { return attempted_; });
+  return firstAttempt_.wait_until(lock, until, [this] { return attempted_; });
 }
 
 bool HostedProvisioner::described() const {

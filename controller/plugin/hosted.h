@@ -32,6 +32,7 @@ struct HostOptions {
   std::string hostBinary = base::executableFolder() + "/egpu-plugin-host";
   Deadlines deadlines;
   std::chrono::milliseconds startTimeout{15'000};  ///< from spawn to the host's hello
+  std::chrono::milliseconds openWait{5'000};       ///< a new registry waits this long for all its plugins together
   std::chrono::milliseconds grace{
       5'000};  ///< a call that runs this much longer than its deadline costs the process its life
   std::chrono::milliseconds backoffFirst{500};  ///< doubled with each failure in a row, half of it at random
@@ -54,8 +55,9 @@ class HostedProvisioner final : public CallingProvisioner {
   ~HostedProvisioner() override;
 
   const std::string& path() const { return path_; }
-  /// Blocks until the first attempt to start has ended, well or ill.
-  void waitFirstAttempt();
+  /// Blocks until the first attempt to start has ended, well or ill, or `until` has come. True if it has ended.
+  bool waitFirstAttempt(
+      std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max()) const;
   /// True once a plugin described itself; description() then never changes.
   bool described() const;
   const Description& description() const override { return description_; }
@@ -123,7 +125,7 @@ class HostedProvisioner final : public CallingProvisioner {
 
   mutable std::mutex mutex_;
   // State below is protected by mutex_; description_ is constant once described_.
-  std::condition_variable firstAttempt_;
+  mutable std::condition_variable firstAttempt_;
   State state_ = State::starting;
   End end_;  ///< why state_ is down or retired
   bool attempted_ = false;

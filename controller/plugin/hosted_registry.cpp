@@ -1,6 +1,7 @@
 #include "controller/plugin/hosted_registry.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -35,7 +36,8 @@ HostedRegistry::HostedRegistry(const std::vector<std::string>& paths, const Host
                                                              [this](HostedProvisioner& p) { changed(p); }));
     if (!error.empty()) missing_.push_back(error);
   }
-  for (const auto& plugin : plugins_) plugin->waitFirstAttempt();
+  const auto until = std::chrono::steady_clock::now() + options.openWait;
+  for (const auto& plugin : plugins_) plugin->waitFirstAttempt(until);
   const std::lock_guard lock(mutex_);
   for (const auto& plugin : plugins_) enroll(*plugin);
   started_ = true;

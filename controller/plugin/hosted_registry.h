@@ -16,10 +16,10 @@ namespace egpu::plugin {
 /// change, that is the registry.
 class HostedRegistry final : public Registry {
  public:
-  /// Starts one host process per shared object and waits until each has come up or failed once (at most
-  /// options.startTimeout, all at the same time). A path that is a folder stands for every *.so in it, by name. Of two
-  /// plugins with one name the first in this order stays. Plugins that fail are tried again with back-off; nothing here
-  /// is an error, readiness() and why tell.
+  /// Starts one host process per shared object and waits until each has come up or failed once, at most
+  /// options.openWait: one that hangs keeps the others waiting no longer. A path that is a folder stands for every *.so
+  /// in it, by name. Of two plugins with one name the first in this order stays; of those that come up later, the first
+  /// to do so. Plugins that fail are tried again with back-off; nothing here is an error, readiness() and why tell.
   HostedRegistry(const std::vector<std::string>& paths, const HostOptions& options, base::Clock& clock,
                  base::Random& random);
   ~HostedRegistry() override;
