@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "controller/scheduler/card_policy/card_policy.h"
-#include "controller/scheduler/fill.h"
+#include "controller/scheduler/card_choice.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/node_policy/node_policy.h"
 #include "controller/scheduler/state.h"
@@ -12,41 +11,25 @@
 namespace egpu::scheduler {
 namespace {
 
-struct Candidate {
-  CardId card;
-  int64_t score;
-};
-
 class Deciding {
  public:
-  Deciding(const Cluster::State& state, const Request& request, const NodePredicate& suits)
-      : state_(state), request_(request), suits_(suits), needs_(state, request) {}
+  Deciding(const Cluster::State& state, const Request& request, const NodePredicate& suits, const CardPolicy& policy)
+      : state_(state),
+        request_(request),
+        suits_(suits),
+        needs_(state, request),
+        cards_(state, request, policy, needs_) {}
 
-  Decision run() {
-    const NodePolicy* nodePolicy = findNodePolicy(request_.nodePolicy);
-    const CardPolicy* cardPolicy = findCardPolicy(request_.cardPolicy);
-    // An unknown policy is refused when the request is made; here it can only mean that nothing fits.
-    if (!nodePolicy || !cardPolicy || request_.cards < 0) return {};
-    NodeId node = request_.pinnedNode.empty() && request_.pinnedCards.empty() ? bestNode(*nodePolicy) : pinnedNode();
-    return node == kNone ? Decision{} : choose(node, *cardPolicy);
+  Decision run(const NodePolicy& policy) {
+    const NodeId node = request_.pinnedNode.empty() && request_.pinnedCards.empty() ? bestNode(policy) : pinnedNode();
+    return node == kNone ? Decision{} : cards_.choose(state_.nodes[node]);
   }
 
  private:
-  bool pinned(CardId id) const {
-    const auto& names = request_.pinnedCards;
-    return names.empty() || std::find(names.begin(), names.end(), state_.cards[id].facts->name) != names.end();
-  }
-
   bool fits(NodeId id) {
     const NodeRecord& node = state_.nodes[id];
     if (!node.offered() || !nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_)) return false;
-    int64_t count = 0;
-    for (CardId c : node.cards) {
-      const CardRecord& card = state_.cards[c];
-      const Need& need = needs_.of(card.type);
-      if (need.possible() && cardFits(card, need, request_) && pinned(c)) ++count;
-    }
-    return count >= request_.cards && (!suits_ || suits_(node.name));
+    return cards_.fits(node) && (!suits_ || suits_(node.name));
   }
 
   NodeId pinnedNode() {
@@ -132,40 +115,21 @@ class Deciding {
     return best;
   }
 
-  Decision choose(NodeId id, const CardPolicy& policy) {
-    const NodeRecord& node = state_.nodes[id];
-    std::vector<Candidate> candidates;
-    candidates.reserve(node.cards.size());
-    for (CardId c : node.cards) {
-      const CardRecord& card = state_.cards[c];
-      const Need& need = needs_.of(card.type);
-      if (!need.possible() || !cardFits(card, need, request_) || !pinned(c)) continue;
-      candidates.push_back({c, policy.score(fillOf(card.used, card.capacity))});
-    }
-    // Cards of a node are kept by index and uuid, so a stable sort breaks ties as promised.
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-    Decision decision;
-    decision.fits = true;
-    decision.node = node.name;
-    for (int64_t i = 0; i < request_.cards; ++i) {
-      const CardRecord& card = state_.cards[candidates[static_cast<std::size_t>(i)].card];
-      const Need& need = needs_.of(card.type);
-      decision.placements.push_back({card.facts->name, card.facts->card.uuid, need.granted, need.charged});
-    }
-    return decision;
-  }
-
   const Cluster::State& state_;
   const Request& request_;
   const NodePredicate& suits_;
   Needs needs_;
+  CardChoice cards_;
 };
 
 }  // namespace
 
 Decision decide(const Cluster& cluster, const Request& request, const NodePredicate& suits) {
-  return Deciding(cluster.state(), request, suits).run();
+  const NodePolicy* nodePolicy = findNodePolicy(request.nodePolicy);
+  const CardPolicy* cardPolicy = findCardPolicy(request.cardPolicy);
+  // An unknown policy is refused when the request is made; here it can only mean that nothing fits.
+  if (!nodePolicy || !cardPolicy || request.cards < 0) return {};
+  return Deciding(cluster.state(), request, suits, *cardPolicy).run(*nodePolicy);
 }
 
 }  // namespace egpu::scheduler

@@ -74,6 +74,9 @@ struct Decision {
   bool fits = false;
   std::string node;
   std::vector<Placement> placements;
+  /// Card policy topology on more than 16 fitting cards: the cards may be divided by so much worse than possible
+  /// (topology/best_effort.h); 0 = the best division.
+  int64_t linkGap = 0;
   bool operator==(const Decision&) const = default;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "controller/scheduler/split.h"
+
 namespace egpu::scheduler {
 namespace {
 
@@ -48,19 +50,21 @@ Need needOn(const CardType& type, const Request& request) {
     need.granted = need.charged = {type.core, type.memory};
     return need;
   }
-  need.granted = request.perCard;
-  if (request.tflopsPerCard > 0) {
-    if (type.tflops <= 0) {
-      need.verdict = TypeVerdict::noRating;
-      return need;
-    }
-    need.granted.core =
-        saturate((static_cast<__int128>(request.tflopsPerCard) * type.core + type.tflops - 1) / type.tflops);
+  if (request.tflopsPerCard > 0 && type.tflops <= 0) {
+    need.verdict = TypeVerdict::noRating;
+    return need;
   }
-  if (request.memoryFromCore) need.granted.memory = memoryInProportion(need.granted.core, type);
+  if (divides(request)) {
+    need.granted = SplitTotal(request).leastPart(type);
+  } else {
+    need.granted = request.perCard;
+    if (request.tflopsPerCard > 0)
+      need.granted.core =
+          saturate((static_cast<__int128>(request.tflopsPerCard) * type.core + type.tflops - 1) / type.tflops);
+    if (request.memoryFromCore) need.granted.memory = memoryInProportion(need.granted.core, type);
+  }
   if (need.granted.core > type.core || need.granted.memory > type.memory) need.verdict = TypeVerdict::tooSmall;
-  need.charged = {chargedFor(need.granted.core, request.coreOvercommit),
-                  chargedFor(need.granted.memory, request.memoryOvercommit)};
+  need.charged = chargedFor(need.granted, request);
   return need;
 }
 

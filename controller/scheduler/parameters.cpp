@@ -176,7 +176,13 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
       p.cardPolicy = value;
       if (!findCardPolicy(value)) known(list(cardPolicyNames()));
     } else if (key == "split") {
-      if (value != "none") known("none");
+      if (value == "evenly") {
+        p.split = Split::evenly;
+      } else if (value == "fill") {
+        p.split = Split::fill;
+      } else if (value != "none") {
+        known("none, evenly, fill");
+      }
     } else if (key == "memoryUnit") {
       if (value != "GiB" && value != "MiB") known("GiB, MiB");
     } else if (key == "coreOvercommit") {

@@ -23,6 +23,7 @@ inline constexpr int64_t kMaxOvercommit = 1'000'000;
 struct Parameters {
   std::string nodePolicy = "binpack";
   std::string cardPolicy = "binpack";
+  Split split = Split::none;
   int64_t memoryUnit = kGiB;  ///< bytes that a bare integer counts
   int64_t coreOvercommit = 1000;
   int64_t memoryOvercommit = 1000;

@@ -5,6 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/parameters.h"
+#include "controller/scheduler/split.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -82,15 +83,18 @@ class Reading {
     if (!n) return false;
     request_.cards = *n;
     request_.wholeCards = !entries_.core && !entries_.memory && !entries_.tflops;
+    request_.split = Split::none;
     return true;
   }
 
   bool core() {
     if (!entries_.core) return true;
     const auto& [key, text] = *entries_.core;
-    std::optional<int64_t> percent = readCount(fieldOf(key), text, 100 * kMaxCards, refusal_);
+    const bool split = request_.split != Split::none;
+    const int64_t most = split ? static_cast<int64_t>(SplitTotal::kMostCards) : kMaxCards;
+    std::optional<int64_t> percent = readCount(fieldOf(key), text, 100 * most, refusal_);
     if (!percent) return false;
-    if (*percent <= 100) {
+    if (*percent <= 100 || split) {
       request_.perCard.core = *percent * kMilliPerPercent;
       return true;
     }
@@ -161,6 +165,7 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
   Request request;
   request.nodePolicy = std::move(p.nodePolicy);
   request.cardPolicy = std::move(p.cardPolicy);
+  request.split = p.split;
   request.coreOvercommit = p.coreOvercommit;
   request.memoryOvercommit = p.memoryOvercommit;
   request.maxClaimsPerCard = p.maxClaimsPerCard;
@@ -173,6 +178,7 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
       return invalid("spec.resources.requests",
                      "says nothing: give " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
     request.wholeCards = true;
+    request.split = Split::none;
     return request;
   }
   Entries entries;

@@ -25,16 +25,18 @@ struct NodeAmount {
   bool operator==(const NodeAmount&) const = default;
 };
 
+/// How a claim's total is divided over the cards of a node: split.h.
 enum class Split { none, evenly, fill };
 
-/// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card unless split.
+/// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card, or, if `split` says so,
+/// the total over however many cards it takes.
 struct Request {
-  int64_t cards = 1;        ///< number of cards on one node; 0: a pod that takes only of the node
+  int64_t cards = 1;        ///< number of cards on one node; 0: a pod that takes only of the node; split: 1
   bool wholeCards = false;  ///< every card must be empty and is granted whole (core 1000 and its full memory)
-  Amount perCard;           ///< granted per card; ignored when wholeCards
+  Amount perCard;           ///< granted per card, or in total; ignored when wholeCards
   bool memoryFromCore =
       false;  ///< memory in proportion to core, ⌊to a MiB⌋, by the chosen card's size; perCard.memory is ignored
-  int64_t tflopsPerCard = 0;  ///< > 0: core from the chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
+  int64_t tflopsPerCard = 0;  ///< > 0: core from each chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
   int64_t coreOvercommit = 1000;    ///< thousandths ≥ 1000; charged = ⌈granted·1000/overcommit⌉
   int64_t memoryOvercommit = 1000;  ///< likewise
   std::vector<std::string> models;  ///< empty = any; case-sensitive equality
@@ -62,8 +64,8 @@ struct Refusal {
 
 /// Reads a claim's requests under a class (design.md section 2 fixes the units).
 /// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone
-/// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused. Splitting over cards is
-/// not offered yet: `split` takes `none` only.
+/// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused.
+/// `gpu: N` asks for that much of each of N cards and is not divided, whatever the class says of splitting.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
 
 /// Checks the class's parameters that the core knows; parameters it doesn't know belong to the provisioner.

@@ -272,9 +272,9 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
   };
   const Row rows[] = {{"nodePolicy", "tetris", "binpack, spread"},
                       {"nodePolicy", "", "binpack, spread"},
-                      {"cardPolicy", "Binpack", "binpack, spread"},
-                      {"split", "evenly", "known: none"},
-                      {"split", "fill", "known: none"},
+                      {"cardPolicy", "Binpack", "binpack, simple, spread, static, topology"},
+                      {"split", "even", "known: none, evenly, fill"},
+                      {"split", "", "known: none, evenly, fill"},
                       {"memoryUnit", "GB", "GiB, MiB"},
                       {"coreOvercommit", "0.5", "from 1"},
                       {"coreOvercommit", "1.2345", "three places"},

@@ -4,10 +4,19 @@
 //   0: used   0 / 0         fill 0
 //   1: used 600 / 8 GiB     fill 600,000 + 250,000 = 850,000   chosen
 //   2: used 800 / 8 GiB     does not fit: 200 milli-cards free
+// Divided evenly: of equally even and equally many cards those with the least room. Divided by fill: see split.h.
 #pragma once
 
-#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/card_policy/ranked.h"
+#include "controller/scheduler/card_policy/windows.h"
+#include "controller/scheduler/fill.h"
 
 namespace egpu::scheduler::card_policy {
-inline constexpr CardPolicy kBinpack{"binpack", [](int64_t fill) { return fill; }};
+
+inline bool chooseFullest(const Offer& offer, Chosen& chosen) {
+  return chooseRanked(offer, chosen, [](const Candidate& card) { return fillOf(card.used, card.capacity); });
+}
+
+inline constexpr CardPolicy kBinpack{"binpack", chooseFullest, divideOverTightest};
+
 }  // namespace egpu::scheduler::card_policy

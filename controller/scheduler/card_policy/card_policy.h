@@ -1,16 +1,45 @@
-// The card tier: which of the fitting cards of the chosen node are given. Equal score: lower index first, then uuid.
+// The card tier: which of the fitting cards of the chosen node are given. Equally good: lower index first, then uuid.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "controller/scheduler/split.h"
+#include "controller/scheduler/state.h"
+
 namespace egpu::scheduler {
+
+/// A card that can hold its part.
+struct Candidate {
+  CardId card = kNone;
+  uint32_t place = 0;  ///< among the node's cards; what the node's topology calls it
+  Amount used, capacity;
+};
+
+/// What a policy chooses from.
+struct Offer {
+  const NodeRecord& node;
+  std::span<const Candidate> cards;  ///< in the node's order; at least `wanted`
+  std::size_t wanted = 1;            ///< how many are to be given; of a divided total it is not used
+};
+
+/// What it chooses.
+struct Chosen {
+  std::vector<uint32_t> cards;  ///< positions in Offer::cards, in the order in which the cards are given
+  int64_t linkGap = 0;          ///< Decision::linkGap
+};
 
 struct CardPolicy {
   std::string_view name;
-  /// Higher is preferred. fill: fill.h, 0 … 2,000,000, before the request is placed.
-  int64_t (*score)(int64_t fill);
+  /// False if no cards of the offer will do; never for a policy that takes any.
+  bool (*choose)(const Offer&, Chosen&);
+  /// Which cards a total is divided over: a set of division.best() quality, or, of a policy that does not take any, the
+  /// best of its own. The division's cards are the offer's; chosen in the order of division.byRoom().
+  bool (*divide)(const Offer&, const Division& division, Chosen&);
+  /// Whatever cards fit, so many of them will do, or are enough to be divided over. Otherwise a node with enough fitting cards may still not be one.
+  bool takesAny = true;
 };
 
 /// Null if there is no such policy.

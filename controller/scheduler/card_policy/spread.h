@@ -4,10 +4,19 @@
 //   0: used 100 / 8 GiB     fill 100,000 + 250,000 = 350,000   second
 //   1: used 600 / 8 GiB     fill 600,000 + 250,000 = 850,000
 //   2: used 200 / 4 GiB     fill 200,000 + 125,000 = 325,000   first
+// Divided evenly: of equally even and equally many cards those with the most room. Divided by fill: see split.h.
 #pragma once
 
-#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/card_policy/ranked.h"
+#include "controller/scheduler/card_policy/windows.h"
+#include "controller/scheduler/fill.h"
 
 namespace egpu::scheduler::card_policy {
-inline constexpr CardPolicy kSpread{"spread", [](int64_t fill) { return -fill; }};
+
+inline bool chooseEmptiest(const Offer& offer, Chosen& chosen) {
+  return chooseRanked(offer, chosen, [](const Candidate& card) { return -fillOf(card.used, card.capacity); });
+}
+
+inline constexpr CardPolicy kSpread{"spread", chooseEmptiest, divideOverRoomiest};
+
 }  // namespace egpu::scheduler::card_policy

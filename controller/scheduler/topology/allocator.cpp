@@ -6,10 +6,10 @@
 namespace egpu::scheduler::topology {
 namespace {
 
-std::vector<const v1alpha::Card*> pointersTo(const std::vector<v1alpha::Card>& cards) {
-  std::vector<const v1alpha::Card*> pointers;
-  for (std::size_t i = 0; i < std::min(cards.size(), kMaxCards); ++i) pointers.push_back(&cards[i]);
-  return pointers;
+std::vector<Site> sitesOf(const std::vector<v1alpha::Card>& cards) {
+  std::vector<Site> sites;
+  for (std::size_t i = 0; i < std::min(cards.size(), kMaxCards); ++i) sites.push_back(Site::of(cards[i]));
+  return sites;
 }
 
 /// Nothing if a card is not below `cards` or comes twice.
@@ -33,8 +33,8 @@ Allocator::Cards cardsOf(Set set) {
 Allocator::Allocator(const std::vector<v1alpha::Card>& cards, Method method)
     : method_(method),
       cards_(std::min(cards.size(), kMaxCards)),
-      shape_(pairScores(pointersTo(cards))),
-      machine_(recogniseMachine(pointersTo(cards))),
+      shape_(pairScores(sitesOf(cards))),
+      machine_(recogniseMachine(sitesOf(cards))),
       free_(firstOf(cards_)) {}
 
 Set Allocator::choose(const Wish& wish) const {

@@ -53,24 +53,23 @@ bool everyPair(std::size_t cards, Holds holds) {
 
 }  // namespace
 
-Machine recogniseMachine(std::span<const v1alpha::Card* const> cards) {
+Machine recogniseMachine(std::span<const Site> cards) {
   if (cards.size() != kDgx1 && cards.size() != kDgx2) return Machine::other;
   auto allAre = [&](std::string_view model) {
     return std::all_of(cards.begin(), cards.end(),
-                       [&](const v1alpha::Card* card) { return card->model.find(model) != std::string::npos; });
+                       [&](const Site& card) { return card.model.find(model) != std::string_view::npos; });
   };
   const bool pascal = allAre("P100");
   if (!pascal && !allAre("V100")) return Machine::other;
   for (std::size_t i = 0; i < cards.size(); ++i)
-    if (cards[i]->index != static_cast<int64_t>(i)) return Machine::other;
+    if (cards[i].index != static_cast<int64_t>(i)) return Machine::other;
   if (cards.size() == kDgx2) {
-    const bool switched = !pascal && everyPair(kDgx2, [&](std::size_t a, std::size_t b) {
-      return switchLinks(*cards[a], *cards[b]) > 0;
-    });
+    const bool switched =
+        !pascal && everyPair(kDgx2, [&](std::size_t a, std::size_t b) { return switchLinks(cards[a], cards[b]) > 0; });
     return switched ? Machine::dgx2 : Machine::other;
   }
   const bool wired = everyPair(kDgx1, [&](std::size_t a, std::size_t b) {
-    const int64_t links = nvlinks(*cards[a], *cards[b]);
+    const int64_t links = nvlinks(cards[a], cards[b]);
     return pascal ? (links > 0) == (pascalLinks(a, b) > 0) : links == voltaLinks(a, b);
   });
   if (!wired) return Machine::other;

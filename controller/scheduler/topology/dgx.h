@@ -22,7 +22,7 @@ enum class Machine : uint8_t { other, dgx1Pascal, dgx1Volta, dgx2 };
 ///   dgx1Volta   8 cards 0 … 7, models with "V100": two NVLinks for 03 04 12 15 23 47 56 67, one for 01 02 13 26 37 45
 ///   46 57 dgx2        16 cards 0 … 15, models with "V100": every card reaches every other through NVSwitches
 /// A card that is missing or a link that is down makes it some other machine.
-Machine recogniseMachine(std::span<const v1alpha::Card* const> cards);
+Machine recogniseMachine(std::span<const Site> cards);
 
 /// The sets of a size, lowest cards first.
 std::span<const Set> fixedSets(Machine machine, std::size_t size);

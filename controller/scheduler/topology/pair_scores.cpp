@@ -1,7 +1,6 @@
 #include "controller/scheduler/topology/pair_scores.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace egpu::scheduler::topology {
@@ -21,9 +20,9 @@ struct Said {
   int64_t path = 0, nvlinks = 0, switchLinks = 0;
 };
 
-Said says(const v1alpha::Card& card, const v1alpha::Card& of) {
+Said says(const Site& card, const Site& of) {
   Said said;
-  for (const v1alpha::CardLink& link : card.topology.links) {
+  for (const v1alpha::CardLink& link : card.topology->links) {
     if (link.peer != of.uuid) continue;
     const int64_t count = std::clamp<int64_t>(link.count, 0, kMostLinks);
     if (link.type == "nvlink") said.nvlinks = std::min(said.nvlinks + count, kMostLinks);
@@ -34,16 +33,16 @@ Said says(const v1alpha::Card& card, const v1alpha::Card& of) {
   return said;
 }
 
-Said agreed(const v1alpha::Card& a, const v1alpha::Card& b) {
+Said agreed(const Site& a, const Site& b) {
   const Said x = says(a, b), y = says(b, a);
   return {std::min(x.path, y.path), std::min(x.nvlinks, y.nvlinks), std::min(x.switchLinks, y.switchLinks)};
 }
 
-int32_t scoreOf(const v1alpha::Card& a, const v1alpha::Card& b) {
+int32_t scoreOf(const Site& a, const Site& b) {
   const Said links = agreed(a, b);
   int64_t path = links.path;
-  if (path == 0 && a.topology.numa >= 0 && b.topology.numa >= 0)
-    path = a.topology.numa == b.topology.numa ? kSameCpu : kAcrossCpus;
+  if (path == 0 && a.topology->numa >= 0 && b.topology->numa >= 0)
+    path = a.topology->numa == b.topology->numa ? kSameCpu : kAcrossCpus;
   return static_cast<int32_t>(path + kPerLink * (links.nvlinks + links.switchLinks));
 }
 
@@ -56,14 +55,14 @@ bool PairScores::flat() const {
   return true;
 }
 
-PairScores pairScores(std::span<const v1alpha::Card* const> cards) {
+PairScores pairScores(std::span<const Site> cards) {
   PairScores scores(cards.size());
   for (std::size_t a = 0; a < cards.size(); ++a)
-    for (std::size_t b = a + 1; b < cards.size(); ++b) scores.set(a, b, scoreOf(*cards[a], *cards[b]));
+    for (std::size_t b = a + 1; b < cards.size(); ++b) scores.set(a, b, scoreOf(cards[a], cards[b]));
   return scores;
 }
 
-int64_t nvlinks(const v1alpha::Card& a, const v1alpha::Card& b) { return agreed(a, b).nvlinks; }
-int64_t switchLinks(const v1alpha::Card& a, const v1alpha::Card& b) { return agreed(a, b).switchLinks; }
+int64_t nvlinks(const Site& a, const Site& b) { return agreed(a, b).nvlinks; }
+int64_t switchLinks(const Site& a, const Site& b) { return agreed(a, b).switchLinks; }
 
 }  // namespace egpu::scheduler::topology

@@ -13,11 +13,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "api/v1alpha/types.h"
 
 namespace egpu::scheduler::topology {
+
+/// What of a card matters here. Refers to the card: valid while that is.
+struct Site {
+  std::string_view uuid, model;
+  int64_t index = 0;
+  const v1alpha::CardTopology* topology = nullptr;
+  static Site of(const v1alpha::Card& card) { return {card.uuid, card.model, card.index, &card.topology}; }
+};
 
 class PairScores {
  public:
@@ -38,11 +47,11 @@ class PairScores {
 };
 
 /// Of cards of one node, numbered as they come. Links to cards that are not among them are ignored.
-PairScores pairScores(std::span<const v1alpha::Card* const> cards);
+PairScores pairScores(std::span<const Site> cards);
 
 /// Direct NVLinks between two cards as both report them.
-int64_t nvlinks(const v1alpha::Card& a, const v1alpha::Card& b);
+int64_t nvlinks(const Site& a, const Site& b);
 /// Links through NVSwitches likewise.
-int64_t switchLinks(const v1alpha::Card& a, const v1alpha::Card& b);
+int64_t switchLinks(const Site& a, const Site& b);
 
 }  // namespace egpu::scheduler::topology

@@ -26,7 +26,7 @@ std::vector<uint8_t> allAnswers(const PairScores& scores) {
   return table;
 }
 
-bool silent(const v1alpha::Card& card) { return card.topology.links.empty() && card.topology.numa < 0; }
+bool silent(const Site& card) { return card.topology->links.empty() && card.topology->numa < 0; }
 
 }  // namespace
 
@@ -49,9 +49,9 @@ Choice Shape::choose(const Wish& wish, const Admits& admits) const {
   return {cards, each * pairs(wish.size), total, total};
 }
 
-std::shared_ptr<const Shape> Shapes::of(std::span<const v1alpha::Card* const> cards) {
+std::shared_ptr<const Shape> Shapes::of(std::span<const Site> cards) {
   if (cards.size() < 2 || cards.size() > kMaxCards) return nullptr;
-  if (std::all_of(cards.begin(), cards.end(), [](const v1alpha::Card* card) { return silent(*card); })) return nullptr;
+  if (std::all_of(cards.begin(), cards.end(), [](const Site& card) { return silent(card); })) return nullptr;
   PairScores scores = pairScores(cards);
   auto it = known_.find(scores);
   if (it == known_.end()) {

@@ -38,7 +38,7 @@ class Shape {
 class Shapes {
  public:
   /// Of a node's cards in their order; null if they say nothing of each other, or are more than kMaxCards.
-  std::shared_ptr<const Shape> of(std::span<const v1alpha::Card* const> cards);
+  std::shared_ptr<const Shape> of(std::span<const Site> cards);
   std::size_t size() const { return known_.size(); }
 
  private:

@@ -60,11 +60,7 @@ TEST(FixedSets, OfADgx2) {
   for (const uint32_t size : {3u, 5u, 6u, 7u, 9u, 12u, 15u}) EXPECT_EQ(allocator.choose(all, {}, size), Cards{});
 }
 
-Machine recognise(const std::vector<v1alpha::Card>& cards) {
-  std::vector<const v1alpha::Card*> pointers;
-  for (const v1alpha::Card& card : cards) pointers.push_back(&card);
-  return recogniseMachine(pointers);
-}
+Machine recognise(const std::vector<v1alpha::Card>& cards) { return recogniseMachine(sitesOf(cards)); }
 
 TEST(Machines, AreKnownByModelAndLinks) {
   EXPECT_EQ(recognise(dgx1Pascal()), Machine::dgx1Pascal);

@@ -205,19 +205,14 @@ TEST(Bounded, TheGapIsNoUnderstatement) {
 
 TEST(Shapes, AreSharedByNodesThatAreWiredAlike) {
   Shapes shapes;
-  auto of = [&](const std::vector<v1alpha::Card>& cards) {
-    std::vector<const v1alpha::Card*> pointers;
-    for (const v1alpha::Card& card : cards) pointers.push_back(&card);
-    return shapes.of(pointers);
-  };
+  auto of = [&](const std::vector<v1alpha::Card>& cards) { return shapes.of(sitesOf(cards)); };
   const auto one = of(dgx1Volta()), other = of(dgx1Volta());
   EXPECT_EQ(one, other);
   EXPECT_NE(of(dgx1Pascal()), one);
   EXPECT_EQ(of(plainNode(8)), nullptr) << "cards that say nothing of each other need no shape";
   EXPECT_EQ(shapes.size(), 2u);
   Shapes copy = shapes;
-  std::vector<const v1alpha::Card*> none;
-  EXPECT_EQ(copy.of(none), nullptr);
+  EXPECT_EQ(copy.of({}), nullptr);
   EXPECT_EQ(copy.size(), 2u);
 }
 
@@ -228,8 +223,7 @@ TEST(Shapes, ForgetsTheUnusedButNotTheUsed) {
     std::vector<v1alpha::Card> cards = plainNode(3);
     link(cards, 0, 1, "nvlink", 1 + i % 50);
     link(cards, 1, 2, "nvlink", 1 + i / 50);
-    std::vector<const v1alpha::Card*> pointers{&cards[0], &cards[1], &cards[2]};
-    auto shape = shapes.of(pointers);
+    const auto shape = shapes.of(sitesOf(cards));
     if (i % 300 == 0) held.push_back(shape);
   }
   EXPECT_LE(shapes.size(), 1100u);

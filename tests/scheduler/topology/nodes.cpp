@@ -105,11 +105,13 @@ std::vector<v1alpha::Card> dgx2() {
   return cards;
 }
 
-PairScores scoresOf(const std::vector<v1alpha::Card>& cards) {
-  std::vector<const v1alpha::Card*> pointers;
-  for (const v1alpha::Card& card : cards) pointers.push_back(&card);
-  return pairScores(pointers);
+std::vector<Site> sitesOf(const std::vector<v1alpha::Card>& cards) {
+  std::vector<Site> sites;
+  for (const v1alpha::Card& card : cards) sites.push_back(Site::of(card));
+  return sites;
 }
+
+PairScores scoresOf(const std::vector<v1alpha::Card>& cards) { return pairScores(sitesOf(cards)); }
 
 PairScores randomScores(Random& random, std::size_t cards) {
   PairScores scores(cards);

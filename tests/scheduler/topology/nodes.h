@@ -23,6 +23,7 @@ std::vector<v1alpha::Card> dgx1Volta();
 std::vector<v1alpha::Card> dgx1Pascal();
 std::vector<v1alpha::Card> dgx2();
 
+std::vector<Site> sitesOf(const std::vector<v1alpha::Card>& cards);
 PairScores scoresOf(const std::vector<v1alpha::Card>& cards);
 /// Paths of 10 … 60 and up to three NVLinks, drawn anew for each pair.
 PairScores randomScores(Random& random, std::size_t cards);

@@ -35,7 +35,7 @@ TEST(PairScores, LinksAddUp) {
   link(cards, 0, 1, "nvlink", 1);
   link(cards, 0, 1, "nvlink", 1);
   EXPECT_EQ(scoreOfTwo(cards), 200);
-  EXPECT_EQ(nvlinks(cards[0], cards[1]), 2);
+  EXPECT_EQ(nvlinks(Site::of(cards[0]), Site::of(cards[1])), 2);
 }
 
 TEST(PairScores, SwitchLinksCountAsFarAsBothSidesHaveThem) {
@@ -44,7 +44,7 @@ TEST(PairScores, SwitchLinksCountAsFarAsBothSidesHaveThem) {
   EXPECT_EQ(scoreOfTwo(cards), 0) << "the other end is silent";
   cards[1].topology.links.push_back({cards[0].uuid, "nvswitch", 17});
   EXPECT_EQ(scoreOfTwo(cards), 1700);
-  EXPECT_EQ(switchLinks(cards[1], cards[0]), 17);
+  EXPECT_EQ(switchLinks(Site::of(cards[1]), Site::of(cards[0])), 17);
 }
 
 TEST(PairScores, AsymmetricLinksAreNoStumblingBlock) {

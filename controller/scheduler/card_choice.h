@@ -1,0 +1,41 @@
+// The card tier: which cards of a node fit, whether they are enough, and which of them are given how much. Internal to
+// scheduler/.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/decide.h"
+#include "controller/scheduler/fit.h"
+#include "controller/scheduler/state.h"
+
+namespace egpu::scheduler {
+
+class CardChoice {
+ public:
+  /// All of them must outlive it.
+  CardChoice(const Cluster::State& state, const Request& request, const CardPolicy& policy, Needs& needs);
+
+  /// Whether the node's cards can hold the request; the node's own limits are not asked.
+  bool fits(const NodeRecord& node);
+  /// What the request is given there. Only if it fits.
+  Decision choose(const NodeRecord& node);
+
+ private:
+  bool cardFits(CardId id);
+  bool pinned(CardId id) const;
+  void collect(const NodeRecord& node);
+  /// Of a total to be divided: the rooms of the collected cards; cards without room are dropped.
+  std::vector<int64_t> rooms();
+  bool divided(const NodeRecord& node, const Division& division, Chosen& chosen) const;
+
+  const Cluster::State& state_;
+  const Request& request_;
+  const CardPolicy& policy_;
+  Needs& needs_;
+  std::optional<SplitTotal> total_;  ///< if the request is to be divided
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace egpu::scheduler

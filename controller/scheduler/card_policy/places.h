@@ -1,0 +1,33 @@
+// An offer's cards as a set of their places on the node, and back. Cards beyond the 64th have no place in a set.
+#pragma once
+
+#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/topology/sets.h"
+
+namespace egpu::scheduler::card_policy {
+
+inline bool isIn(topology::Set set, const Candidate& card) {
+  return card.place < topology::kMaxCards && (set & topology::only(card.place)) != 0;
+}
+
+inline topology::Set placesOf(const Offer& offer) {
+  topology::Set set = 0;
+  for (const Candidate& candidate : offer.cards)
+    if (candidate.place < topology::kMaxCards) set |= topology::only(candidate.place);
+  return set;
+}
+
+inline void choosePlaces(const Offer& offer, topology::Set set, Chosen& chosen) {
+  for (uint32_t i = 0; i < offer.cards.size(); ++i)
+    if (isIn(set, offer.cards[i])) chosen.cards.push_back(i);
+}
+
+/// The cards of a set in the order of their room. False if the offer lacks one.
+inline bool choosePlaces(const Offer& offer, const Division& division, topology::Set set, Chosen& chosen) {
+  chosen.cards.clear();
+  for (const uint32_t card : division.byRoom())
+    if (isIn(set, offer.cards[card])) chosen.cards.push_back(card);
+  return chosen.cards.size() == topology::count(set);
+}
+
+}  // namespace egpu::scheduler::card_policy

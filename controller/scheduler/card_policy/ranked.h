@@ -1,0 +1,29 @@
+// For policies that judge each card by itself: the best ones are given.
+#pragma once
+
+#include <algorithm>
+
+#include "controller/scheduler/card_policy/card_policy.h"
+
+namespace egpu::scheduler::card_policy {
+
+/// Chooses the cards with the highest scores; equal ones in the node's order.
+template <class Score>
+bool chooseRanked(const Offer& offer, Chosen& chosen, Score score) {
+  if (offer.wanted == 1) {  // most requests: no need to sort
+    uint32_t best = 0;
+    int64_t highest = score(offer.cards[0]);
+    for (uint32_t i = 1; i < offer.cards.size(); ++i)
+      if (const int64_t s = score(offer.cards[i]); s > highest) highest = s, best = i;
+    chosen.cards.push_back(best);
+    return true;
+  }
+  std::vector<std::pair<int64_t, uint32_t>> ranked;
+  ranked.reserve(offer.cards.size());
+  for (uint32_t i = 0; i < offer.cards.size(); ++i) ranked.emplace_back(-score(offer.cards[i]), i);
+  std::sort(ranked.begin(), ranked.end());
+  for (std::size_t i = 0; i < offer.wanted; ++i) chosen.cards.push_back(ranked[i].second);
+  return true;
+}
+
+}  // namespace egpu::scheduler::card_policy

@@ -1,0 +1,34 @@
+#include "controller/scheduler/card_policy/simple.h"
+
+namespace egpu::scheduler::card_policy {
+
+bool chooseLowest(const Offer& offer, Chosen& chosen) {
+  for (uint32_t i = 0; i < offer.wanted; ++i) chosen.cards.push_back(i);
+  return true;
+}
+
+bool divideOverLowest(const Offer& offer, const Division& division, Chosen& chosen) {
+  // Card after card is taken if what is still missing could be made up by the roomiest of those after it: nothing else
+  // is more even, so if they don't reach the best quality, nothing does.
+  const std::size_t cards = division.best().cards;
+  std::vector<bool> taken(offer.cards.size());
+  std::size_t count = 0;
+  std::vector<uint32_t> set;
+  for (uint32_t i = 0; i < offer.cards.size() && count < cards; ++i) {
+    std::size_t missing = cards - count - 1;
+    set.clear();
+    for (const uint32_t card : division.byRoom()) {
+      const bool makesUp = card > i && missing > 0;
+      if (makesUp) --missing;
+      if (taken[card] || card == i || makesUp) set.push_back(card);
+    }
+    if (division.qualityOf(set) != division.best()) continue;
+    taken[i] = true;
+    ++count;
+  }
+  for (const uint32_t card : division.byRoom())
+    if (taken[card]) chosen.cards.push_back(card);
+  return true;
+}
+
+}  // namespace egpu::scheduler::card_policy

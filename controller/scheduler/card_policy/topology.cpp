@@ -1,0 +1,49 @@
+#include "controller/scheduler/card_policy/topology.h"
+
+#include "controller/scheduler/card_policy/places.h"
+#include "controller/scheduler/card_policy/simple.h"
+#include "controller/scheduler/card_policy/windows.h"
+#include "controller/scheduler/topology/shape.h"
+
+namespace egpu::scheduler::card_policy {
+namespace {
+
+topology::Set bestSet(const topology::Shape& shape, topology::Set available, std::size_t size, Chosen& chosen) {
+  if (shape.scores().cards() <= topology::Shape::kTabled) return shape.best(available, size);
+  const topology::Choice choice = shape.choose({available, size, 0, 0});
+  chosen.linkGap = choice.gap();
+  return choice.cards;
+}
+
+}  // namespace
+
+bool chooseWellLinked(const Offer& offer, Chosen& chosen) {
+  if (!offer.node.topology || offer.wanted == 1) return chooseLowest(offer, chosen);
+  const topology::Set set = bestSet(*offer.node.topology, placesOf(offer), offer.wanted, chosen);
+  if (set == 0) return chooseLowest(offer, chosen);  // more are wanted than have a place
+  choosePlaces(offer, set, chosen);
+  return true;
+}
+
+bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& chosen) {
+  const std::size_t cards = division.best().cards;
+  if (!offer.node.topology || cards == 1) return divideOverLowest(offer, division, chosen);
+  const topology::Shape& shape = *offer.node.topology;
+  const std::span<const uint32_t> byRoom = division.byRoom();
+  topology::Set set = 0;
+  if (division.qualityOf(byRoom.last(cards)) == division.best()) {  // if the least room will do, any does
+    set = bestSet(shape, placesOf(offer), cards, chosen);
+  } else {
+    Chosen tried;
+    const topology::Choice choice =
+        shape.choose({placesOf(offer), cards, 0, 0}, [&](topology::Set candidate) {
+          return choosePlaces(offer, division, candidate, tried) && division.qualityOf(tried.cards) == division.best();
+        });
+    set = choice.cards;
+    chosen.linkGap = choice.gap();
+  }
+  // Nothing: more than 64 cards, or a search that was bounded and met no such set.
+  return set == 0 ? divideOverLowest(offer, division, chosen) : choosePlaces(offer, division, set, chosen);
+}
+
+}  // namespace egpu::scheduler::card_policy

@@ -1,0 +1,39 @@
+// For policies that judge each card by itself: which cards a total is divided over.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "controller/scheduler/card_policy/card_policy.h"
+
+namespace egpu::scheduler::card_policy {
+
+/// The cards with the most room: as many as the division's best quality needs.
+inline bool divideOverRoomiest(const Offer&, const Division& division, Chosen& chosen) {
+  const auto& byRoom = division.byRoom();
+  chosen.cards.assign(byRoom.begin(), byRoom.begin() + static_cast<std::ptrdiff_t>(division.best().cards));
+  return true;
+}
+
+/// Of the sets of that quality the one with the least room, so that roomier cards stay as they are. Sets are runs of
+/// neighbours in the order of their room: no others are as even with less. Under fill it is the order itself that says
+/// which cards are taken.
+inline bool divideOverTightest(const Offer& offer, const Division& division, Chosen& chosen) {
+  if (division.split() == Split::fill) return divideOverRoomiest(offer, division, chosen);
+  const std::span<const uint32_t> byRoom = division.byRoom();
+  const std::size_t cards = division.best().cards;
+  std::span<const uint32_t> tightest = byRoom.first(cards);
+  auto room = [&](std::span<const uint32_t> set) {
+    return std::accumulate(set.begin(), set.end(), int64_t{0},
+                           [&](int64_t sum, uint32_t card) { return sum + division.room(card); });
+  };
+  for (std::size_t at = 1; at + cards <= byRoom.size(); ++at) {
+    const std::span<const uint32_t> set = byRoom.subspan(at, cards);
+    if (division.qualityOf(set) != division.best()) break;  // less room is never more even
+    if (room(set) < room(tightest)) tightest = set;
+  }
+  chosen.cards.assign(tightest.begin(), tightest.end());
+  return true;
+}
+
+}  // namespace egpu::scheduler::card_policy
