@@ -3,8 +3,9 @@
 # tree, and prints the folder that holds them (the last line of stdout).
 #
 #   build.sh [NAME...]   default: etcd kube-apiserver
-#                        also: kubectl kube-scheduler kube-controller-manager kubelet
+#                        also: kubectl kube-scheduler kube-controller-manager kubelet kwok
 #
+# Beside kwok stands kwok-stages.yaml: its module's rules for nodes and pods without kubelets.
 # What is there already is left alone, so a second run costs nothing; two runs at
 # once take turns. Progress goes to stderr.
 # Exit: 0 all there, 77 Go is missing or too old (nothing built), 1 a build failed.
@@ -19,9 +20,10 @@ pinned() { # MODULE GO_MOD: the version that the go.mod pins
 }
 kubernetes=$(pinned k8s.io/kubernetes "$here/kubernetes/go.mod")
 etcd=$(pinned go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
-readonly kubernetes etcd
+kwok=$(pinned sigs.k8s.io/kwok "$here/kwok/go.mod")
+readonly kubernetes etcd kwok
 readonly root="${EGPU_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/elastic-gpu/cluster}"
-readonly bin="$root/$kubernetes-etcd-$etcd/bin"
+readonly bin="$root/$kubernetes-etcd-$etcd-kwok-$kwok/bin"
 
 say() { printf 'cluster: %s\n' "$*" >&2; }
 
@@ -53,15 +55,29 @@ with_progress() { # WHAT COMMAND...
 child=
 trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT
 
+# kwok does nothing without stages; these make nodes Ready, renew their leases and let pods run at once.
+write_stages() {
+  local stages stage
+  stages=$(cd "$here/kwok" && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage || return 1
+  for stage in "$stages"/{node/fast,node/heartbeat-with-lease,pod/fast}/*.yaml; do
+    [[ ${stage##*/} == kustomization.yaml ]] || { cat "$stage" && echo ---; } || return 1
+  done >"$bin/.kwok-stages.new" && mv "$bin/.kwok-stages.new" "$bin/kwok-stages.yaml"
+}
+
 build() { # NAME
   local name=$1 module package flags="-s -w"
-  if [[ $name == etcd ]]; then
-    module=$here/etcd package=go.etcd.io/etcd/server/v3
-  else
+  case $name in
+  etcd) module=$here/etcd package=go.etcd.io/etcd/server/v3 ;;
+  kwok)
+    module=$here/kwok package=sigs.k8s.io/kwok/cmd/kwok
+    write_stages || return 1
+    ;;
+  *)
     module=$here/kubernetes package=k8s.io/kubernetes/cmd/$name
     local stamp=k8s.io/component-base/version minor=${kubernetes#v*.}
     flags+=" -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
-  fi
+    ;;
+  esac
   # Renamed into place, so that what stands in the cache is always whole.
   (cd "$module" && with_progress "building $name" \
     env CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off \
@@ -74,7 +90,7 @@ main() {
   ((${#names[@]})) || names=(etcd kube-apiserver)
   for name in "${names[@]}"; do
     case $name in
-    etcd | kube-apiserver | kubectl | kube-scheduler | kube-controller-manager | kubelet) ;;
+    etcd | kube-apiserver | kubectl | kube-scheduler | kube-controller-manager | kubelet | kwok) ;;
     *)
       say "no such part: $name"
       exit 1
@@ -82,19 +98,24 @@ main() {
     esac
   done
 
-  mkdir -p "$bin"
-  exec 9>"$root/lock"
-  flock --nonblock 9 || {
-    say "another build is running, waiting for it"
-    flock 9
-  }
+  # What stands in the cache is whole, so whoever finds all there need not wait for who builds something else.
   for name in "${names[@]}"; do [[ -x $bin/$name ]] || missing+=("$name"); done
+  if ((${#missing[@]})); then
+    mkdir -p "$bin"
+    exec 9>"$root/lock"
+    flock --nonblock 9 || {
+      say "another build is running, waiting for it"
+      flock 9
+    }
+    missing=()
+    for name in "${names[@]}"; do [[ -x $bin/$name ]] || missing+=("$name"); done
+  fi
   if ((${#missing[@]})); then
     if ! go_is_new_enough; then
       say "not built: Go >= 1.$go_floor is needed to build ${missing[*]}, found $(go env GOVERSION 2>/dev/null || echo none)"
       exit 77
     fi
-    say "first run: building ${missing[*]} of Kubernetes $kubernetes, etcd $etcd; about 4 minutes on two cores"
+    say "first run: building ${missing[*]} (Kubernetes $kubernetes, etcd $etcd, kwok $kwok); 1 to 5 minutes on two cores"
     for name in "${missing[@]}"; do
       build "$name" || {
         say "FAILED: $name did not build"

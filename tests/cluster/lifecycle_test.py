@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 import apiserver
 
@@ -84,10 +85,41 @@ def killed_outright(folder):
     check("a killed test takes its servers with it", gone_soon(record))
 
 
+def killed_and_restarted(folder):
+    with apiserver.Cluster(folder / "one") as cluster:
+        address = f"{cluster.url}/api/v1/namespaces/kept"
+        body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}).encode()
+        make = urllib.request.Request(f"{cluster.url}/api/v1/namespaces", body, {"Content-Type": "application/json"})
+        context = apiserver.admin_context(cluster.pki)
+        with urllib.request.urlopen(make, context=context):
+            pass
+        for name in ("kube-apiserver", "etcd"):
+            cluster.processes.kill(name)
+        for name in ("etcd", "kube-apiserver"):
+            cluster.processes.restart(name)
+        cluster.wait_ready()
+        with urllib.request.urlopen(address, context=context) as answer:
+            check("both killed, the server answers where it did, with what it had", answer.status == 200)
+
+
+def without_go(folder):
+    """An older Go: nothing is built, and it is said; where a cluster is required that is a failure."""
+    (folder / "go").write_text("#!/bin/sh\necho go1.20.1\n")
+    (folder / "go").chmod(0o755)
+    env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "EGPU_CLUSTER_CACHE": str(folder / "cache")}
+    for required, status, word in (("0", apiserver.SKIPPED, "SKIPPED"), ("1", 1, "FAILED")):
+        done = tool("build", env={**env, "EGPU_REQUIRE_CLUSTER": required})
+        check(f"required {required}: {done.returncode}, {done.stdout}{done.stderr}",
+              done.returncode == status and done.stdout.startswith(f"{word}: Go >= 1.26 is missing") and "go1.20.1" in done.stderr)
+    script = [pathlib.Path(TOOL).parent / "build.sh", "no-such-part"]
+    done = subprocess.run(script, capture_output=True, text=True, check=False, env=env)
+    check("an unknown part is named", done.returncode == 1 and "no such part: no-such-part" in done.stderr)
+
+
 def main():
     apiserver.binaries("etcd", "kube-apiserver")
     with tempfile.TemporaryDirectory(prefix="egpu-lifecycle-") as folder:
-        for part in (start_and_stop, run_passes_on, killed_outright):
+        for part in (start_and_stop, run_passes_on, killed_outright, killed_and_restarted, without_go):
             own = pathlib.Path(folder) / part.__name__
             own.mkdir()
             part(own)

@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""The admission policies on a real API server, and the same cases on the embedded one: both must answer alike.
+
+    admission_test.py BIN_DIR
+"""
+
+import copy
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import installation
+import nodes
+from apiserver import Cluster, guarded
+from client import GPUS, Client, Refused, Report, until
+from client import pods as pods_path
+from processes import die_with_parent
+
+PREFIX = "egpuc.elasticgpu.io/"
+GATE = "elasticgpu.io/claims"
+AGENT = "elastic-gpu-agent"
+DEFAULT_PODS = pods_path()
+
+
+def pod(name, annotations, containers=("main",), inits=(), **spec):
+    made = {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "annotations": {PREFIX + key: value for key, value in annotations.items()}},
+            "spec": {"containers": [{"name": each, "image": "none"} for each in containers], **spec}}
+    if inits:
+        made["spec"]["initContainers"] = [{"name": each, "image": "none"} for each in inits]
+    return made
+
+
+def outcome(stored):
+    """What admission made of a pod: name → claim, container → names in order, gates."""
+    spec = stored["spec"]
+    containers = [*spec.get("initContainers", []), *spec["containers"]]
+    return ({each["name"]: each.get("resourceClaimName") for each in spec.get("resourceClaims", [])},
+            {each["name"]: sorted(claim["name"] for claim in each.get("resources", {}).get("claims", [])) for each in containers},
+            [each["name"] for each in spec.get("schedulingGates", [])])
+
+
+def own_claims(name, claim, in_container):
+    """A pod that says by itself what the annotation would make of it."""
+    made = pod("own", {})
+    made["spec"]["resourceClaims"] = [{"name": name, "resourceClaimName": claim}]
+    if in_container:
+        made["spec"]["containers"][0]["resources"] = {"claims": [{"name": name}]}
+    return made
+
+
+def annotated(made, **annotations):
+    made = copy.deepcopy(made)
+    made["metadata"]["annotations"].update({PREFIX + key: value for key, value in annotations.items()})
+    return made
+
+
+# What a pod becomes: (claims, names per container, gates).
+ACCEPTED = {
+    "a name that is no container's goes to all": (
+        pod("all", {"test1": "c1"}, ("a", "b")), ({"test1": "c1"}, {"a": ["test1"], "b": ["test1"]}, [GATE])),
+    "init containers count as containers": (
+        pod("inits", {"test1": "c1"}, ("a",), ("i",)), ({"test1": "c1"}, {"i": ["test1"], "a": ["test1"]}, [GATE])),
+    "a container's name goes to that one": (
+        pod("one", {"b": "c1"}, ("a", "b"), ("i",)), ({"b": "c1"}, {"i": [], "a": [], "b": ["b"]}, [GATE])),
+    "an init container's name goes to that one": (
+        pod("init-only", {"i": "c1"}, ("a", "b"), ("i",)), ({"i": "c1"}, {"i": ["i"], "a": [], "b": []}, [GATE])),
+    "several claims, each to whom it names": (
+        pod("several", {"a": "c1", "b": "c2", "shared": "c3"}, ("a", "b")),
+        ({"a": "c1", "b": "c2", "shared": "c3"}, {"a": ["a", "shared"], "b": ["b", "shared"]}, [GATE])),
+    "two names for one claim": (
+        pod("twice", {"x": "c1", "y": "c1"}), ({"x": "c1", "y": "c1"}, {"main": ["x", "y"]}, [GATE])),
+    "a claim's name may have dots, and be long": (
+        pod("dots", {"x": "a.b-c.d" + 60 * ".x1"}), ({"x": "a.b-c.d" + 60 * ".x1"}, {"main": ["x"]}, [GATE])),
+    "a name of 63 characters": (
+        pod("long", {63 * "n": "c1"}), ({63 * "n": "c1"}, {"main": [63 * "n"]}, [GATE])),
+    "no annotation, no change": (
+        pod("none", {}), ({}, {"main": []}, [])),
+    "resourceClaims of its own, without an annotation, stay as they are": (
+        own_claims("x", "c1", True), ({"x": "c1"}, {"main": ["x"]}, [])),
+    "the annotation of what it says by itself adds what is missing": (
+        annotated(own_claims("x", "c1", False), x="c1"), ({"x": "c1"}, {"main": ["x"]}, [GATE])),
+    "what it says by itself is not said twice": (
+        annotated(own_claims("x", "c1", True), x="c1"), ({"x": "c1"}, {"main": ["x"]}, [GATE])),
+    "another driver's claim beside it stays": (
+        annotated(own_claims("nic", "network", True), x="c1"), ({"nic": "network", "x": "c1"}, {"main": ["nic", "x"]}, [GATE])),
+    "another gate stays": (
+        pod("gated", {"x": "c1"}, schedulingGates=[{"name": "example.com/wait"}]),
+        ({"x": "c1"}, {"main": ["x"]}, ["example.com/wait", GATE])),
+}
+
+# Why a pod is refused: words of the message.
+REFUSED = {
+    "a name in capitals": (pod("bad", {"Test1": "c1"}), (f"metadata.annotations[{PREFIX}Test1]", "must be a DNS label")),
+    "a name with a dot": (pod("bad", {"a.b": "c1"}), (f"metadata.annotations[{PREFIX}a.b]", "must be a DNS label")),
+    "a name with an underscore, beside a good one": (
+        pod("bad", {"ok": "c1", "a_b": "c1"}), (f"[{PREFIX}a_b]", "must be a DNS label")),
+    "a claim that is no name": (pod("bad", {"x": "Not A Claim"}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
+    "no claim": (pod("bad", {"x": ""}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
+    "a claim's name too long": (pod("bad", {"x": 254 * "c"}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
+    "a name that stands for something else": (
+        annotated(own_claims("x", "other", False), x="c1"), ("spec.resourceClaims", '"x" already stands for something else')),
+}
+
+
+def settled(path, client):
+    """Nothing of the controller's: only what admission did counts, so the pod goes again at once."""
+    client.delete(path)
+    until(f"{path} is gone", lambda: not client.exists(path))
+
+
+def creation(client, report, where):
+    for what, (body, expected) in ACCEPTED.items():
+        path = f"{DEFAULT_PODS}/{body['metadata']['name']}"
+        try:
+            stored = client.create(DEFAULT_PODS, body)
+        except Refused as refused:
+            report.check(f"{where}: {what}", False, refused)
+            continue
+        report.check(f"{where}: {what}", outcome(stored) == expected, outcome(stored))
+        order = [each["name"] for each in stored["spec"]["containers"]]
+        report.check(f"{where}: {what}: containers in order", order == [each["name"] for each in body["spec"]["containers"]], order)
+        settled(path, client)
+    for what, (body, words) in REFUSED.items():
+        report.refused(f"{where}: {what}", lambda body=body: client.create(DEFAULT_PODS, body), 422, *words)
+
+
+def freezing(client, report, where):
+    body = pod("frozen", {"x": "c1"})
+    client.create(DEFAULT_PODS, body)
+    path = f"{DEFAULT_PODS}/frozen"
+    for what, annotations in (("another claim", {PREFIX + "x": "c2"}), ("a further claim", {PREFIX + "y": "c2"}),
+                              ("no claim", {PREFIX + "x": None})):
+        for sub in ("", "/status"):
+            report.refused(f"{where}: {what}, written to the pod{sub}",
+                           lambda sub=sub, annotations=annotations: client.patch(path + sub, {"metadata": {"annotations": annotations}}),
+                           422, "the claims of a pod can't change")
+    changed = client.patch(path, {"metadata": {"annotations": {"note": "new"}, "labels": {"a": "b"}}})
+    report.check(f"{where}: other annotations may change", changed["metadata"]["annotations"].get("note") == "new")
+    bare = client.create(DEFAULT_PODS, pod("bare", {}))
+    report.check(f"{where}: a pod without claims", PREFIX + "x" not in bare["metadata"].get("annotations", {}))
+    report.refused(f"{where}: gets none afterwards", lambda: client.patch(
+        f"{DEFAULT_PODS}/bare", {"metadata": {"annotations": {PREFIX + "x": "c1"}}}), 422, "the claims of a pod can't change")
+    for name in ("frozen", "bare"):
+        settled(f"{DEFAULT_PODS}/{name}", client)
+
+
+def by_name(client, report):
+    """Only real API servers: a pod on a node by name can have no gate; a binding brings annotations along."""
+    body = pod("by-name", {"x": "c1"}, nodeName="node-a")
+    report.check("a pod on a node by name gets its claims, and no gate",
+                 outcome(client.create(DEFAULT_PODS, body)) == ({"x": "c1"}, {"main": ["x"]}, []))
+    client.create(DEFAULT_PODS, pod("unbound", {}))
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "unbound", "annotations": {PREFIX + "x": "c1"}},
+               "target": {"kind": "Node", "name": "node-a"}}
+    report.refused("a binding can't bring a claim", lambda: client.create(f"{DEFAULT_PODS}/unbound/binding", binding), 422,
+                   "the claims of a pod can't change")
+    del binding["metadata"]["annotations"]
+    client.create(f"{DEFAULT_PODS}/unbound/binding", binding)
+    report.check("another binding is taken", client.get(f"{DEFAULT_PODS}/unbound")["spec"]["nodeName"] == "node-a")
+
+
+def agent_token(client, node):
+    """A token as the kubelet asks for it: bound to a pod of the agent's on that node."""
+    namespace = installation.NAMESPACE
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"agent-{node}", "namespace": namespace},
+            "spec": {"serviceAccountName": AGENT, "nodeName": node, "automountServiceAccountToken": False,
+                     "securityContext": {"runAsNonRoot": True, "runAsUser": 1, "seccompProfile": {"type": "RuntimeDefault"}},
+                     "containers": [{"name": "agent", "image": "none", "securityContext": {
+                         "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}}
+    uid = client.create(pods_path(namespace), made)["metadata"]["uid"]
+    return client.token_for(namespace, AGENT, boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": f"agent-{node}", "uid": uid})
+
+
+def agents(cluster, client, report):
+    for name in ("node-a", "node-b"):
+        client.create("/api/v1/nodes", nodes.node(name))
+    agent = client.as_token(cluster.pki, agent_token(client, "node-a"))
+    own, foreign = nodes.card("node-a", 0), nodes.card("node-b", 0)
+    mine, theirs = (f"{GPUS}/{each['metadata']['name']}" for each in (own, foreign))
+
+    report.check("an agent publishes a card of its node", agent.create(GPUS, own)["spec"]["card"]["nodeName"] == "node-a")
+    report.refused("not one of another node", lambda: agent.create(GPUS, foreign), 422, 'its own node, which is "node-a"')
+    client.create(GPUS, foreign)
+    entry = {"device": "egpu-1", "claim": "default/c", "core": 100, "memory": 1}
+    with_entry = copy.deepcopy(nodes.card("node-a", 1))
+    with_entry["spec"]["allocations"] = {"u-1": entry}
+    report.refused("not one with a ledger", lambda: agent.create(GPUS, with_entry), 422, "spec.allocations")
+    device = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPU", "metadata": {"name": "egpu-own"},
+              "spec": {"nodeName": "node-a", "cards": [{"name": own["metadata"]["name"], "uuid": "u"}], "gpuShare": {"gpuName": "x"}}}
+    report.refused("no device", lambda: agent.create(GPUS, device), 422, "only cards")
+
+    report.check("it updates its card", agent.patch(mine, {"spec": {"card": {"smCount": 120}}})["spec"]["card"]["smCount"] == 120)
+    said = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
+    report.check("it says that its card is healthy", said["status"]["conditions"][0]["type"] == "Healthy")
+    for what, path in (("a card", theirs), ("a card's status", f"{theirs}/status")):
+        report.refused(f"not {what} of another node", lambda path=path: agent.patch(path, {"metadata": {"labels": {"a": "b"}},
+                       "status": {"phase": "Failed"}}), 422, "its own node")
+    report.refused("it can't take another node's card", lambda: agent.patch(theirs, {"spec": {"card": {"nodeName": "node-a"}}}), 422)
+    report.refused("it can't give its card to another node", lambda: agent.patch(mine, {"spec": {"card": {"nodeName": "node-b"}}}), 422)
+    report.refused("it can't delete another node's card", lambda: agent.delete(theirs), 422, "its own node")
+    report.refused("it can't write the ledger", lambda: agent.patch(mine, {"spec": {"allocations": {"u-1": entry}}}), 422,
+                   "spec.allocations")
+    client.patch(mine, {"spec": {"allocations": {"u-1": entry}}})
+    report.refused("it can't clear the ledger", lambda: agent.patch(mine, {"spec": {"allocations": None}}), 422, "spec.allocations")
+    report.refused("it can't let go of a card with entries", lambda: agent.patch(mine, {"metadata": {"finalizers": None}}), 422,
+                   "elasticgpu.io/ledger")
+    report.check("it updates its card, entries and all",
+                 agent.patch(mine, {"metadata": {"labels": {"a": "b"}}})["metadata"]["labels"]["a"] == "b")
+    client.patch(mine, {"spec": {"allocations": None}})
+    agent.delete(mine)
+    agent.patch(mine, {"metadata": {"finalizers": None}})
+    report.check("it deletes its card", not client.exists(mine))
+
+    nobody = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, AGENT))
+    report.refused("a token without a node publishes nothing", lambda: nobody.create(GPUS, own), 422, "names no node")
+    report.refused("the policy binds agents only; RBAC all others", lambda: client.as_token(
+        cluster.pki, client.token_for("default", "somebody")).create(GPUS, own), 403)
+
+
+def real(report):
+    with tempfile.TemporaryDirectory(prefix="egpu-admission-") as folder, Cluster(folder) as cluster:
+        first = installation.apply_manifests(cluster)
+        report.check("apply -k makes everything at once", "created" in first and "unchanged" not in first, first)
+        again = installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS)
+        # The Deployment was scaled; of a PodDisruptionBudget kubectl always says "configured", as it replaces its selector whole.
+        differs = [line for line in again.splitlines() if not line.endswith("unchanged")
+                   and not line.startswith(("deployment", "poddisruptionbudget"))]
+        report.check("applied again it changes nothing else", not differs, differs)
+        client = installation.client_of(cluster)
+        client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "somebody"}})
+        creation(client, report, "real")
+        freezing(client, report, "real")
+        agents(cluster, client, report)
+        by_name(client, report)
+        before_136(cluster, client, report)
+
+
+def before_136(cluster, client, report):
+    """What the overlay for 1.34 and 1.35 leaves: no policy that turns annotations into resourceClaims, and one that says so."""
+    overlay = installation.MANIFESTS / "overlays" / "1.34"
+    kinds = [line.split(" ")[0].split("/")[0] for line in installation.kubectl(cluster, "apply", "-k", overlay, "--dry-run=server").splitlines()]
+    report.check("its overlay has no MutatingAdmissionPolicy", kinds and not any("mutating" in each for each in kinds), kinds)
+    for kind in ("mutatingadmissionpolicybinding", "mutatingadmissionpolicy"):
+        installation.kubectl(cluster, "delete", kind, "elastic-gpu-pod-claims")
+
+    def no_longer_mutated():
+        try:
+            client.create(f"{DEFAULT_PODS}?dryRun=All", pod("old", {"x": "c1"}))
+        except Refused as refused:
+            return refused.body["message"]
+        return None
+
+    message = until("the mutating policy is out of force", no_longer_mutated)
+    report.check("without it, an annotation alone is refused, and what to write is said",
+                 "spec.resourceClaims" in message and "{name: x, resourceClaimName: c1}" in message, message)
+    stored = client.create(f"{DEFAULT_PODS}?dryRun=All", annotated(own_claims("x", "c1", True), x="c1"))
+    report.check("with resourceClaims of its own a pod is taken, annotated or not", outcome(stored) == ({"x": "c1"}, {"main": ["x"]}, []))
+
+
+def embedded(bin_dir, report):
+    with tempfile.TemporaryDirectory(prefix="egpu-admission-") as folder:
+        kubeconfig, file = pathlib.Path(folder) / "kubeconfig", pathlib.Path(folder) / "nodes.yaml"
+        file.write_text("nodes: [{name: plain, cpu: 1, memory: 1Gi}]\n")
+        with subprocess.Popen([pathlib.Path(bin_dir) / "elastic-gpu-controller", "standalone", "--nodes", file, "--listen",
+                               "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--write-kubeconfig", kubeconfig],
+                              stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              preexec_fn=die_with_parent) as child:
+            try:
+                until("the embedded API server is up",
+                      lambda: child.poll() is not None or (kubeconfig.exists() and "server:" in kubeconfig.read_text()))
+                url = re.search(r"http://[0-9.:]+", kubeconfig.read_text()).group()
+                client = Client(url)
+                creation(client, report, "embedded")
+                freezing(client, report, "embedded")
+            finally:
+                child.terminate()
+
+
+def main():
+    report = Report()
+    embedded(sys.argv[1], report)
+    real(report)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

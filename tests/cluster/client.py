@@ -1,0 +1,162 @@
+"""A small client of the API server for tests: JSON over one connection per thread, no retries, no caches."""
+
+import http.client
+import json
+import ssl
+import threading
+import time
+import urllib.parse
+
+GROUP = "/apis/elasticgpu.io/v1alpha"
+GPUS = f"{GROUP}/elasticgpus"
+CLASSES = f"{GROUP}/elasticgpuclasses"
+NODES = "/api/v1/nodes"
+MERGE = "application/merge-patch+json"
+PAGE = 500
+PATIENCE = 300  # seconds; on an idle machine everything waited for comes within a few
+
+
+def claims(namespace="default"):
+    return f"{GROUP}/namespaces/{namespace}/elasticgpuclaims"
+
+
+def carriers(namespace="default"):
+    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
+
+
+def pods(namespace="default"):
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+class Refused(Exception):
+    """The server's answer was no: status is HTTP's, body its Status object."""
+
+    def __init__(self, status, body):
+        super().__init__(f"{status}: {body.get('message', body)}")
+        self.status = status
+        self.body = body
+
+
+class Client:
+    """As the user of a TLS context, or of a token. Thread-safe."""
+
+    def __init__(self, url, context=None, token=None):
+        parts = urllib.parse.urlsplit(url)
+        self.host = parts.netloc
+        self.plain = parts.scheme == "http"  # the embedded API server
+        self.context = context
+        self.token = token
+        self.local = threading.local()
+
+    def as_token(self, pki, token):
+        """The same server as whom the token was issued for, with no certificate."""
+        return Client(f"https://{self.host}", ssl.create_default_context(cafile=str(pki / "ca.crt")), token)
+
+    def call(self, method, path, body=None, content_type="application/json"):
+        """The parsed answer; Refused for one that is not 2xx."""
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        if self.token:
+            headers["Authorization"] = f"Bearer {self.token}"
+        text = None if body is None else json.dumps(body)
+        connection = getattr(self.local, "connection", None)
+        if connection is None:
+            connection = self.local.connection = self._connect()
+        try:
+            connection.request(method, path, text, headers)
+            answer = connection.getresponse()
+            got = answer.read()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            self.local.connection = None
+            raise
+        try:
+            parsed = json.loads(got)
+        except ValueError:
+            parsed = {"message": got.decode(errors="replace")}
+        if answer.status >= 300:
+            raise Refused(answer.status, parsed)
+        return parsed
+
+    def _connect(self):
+        if self.plain:
+            return http.client.HTTPConnection(self.host, timeout=60)
+        return http.client.HTTPSConnection(self.host, context=self.context, timeout=60)
+
+    def get(self, path):
+        return self.call("GET", path)
+
+    def create(self, path, body):
+        return self.call("POST", path, body)
+
+    def patch(self, path, body, content_type=MERGE):
+        return self.call("PATCH", path, body, content_type)
+
+    def delete(self, path):
+        return self.call("DELETE", path)
+
+    def items(self, path, query=""):
+        """All objects of a collection, page by page, from one version of it."""
+        found, token = [], ""
+        while True:
+            page = self.get(f"{path}?limit={PAGE}&continue={urllib.parse.quote(token)}{query}")
+            found += page["items"]
+            token = page["metadata"].get("continue", "")
+            if not token:
+                return found
+
+    def exists(self, path):
+        try:
+            self.get(path)
+        except Refused as refused:
+            if refused.status == 404:
+                return False
+            raise
+        return True
+
+    def token_for(self, namespace, account, **spec):
+        """A service account's token. spec: of the TokenRequest, such as boundObjectRef."""
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": [], **spec}}
+        return self.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", body)["status"]["token"]
+
+
+def until(what, look, patience=PATIENCE):
+    """look()'s first true answer. AssertionError, with its last answer, where none came: far beyond what it takes."""
+    started = time.monotonic()
+    pause = 0.05
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        if time.monotonic() > started + patience:
+            raise AssertionError(f"{what}: not within {patience} s")
+        time.sleep(pause)
+        pause = min(1, pause * 1.5)  # to look is work, too, for a server that others wait for
+
+
+class Report:
+    """Checks of one script: what failed is printed at once, the count at the end."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, what, holds, detail=""):
+        if holds:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print(f"FAILED {what}" + (f": {detail}" if detail != "" else ""), flush=True)
+        return holds
+
+    def refused(self, what, act, status, *words):
+        """act() must be answered with that HTTP status and a message that has all the words."""
+        try:
+            act()
+        except Refused as refused:
+            message = str(refused.body.get("message", ""))
+            return self.check(what, refused.status == status and all(word in message for word in words), refused)
+        return self.check(what, False, "it was accepted")
+
+    def close(self):
+        """The exit status."""
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed else 0

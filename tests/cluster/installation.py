@@ -1,0 +1,77 @@
+"""Our installation on a test cluster: the manifests applied with kubectl, the controller started under its own account."""
+
+import pathlib
+import subprocess
+import time
+
+from client import Client, Refused, until
+from pki import Failure, admin_context, write_kubeconfig
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+MANIFESTS = ROOT / "manifests"
+NAMESPACE = "elastic-gpu-system"
+ACCOUNT = "elastic-gpu-controller"
+CONTROLLER = "elastic-gpu-controller"
+TOKEN_SECONDS = 30 * 24 * 3600  # for `make cluster`, which may stay up
+
+
+def client_of(cluster):
+    return Client(cluster.url, admin_context(cluster.pki))
+
+
+def kubectl(cluster, *arguments, check=True):
+    """Its standard output. The kubectl found first; of any version."""
+    done = subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), f"--cache-dir={cluster.folder}/kubectl-cache",
+                           *map(str, arguments)], capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise Failure(f"kubectl {' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout + ("" if check else done.stderr)
+
+
+def apply_manifests(cluster, overlay=MANIFESTS):
+    """kubectl apply -k, and until the API server enforces what it was given. Its Deployment is scaled to nothing: on
+    simulated nodes its pods would only look as if they ran."""
+    said = kubectl(cluster, "apply", "-k", overlay)
+    kubectl(cluster, "-n", NAMESPACE, "scale", "deployment", CONTROLLER, "--replicas=0")
+    admin = client_of(cluster)
+    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", "crd", "elasticgpus.elasticgpu.io",
+            "elasticgpuclaims.elasticgpu.io", "elasticgpuclasses.elasticgpu.io")
+    until("the policies are in force", lambda: _refuses_bad_names(admin))
+    return said
+
+
+def _refuses_bad_names(admin):
+    """Policies take effect some time after they were accepted; this dry run tells when."""
+    pod = {"apiVersion": "v1", "kind": "Pod",
+           "metadata": {"generateName": "probe-", "annotations": {"egpuc.elasticgpu.io/Not.A.Label": "c"}},
+           "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    try:
+        admin.create("/api/v1/namespaces/default/pods?dryRun=All", pod)
+    except Refused as refused:
+        return refused.status == 422 and "DNS label" in refused.body.get("message", "")
+    return False
+
+
+def controller_kubeconfig(cluster):
+    """One that is the controller's service account, and nobody else."""
+    token = client_of(cluster).token_for(NAMESPACE, ACCOUNT, expirationSeconds=TOKEN_SECONDS)
+    path = cluster.folder / "controller.kubeconfig"
+    write_kubeconfig(path, cluster.url, cluster.pki, ACCOUNT, token)
+    return path
+
+
+def start_controller(cluster, bin_dir, name="controller", arguments=(), patience=120):
+    """Starts the binary against the cluster, with the rights of its service account alone; blocks until it says where its
+    operations endpoint is. That address."""
+    address = cluster.folder / f"{name}.address"
+    address.unlink(missing_ok=True)
+    cluster.processes.start(name, [
+        pathlib.Path(bin_dir) / CONTROLLER, "run", f"--kubeconfig={controller_kubeconfig(cluster)}",
+        "--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}",
+        "--ops-listen=127.0.0.1:0", f"--write-ops-address={address}", *arguments])
+    deadline = time.monotonic() + patience
+    while not (address.exists() and address.read_text()):
+        if cluster.processes.children[name].poll() is not None or time.monotonic() > deadline:
+            raise Failure(f"the controller did not come up:\n{cluster.processes.tail(name)}")
+        time.sleep(0.05)
+    return address.read_text().strip()

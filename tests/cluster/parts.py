@@ -1,0 +1,87 @@
+"""What a cluster consists of: where each part's binary comes from, and the command that starts it."""
+
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+
+from pki import Failure
+
+SKIPPED = 77
+HERE = pathlib.Path(__file__).resolve().parent
+
+API_SERVER = ("etcd", "kube-apiserver")
+# With these, pods become Running: the stock scheduler places them, kwok plays the kubelets.
+WHOLE = (*API_SERVER, "kube-controller-manager", "kube-scheduler", "kwok")
+# Whom each of them is to the API server. kwok stands in for any node.
+SUBJECTS = {"kube-controller-manager": "/CN=system:kube-controller-manager", "kube-scheduler": "/CN=system:kube-scheduler",
+            "kwok": "/O=system:masters/CN=kwok"}
+SIMULATED = "elasticgpu.io/simulated"  # the label of nodes and cards that are not real
+
+
+class Skip(Exception):
+    """The cluster can't be built here; says why."""
+
+
+def binaries(*names):
+    """The folder that holds the named parts; builds what is missing."""
+    done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode == SKIPPED:
+        why = "Go >= 1.26 is missing, so there is no real Kubernetes to test against"
+        if os.environ.get("EGPU_REQUIRE_CLUSTER") == "1":
+            raise Failure(f"{why}, and EGPU_REQUIRE_CLUSTER asks for one")
+        raise Skip(why)
+    if done.returncode != 0:
+        raise Failure("the cluster's parts could not be built")
+    return pathlib.Path(done.stdout.splitlines()[-1])
+
+
+def free_ports(count):
+    """Ports that nobody listens on right now; all held until the last is known, so that they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def etcd(binary, data, client_port, peer_port, fsync=False):
+    url = f"http://127.0.0.1:{client_port}"
+    return [binary, f"--data-dir={data}", "--log-level=warn", *([] if fsync else ["--unsafe-no-fsync"]),
+            f"--listen-client-urls={url}", f"--advertise-client-urls={url}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer_port}"]
+
+
+def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None):
+    """service_accounts: whether somebody (the controller manager) makes the service accounts that admission then asks for.
+    audit: (policy file, log file)."""
+    return [binary, f"--etcd-servers={etcd_url}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+            f"--secure-port={port}", f"--tls-cert-file={pki}/apiserver.crt", f"--tls-private-key-file={pki}/apiserver.key",
+            f"--client-ca-file={pki}/ca.crt", "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
+            "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
+            "--authorization-mode=Node,RBAC", "--allow-privileged=true",
+            # Off by default, on in some distributions; it asks for one right more.
+            "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+            *([] if service_accounts else ["--disable-admission-plugins=ServiceAccount"]),
+            *([f"--audit-policy-file={audit[0]}", f"--audit-log-path={audit[1]}", "--audit-log-maxsize=2000"] if audit else [])]
+
+
+def kube_controller_manager(binary, kubeconfig, pki):
+    # Faster than its defaults, which would make five hundred pods wait for it and not for what is under test.
+    return [binary, f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=300",
+            "--kube-api-burst=600", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
+            # A machine short of CPU must not look like nodes that died.
+            "--node-monitor-grace-period=300s"]
+
+
+def kube_scheduler(binary, kubeconfig):
+    return [binary, f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=300",
+            "--kube-api-burst=600"]
+
+
+def kwok(binary, kubeconfig):
+    return [binary, f"--kubeconfig={kubeconfig}", f"--config={binary.parent}/kwok-stages.yaml",
+            f"--manage-nodes-with-label-selector={SIMULATED}=true", "--enable-crds=",
+            "--node-lease-duration-seconds=240"]

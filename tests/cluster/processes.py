@@ -1,0 +1,133 @@
+"""Processes that a cluster consists of: started, recorded by id and start time, ended, and nothing else ended with them."""
+
+import ctypes
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+RECORD = "processes.json"
+PATIENCE = 20  # seconds from SIGTERM to SIGKILL
+
+
+def start_time(pid):
+    """When a process was started, in ticks: with its id what tells it from a later one of the same id."""
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def is_zombie(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def die_with_parent():
+    """In the child: a test killed outright must not leave servers behind (PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Processes:
+    """Named processes of one folder: NAME.log each, processes.json for whoever ends them later.
+
+    stays: they outlive this process. Else they die with it, whatever ends it. Not thread-safe."""
+
+    def __init__(self, folder, stays=False):
+        self.folder = pathlib.Path(folder)
+        self.stays = stays
+        self.commands = {}  # name -> (command, environment), also of what has ended: restart() needs it
+        self.children = {}  # name -> Popen, in the order of their start
+
+    def start(self, name, command, environment=None):
+        """Starts it; a log of an earlier one of that name is appended to."""
+        self.commands[name] = (command, environment)
+        with open(self.folder / f"{name}.log", "ab") as log:
+            child = subprocess.Popen([str(each) for each in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                     env={**os.environ, **(environment or {})}, start_new_session=self.stays,
+                                     preexec_fn=None if self.stays else die_with_parent)
+        self.children[name] = child
+        self._record()
+        return child
+
+    def restart(self, name):
+        """Starts again, with the same command, what stop() or kill() ended."""
+        command, environment = self.commands[name]
+        return self.start(name, command, environment)
+
+    def stop(self, name):
+        """SIGTERM, and SIGKILL for what takes too long. Its exit status, None where it does not run."""
+        child = self.children.pop(name, None)
+        if child is None:
+            return None
+        child.terminate()
+        try:
+            child.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        self._record()
+        return child.returncode
+
+    def kill(self, name):
+        """SIGKILL, with no chance to tidy up."""
+        child = self.children.pop(name)
+        child.kill()
+        child.wait()
+        self._record()
+
+    def pause(self, name):
+        self.children[name].send_signal(signal.SIGSTOP)
+
+    def resume(self, name):
+        self.children[name].send_signal(signal.SIGCONT)
+
+    def stop_all(self):
+        for name in reversed(list(self.children)):
+            self.stop(name)
+
+    def ended(self):
+        """The name of one that ended by itself, or None."""
+        return next((name for name, child in self.children.items() if child.poll() is not None), None)
+
+    def tail(self, name, lines=15):
+        text = (self.folder / f"{name}.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _record(self):
+        now = [{"name": name, "pid": child.pid, "started": start_time(child.pid)} for name, child in self.children.items()]
+        beside = self.folder / f".{RECORD}.new"
+        beside.write_text(json.dumps(now, indent=1) + "\n")
+        beside.rename(self.folder / RECORD)
+
+
+def running(folder):
+    """The names of the recorded processes that still run."""
+    try:
+        record = json.loads((pathlib.Path(folder) / RECORD).read_text())
+    except FileNotFoundError:
+        return []
+    return [each["name"] for each in record if start_time(each["pid"]) == each["started"] and not is_zombie(each["pid"])]
+
+
+def stop_recorded(folder):
+    """Ends what another process recorded, and nothing that only has one of its ids. The names of what ran."""
+    record = pathlib.Path(folder) / RECORD
+    stopped = running(folder)
+    if not record.exists():
+        return stopped
+    for each in reversed(json.loads(record.read_text())):
+        pid, started = each["pid"], each["started"]
+        for sent in (signal.SIGTERM, signal.SIGKILL):
+            if start_time(pid) != started or is_zombie(pid):
+                break
+            os.kill(pid, sent)
+            deadline = time.monotonic() + PATIENCE
+            while start_time(pid) == started and not is_zombie(pid) and time.monotonic() < deadline:
+                time.sleep(0.05)
+    record.unlink()
+    return stopped
