@@ -1,10 +1,13 @@
 #include "tests/scheduler/world.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "tests/scheduler/plain_choice.h"
 
 namespace egpu::scheduler::testing {
 namespace {
@@ -17,10 +20,14 @@ int64_t millionths(int64_t used, int64_t capacity) {
   return static_cast<int64_t>(static_cast<__int128>(used) * 1'000'000 / capacity);
 }
 
+bool suitable(const v1alpha::Card& card, const Request& r) {
+  if (!r.models.empty() && std::count(r.models.begin(), r.models.end(), card.model) == 0) return false;
+  return card.memory >= r.minMemory;
+}
+
 /// Granted and charged of one card, or false if the card can't hold the request even when empty.
 bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amount& charged) {
-  if (!r.models.empty() && std::count(r.models.begin(), r.models.end(), card.model) == 0) return false;
-  if (card.memory < r.minMemory) return false;
+  if (!suitable(card, r)) return false;
   if (r.wholeCards) {
     granted = charged = {card.core, card.memory};
     return true;
@@ -100,10 +107,6 @@ std::map<std::string, NodeAmount> World::nodesUsed() const {
 }
 
 Decision World::decide(const Request& r, const NodePredicate& suits) const {
-  struct Choice {
-    std::tuple<int64_t, int64_t, std::string> order;  // score, index, uuid: lowest first
-    Placement placement;
-  };
   Decision best;
   int64_t bestScore = 0;
   if (!r.pinnedCards.empty() && static_cast<int64_t>(r.pinnedCards.size()) != r.cards) return best;
@@ -118,38 +121,47 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     if (r.cpuMilli > 0 && info.cpuMilli > 0 && taken.cpuMilli + r.cpuMilli > info.cpuMilli) continue;
     if (r.podMemory > 0 && info.memory > 0 && taken.memory + r.podMemory > info.memory) continue;
     std::set<std::string> claims;
-    std::vector<Choice> choices;
+    std::vector<v1alpha::Card> all;
+    std::vector<PlainCandidate> candidates;
     Amount nodeUsed, nodeCapacity;
     for (const auto& it : cardsOf[name]) {
       const std::string& cardName = it->first;
       const PlainCard& plain = it->second;
       const v1alpha::Card& card = plain.info.card;
       for (const auto& [device, amount] : plain.takes) claims.insert(device);
+      all.push_back(card);
       if (!plain.info.healthy) continue;
       const Amount used = plain.used();
       nodeUsed = {nodeUsed.core + used.core, nodeUsed.memory + used.memory};
       nodeCapacity = {nodeCapacity.core + card.core, nodeCapacity.memory + card.memory};
       Amount granted, charged;
-      if (!amounts(card, r, granted, charged)) continue;
+      const bool divided = r.split != Split::none && !r.wholeCards;
+      if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;
       if (!r.pinnedCards.empty() && std::count(r.pinnedCards.begin(), r.pinnedCards.end(), cardName) == 0) continue;
       if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.takes.size()) >= r.maxClaimsPerCard) continue;
       if (r.wholeCards && !plain.takes.empty()) continue;
-      if (!r.wholeCards && (used.core + charged.core > card.core || used.memory + charged.memory > card.memory))
+      if (!r.wholeCards && !divided &&
+          (used.core + charged.core > card.core || used.memory + charged.memory > card.memory))
         continue;
       const int64_t fill = millionths(used.core, card.core) + millionths(used.memory, card.memory);
-      choices.push_back(
-          {{r.cardPolicy == "binpack" ? -fill : fill, card.index, card.uuid}, {cardName, card.uuid, granted, charged}});
+      candidates.push_back({cardName, card, used, fill, granted, charged});
     }
     if (r.maxClaimsPerNode > 0 && static_cast<int64_t>(claims.size()) >= r.maxClaimsPerNode) continue;
-    if (static_cast<int64_t>(choices.size()) < r.cards) continue;
+    const auto inOrder = [](const v1alpha::Card& a, const v1alpha::Card& b) {
+      return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid);
+    };
+    std::sort(all.begin(), all.end(), inOrder);
+    std::sort(candidates.begin(), candidates.end(),
+              [&](const PlainCandidate& a, const PlainCandidate& b) { return inOrder(a.card, b.card); });
+    std::optional<std::vector<Placement>> placements = std::vector<Placement>();
+    if (r.cards > 0) placements = plainChoice(r, all, candidates);
+    if (!placements) continue;
     const int64_t fill =
         millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
     const int64_t score = r.nodePolicy == "binpack" ? fill : -fill;
     if (best.fits && score <= bestScore) continue;  // nodes come by name: an equal score never beats an earlier name
     bestScore = score;
-    std::sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) { return a.order < b.order; });
-    best = {true, name, {}};
-    for (int64_t i = 0; i < r.cards; ++i) best.placements.push_back(choices[static_cast<std::size_t>(i)].placement);
+    best = {true, name, *placements};
   }
   return best;
 }

@@ -33,6 +33,11 @@ inline bool divideOverTightest(const Offer& offer, const Division& division, Cho
     if (room(set) < room(tightest)) tightest = set;
   }
   chosen.cards.assign(tightest.begin(), tightest.end());
+  // Where the run begins amid equal rooms, the lower ones of them do as well.
+  const int64_t roomiest = division.room(tightest.front());
+  auto equal =
+      std::find_if(byRoom.begin(), byRoom.end(), [&](uint32_t card) { return division.room(card) == roomiest; });
+  for (std::size_t i = 0; i < cards && division.room(tightest[i]) == roomiest; ++i) chosen.cards[i] = *equal++;
   return true;
 }
 

@@ -1,0 +1,337 @@
+#include "tests/scheduler/plain_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "controller/scheduler/topology/dgx.h"
+#include "tests/scheduler/topology/nodes.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+constexpr int64_t kMi = int64_t{1} << 20;
+
+int64_t up(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
+
+/// What is divided: total steps, and what a step is.
+struct Steps {
+  int64_t total = 0, size = 1;
+  int64_t memory = 0, memoryUnit = 1;  // explicit memory beside compute
+};
+
+Steps stepsOf(const Request& r) {
+  Steps s;
+  auto unit = [](int64_t amount, int64_t coarse) { return amount % coarse == 0 ? coarse : int64_t{1}; };
+  const bool memoryAlone = r.tflopsPerCard == 0 && r.perCard.core == 0;
+  if (r.tflopsPerCard > 0) {
+    s.total = r.tflopsPerCard;
+  } else {
+    const int64_t amount = memoryAlone ? r.perCard.memory : r.perCard.core;
+    s.size = unit(amount, memoryAlone ? kMi : 10);
+    s.total = amount / s.size;
+  }
+  if (!memoryAlone && !r.memoryFromCore) {
+    s.memoryUnit = unit(r.perCard.memory, kMi);
+    s.memory = r.perCard.memory / s.memoryUnit;
+  }
+  return s;
+}
+
+int64_t coreOf(const Request& r, const v1alpha::Card& card, int64_t part) {
+  if (r.tflopsPerCard > 0) return up(static_cast<__int128>(part) * card.core, card.tflops);
+  return r.perCard.core > 0 ? part * stepsOf(r).size : 0;
+}
+
+int64_t ownMemory(const v1alpha::Card& card, int64_t core) {
+  return core == card.core ? card.memory
+                           : static_cast<int64_t>(static_cast<__int128>(card.memory) * core / card.core / kMi * kMi);
+}
+
+/// What a part takes at most, granted.
+Amount atMost(const Request& r, const v1alpha::Card& card, int64_t part) {
+  const Steps s = stepsOf(r);
+  const int64_t core = coreOf(r, card, part);
+  if (r.tflopsPerCard == 0 && r.perCard.core == 0) return {0, part * s.size};
+  if (r.memoryFromCore) return {core, ownMemory(card, core)};
+  return {core, up(static_cast<__int128>(s.memory) * part, s.total) * s.memoryUnit};
+}
+
+Amount chargedOf(const Request& r, const Amount& granted) {
+  return {up(static_cast<__int128>(granted.core) * 1000, r.coreOvercommit),
+          up(static_cast<__int128>(granted.memory) * 1000, r.memoryOvercommit)};
+}
+
+bool holds(const Request& r, const v1alpha::Card& card, const Amount& used, int64_t part) {
+  if (r.tflopsPerCard > 0 && card.tflops == 0) return false;
+  const Amount granted = atMost(r, card, part);
+  if (granted.core > card.core || granted.memory > card.memory) return false;
+  const Amount charged = chargedOf(r, granted);
+  return used.core + charged.core <= card.core && used.memory + charged.memory <= card.memory;
+}
+
+using Indexes = std::vector<std::size_t>;
+
+/// Parts of a set: all the same, as far as there is room; what is left over by steps to those with the most room. Or
+/// one card after the other. Empty if it does not go.
+std::vector<int64_t> partsOf(const Request& r, int64_t total, const Indexes& set, const std::vector<int64_t>& rooms) {
+  const auto cards = static_cast<int64_t>(set.size());
+  int64_t all = 0;
+  for (const std::size_t i : set) all += rooms[i];
+  if (all < total || cards > total) return {};
+  std::vector<int64_t> parts(set.size(), 1);  // a step for everybody
+  if (r.split == Split::fill) {
+    int64_t left = total - cards;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      const int64_t more = std::min(left, rooms[set[i]] - 1);
+      parts[i] += more;
+      left -= more;
+    }
+    return parts;
+  }
+  // The highest level that all can be raised to without giving out more than there is.
+  int64_t level = 0, tooHigh = total + 1;
+  while (tooHigh - level > 1) {
+    const int64_t middle = (level + tooHigh) / 2;
+    __int128 sum = 0;
+    for (const std::size_t i : set) sum += std::min(rooms[i], middle);
+    (sum <= total ? level : tooHigh) = middle;
+  }
+  int64_t left = total;
+  for (std::size_t i = 0; i < set.size(); ++i) left -= parts[i] = std::min(rooms[set[i]], level);
+  for (std::size_t i = 0; i < set.size() && left > 0; ++i)
+    if (rooms[set[i]] > level) ++parts[i], --left;
+  return parts;
+}
+
+const std::map<std::string, std::vector<Indexes>>& dgxSets() {
+  static const std::map<std::string, std::vector<Indexes>> sets = [] {
+    std::vector<Indexes> ones, fours{{0, 1, 2, 3}, {4, 5, 6, 7}}, eight{{0, 1, 2, 3, 4, 5, 6, 7}};
+    for (std::size_t i = 0; i < 8; ++i) ones.push_back({i});
+    std::map<std::string, std::vector<Indexes>> all;
+    all["P100"] = {{0, 2}, {1, 3}, {4, 6}, {5, 7}};
+    all["V100"] = {{0, 3}, {1, 2}, {4, 7}, {5, 6}};
+    for (auto& [model, list] : all) {
+      list.insert(list.begin(), ones.begin(), ones.end());
+      list.insert(list.end(), fours.begin(), fours.end());
+      list.insert(list.end(), eight.begin(), eight.end());
+    }
+    return all;
+  }();
+  return sets;
+}
+
+/// The fixed sets of a node, as indexes; what machine it is is a matter of topology/dgx.h and tested there.
+std::vector<Indexes> fixedSetsOf(const std::vector<v1alpha::Card>& node) {
+  const topology::Machine machine = topology::recogniseMachine(topology::testing::sitesOf(node));
+  if (machine == topology::Machine::dgx1Pascal) return dgxSets().at("P100");
+  if (machine == topology::Machine::dgx1Volta) return dgxSets().at("V100");
+  return {};
+}
+
+class Choosing {
+ public:
+  Choosing(const Request& r, const std::vector<v1alpha::Card>& node, const std::vector<PlainCandidate>& candidates)
+      : r_(r), node_(node), candidates_(candidates) {
+    for (const PlainCandidate& candidate : candidates)
+      for (std::size_t place = 0; place < node.size(); ++place)
+        if (node[place].uuid == candidate.card.uuid) places_.push_back(place);
+  }
+
+  std::optional<std::vector<Placement>> run() {
+    const bool divided = r_.split != Split::none && !r_.wholeCards;
+    const Indexes set = divided ? setToDivideOver() : setOfWanted();
+    if (set.empty()) return std::nullopt;
+    return divided ? dividedOver(set) : given(set);
+  }
+
+ private:
+  Indexes allCandidates() const {
+    Indexes all;
+    for (std::size_t i = 0; i < candidates_.size(); ++i) all.push_back(i);
+    return all;
+  }
+
+  /// As places on the node.
+  topology::Set bits(const Indexes& set) const {
+    topology::Set places = 0;
+    for (const std::size_t i : set) places |= topology::Set{1} << places_[i];
+    return places;
+  }
+  Indexes fromBits(topology::Set places) const {
+    Indexes set;
+    for (std::size_t i = 0; i < candidates_.size(); ++i)
+      if ((places >> places_[i]) & 1) set.push_back(i);
+    return set;
+  }
+  /// Fixed sets of which all cards are candidates.
+  std::vector<Indexes> fixedSets() const {
+    std::vector<Indexes> sets;
+    for (const Indexes& places : fixedSetsOf(node_)) {
+      Indexes set;
+      for (std::size_t i = 0; i < candidates_.size(); ++i)
+        if (std::count(places.begin(), places.end(), places_[i]) > 0) set.push_back(i);
+      if (set.size() == places.size()) sets.push_back(set);
+    }
+    return sets;
+  }
+  bool linked() const {
+    return std::any_of(node_.begin(), node_.end(), [](const v1alpha::Card& card) {
+      return !card.topology.links.empty() || card.topology.numa >= 0;
+    });
+  }
+
+  Indexes setOfWanted() const {
+    const auto wanted = static_cast<std::size_t>(r_.cards);
+    Indexes set = allCandidates();
+    if (set.size() < wanted) return {};
+    if (r_.cardPolicy == "static") {
+      for (const Indexes& fixed : fixedSets())
+        if (fixed.size() == wanted) return fixed;
+      return {};
+    }
+    if (r_.cardPolicy == "topology" && linked())
+      return fromBits(
+          topology::testing::everyDivision(topology::testing::scoresOf(node_), {bits(set), wanted, 0, 0}).cards);
+    auto score = [&](std::size_t i) {
+      if (r_.cardPolicy == "binpack") return -candidates_[i].fill;
+      return r_.cardPolicy == "spread" ? candidates_[i].fill : 0;
+    };
+    std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
+    set.resize(wanted);
+    return set;
+  }
+
+  std::vector<Placement> given(const Indexes& set) const {
+    std::vector<Placement> placements;
+    for (const std::size_t i : set) {
+      const PlainCandidate& c = candidates_[i];
+      placements.push_back({c.name, c.card.uuid, c.granted, c.charged});
+    }
+    return placements;
+  }
+
+  /// Roomiest first, then lowest.
+  Indexes byRoom(Indexes set) const {
+    std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return rooms_[a] > rooms_[b]; });
+    return set;
+  }
+
+  using Quality = std::pair<int64_t, std::size_t>;
+  std::optional<Quality> qualityOf(const Indexes& set) const {
+    const std::vector<int64_t> parts = partsOf(r_, stepsOf(r_).total, byRoom(set), rooms_);
+    if (parts.empty()) return std::nullopt;
+    const auto [least, most] = std::minmax_element(parts.begin(), parts.end());
+    return Quality{r_.split == Split::fill ? 0 : *most - *least, set.size()};
+  }
+
+  Indexes setToDivideOver() {
+    for (const PlainCandidate& candidate : candidates_) rooms_.push_back(plainRoom(r_, candidate.card, candidate.used));
+    std::vector<Indexes> sets;
+    if (r_.cardPolicy == "static") {
+      sets = fixedSets();
+    } else {
+      for (uint32_t mask = 1; mask < uint32_t{1} << candidates_.size(); ++mask) {
+        Indexes set;
+        for (std::size_t i = 0; i < candidates_.size(); ++i)
+          if ((mask >> i) & 1) set.push_back(i);
+        sets.push_back(std::move(set));
+      }
+    }
+    if (!r_.pinnedCards.empty())
+      std::erase_if(sets, [&](const Indexes& s) { return s.size() != r_.pinnedCards.size(); });
+    std::optional<Quality> best;
+    std::vector<Indexes> equal;
+    for (const Indexes& set : sets) {
+      if (std::any_of(set.begin(), set.end(), [&](std::size_t i) { return rooms_[i] == 0; })) continue;
+      const std::optional<Quality> quality = qualityOf(set);
+      if (!quality || (best && *quality > *best)) continue;
+      if (!best || *quality < *best) equal.clear();
+      best = quality;
+      equal.push_back(set);
+    }
+    if (equal.empty()) return {};
+    return preferred(equal);
+  }
+
+  Indexes preferred(const std::vector<Indexes>& equal) const {
+    if (r_.cardPolicy == "topology" && linked() && equal.front().size() > 1 && r_.pinnedCards.empty()) {
+      Indexes able;
+      for (std::size_t i = 0; i < candidates_.size(); ++i)
+        if (rooms_[i] > 0) able.push_back(i);
+      auto admits = [&](topology::Set places) {
+        return std::any_of(equal.begin(), equal.end(), [&](const Indexes& set) { return bits(set) == places; });
+      };
+      return fromBits(topology::testing::everyDivision(topology::testing::scoresOf(node_),
+                                                       {bits(able), equal.front().size(), 0, 0}, admits)
+                          .cards);
+    }
+    auto room = [&](const Indexes& set) {
+      int64_t sum = 0;
+      for (const std::size_t i : set) sum += rooms_[i];
+      return sum;
+    };
+    auto cost = [&](const Indexes& set) -> int64_t {
+      if (r_.cardPolicy == "spread") return -room(set);
+      if (r_.cardPolicy == "binpack") return r_.split == Split::fill ? -room(set) : room(set);
+      return 0;
+    };
+    return *std::min_element(equal.begin(), equal.end(), [&](const Indexes& a, const Indexes& b) {
+      return std::pair(cost(a), a) < std::pair(cost(b), b);
+    });
+  }
+
+  std::vector<Placement> dividedOver(const Indexes& chosen) const {
+    const Steps s = stepsOf(r_);
+    const Indexes set = byRoom(chosen);
+    const std::vector<int64_t> parts = partsOf(r_, s.total, set, rooms_);
+    std::vector<Placement> placements;
+    const bool shared = r_.tflopsPerCard > 0 || r_.perCard.core > 0;
+    int64_t left = s.memory;
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      const PlainCandidate& c = candidates_[set[i]];
+      Amount granted = atMost(r_, c.card, parts[i]);
+      if (shared && !r_.memoryFromCore) {
+        granted.memory = static_cast<int64_t>(static_cast<__int128>(s.memory) * parts[i] / s.total) * s.memoryUnit;
+        left -= granted.memory / s.memoryUnit;
+      }
+      placements.push_back({c.name, c.card.uuid, granted, {}});
+    }
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      Amount& granted = placements[i].granted;
+      // A unit each to the first that lost by rounding down.
+      if (shared && !r_.memoryFromCore && left > 0 && static_cast<__int128>(s.memory) * parts[i] % s.total != 0) {
+        granted.memory += s.memoryUnit;
+        --left;
+      }
+      placements[i].charged = chargedOf(r_, granted);
+    }
+    return placements;
+  }
+
+  const Request& r_;
+  const std::vector<v1alpha::Card>& node_;
+  const std::vector<PlainCandidate>& candidates_;
+  std::vector<std::size_t> places_;
+  std::vector<int64_t> rooms_;
+};
+
+}  // namespace
+
+int64_t plainRoom(const Request& request, const v1alpha::Card& card, const Amount& used) {
+  if (used.core > card.core || used.memory > card.memory || !holds(request, card, used, 1)) return 0;
+  int64_t good = 1, bad = 2;
+  while (bad < int64_t{1} << 51 && holds(request, card, used, bad)) good = bad, bad *= 2;
+  while (bad - good > 1) {
+    const int64_t middle = (good + bad) / 2;
+    (holds(request, card, used, middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+std::optional<std::vector<Placement>> plainChoice(const Request& request, const std::vector<v1alpha::Card>& node,
+                                                  const std::vector<PlainCandidate>& candidates) {
+  return Choosing(request, node, candidates).run();
+}
+
+}  // namespace egpu::scheduler::testing

@@ -1,0 +1,191 @@
+// Every policy, split and limit together, on random nodes of every kind: decide() equals the plain loops, never
+// over-commits, and says the same again, byte for byte, on a cluster that came about in another way.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/state.h"
+#include "tests/scheduler/topology/nodes.h"
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+const char* const kNodePolicies[] = {"binpack", "spread"};
+const Split kSplits[] = {Split::none, Split::evenly, Split::fill};
+
+/// A handful of nodes, some of them DGX machines, with anything on their cards.
+class Site {
+ public:
+  explicit Site(uint64_t seed) : random_(seed) {
+    const int64_t nodes = pick(random_, 1, 5);
+    for (int64_t n = 0; n < nodes; ++n) addNode("n" + std::to_string(n));
+  }
+
+  Request request(std::string_view cardPolicy, Split split) {
+    Request r;
+    r.nodePolicy = kNodePolicies[pick(random_, 0, 1)];
+    r.cardPolicy = std::string(cardPolicy);
+    const bool divided = split != Split::none;
+    r.split = split;
+    if (!divided && pick(random_, 0, 1) == 0) r.cards = pick(random_, 1, 8);
+    // A total may be several cards' worth.
+    const int64_t most = divided ? pick(random_, 1, 6) : 1;
+    switch (pick(random_, 0, 5)) {
+      case 0:
+        if (!divided) r.wholeCards = true;
+        r.perCard = {pick(random_, 1, 100 * most) * 10, pick(random_, 1, 32 * most) * kGi};
+        break;
+      case 1:
+        r.perCard = {0, pick(random_, 1, 32 * 1024 * most) * kMi};
+        break;
+      case 2:
+        r.tflopsPerCard = pick(random_, 1, 125 * most);
+        r.memoryFromCore = pick(random_, 0, 1) == 0;
+        if (!r.memoryFromCore) r.perCard.memory = pick(random_, 1, 32 * 1024 * most) * kMi;
+        break;
+      case 3:
+        r.perCard = {pick(random_, 1, 100 * most) * 10, 0};
+        r.memoryFromCore = true;
+        break;
+      default:
+        r.perCard = {pick(random_, 1, 100 * most) * 10, pick(random_, 1, 32 * 1024 * most) * kMi};
+        if (pick(random_, 0, 3) == 0) r.perCard.memory += pick(random_, 1, 1000);
+        if (pick(random_, 0, 5) == 0) r.perCard.core += pick(random_, 1, 9);
+    }
+    if (pick(random_, 0, 4) == 0) r.coreOvercommit = pick(random_, 1000, 3000);
+    if (pick(random_, 0, 4) == 0) r.memoryOvercommit = pick(random_, 1000, 3000);
+    if (pick(random_, 0, 5) == 0) r.maxClaimsPerCard = pick(random_, 1, 3);
+    if (pick(random_, 0, 5) == 0) r.maxClaimsPerNode = pick(random_, 1, 6);
+    if (pick(random_, 0, 5) == 0) r.minMemory = pick(random_, 8, 40) * kGi;
+    if (pick(random_, 0, 5) == 0) r.models = {"V100-SXM2-32GB", "T4"};
+    if (pick(random_, 0, 9) == 0) r.pinnedNode = "n0";
+    if (pick(random_, 0, 9) == 0 && !names_.empty()) {
+      r.pinnedCards = {names_[static_cast<std::size_t>(pick(random_, 0, static_cast<int64_t>(names_.size()) - 1))]};
+      r.cards = 1;
+    }
+    return r;
+  }
+
+  void place(const Request& r) {
+    const Decision got = decide(cluster, r), want = world.decide(r);
+    ASSERT_EQ(got.fits, want.fits);
+    ASSERT_EQ(got.node, want.node);
+    ASSERT_EQ(got.placements, want.placements);
+    ASSERT_EQ(got, decide(cluster, r));
+    if (pick(random_, 0, 9) == 0) {
+      ASSERT_EQ(got, decide(world.build(), r));
+    }
+    if (!got.fits) return;
+    placed += 1;
+    several += got.placements.size() > 1 ? 1 : 0;
+    const std::string device = "d" + std::to_string(next_++);
+    devices_.push_back(device);
+    for (const Placement& p : got.placements) {
+      const CardView before = cluster.findCard(p.card);
+      ASSERT_LE(before.used.core + p.charged.core, before.capacity.core);
+      ASSERT_LE(before.used.memory + p.charged.memory, before.capacity.memory);
+      cluster.take(p.card, device, p.charged);
+      world.take(p.card, device, p.charged);
+    }
+  }
+
+  void change() {
+    if (!devices_.empty() && pick(random_, 0, 1) == 0) {
+      const std::string device = devices_.front();
+      devices_.erase(devices_.begin());
+      for (auto& [name, plain] : world.cards) {
+        cluster.giveBack(name, device);
+        world.giveBack(name, device);
+      }
+    } else {
+      CardInfo info =
+          world.cards.at(names_[static_cast<std::size_t>(pick(random_, 0, static_cast<int64_t>(names_.size()) - 1))])
+              .info;
+      info.healthy = !info.healthy;
+      cluster.upsertCard(info);
+      world.upsertCard(info);
+    }
+  }
+
+  Cluster cluster;
+  World world;
+  int64_t placed = 0, several = 0;
+
+ private:
+  void addNode(const std::string& node) {
+    cluster.upsertNode({node, true});
+    world.upsertNode({node, true});
+    std::vector<v1alpha::Card> cards;
+    switch (pick(random_, 0, 3)) {
+      case 0:
+        cards = topology::testing::dgx1Volta();
+        break;
+      case 1:
+        cards = topology::testing::dgx1Pascal();
+        break;
+      default:
+        cards = topology::testing::plainNode(static_cast<std::size_t>(pick(random_, 1, 7)), "T4");
+        if (pick(random_, 0, 2) == 0) break;
+        for (std::size_t a = 0; a < cards.size(); ++a)
+          for (std::size_t b = a + 1; b < cards.size(); ++b)
+            topology::testing::link(cards, a, b, "nvlink", pick(random_, 0, 3));
+    }
+    for (v1alpha::Card& card : cards) {
+      // Peers are named by uuid: unique in the cluster, so that links lead nowhere else.
+      card.uuid = node + "-" + card.uuid;
+      for (v1alpha::CardLink& peer : card.topology.links) peer.peer = node + "-" + peer.peer;
+      card.nodeName = node;
+      card.memory = pick(random_, 1, 3) * 16 * kGi - (pick(random_, 0, 5) == 0 ? 777 : 0);
+      card.tflops = pick(random_, 0, 4) * 31;
+      if (pick(random_, 0, 9) == 0) card.core = 500;
+      const CardInfo info{"card-" + card.uuid, card, pick(random_, 0, 9) != 0};
+      cluster.upsertCard(info);
+      world.upsertCard(info);
+      names_.push_back(info.name);
+      if (pick(random_, 0, 2) != 0) continue;
+      const Amount used{pick(random_, 0, card.core / 10) * 10 + (pick(random_, 0, 3) == 0 ? 3 : 0),
+                        pick(random_, 0, 15 * 1024) * kMi};
+      cluster.take(info.name, "old", used);
+      world.take(info.name, "old", used);
+    }
+  }
+
+  Random random_;
+  std::vector<std::string> names_, devices_;
+  int64_t next_ = 0;
+};
+
+class Policies : public ::testing::TestWithParam<std::tuple<std::string_view, Split>> {};
+
+TEST_P(Policies, DecideLikeThePlainLoopsAndNeverOverCommit) {
+  const auto& [policy, split] = GetParam();
+  int64_t placed = 0, several = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Site site(seed);
+    for (int i = 0; i < 12; ++i) {
+      SCOPED_TRACE("request " + std::to_string(i));
+      ASSERT_NO_FATAL_FAILURE(site.place(site.request(policy, split)));
+      if (i % 3 == 2) site.change();
+    }
+    ASSERT_EQ(site.cluster.state().check(), "");
+    placed += site.placed;
+    several += site.several;
+  }
+  EXPECT_GT(placed, 100);
+  EXPECT_GT(several, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Policies,
+                         ::testing::Combine(::testing::Values("binpack", "simple", "spread", "static", "topology"),
+                                            ::testing::ValuesIn(kSplits)));
+
+TEST(Policies, NoneIsForgottenHere) {
+  EXPECT_EQ(cardPolicyNames(), (std::vector<std::string_view>{"binpack", "simple", "spread", "static", "topology"}));
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
