@@ -55,7 +55,7 @@ Need needOn(const CardType& type, const Request& request) {
     return need;
   }
   if (divides(request)) {
-    need.granted = SplitTotal(request).leastPart(type);
+    need.granted = SplitTotal(request).atMost(type, 1);
   } else {
     need.granted = request.perCard;
     if (request.tflopsPerCard > 0)

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "controller/scheduler/card_policy/card_policy.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/holdings.h"
 #include "controller/scheduler/state.h"
@@ -61,6 +62,7 @@ class Forecasting {
   /// cut off some of several models.
   bool divided(const NodeRecord& node) {
     if (!request_.pinnedCards.empty() || request_.split != Split::none) return false;
+    if (const CardPolicy* policy = findCardPolicy(request_.cardPolicy); policy && !policy->takesAny) return false;
     if (request_.cards > 1 && !request_.wholeCards) return false;
     std::map<std::string_view, int64_t> counts;
     int64_t sum = 0;

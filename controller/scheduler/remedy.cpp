@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/fill.h"
 #include "controller/scheduler/fit.h"
+#include "controller/scheduler/freeing.h"
 #include "controller/scheduler/parameters.h"
 #include "controller/scheduler/state.h"
 
@@ -32,7 +34,12 @@ std::string roomText(const Remedy::Room& room) {
 class Searching {
  public:
   Searching(const Cluster& cluster, const Request& request, const NodePredicate& suits)
-      : cluster_(cluster), state_(cluster.state()), request_(request), suits_(suits), needs_(state_, request) {}
+      : cluster_(cluster),
+        state_(cluster.state()),
+        request_(request),
+        suits_(suits),
+        needs_(state_, request),
+        freeing_(state_, request, needs_) {}
 
   std::vector<Remedy> run() {
     std::vector<Remedy> found;
@@ -53,15 +60,19 @@ class Searching {
     std::string text;
   };
 
-  /// The largest n in [1, most] for which set(n) fits. Fitting is monotone: less never fits worse.
+  /// The largest n in [1, most] for which set(n) fits. Fitting is monotone: less never fits worse. Where it is not
+  /// quite, because parts are rounded or sets are fixed, an n that fits while n + 1 does not.
   template <class Set>
   std::optional<int64_t> largest(int64_t most, Set set) const {
+    auto fits = [&](int64_t n) {
+      Request r = request_;
+      set(r, n);
+      return decide(cluster_, r, suits_).fits;
+    };
     int64_t good = 0, bad = most + 1;
     while (bad - good > 1) {
       const int64_t middle = good + (bad - good) / 2;
-      Request r = request_;
-      set(r, middle);
-      (decide(cluster_, r, suits_).fits ? good : bad) = middle;
+      (fits(middle) ? good : bad) = middle;
     }
     return good > 0 ? std::optional<int64_t>(good) : std::nullopt;
   }
@@ -145,33 +156,6 @@ class Searching {
            (request_.pinnedNode.empty() || node.name == request_.pinnedNode) && (!suits_ || suits_(node.name));
   }
 
-  bool eligible(CardId id) {
-    const CardRecord& card = state_.cards[id];
-    const auto& names = request_.pinnedCards;
-    return card.healthy && needs_.of(card.type).possible() &&
-           (names.empty() || std::find(names.begin(), names.end(), card.facts->name) != names.end());
-  }
-
-  /// What is missing on a card, and how much that is of it, in millionths; a claim counts a little, so that fewer are
-  /// preferred.
-  std::pair<int64_t, Remedy::Room> missing(CardId id) {
-    const CardRecord& card = state_.cards[id];
-    const Need need = needs_.of(card.type);
-    Remedy::Room room{card.facts->name, {}, 0};
-    const int64_t claims = static_cast<int64_t>(card.takes.size());
-    if (request_.wholeCards) {
-      room.amount = card.used;
-      room.claims = claims;
-    } else {
-      const Amount free = card.free();
-      room.amount = {std::max<int64_t>(0, need.charged.core - free.core),
-                     std::max<int64_t>(0, need.charged.memory - free.memory)};
-    }
-    if (request_.maxClaimsPerCard > 0) room.claims = std::max(room.claims, claims - request_.maxClaimsPerCard + 1);
-    room.claims = std::max<int64_t>(room.claims, 0);
-    return {fillOf(room.amount, card.capacity) + room.claims, std::move(room)};
-  }
-
   std::optional<Remedy> release() {
     std::optional<Remedy> best;
     int64_t bestCost = 0;
@@ -180,21 +164,14 @@ class Searching {
     for (const auto& [name, id] : state_.nodeIds) {
       const NodeRecord& node = state_.nodes[id];
       if (node.cards.size() < wanted || !eligible(node)) continue;
-      std::vector<std::pair<int64_t, Remedy::Room>> costs;
-      for (CardId c : node.cards)
-        if (eligible(c)) costs.push_back(missing(c));
-      if (costs.size() < wanted) continue;
-      std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      costs.resize(wanted);
+      std::optional<Freeing::Freed> freed = freeing_.on(node);
+      if (!freed) continue;
       Remedy remedy;
       remedy.kind = Remedy::Kind::release;
       remedy.node = name;
       if (!nodeBelowLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
-      int64_t cost = remedy.nodeClaims;
-      for (auto& [each, room] : costs) {
-        cost += each;
-        if (room.amount != Amount{} || room.claims > 0) remedy.rooms.push_back(std::move(room));
-      }
+      const int64_t cost = remedy.nodeClaims + freed->cost;
+      remedy.rooms = std::move(freed->rooms);
       if (best && cost >= bestCost) continue;
       best = std::move(remedy);
       bestCost = cost;
@@ -208,14 +185,68 @@ class Searching {
     return best;
   }
 
+  Remedy described(Remedy remedy) const {
+    if (!request_.models.empty()) remedy.card.model = request_.models.front();
+    std::string models;
+    for (const std::string& model : request_.models) models += (models.empty() ? " of model " : " or ") + model;
+    remedy.text =
+        "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
+        v1alpha::formatBytes(remedy.card.memory) +
+        (remedy.card.tflops > 0 ? " and " + std::to_string(remedy.card.tflops) + " TFLOPS" : "") +
+        (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
+    return remedy;
+  }
+
+  /// Cards like one that is large enough, and how many of them make up what a divided total lacks on a node.
+  std::optional<std::pair<v1alpha::Card, int64_t>> cardsFor(const SplitTotal& total, int64_t lacking) const {
+    v1alpha::Card card;
+    const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;
+    const int64_t part = std::min(perCard, lacking);
+    card.tflops = total.of() == SplitTotal::Of::tflops ? part : 0;
+    if (part == 0) return std::nullopt;
+    const Amount most = total.atMost({{}, card.core, 0, card.tflops}, part);
+    card.memory = std::max({request_.minMemory, most.memory, kGiB});
+    return std::pair(card, (lacking + part - 1) / part);
+  }
+
+  /// The node that lacks least, or a new one.
+  std::optional<Remedy> addForTotal() {
+    const SplitTotal total(request_);
+    Remedy remedy;
+    remedy.kind = Remedy::Kind::add;
+    int64_t most = 0;
+    for (const auto& [name, id] : state_.nodesByName()) {
+      const NodeRecord& node = state_.nodes[id];
+      if (!eligible(node) || !nodeBelowLimit(node, request_)) continue;
+      int64_t rooms = 0, cards = 0;
+      for (CardId c : node.cards) {
+        const CardRecord& card = state_.cards[c];
+        if (!freeing_.couldServe(c) || !cardFits(card, needs_.of(card.type), request_)) continue;
+        rooms += total.roomOn(state_.types[card.type], card.free());
+        ++cards;
+      }
+      const auto added = cardsFor(total, total.steps() - rooms);
+      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMostCards) || rooms <= most) continue;
+      most = rooms;
+      remedy.node = std::string(name);
+    }
+    if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
+    const auto added = cardsFor(total, total.steps() - most);
+    if (!added || added->second > static_cast<int64_t>(SplitTotal::kMostCards)) return std::nullopt;
+    std::tie(remedy.card, remedy.cards) = *added;
+    return described(std::move(remedy));
+  }
+
   std::optional<Remedy> add() {
+    const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
+    if (policy && !policy->takesAny) return std::nullopt;  // machines come as they are
+    if (divides(request_)) return addForTotal();
     Remedy remedy;
     remedy.kind = Remedy::Kind::add;
     remedy.cards = request_.cards;
     remedy.card.core = std::max<int64_t>(1000, request_.wholeCards ? 0 : request_.perCard.core);
     remedy.card.memory = std::max({request_.minMemory, request_.wholeCards ? 0 : request_.perCard.memory, kGiB});
     remedy.card.tflops = request_.tflopsPerCard;
-    if (!request_.models.empty()) remedy.card.model = request_.models.front();
     // The node that is closest; a new one if none has any fitting card.
     int64_t most = 0;
     for (const auto& [name, id] : state_.nodeIds) {
@@ -223,21 +254,14 @@ class Searching {
       if (!eligible(node) || !nodeBelowLimit(node, request_)) continue;
       int64_t fitting = 0;
       for (CardId c : node.cards)
-        if (eligible(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
+        if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
       if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) continue;
       most = fitting;
       remedy.node = name;
     }
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     remedy.cards -= most;
-    std::string models;
-    for (const std::string& model : request_.models) models += (models.empty() ? " of model " : " or ") + model;
-    remedy.text =
-        "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
-        v1alpha::formatBytes(remedy.card.memory) +
-        (request_.tflopsPerCard > 0 ? " and " + std::to_string(request_.tflopsPerCard) + " TFLOPS" : "") +
-        (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
-    return remedy;
+    return described(std::move(remedy));
   }
 
   const Cluster& cluster_;
@@ -245,6 +269,7 @@ class Searching {
   const Request& request_;
   const NodePredicate& suits_;
   Needs needs_;
+  Freeing freeing_;
 };
 
 }  // namespace

@@ -70,11 +70,11 @@ int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
   return good;
 }
 
-Amount SplitTotal::leastPart(const CardType& type) const {
-  if (of_ == Of::memory) return {0, step_};
-  const int64_t core = coreFor(type, 1);
+Amount SplitTotal::atMost(const CardType& type, int64_t part) const {
+  if (of_ == Of::memory) return {0, part * step_};
+  const int64_t core = coreFor(type, part);
   if (request_.memoryFromCore) return {core, memoryInProportion(core, type)};
-  return {core, steps_ > 0 ? scaledUp(memory_, 1, steps_) * memoryUnit_ : 0};
+  return {core, steps_ > 0 ? scaledUp(memory_, part, steps_) * memoryUnit_ : 0};
 }
 
 std::vector<Amount> SplitTotal::amounts(std::span<const CardType* const> types, std::span<const int64_t> parts) const {

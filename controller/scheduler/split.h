@@ -1,18 +1,19 @@
 // One claim's total divided over several cards of a node (class parameter `split`). Internal to scheduler/.
 //
-// Divided is the compute (percents of a card, or whole TFLOPS), or, of a claim for memory alone, the memory; in steps of
-// 1 %, 1 TFLOPS or 1 MiB (single milli-cards or bytes if the total is no multiple). Parts are whole steps, together
+// Divided is the compute (percents of a card, or whole TFLOPS), or, of a claim for memory alone, the memory; in steps
+// of 1 %, 1 TFLOPS or 1 MiB (single milli-cards or bytes if the total is no multiple). Parts are whole steps, together
 // exactly the total, at least one step each, on at most 16 cards. A card has *room* for so many steps as it could hold,
 // whether its core or its memory ends first.
 //
 //   evenly  the part of every card is the same, or one step more, except of cards that have less room: those are filled
-//           up. Which cards: first the least difference between the largest and the smallest part, then the fewest cards,
-//           then as the card policy likes. One card that has room for everything is the most even of all.
+//           up. Which cards: first the least difference between the largest and the smallest part, then the fewest
+//           cards, then as the card policy likes. One card that has room for everything is the most even of all.
 //   fill    as few cards as possible, the one with the most room first, each filled up before the next.
 //
-// With explicit memory each card gets memory in proportion to its part, in whole MiB (bytes if the total is no multiple),
-// together exactly the total: what is lost by rounding down goes, a MiB each, to the first cards that lost anything. A
-// card must have room for its part rounded up. Without, each card gives memory in proportion to its own size.
+// With explicit memory each card gets memory in proportion to its part, in whole MiB (bytes if the total is no
+// multiple), together exactly the total: what is lost by rounding down goes, a MiB each, to the first cards that lost
+// anything. A card must have room for its part rounded up. Without, each card gives memory in proportion to its own
+// size.
 //
 // Example: two cards, one of them 20 % used, a claim for 120 %. Rooms 100 and 80.
 //   evenly  60 and 60: the cards are now 60 % and 80 % used
@@ -39,17 +40,18 @@ class SplitTotal {
   int64_t steps() const { return steps_; }
   /// How many steps a card of this type with so much free has room for.
   int64_t roomOn(const CardType& type, const Amount& free) const;
-  /// What the smallest part takes of a card of this type at most, granted.
-  Amount leastPart(const CardType& type) const;
+  /// What a part takes of a card of this type at most, granted.
+  Amount atMost(const CardType& type, int64_t part) const;
   /// What parts of these cards amount to, granted; the parts' sum is steps().
   std::vector<Amount> amounts(std::span<const CardType* const> types, std::span<const int64_t> parts) const;
+  enum class Of { core, tflops, memory };
+  Of of() const { return of_; }
   /// So many steps of what is divided: milli-cards, TFLOPS or bytes.
   int64_t inUnits(int64_t steps) const { return steps * step_; }
 
   static constexpr std::size_t kMostCards = 16;  ///< of one device
 
  private:
-  enum class Of { core, tflops, memory };
   int64_t coreFor(const CardType& type, int64_t part) const;
 
   const Request& request_;

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/remedy.h"
 #include "controller/scheduler/state.h"
 #include "tests/scheduler/topology/nodes.h"
 #include "tests/scheduler/world.h"
@@ -182,6 +184,82 @@ TEST_P(Policies, DecideLikeThePlainLoopsAndNeverOverCommit) {
 INSTANTIATE_TEST_SUITE_P(All, Policies,
                          ::testing::Combine(::testing::Values("binpack", "simple", "spread", "static", "topology"),
                                             ::testing::ValuesIn(kSplits)));
+
+/// Frees what a remedy names, of whatever claims there are.
+void freeRooms(Cluster& cluster, World& world, const Request& request, const Remedy& remedy) {
+  auto giveBack = [&](const std::string& card, const std::string& device) {
+    cluster.giveBack(card, device);
+    world.giveBack(card, device);
+  };
+  for (const Remedy::Room& room : remedy.rooms) {
+    PlainCard& plain = world.cards.at(room.card);
+    Amount left = room.amount;
+    for (int64_t n = 0; n < room.claims; ++n) {
+      const auto [device, amount] = *plain.takes.begin();
+      left = {std::max<int64_t>(0, left.core - amount.core), std::max<int64_t>(0, left.memory - amount.memory)};
+      giveBack(room.card, device);
+    }
+    for (const auto& [device, amount] : std::map(plain.takes)) {
+      const Amount less{std::min(left.core, amount.core), std::min(left.memory, amount.memory)};
+      left = {left.core - less.core, left.memory - less.memory};
+      cluster.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
+      world.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
+    }
+  }
+  std::set<std::string> devices;
+  for (const auto& [name, plain] : world.cards)
+    if (plain.info.card.nodeName == remedy.node)
+      for (const auto& [device, amount] : plain.takes) devices.insert(device);
+  while (request.maxClaimsPerNode > 0 && static_cast<int64_t>(devices.size()) >= request.maxClaimsPerNode) {
+    for (auto& [name, plain] : world.cards)
+      if (plain.info.card.nodeName == remedy.node) giveBack(name, *devices.begin());
+    devices.erase(devices.begin());
+  }
+}
+
+TEST_P(Policies, EachRemedyMakesWhatDoesNotFitFit) {
+  const auto& [policy, split] = GetParam();
+  std::map<Remedy::Kind, int> seen;
+  for (uint64_t seed = 100; seed <= 160; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Site site(seed);
+    for (int i = 0; i < 8; ++i) {
+      const Request request = site.request(policy, split);
+      const bool fits = site.world.decide(request).fits;
+      const std::vector<Remedy> remedies = findRemedies(site.cluster, request, {});
+      ASSERT_TRUE(!fits || remedies.empty());
+      for (const Remedy& remedy : remedies) {
+        SCOPED_TRACE(remedy.text);
+        ++seen[remedy.kind];
+        Cluster cluster = site.cluster;
+        World world = site.world;
+        if (remedy.kind == Remedy::Kind::ask) {
+          ASSERT_TRUE(decide(cluster, remedy.request).fits);
+          continue;
+        }
+        if (remedy.kind == Remedy::Kind::release) {
+          freeRooms(cluster, world, request, remedy);
+          ASSERT_TRUE(world.decide(request).fits);
+        } else {
+          const std::string node = remedy.node.empty() ? "n-new" : remedy.node;
+          if (remedy.node.empty()) cluster.upsertNode({node, true});
+          for (int64_t n = 0; n < remedy.cards; ++n) {
+            ASSERT_FALSE(decide(cluster, request).fits) << "one card fewer would have done";
+            CardInfo info{"card-new-" + std::to_string(n), remedy.card, true};
+            info.card.uuid = "GPU-new-" + std::to_string(n);
+            info.card.nodeName = node;
+            info.card.index = 100 + n;
+            cluster.upsertCard(info);
+          }
+        }
+        ASSERT_TRUE(decide(cluster, request).fits);
+      }
+      site.place(request);
+    }
+  }
+  EXPECT_GT(seen[Remedy::Kind::ask], 20);
+  EXPECT_GT(seen[Remedy::Kind::release], 20);
+}
 
 TEST(Policies, NoneIsForgottenHere) {
   EXPECT_EQ(cardPolicyNames(), (std::vector<std::string_view>{"binpack", "simple", "spread", "static", "topology"}));
