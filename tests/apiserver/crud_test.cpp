@@ -109,7 +109,21 @@ TEST_F(CrudTest, WhatIsNotThereIsAStatus) {
     EXPECT_EQ(n.body["kind"], "Status") << path;
   }
   EXPECT_EQ(call("PUT", kClaims, claim("a")).reason(), "MethodNotAllowed");
-  EXPECT_EQ(get(kClaims + "/a/scale").status, 404);
+  // kubectl logs, exec, scale: what is missing is named, and `details` stays empty, by which kubectl knows a missing
+  // API.
+  Reply log = get("/api/v1/namespaces/default/pods/p/log");
+  EXPECT_EQ(log.status, 404);
+  EXPECT_EQ(log.message(), "the server could not find the requested resource: pods/log is not served here");
+  EXPECT_EQ(log.body["details"], Json::object());
+  EXPECT_EQ(get(kClaims + "/a/scale").message(),
+            "the server could not find the requested resource: elasticgpuclaims/scale is not served here");
+}
+
+TEST_F(CrudTest, WhereABodyBreaksIsSaidInPlainWords) {
+  Reply r = ask(*server, "POST", kClaims, "{\"kind\": nonsense}");
+  EXPECT_EQ(r.reason(), "BadRequest");
+  EXPECT_THAT(r.message(),
+              ::testing::StartsWith("the object provided is not valid JSON: parse error at line 1, column 11"));
 }
 
 TEST_F(CrudTest, BothVersionsShowTheSameObject) {

@@ -99,7 +99,7 @@ Call parseCall(const ResourceTable& table, const http::Request& request) {
     const auto& subs = call.resource->subresources;
     bool known = (call.subresource == "status" && call.resource->hasStatus) ||
                  (call.subresource != "status" && std::find(subs.begin(), subs.end(), call.subresource) != subs.end());
-    if (!known || n > 2) throw pathNotFound();
+    if (!known || n > 2) throw pathNotFound(call.resource->plural + "/" + call.subresource + " is not served here");
   }
   return call;
 }

@@ -109,6 +109,8 @@ Json decodeBody(std::string_view text, std::string_view contentType, std::vector
     out = duplicates ? Json::parse(text, watchKeys) : Json::parse(text);
   } catch (const Json::exception& e) {
     std::string why = e.what();
+    if (const auto end = why.find("] "); why.front() == '[' && end != std::string::npos)
+      why.erase(0, end + 2);  // the library's own name of the error
     if (why.size() > 300) why.resize(300);
     for (char& c : why)
       if (static_cast<unsigned char>(c) >= 0x80 || static_cast<unsigned char>(c) < 0x20) c = '?';

@@ -29,8 +29,10 @@ std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\
 
 ApiError badRequest(std::string message) { return {400, "BadRequest", std::move(message), nullptr, 0}; }
 
-ApiError pathNotFound() {
-  return {404, "NotFound", "the server could not find the requested resource", Json::object(), 0};
+ApiError pathNotFound(std::string_view what) {
+  std::string message = "the server could not find the requested resource";
+  if (!what.empty()) message += ": " + std::string(what);
+  return {404, "NotFound", std::move(message), Json::object(), 0};
 }
 
 ApiError methodNotAllowed() {

@@ -22,7 +22,8 @@ struct ApiError {
 };
 
 ApiError badRequest(std::string message);
-ApiError pathNotFound();
+/// what: for people, such as "pods/log is not served here".
+ApiError pathNotFound(std::string_view what = {});
 ApiError methodNotAllowed();
 ApiError notAcceptable();
 ApiError unsupportedMediaType(std::string message);
