@@ -65,6 +65,22 @@ TEST_F(BuiltinKinds, NamesWhatIsWrongWithAPod) {
   EXPECT_THAT(fields("pods", p), ElementsAre("spec.restartPolicy"));
 }
 
+TEST_F(BuiltinKinds, WeighsWhatAContainerAsksAgainstItsLimits) {
+  const auto wrong = [this](const char* resources) {
+    Json p = pod();
+    p["spec"]["containers"][0]["resources"] = Json::parse(resources);
+    return fields("pods", p);
+  };
+  EXPECT_THAT(wrong(R"({"requests":{"cpu":"500m","memory":"1Gi"},"limits":{"cpu":1,"memory":"1024Mi"}})"), IsEmpty());
+  EXPECT_THAT(wrong(R"({"requests":{"cpu":2},"limits":{"cpu":"1500m"}})"),
+              ElementsAre("spec.containers[0].resources.requests"));
+  EXPECT_THAT(wrong(R"({"limits":{"cpu":"-1"}})"), ElementsAre("spec.containers[0].resources.limits[cpu]"));
+  EXPECT_THAT(wrong(R"({"requests":{"memory":-1}})"), ElementsAre("spec.containers[0].resources.requests[memory]"));
+  EXPECT_THAT(wrong(R"({"requests":{"nvidia.com/gpu":1},"limits":{"nvidia.com/gpu":"2"}})"),
+              ElementsAre("spec.containers[0].resources.requests"));
+  EXPECT_THAT(wrong(R"({"requests":{"nvidia.com/gpu":1},"limits":{"nvidia.com/gpu":"1"}})"), IsEmpty());
+}
+
 TEST_F(BuiltinKinds, ReportsUnknownFieldsOfAPod) {
   Json p = pod();
   p["spec"]["contaners"] = 1;

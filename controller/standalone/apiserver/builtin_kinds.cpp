@@ -1,9 +1,11 @@
 #include "controller/standalone/apiserver/builtin_kinds.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "api/v1alpha/quantity.h"
 #include "controller/standalone/apiserver/crd.h"
 #include "controller/standalone/apiserver/crd_texts.h"
 #include "controller/standalone/apiserver/table_builtin.h"
@@ -118,15 +120,28 @@ struct PodNames {
   std::set<std::string> containers, volumes, claims;
 };
 
+/// Nothing if it has not the form of a quantity, which the schema says.
+std::optional<v1alpha::Quantity> quantityOf(const Json& value) {
+  if (value.is_string()) return v1alpha::parseQuantity(value.get_ref<const std::string&>());
+  return value.is_number() ? v1alpha::parseQuantity(value.dump()) : std::nullopt;
+}
+
 void checkQuantities(const std::string& field, const Json& resources, Errors& errors) {
+  for (const char* kind : {"requests", "limits"})
+    for (const auto& [key, value] : at(resources, {kind}).items())
+      if (const auto q = quantityOf(value); q && q->negative())
+        errors.push_back(
+            invalidField(field + "." + kind + "[" + key + "]", value, "must be greater than or equal to 0"));
   const Json& limits = at(resources, {"limits"});
   for (const auto& [key, value] : at(resources, {"requests"}).items()) {
-    const bool native = key.find('/') == std::string::npos;
-    if (!native && limits.is_object() && limits.contains(key) && limits[key] != value)
+    if (!limits.is_object() || !limits.contains(key)) continue;
+    const auto request = quantityOf(value), limit = quantityOf(limits[key]);
+    if (!request || !limit) continue;
+    const bool extended = key.find('/') != std::string::npos;  // such as nvidia.com/gpu: can't be over-committed
+    if (extended && request->nano != limit->nano)
       errors.push_back(invalidField(field + ".requests", value, "must be equal to " + key + " limit"));
-    if (value.is_number() ? value < Json(0)
-                          : value.is_string() && value.get_ref<const std::string&>().substr(0, 1) == "-")
-      errors.push_back(invalidField(field + ".requests[" + key + "]", value, "must be greater than or equal to 0"));
+    else if (request->nano > limit->nano)
+      errors.push_back(invalidField(field + ".requests", value, "must be less than or equal to " + key + " limit"));
   }
 }
 
