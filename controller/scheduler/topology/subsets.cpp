@@ -23,77 +23,70 @@ SubsetScores::SubsetScores(const PairScores& scores, const Cards& cards)
   }
 }
 
-/// The single cards of a subset.
-struct Divisions::Bits {
-  std::array<uint32_t, 16> bit;
-  std::size_t count = 0;
+/// One kind of set that may hold a subset's lowest card.
+struct Divisions::Task {
+  uint32_t subset;
+  bool full;                     // a set of the wanted size; else the smaller one
+  std::size_t left;              // cards beside the set
+  std::array<uint32_t, 16> bit;  // the subset's other cards
+  std::size_t bits = 0;
 
-  explicit Bits(uint32_t subset) {
-    for (; subset != 0; subset &= subset - 1) bit[count++] = subset & (~subset + 1);
+  Task(uint32_t of, bool isFull, std::size_t cardsLeft) : subset(of), full(isFull), left(cardsLeft) {
+    for (uint32_t rest = of & (of - 1); rest != 0; rest &= rest - 1) bit[bits++] = rest & (~rest + 1);
   }
 };
 
 Divisions::Divisions(const SubsetScores& scores, std::size_t size)
-    : scores_(scores), size_(size), solved_(std::size_t{1} << scores.cards()) {}
+    : scores_(scores),
+      size_(size),
+      totals_(std::size_t{1} << scores.cards(), -1),
+      bestSets_(std::size_t{1} << scores.cards(), {-1, 0}) {}
 
-const Divisions::Division& Divisions::divide(uint32_t subset) {
-  Division& known = solved_[subset];
-  if (known.total >= 0) return known;
+Divisions::Division Divisions::divide(uint32_t subset) {
   const auto cards = static_cast<std::size_t>(std::popcount(subset));
-  if (cards < size_) {
-    known.total = scores_.of(subset);
-    return known;
+  // A single set, whether full or not.
+  if (cards < size_) return {scores_.of(subset), -1, 0};
+  if (cards == size_) return {scores_.of(subset), scores_.of(subset), static_cast<uint16_t>(subset)};
+  if (totals_[subset] < 0) {
+    Division best;
+    const uint32_t low = subset & (~subset + 1);
+    withSets(Task(subset, true, cards - size_), low, 0, size_ - 1, best);
+    if (const std::size_t odd = cards % size_; odd > 0)
+      withSets(Task(subset, false, cards - odd), low, 0, odd - 1, best);
+    totals_[subset] = best.total;
+    bestSets_[subset] = {best.score, best.set};
   }
-  Division best;
-  const uint32_t low = subset & (~subset + 1);
-  const Bits rest(subset ^ low);
-  withFullSets(subset, rest, low, 0, size_ - 1, best);
-  const std::size_t odd = cards % size_;
-  if (odd == 1) {
-    Division candidate = divide(subset ^ low);
-    if (better(candidate.total, candidate.score, candidate.set, best.total, best.score, best.set)) best = candidate;
-  } else if (odd > 1) {
-    withSmallSets(subset, rest, low, 0, odd - 1, best);
-  }
-  return known = best;
+  return {totals_[subset], bestSets_[subset].first, bestSets_[subset].second};
 }
 
-void Divisions::withFullSets(uint32_t subset, const Bits& rest, uint32_t partial, std::size_t from, std::size_t missing,
-                             Division& best) {
-  const std::size_t end = rest.count - missing + 1;
+void Divisions::withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, Division& best) {
+  if (missing == 0) {
+    consider(task, partial, best);
+    return;
+  }
+  const std::size_t end = task.bits - missing + 1;
   if (missing > 1) {
-    for (std::size_t i = from; i < end; ++i)
-      withFullSets(subset, rest, partial | rest.bit[i], i + 1, missing - 1, best);
+    for (std::size_t i = from; i < end; ++i) withSets(task, partial | task.bit[i], i + 1, missing - 1, best);
     return;
   }
   for (std::size_t i = from; i < end; ++i) {
-    const uint32_t set = partial | rest.bit[i];
-    const int32_t score = scores_.of(set);
-    const Division& others = divide(subset ^ set);
-    const int32_t total = score + others.total;
-    if (total < best.total) continue;
-    const bool here = others.score < score || (others.score == score && earlier(set, others.set));
-    const Division candidate{total, here ? score : others.score, here ? static_cast<uint16_t>(set) : others.set};
-    if (better(total, candidate.score, candidate.set, best.total, best.score, best.set)) best = candidate;
+    const uint32_t set = partial | task.bit[i], rest = task.subset ^ set;
+    // What is left is a set of its own, or was mostly solved before: no need to look closer if it can't win.
+    const int32_t known = task.left <= size_ ? scores_.of(rest) : totals_[rest];
+    if (known >= 0 && scores_.of(set) + known < best.total) continue;
+    consider(task, set, best);
   }
 }
 
-void Divisions::withSmallSets(uint32_t subset, const Bits& rest, uint32_t partial, std::size_t from,
-                              std::size_t missing, Division& best) {
-  const std::size_t end = rest.count - missing + 1;
-  if (missing > 1) {
-    for (std::size_t i = from; i < end; ++i)
-      withSmallSets(subset, rest, partial | rest.bit[i], i + 1, missing - 1, best);
-    return;
+void Divisions::consider(const Task& task, uint32_t set, Division& best) {
+  Division whole = divide(task.subset ^ set);
+  const int32_t score = scores_.of(set);
+  whole.total += score;
+  if (task.full && (whole.score < score || (whole.score == score && earlier(set, whole.set)))) {
+    whole.score = score;
+    whole.set = static_cast<uint16_t>(set);
   }
-  for (std::size_t i = from; i < end; ++i) {
-    const uint32_t set = partial | rest.bit[i];
-    const Division& others = divide(subset ^ set);
-    const int32_t total = scores_.of(set) + others.total;
-    if (total < best.total) continue;
-    if (better(total, others.score, others.set, best.total, best.score, best.set))
-      best = {total, others.score, others.set};
-  }
+  if (better(whole.total, whole.score, whole.set, best.total, best.score, best.set)) best = whole;
 }
 
 }  // namespace egpu::scheduler::topology

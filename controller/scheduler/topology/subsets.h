@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "controller/scheduler/topology/pair_scores.h"
@@ -32,25 +33,25 @@ class SubsetScores {
 class Divisions {
  public:
   struct Division {
-    int32_t total = -1;  ///< not solved yet
+    int32_t total = -1;  ///< -1: not solved yet
     int32_t score = -1;  ///< of the best full set; -1: there is none
     uint16_t set = 0;    ///< that set
   };
 
   /// size ≥ 2.
   Divisions(const SubsetScores& scores, std::size_t size);
-  const Division& divide(uint32_t subset);
+  Division divide(uint32_t subset);
 
  private:
-  struct Bits;
-  void withFullSets(uint32_t subset, const Bits& rest, uint32_t partial, std::size_t from, std::size_t missing,
-                    Division& best);
-  void withSmallSets(uint32_t subset, const Bits& rest, uint32_t partial, std::size_t from, std::size_t missing,
-                     Division& best);
+  struct Task;
+  void withSets(const Task& task, uint32_t partial, std::size_t from, std::size_t missing, Division& best);
+  void consider(const Task& task, uint32_t set, Division& best);
 
   const SubsetScores& scores_;
   std::size_t size_;
-  std::vector<Division> solved_;
+  // By subset. Apart, because most looks are at the totals alone.
+  std::vector<int32_t> totals_;
+  std::vector<std::pair<int32_t, uint16_t>> bestSets_;
 };
 
 /// Whether a division with this total and best set is to be preferred.
