@@ -35,7 +35,7 @@ struct Launch {
   const char* path;
   char* const* argv;
   char* const* env;
-  int input, output, channel, report;
+  int input, output, errors, channel, report;
   pid_t parent;
 };
 
@@ -54,10 +54,11 @@ struct Launch {
   // First above the targets, so that no dup2 overwrites a source.
   const int input = fcntl(launch.input, F_DUPFD, 10);
   const int output = fcntl(launch.output, F_DUPFD, 10);
+  const int errors = launch.errors >= 0 ? fcntl(launch.errors, F_DUPFD, 10) : output;
   const int channel = launch.channel >= 0 ? fcntl(launch.channel, F_DUPFD, 10) : -1;
   const int report = fcntl(launch.report, F_DUPFD_CLOEXEC, 10);
-  if (input < 0 || output < 0 || report < 0) fail(errno);
-  if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0) fail(errno);
+  if (input < 0 || output < 0 || errors < 0 || report < 0) fail(errno);
+  if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || dup2(errors, 2) < 0) fail(errno);
   if (channel >= 0 && dup2(channel, 3) < 0) fail(errno);
   // Descriptors that some library opened without close-on-exec must not reach a plugin.
   const unsigned first = channel >= 0 ? 4 : 3;
@@ -109,8 +110,15 @@ Result<Subprocess> Subprocess::spawn(const Options& options) {
 
   const auto argv = pointers(options.argv);
   const auto env = pointers(options.env);
-  const Launch launch{
-      options.argv.front().c_str(), argv.data(), env.data(), null.get(), out[1], options.channel, report[1], getpid()};
+  const Launch launch{options.argv.front().c_str(),
+                      argv.data(),
+                      env.data(),
+                      null.get(),
+                      out[1],
+                      options.errors,
+                      options.channel,
+                      report[1],
+                      getpid()};
   const pid_t pid = fork();
   if (pid < 0) return failed("fork", errno);
   if (pid == 0) becomeChild(launch);

@@ -41,10 +41,11 @@ class Subprocess {
     std::vector<std::string> argv;  ///< argv[0] is the path of the executable
     std::vector<std::string> env;   ///< the whole environment, "NAME=value"
     int channel = -1;               ///< borrowed; becomes descriptor 3 of the child
+    int errors = -1;                ///< borrowed; becomes standard error, which else goes to output() too
   };
   /// Forks and executes; an executable that cannot be run is an error here. Standard input is /dev/null; standard
-  /// output and error go to output(). The kernel kills the child when the *thread* that called this ends, so call from
-  /// one that lives as long as the child should.
+  /// output and (unless Options::errors) error go to output(). The kernel kills the child when the *thread* that called
+  /// this ends, so call from one that lives as long as the child should.
   static Result<Subprocess> spawn(const Options& options);
 
   Subprocess(Subprocess&& other) noexcept = default;

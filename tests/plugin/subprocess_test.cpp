@@ -56,6 +56,21 @@ TEST(SubprocessTest, GivesTheEnvironmentAndTakesBothOutputs) {
   EXPECT_EQ(p->finish(kLong), "exited with status 3");
 }
 
+TEST(SubprocessTest, ErrorsCanGoElsewhere) {
+  auto errors = socketPair();
+  ASSERT_TRUE(errors.ok());
+  Subprocess::Options options;
+  options.argv = {"/bin/sh", "-c", "echo out; echo oops >&2"};
+  options.errors = errors->second.get();
+  auto p = Subprocess::spawn(options);
+  ASSERT_TRUE(p.ok()) << p.status().str();
+  EXPECT_EQ(readAll(*p), "out\n");
+  EXPECT_EQ(p->finish(kLong), "exited with status 0");
+  char text[16] = {};
+  EXPECT_EQ(read(errors->first.get(), text, sizeof text), 5);
+  EXPECT_STREQ(text, "oops\n");
+}
+
 TEST(SubprocessTest, SaysWhichSignalKilled) {
   auto p = shell("kill -TERM $$; sleep 100");
   ASSERT_TRUE(p.ok());
