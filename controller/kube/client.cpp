@@ -81,6 +81,7 @@ Result<HttpResponse> Client::call(HttpRequest request, std::stop_token stop) {
 }
 
 Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpose, std::stop_token stop) {
+  request.freshConnection = request.freshConnection || options_.freshConnections;
   request.headers.emplace_back("User-Agent", options_.userAgent);
   request.headers.emplace_back("Accept", "application/json");
   const bool typed = std::any_of(request.headers.begin(), request.headers.end(),

@@ -36,6 +36,7 @@ struct ClientOptions {
   int maxAttempts = 10;                              ///< per request, on 429 and 5xx
   std::chrono::milliseconds requestTimeout{30'000};  ///< per attempt
   std::chrono::milliseconds listTimeout{120'000};    ///< per attempt of one page, which may be the whole list
+  bool freshConnections = false;                     ///< every request on a connection of its own making
 };
 
 /// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.

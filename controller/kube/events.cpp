@@ -28,29 +28,15 @@ V& EventCorrelator::Recent<V>::at(const std::string& key, std::size_t bound) {
 
 EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now) {
   const auto& about = event.involvedObject;
-  const std::string object = about.kind + "/" + about.namespace_ + "/" + about.name + "/" + about.uid;
-  const std::string kind = object + "/" + event.type + "/" + event.reason + "/" + event.component;
-
-  Verdict verdict;
-  Bucket& bucket = buckets_.at(object, options_.remembered);
-  if (bucket.tokens < 0) {
-    bucket.tokens = options_.burst;
-    bucket.at = now;
-  }
-  const std::chrono::duration<double> since = now - bucket.at;
-  const std::chrono::duration<double> refill = options_.refill;
-  bucket.tokens = std::min<double>(options_.burst, bucket.tokens + since.count() / refill.count());
-  bucket.at = now;
-  if (bucket.tokens < 1) {
-    verdict.drop = true;
-    return verdict;
-  }
-  bucket.tokens -= 1;
+  const std::string object = event.component + "/" + about.apiVersion + "/" + about.kind + "/" + about.namespace_ +
+                             "/" + about.name + "/" + about.uid;
+  const std::string kind = object + "/" + event.type + "/" + event.reason;
+  const std::string digest = base::hexDigest(event.message);
 
   Group& group = groups_.at(kind, options_.remembered);
   if (now - group.last > options_.window) group.messages.clear();
   group.last = now;
-  group.messages.insert(event.message);
+  group.messages.insert(digest);
   const bool merge = group.messages.size() >= static_cast<std::size_t>(std::max(1, options_.similar));
   if (merge) {
     // One more than the limit tells as much as a thousand: keep the set small.
@@ -59,7 +45,8 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
     event.message = "(combined from similar events): " + event.message;
   }
 
-  verdict.memory = merge ? kind : kind + "/" + event.message;
+  Verdict verdict;
+  verdict.memory = merge ? kind : kind + "/" + digest;
   Written& written = written_.at(verdict.memory, options_.remembered);
   if (!written.name.empty()) {
     event.count = written.count + 1;
@@ -69,7 +56,23 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
   written.firstTimestamp = event.firstTimestamp;
   verdict.name = written.name;
   verdict.event = std::move(event);
+  verdict.drop = !spend(object, now);
   return verdict;
+}
+
+bool EventCorrelator::spend(const std::string& object, Steady now) {
+  Bucket& bucket = buckets_.at(object, options_.remembered);
+  if (bucket.tokens < 0) {
+    bucket.tokens = options_.burst;
+    bucket.at = now;
+  }
+  const std::chrono::duration<double> since = now - bucket.at;
+  const std::chrono::duration<double> refill = options_.refill;
+  bucket.tokens = std::min<double>(options_.burst, bucket.tokens + since.count() / refill.count());
+  bucket.at = now;
+  if (bucket.tokens < 1) return false;
+  bucket.tokens -= 1;
+  return true;
 }
 
 void EventCorrelator::created(const std::string& memory, const std::string& name) {
@@ -79,6 +82,18 @@ void EventCorrelator::created(const std::string& memory, const std::string& name
 void EventCorrelator::startOver(const std::string& memory, const std::string& firstTimestamp) {
   written_.at(memory, options_.remembered) = Written{{}, 1, firstTimestamp};
 }
+
+namespace {
+
+/// "object.suffix", cut where an object's name leaves no room for more.
+std::string eventName(std::string_view object, base::Random& random) {
+  constexpr std::size_t kLongest = 253, kSuffix = 12;
+  object = object.substr(0, kLongest - kSuffix - 1);
+  while (!object.empty() && (object.back() == '.' || object.back() == '-')) object.remove_suffix(1);
+  return std::string(object) + (object.empty() ? "" : ".") + random.suffix(kSuffix);
+}
+
+}  // namespace
 
 EventRecorder::EventRecorder(Client& client, std::string component, EventOptions options)
     : client_(client), component_(std::move(component)), options_(options), correlator_(options), thread_([this] {
@@ -162,7 +177,7 @@ void EventRecorder::write(core::Event event) {
     }
   }
   if (verdict.name.empty() || status.code() == Code::notFound) {
-    verdict.event.metadata.name = verdict.event.involvedObject.name + "." + client_.random().suffix(12);
+    verdict.event.metadata.name = eventName(verdict.event.involvedObject.name, client_.random());
     status = client_.create<core::Event>(verdict.event, cancel_.get_token()).status();
     // The name is ours alone: a repeated create that finds it has succeeded the first time.
     if (status.ok() || status.code() == Code::alreadyExists) {

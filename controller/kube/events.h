@@ -41,13 +41,15 @@ struct EventOptions {
   std::size_t queue = 1000;  ///< beyond it new events are dropped and counted
   int similar = 10;          ///< this many alike but for their message within `window` become one
   std::chrono::seconds window{600};
-  int burst = 25;  ///< events per object; then one each `refill`
+  int burst = 25;  ///< events per component and object; then one each `refill`
   std::chrono::seconds refill{300};
   std::size_t remembered = 4096;           ///< kinds of events and objects; the least recently used are forgotten
   std::chrono::milliseconds drain{5'000};  ///< how long stop() goes on writing
 };
 
-/// Decides for one event whether it is new, a repetition or spam. Pure but for its memory; not thread-safe.
+/// Decides for one event whether it is new, a repetition or spam, as client-go does: what is alike but for its message
+/// is merged, what is the same is counted, and what is too much is counted but not written. Pure but for its memory,
+/// which is bounded in entries and in bytes each (no message is kept, only its digest); not thread-safe.
 class EventCorrelator {
  public:
   struct Verdict {
@@ -76,7 +78,7 @@ class EventCorrelator {
     Steady at{};
   };
   struct Group {
-    std::set<std::string> messages;
+    std::set<std::string> messages;  ///< digests
     Steady last{};
   };
   struct Written {
@@ -84,10 +86,13 @@ class EventCorrelator {
     int64_t count = 0;
     std::string firstTimestamp;
   };
+  /// One of the object's tokens; false if there is none.
+  bool spend(const std::string& object, Steady now);
+
   const EventOptions options_;
-  Recent<Bucket> buckets_;   ///< per object
+  Recent<Bucket> buckets_;   ///< per component and object
   Recent<Group> groups_;     ///< per object, type, reason
-  Recent<Written> written_;  ///< per group and message, or per group once it is merged
+  Recent<Written> written_;  ///< per group and message's digest, or per group once it is merged
 };
 
 /// Writes events through `client` (which must outlive it) on a thread of its own. Metrics:

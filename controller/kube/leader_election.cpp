@@ -98,6 +98,7 @@ LeaderElector::Steady LeaderElector::step(std::stop_token stop) {
   }
   const auto now = clock_.now();
   if (stop.stop_requested()) return now;
+  if (outcome != Attempt::failed) lastWhy_ = {};
   if (outcome == Attempt::held) renewBy_ = begin + options_.renewDeadline;
 
   if (leads) {
@@ -133,6 +134,7 @@ Client LeaderElector::client(milliseconds atMost) {
   ClientOptions options;
   options.maxAttempts = 1;  // step() is the retry
   options.requestTimeout = atMost;
+  options.freshConnections = lastWhy_.code() == Code::deadline || lastWhy_.code() == Code::unknownOutcome;
   return Client(transport_, clock_, random_, metrics_, std::move(options));
 }
 

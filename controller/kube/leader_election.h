@@ -99,7 +99,7 @@ class LeaderElector {
   Steady observedAt_{};    ///< when its record was last seen to change
   bool current_ = false;   ///< observed_ is what the server had when we last heard of it: a write may go without a read
   Steady renewBy_{};       ///< of a leader
-  base::Status lastWhy_;   ///< of the last failed attempt
+  base::Status lastWhy_;   ///< of the last attempt if it failed: the connection may be dead, the next takes another
   std::string announced_;  ///< the holder last logged
   // Protected by mutex_:
   mutable std::mutex mutex_;

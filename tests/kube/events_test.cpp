@@ -76,6 +76,27 @@ TEST_F(CorrelatorTest, TwentyFivePerObjectThenOneEachFiveMinutes) {
   EXPECT_TRUE(consider(makeEvent("a", "m")).drop);
 }
 
+TEST_F(CorrelatorTest, SpamIsCountedThoughNotWritten) {
+  for (int i = 0; i < 30; ++i) (void)consider(makeEvent("a", "m"));
+  now += seconds(300);
+  const auto next = consider(makeEvent("a", "m"));
+  EXPECT_FALSE(next.drop);
+  EXPECT_EQ(next.event.count, 31);
+}
+
+TEST_F(CorrelatorTest, ComponentsHaveTokensOfTheirOwn) {
+  for (int i = 0; i < 26; ++i) (void)consider(makeEvent("a", "m"));
+  auto other = makeEvent("a", "m");
+  other.component = "simulated-node";
+  EXPECT_FALSE(consider(other).drop);
+  EXPECT_TRUE(consider(makeEvent("a", "m")).drop);
+}
+
+TEST_F(CorrelatorTest, MessagesAreNotKept) {
+  const auto verdict = consider(makeEvent("a", std::string(1024, 'x')));
+  EXPECT_LT(verdict.memory.size(), 200U);
+}
+
 TEST_F(CorrelatorTest, MemoryIsBounded) {
   EventOptions options;
   options.remembered = 2;
@@ -112,6 +133,19 @@ TEST_F(RecorderTest, CreatesThenPatches) {
   EXPECT_EQ(toString(r[1].method), "PATCH");
   EXPECT_EQ(r[1].target.rfind("/api/v1/namespaces/ns/events/a.", 0), 0U);
   EXPECT_NE(r[1].body.find("\"count\":2"), std::string::npos);
+}
+
+TEST_F(RecorderTest, NamesFitHoweverLongTheObjectsIs) {
+  transport.onPerform(
+      [](const HttpRequest& r) -> base::Result<HttpResponse> { return FakeTransport::response(201, r.body); });
+  EventRecorder recorder(client, "c");
+  recorder.event(claim(std::string(239, 'a') + ".bcdefghijklm"), "Normal", "R", "m");
+  recorder.stop();
+  const std::string body = transport.request(0).body;
+  const std::string cut = "\"name\":\"" + std::string(239, 'a') + ".";  // no dot before the dot
+  const auto at = body.find(cut);
+  ASSERT_NE(at, std::string::npos) << body;
+  EXPECT_EQ(body.find('"', at + cut.size()), at + cut.size() + 12);
 }
 
 TEST_F(RecorderTest, EventThatExpiredIsCreatedAnew) {

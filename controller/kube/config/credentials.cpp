@@ -1,47 +1,193 @@
 #include "controller/kube/config/credentials.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "controller/base/log.h"
+#include "controller/base/timestamp.h"
+#include "controller/kube/config/key_pair.h"
 
 namespace egpu::kube {
 
+using base::Code;
+using base::Result;
+using base::Status;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
 namespace {
-constexpr std::chrono::seconds kReadAgain{60};
-}  // namespace
 
-TokenSource::TokenSource(const Endpoint& endpoint, base::Clock& clock)
-    : file_(endpoint.tokenFile), clock_(clock), token_(endpoint.token) {
-  std::lock_guard lock(mutex_);
-  if (!file_.empty()) read();
-}
+constexpr seconds kReadAgain{60};
+constexpr seconds kBetweenRuns{1};  ///< of a plugin whose credentials have run out when they come
+constexpr seconds kBetweenRefusals{10};
+constexpr milliseconds kLongestPause{30'000};
 
-std::string TokenSource::current() {
-  std::lock_guard lock(mutex_);
-  if (!file_.empty() && clock_.now() - readAt_ >= kReadAgain) read();
-  return token_;
-}
-
-bool TokenSource::refused(const std::string& token) {
-  std::lock_guard lock(mutex_);
-  if (file_.empty()) return false;
-  if (token_ == token) read();
-  return token_ != token;
-}
-
-void TokenSource::read() {
-  readAt_ = clock_.now();
-  std::ifstream in(file_, std::ios::binary);
+/// nullopt, and why: it can't be read or is empty.
+std::optional<std::string> readFile(const std::string& path, std::string& why) {
+  std::ifstream in(path, std::ios::binary);
   std::stringstream text;
   if (!in || !(text << in.rdbuf())) {
-    base::log::warn("the token file can't be read; using the last token", {{"file", file_}});
-    return;
+    why += (why.empty() ? "" : "; ") + path + " can't be read or is empty";
+    return std::nullopt;
   }
-  std::string token = std::move(text).str();
-  const auto end = token.find_last_not_of(" \t\r\n");
-  token.erase(end == std::string::npos ? 0 : end + 1);
-  if (!token.empty()) token_ = std::move(token);
+  return std::move(text).str();
+}
+
+std::string trimmed(std::string text) {
+  const auto end = text.find_last_not_of(" \t\r\n");
+  text.erase(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+}  // namespace
+
+CredentialSource::CredentialSource(Endpoint endpoint, base::Clock& clock, ExecLimits limits)
+    : endpoint_(std::move(endpoint)),
+      clock_(clock),
+      limits_(limits),
+      token_(endpoint_.token),
+      authorities_(endpoint_.caData),
+      certificate_(endpoint_.clientCertificateData),
+      key_(endpoint_.clientKeyData) {}
+
+Result<CredentialsPtr> CredentialSource::current(Deadline until, std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  if (auto read = readFiles(); !read.ok()) return read;
+  if (endpoint_.exec && pluginDue())
+    if (auto asked = askPlugin(lock, until, stop); !asked.ok()) return asked;
+  if (!published_) {
+    Credentials next{token_, authorities_, certificate_, key_};
+    if (given_ && next.token.empty()) next.token = given_->token;
+    if (given_ && next.certificate.empty()) {
+      next.certificate = given_->clientCertificateData;
+      next.key = given_->clientKeyData;
+    }
+    published_ = std::make_shared<const Credentials>(std::move(next));
+  }
+  return published_;
+}
+
+CredentialsPtr CredentialSource::refused(const CredentialsPtr& used, Deadline until, std::stop_token stop) {
+  {
+    std::lock_guard lock(mutex_);
+    readAgain_ = true;
+    const auto now = clock_.now();
+    const bool mayAsk = !refusedAt_ || now - *refusedAt_ >= kBetweenRefusals;
+    if (endpoint_.exec && published_ == used && !pluginRuns_ && mayAsk) {
+      refusedAt_ = now;
+      givenRefused_ = true;
+    }
+  }
+  auto now = current(until, std::move(stop));
+  return now && **now != *used ? *now : nullptr;
+}
+
+void CredentialSource::suspect() {
+  std::lock_guard lock(mutex_);
+  readAgain_ = true;
+}
+
+void CredentialSource::take(std::string& into, std::string text) {
+  if (into == text) return;
+  into = std::move(text);
+  published_ = nullptr;
+}
+
+Status CredentialSource::readFiles() {
+  if (!readAgain_ && clock_.now() - readAt_ < kReadAgain) return {};
+  readAt_ = clock_.now();
+  std::string why;
+  bool usable = readToken(why);
+  usable = readAuthorities(why) && usable;
+  usable = readPair(why) && usable;
+  readAgain_ = !usable;
+  if (!why.empty() && why != warned_) base::log::warn("credentials not renewed from their files", {{"why", why}});
+  warned_ = why;
+  return usable ? Status{} : Status(Code::unavailable, why);
+}
+
+bool CredentialSource::readToken(std::string& why) {
+  if (endpoint_.tokenFile.empty()) return true;
+  if (auto text = readFile(endpoint_.tokenFile, why)) {
+    std::string token = trimmed(std::move(*text));
+    if (!token.empty())
+      take(token_, std::move(token));
+    else
+      why += (why.empty() ? "" : "; ") + endpoint_.tokenFile + " is empty";
+  }
+  return !token_.empty();
+}
+
+bool CredentialSource::readAuthorities(std::string& why) {
+  if (endpoint_.caFile.empty() || !endpoint_.caData.empty()) return true;
+  if (auto text = readFile(endpoint_.caFile, why)) take(authorities_, std::move(*text));
+  return !authorities_.empty();
+}
+
+bool CredentialSource::readPair(std::string& why) {
+  const bool fromCertificateFile = endpoint_.clientCertificateData.empty() && !endpoint_.clientCertificateFile.empty();
+  const bool fromKeyFile = endpoint_.clientKeyData.empty() && !endpoint_.clientKeyFile.empty();
+  if (!fromCertificateFile && !fromKeyFile) return true;
+  auto certificate = fromCertificateFile ? readFile(endpoint_.clientCertificateFile, why) : std::optional(certificate_);
+  auto key = fromKeyFile ? readFile(endpoint_.clientKeyFile, why) : std::optional(key_);
+  if (certificate && key) {
+    if (keyFits(*certificate, *key)) {
+      take(certificate_, std::move(*certificate));
+      take(key_, std::move(*key));
+    } else {
+      why += (why.empty() ? "" : "; ") + (fromKeyFile ? endpoint_.clientKeyFile : "client-key-data") +
+             " is not the key of " +
+             (fromCertificateFile ? endpoint_.clientCertificateFile : "client-certificate-data");
+    }
+  }
+  return !certificate_.empty() && !key_.empty();
+}
+
+bool CredentialSource::pluginDue() const {
+  if (!given_ || givenRefused_) return true;
+  return givenUntil_ && clock_.wall() >= *givenUntil_ && clock_.now() - pluginRan_ >= kBetweenRuns;
+}
+
+Status CredentialSource::askPlugin(std::unique_lock<std::mutex>& lock, Deadline until, const std::stop_token& stop) {
+  if (!pluginRuns_) {
+    if (!pluginFailed_.ok() && clock_.now() - pluginRan_ < pluginPause_) return pluginFailed_;
+    pluginRuns_ = true;
+    plugin_ = std::jthread([this](std::stop_token end) {
+      pluginEnded(runExecPlugin(*endpoint_.exec, endpoint_, limits_, std::move(end)));
+    });
+  }
+  changed_.wait_until(lock, stop, until, [this] { return !pluginRuns_; });
+  if (!pluginRuns_) return pluginFailed_;
+  if (stop.stop_requested()) return Status(Code::cancelled, "stopped");
+  return Status(Code::unavailable, "credential plugin " + endpoint_.exec->command + " has not answered yet");
+}
+
+void CredentialSource::pluginEnded(Result<codec::ExecCredential> answer) {
+  std::lock_guard lock(mutex_);
+  pluginRuns_ = false;
+  pluginRan_ = clock_.now();
+  if (answer) {
+    std::optional<base::Clock::Wall> until;
+    if (!answer->expirationTimestamp.empty()) until = base::parseRfc3339(answer->expirationTimestamp);
+    if (!answer->expirationTimestamp.empty() && !until)
+      answer = Status(Code::unavailable, "credential plugin " + endpoint_.exec->command +
+                                             ": status.expirationTimestamp is not an RFC 3339 time");
+    givenUntil_ = until;
+  }
+  pluginFailed_ = answer.status();
+  if (answer) {
+    given_ = std::move(*answer);
+    givenRefused_ = false;
+    published_ = nullptr;
+    pluginPause_ = milliseconds(0);
+  } else {
+    pluginPause_ = std::clamp<milliseconds>(pluginPause_ * 2, kBetweenRuns, kLongestPause);
+    if (answer.status().code() != Code::cancelled)
+      base::log::error("no credentials", {{"why", answer.status().message()}});
+  }
+  changed_.notify_all();
 }
 
 }  // namespace egpu::kube

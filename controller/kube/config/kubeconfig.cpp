@@ -2,12 +2,15 @@
 
 #include <yaml-cpp/yaml.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
+
+#include "controller/codec/codec.h"
+#include "controller/kube/config/base64.h"
+#include "controller/kube/config/proxy.h"
 
 namespace egpu::kube {
 
@@ -55,41 +58,10 @@ bool flag(const Entry& entry, const char* key) {
 }
 
 std::string base64(const Entry& entry, const char* key) {
-  const std::string text = scalar(entry, key);
-  std::string out;
-  uint32_t bits = 0;
-  int have = 0;
-  std::size_t symbols = 0, padding = 0;
-  for (const char c : text) {
-    if (c == '\n' || c == '\r' || c == ' ') continue;
-    uint32_t v = 0;
-    if (c >= 'A' && c <= 'Z')
-      v = static_cast<uint32_t>(c - 'A');
-    else if (c >= 'a' && c <= 'z')
-      v = static_cast<uint32_t>(c - 'a') + 26;
-    else if (c >= '0' && c <= '9')
-      v = static_cast<uint32_t>(c - '0') + 52;
-    else if (c == '+')
-      v = 62;
-    else if (c == '/')
-      v = 63;
-    else if (c == '=') {
-      ++padding;
-      ++symbols;
-      continue;
-    } else
-      refuse(entry.file, entry.field + "." + key, "not base64");
-    if (padding > 0) refuse(entry.file, entry.field + "." + key, "not base64: data after '='");
-    ++symbols;
-    bits = (bits << 6 | v) & 0xffffffU;
-    have += 6;
-    if (have >= 8) {
-      have -= 8;
-      out += static_cast<char>(bits >> have & 0xffU);
-    }
-  }
-  if (symbols % 4 != 0 || padding > 2) refuse(entry.file, entry.field + "." + key, "not base64: wrong length");
-  return out;
+  std::string why;
+  auto out = decodeBase64(scalar(entry, key), why);
+  if (!out) refuse(entry.file, entry.field + "." + key, why);
+  return std::move(*out);
 }
 
 /// base64 PEM.
@@ -158,7 +130,12 @@ void requireUrl(const Entry& entry, const std::string& server) {
 }
 
 void takeCluster(const Entry& entry, Endpoint& out) {
-  if (!scalar(entry, "proxy-url").empty()) refuse(entry.file, entry.field + ".proxy-url", "is not supported");
+  out.configuredProxyUrl = scalar(entry, "proxy-url");
+  if (!out.configuredProxyUrl.empty()) {
+    auto proxy = checkProxyUrl(out.configuredProxyUrl);
+    if (!proxy) refuse(entry.file, entry.field + ".proxy-url", proxy.status().message());
+    out.proxyUrl = std::move(*proxy);
+  }
   out.server = scalar(entry, "server");
   requireUrl(entry, out.server);
   while (out.server.back() == '/') out.server.pop_back();
@@ -170,11 +147,67 @@ void takeCluster(const Entry& entry, Endpoint& out) {
   out.tlsServerName = scalar(entry, "tls-server-name");
 }
 
-void takeUser(const Entry& entry, Endpoint& out) {
-  for (const char* unsupported : {"exec", "auth-provider"}) {
-    const YAML::Node node = entry.body[unsupported];
-    if (node && !node.IsNull()) refuse(entry.file, entry.field + "." + unsupported, "is not supported");
+/// A part that must be an object; an absent one is an empty object.
+Entry inner(const Entry& entry, const char* key) {
+  YAML::Node node = entry.body[key];
+  Entry out{entry.file, entry.field + "." + key, node};
+  if (!node || node.IsNull())
+    out.body = YAML::Node(YAML::NodeType::Map);
+  else if (!node.IsMap())
+    refuse(out.file, out.field, "must be an object");
+  return out;
+}
+
+ExecPlugin takeExec(const Entry& entry, const Entry& cluster) {
+  ExecPlugin out;
+  out.apiVersion = scalar(entry, "apiVersion");
+  const bool v1 = out.apiVersion == "client.authentication.k8s.io/v1";
+  if (!v1 && out.apiVersion != "client.authentication.k8s.io/v1beta1")
+    refuse(entry.file, entry.field + ".apiVersion",
+           "must be client.authentication.k8s.io/v1 or client.authentication.k8s.io/v1beta1");
+  out.command = scalar(entry, "command");
+  if (out.command.empty()) refuse(entry.file, entry.field + ".command", "is required");
+  if (out.command.find('/') != std::string::npos) out.command = path(entry, "command");
+  const YAML::Node args = entry.body["args"];
+  if (args && !args.IsNull()) {
+    if (!args.IsSequence()) refuse(entry.file, entry.field + ".args", "must be a list");
+    for (const auto& arg : args) {
+      if (!arg.IsScalar()) refuse(entry.file, entry.field + ".args", "must be a list of strings");
+      out.args.push_back(arg.Scalar());
+    }
   }
+  const YAML::Node env = entry.body["env"];
+  if (env && !env.IsNull()) {
+    if (!env.IsSequence()) refuse(entry.file, entry.field + ".env", "must be a list");
+    for (std::size_t i = 0; i < env.size(); ++i) {
+      const Entry item{entry.file, entry.field + ".env[" + std::to_string(i) + "]", env[i]};
+      if (!item.body.IsMap() || scalar(item, "name").empty())
+        refuse(item.file, item.field, "must be an object with a name and a value");
+      out.env.emplace_back(scalar(item, "name"), scalar(item, "value"));
+    }
+  }
+  out.provideClusterInfo = flag(entry, "provideClusterInfo");
+  out.installHint = scalar(entry, "installHint");
+  const std::string mode = scalar(entry, "interactiveMode");
+  if (mode.empty() && v1) refuse(entry.file, entry.field + ".interactiveMode", "is required with apiVersion v1");
+  if (mode == "Always") refuse(entry.file, entry.field + ".interactiveMode", "is Always, but there is nobody to ask");
+  if (!mode.empty() && mode != "Never" && mode != "IfAvailable")
+    refuse(entry.file, entry.field + ".interactiveMode", "must be Never, IfAvailable or Always");
+  const YAML::Node extensions = cluster.body["extensions"];
+  if (extensions && extensions.IsSequence())
+    for (const auto& each : extensions)
+      if (each.IsMap() && each["name"] && each["name"].IsScalar() &&
+          each["name"].Scalar() == "client.authentication.k8s.io/exec" && each["extension"]) {
+        auto json = codec::yamlToJson(YAML::Dump(each["extension"]));
+        if (!json) refuse(cluster.file, cluster.field + ".extensions", json.status().message());
+        out.clusterConfig = std::move(*json);
+      }
+  return out;
+}
+
+void takeUser(const Entry& entry, const Entry& cluster, Endpoint& out) {
+  if (const YAML::Node node = entry.body["auth-provider"]; node && !node.IsNull())
+    refuse(entry.file, entry.field + ".auth-provider", "is not supported; use exec");
   out.clientCertificateData = pem(entry, "client-certificate-data");
   if (out.clientCertificateData.empty()) out.clientCertificateFile = path(entry, "client-certificate");
   out.clientKeyData = pem(entry, "client-key-data");
@@ -189,6 +222,11 @@ void takeUser(const Entry& entry, Endpoint& out) {
     if (static_cast<unsigned char>(c) < ' ') refuse(entry.file, entry.field + ".token", "holds a control character");
   out.username = scalar(entry, "username");
   out.password = scalar(entry, "password");
+  if (const YAML::Node node = entry.body["exec"]; node && !node.IsNull()) {
+    ExecPlugin plugin = takeExec(inner(entry, "exec"), cluster);
+    // What is written down wins, as in kubectl.
+    if (out.token.empty() && out.tokenFile.empty() && out.username.empty()) out.exec = std::move(plugin);
+  }
   out.impersonateUser = scalar(entry, "as");
   out.impersonateUid = scalar(entry, "as-uid");
   const YAML::Node groups = entry.body["as-groups"];
@@ -241,7 +279,7 @@ Endpoint resolve(const std::vector<KubeconfigFile>& files, std::string_view cont
   if (!user.empty()) {
     const auto u = merged.users.find(user);
     if (u == merged.users.end()) refuse(entry.file, entry.field + ".user", "no user \"" + user + "\"");
-    takeUser(u->second, out);
+    takeUser(u->second, c->second, out);
   }
   if (!ns.empty()) out.namespace_ = ns;
   out.origin = "context " + wanted + " of " + names;
@@ -266,17 +304,6 @@ std::string trimmed(std::string text) {
 }
 
 }  // namespace
-
-Environment Environment::process() {
-  Environment environment;
-  environment.variable = [](const std::string& name) -> std::optional<std::string> {
-    const char* value =
-        std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): nothing in this program sets variables
-    if (value == nullptr) return std::nullopt;
-    return std::string(value);
-  };
-  return environment;
-}
 
 Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std::string_view context) {
   try {
@@ -311,10 +338,13 @@ Result<Endpoint> inClusterEndpoint(const Environment& environment) {
     if (!name.empty()) out.namespace_ = name;
   }
   out.origin = "in-cluster";
+  out.inCluster = true;
   return out;
 }
 
-Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& environment) {
+namespace {
+
+Result<Endpoint> findEndpoint(const LoadOptions& options, const Environment& environment) {
   if (!options.kubeconfig.empty()) {
     auto text = readFile(options.kubeconfig);
     if (!text) return Status(Code::invalid, "--kubeconfig " + text.status().message());
@@ -347,6 +377,17 @@ Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& env
   if (inside || inside.status().code() != Code::notFound) return inside;
   return Status(Code::invalid, "no API server configured: no --kubeconfig, KUBECONFIG is not set, " + tried + ", " +
                                    inside.status().message());
+}
+
+}  // namespace
+
+Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& environment) {
+  auto found = findEndpoint(options, environment);
+  if (!found || !found->proxyUrl.empty()) return found;
+  auto proxy = proxyFromEnvironment(found->server, environment);
+  if (!proxy) return proxy.status();
+  found->proxyUrl = std::move(*proxy);
+  return found;
 }
 
 }  // namespace egpu::kube

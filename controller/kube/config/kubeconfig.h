@@ -2,24 +2,15 @@
 // account.
 #pragma once
 
-#include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "controller/base/status.h"
 #include "controller/kube/config/endpoint.h"
+#include "controller/kube/config/environment.h"
 
 namespace egpu::kube {
-
-/// What the process gives; replaced in tests.
-struct Environment {
-  std::function<std::optional<std::string>(const std::string& name)> variable;  ///< unset = nullopt
-  std::string serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount";
-  static Environment process();  ///< the real one
-};
 
 struct LoadOptions {
   std::string kubeconfig;  ///< flag: this file and no other
@@ -33,15 +24,15 @@ struct KubeconfigFile {
 };
 
 /// Merges files as kubectl does (first wins per name; current-context from the first that sets it) and resolves one
-/// context (empty = current). Never throws. Errors are Code::invalid and name file and field. exec, auth-provider and
-/// proxy-url are refused by name.
+/// context (empty = current). Never throws. Errors are Code::invalid and name file and field. auth-provider (gone from
+/// kubectl too) and exec with interactiveMode Always are refused by name.
 base::Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std::string_view context = {});
 
 /// From the service account folder and KUBERNETES_SERVICE_HOST/_PORT (IPv6 too). Code::notFound outside a cluster.
 base::Result<Endpoint> inClusterEndpoint(const Environment& environment);
 
 /// In this order: options.kubeconfig; KUBECONFIG (a list, missing files skipped, one must be there); ~/.kube/config if
-/// there; in-cluster.
+/// there; in-cluster. Without a proxy-url, the proxy is that of HTTPS_PROXY or HTTP_PROXY and NO_PROXY (proxy.h).
 base::Result<Endpoint> loadEndpoint(const LoadOptions& options, const Environment& environment);
 
 }  // namespace egpu::kube

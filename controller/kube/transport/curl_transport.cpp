@@ -1,20 +1,18 @@
 #include "controller/kube/transport/curl_transport.h"
 
 #include <curl/curl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <thread>
+#include <utility>
 
 #include "controller/kube/config/credentials.h"
+#include "controller/kube/config/url.h"
+#include "controller/kube/transport/transfer.h"
 
 namespace egpu::kube {
 
@@ -31,20 +29,6 @@ void initialiseOnce() {
   (void)once;
 }
 
-struct EasyDeleter {
-  void operator()(CURL* easy) const { curl_easy_cleanup(easy); }
-};
-struct ListDeleter {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
-void append(std::unique_ptr<curl_slist, ListDeleter>& list, const std::string& line) {
-  if (curl_slist* grown = curl_slist_append(list.get(), line.c_str())) {
-    (void)list.release();
-    list.reset(grown);
-  }
-}
-
 /// A header's value can't smuggle in another header.
 std::string oneLine(std::string_view text) {
   std::string out(text);
@@ -53,136 +37,47 @@ std::string oneLine(std::string_view text) {
   return out;
 }
 
-/// One exchange. Shared by the caller and the I/O thread, so that a stopped caller can leave at once, whatever libcurl
-/// is doing.
-struct Transfer {
-  // Constant once handed to the I/O thread; the easy handle and what curl reads belong to that thread from then on.
-  std::unique_ptr<CURL, EasyDeleter> easy;
-  std::unique_ptr<curl_slist, ListDeleter> headers, connectTo;
-  std::string url, body, connectTarget;
-  std::size_t bodySent = 0;
-  bool streaming = false;
-  bool repeatable = false;  ///< GET: libcurl may send it again on a fresh connection
-  std::size_t maxBody = 0, streamBuffer = 0;
-  char error[CURL_ERROR_SIZE] = {};
-
-  std::mutex mutex;
-  std::condition_variable_any changed;
-  // Protected by mutex:
-  int sends = 0;          ///< how often the request began to go out
-  HttpResponse response;  ///< head, and body unless streamed
-  bool headDone = false;  ///< of the final answer, not a 1xx
-  std::string chunks;     ///< streamed, not yet taken
-  bool paused = false;
-  bool tooBig = false;
-  bool abandoned = false;  ///< the caller has left: nobody reads any more
-  bool finished = false;
-  CURLcode result = CURLE_OK;
-};
-using TransferPtr = std::shared_ptr<Transfer>;
-
-/// Called with the connection up, before each sending: tells "never sent" from "maybe applied", and forbids libcurl's
-/// silent second sending of a write.
-int onPrerequest(void* data, char*, char*, int, int) {
-  auto& t = *static_cast<Transfer*>(data);
-  std::lock_guard lock(t.mutex);
-  if (t.sends > 0 && !t.repeatable) return CURL_PREREQFUNC_ABORT;
-  ++t.sends;
-  return CURL_PREREQFUNC_OK;
-}
-
-std::size_t onRead(char* buffer, std::size_t size, std::size_t n, void* data) {
-  auto& t = *static_cast<Transfer*>(data);
-  const std::size_t take = std::min(size * n, t.body.size() - t.bodySent);
-  t.body.copy(buffer, take, t.bodySent);
-  t.bodySent += take;
-  return take;
-}
-
-std::size_t onHeader(char* data, std::size_t size, std::size_t n, void* user) {
-  auto& t = *static_cast<Transfer*>(user);
-  std::string_view line(data, size * n);
-  while (!line.empty() && (line.back() == '\r' || line.back() == '\n')) line.remove_suffix(1);
-  std::lock_guard lock(t.mutex);
-  if (line.rfind("HTTP/", 0) == 0) {  // a new head: what came before was a 1xx
-    t.response.headers.clear();
-    t.headDone = false;
-    const auto space = line.find(' ');
-    t.response.status = space == std::string_view::npos ? 0 : std::atoi(std::string(line.substr(space + 1, 3)).c_str());
-  } else if (line.empty()) {
-    t.headDone = t.response.status >= 200;
-    t.changed.notify_all();
-  } else if (const auto colon = line.find(':'); colon != std::string_view::npos) {
-    std::string name(line.substr(0, colon));
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    std::string_view value = line.substr(colon + 1);
-    while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
-    t.response.headers.emplace_back(std::move(name), std::string(value));
+/// Part of a header's name, as client-go escapes it: what a name can't hold, and '%', become %XX.
+std::string headerKey(std::string_view text) {
+  static constexpr char hex[] = "0123456789ABCDEF";
+  static constexpr std::string_view kMarks = "!#$&'*+-.^_`|~";
+  std::string out;
+  for (const char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       kMarks.find(c) != std::string_view::npos;
+    if (plain)
+      out += c;
+    else
+      out += {'%', hex[u >> 4], hex[u & 15]};
   }
-  return size * n;
+  return out;
 }
 
-std::size_t onBody(char* data, std::size_t size, std::size_t n, void* user) {
-  auto& t = *static_cast<Transfer*>(user);
-  const std::size_t bytes = size * n;
-  std::lock_guard lock(t.mutex);
-  if (t.abandoned) return 0;
-  if (t.streaming && t.response.status == 200) {
-    if (t.chunks.size() >= t.streamBuffer) {
-      t.paused = true;
-      return CURL_WRITEFUNC_PAUSE;
-    }
-    t.chunks.append(data, bytes);
-    t.changed.notify_all();
-    return bytes;
-  }
-  if (t.response.body.size() + bytes > t.maxBody) {
-    t.tooBig = true;
-    return 0;
-  }
-  t.response.body.append(data, bytes);
-  return bytes;
-}
-
-/// A peer that vanished is noticed after 30 + 3 · 15 s when idle, 60 s when it owes acknowledgements.
-int onSocket(void*, curl_socket_t socket, curlsocktype) {
-  const int probes = 3;
-  const unsigned unacknowledged = 60'000;
-  (void)setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &unacknowledged, sizeof unacknowledged);
-  return CURL_SOCKOPT_OK;
-}
-
-bool neverSent(CURLcode code) {
-  switch (code) {
-    case CURLE_COULDNT_RESOLVE_HOST:
-    case CURLE_COULDNT_CONNECT:
-    case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-    case CURLE_SSL_CERTPROBLEM:
-    case CURLE_SSL_CACERT_BADFILE:
-    case CURLE_SSL_ISSUER_ERROR:
-    case CURLE_SSL_CIPHER:
-    case CURLE_SSL_INVALIDCERTSTATUS:
-    case CURLE_SSL_PINNEDPUBKEYNOTMATCH:
-      return true;
-    default:
-      return false;
-  }
+/// Who we want to be taken for, as header lines.
+std::vector<std::string> impersonation(const Endpoint& endpoint) {
+  std::vector<std::string> lines;
+  if (endpoint.impersonateUser.empty()) return lines;
+  lines.push_back("Impersonate-User: " + oneLine(endpoint.impersonateUser));
+  if (!endpoint.impersonateUid.empty()) lines.push_back("Impersonate-Uid: " + oneLine(endpoint.impersonateUid));
+  for (const auto& group : endpoint.impersonateGroups) lines.push_back("Impersonate-Group: " + oneLine(group));
+  for (const auto& [name, value] : endpoint.impersonateExtra)
+    lines.push_back("Impersonate-Extra-" + headerKey(name) + ": " + oneLine(value));
+  return lines;
 }
 
 class CurlTransport final : public Transport {
  public:
-  CurlTransport(Endpoint endpoint, base::Clock& clock, CurlOptions options)
+  CurlTransport(Endpoint endpoint, const Url& server, base::Clock& clock, CurlOptions options)
       : endpoint_(std::move(endpoint)),
         options_(options),
-        https_(endpoint_.server.rfind("https://", 0) == 0),
-        token_(endpoint_, clock),
+        https_(server.scheme == "https"),
+        impersonation_(impersonation(endpoint_)),
+        credentials_(endpoint_, clock, options.plugin),
         multi_(curl_multi_init()) {
     curl_multi_setopt(multi_, CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
     curl_multi_setopt(multi_, CURLMOPT_MAXCONNECTS, 64L);  // idle ones kept; those in use are not limited
-    locate();
+    locate(server);
     io_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
   }
   ~CurlTransport() override {
@@ -195,48 +90,57 @@ class CurlTransport final : public Transport {
   CurlTransport& operator=(const CurlTransport&) = delete;
 
   Result<HttpResponse> perform(const HttpRequest& request, std::stop_token stop) override {
-    return withFreshToken(request, [&](const std::string& token) { return performOnce(request, token, stop); });
+    const auto until = Steady::now() + request.timeout;
+    return withCredentials(
+        until, stop, [&](const CredentialsPtr& credentials) { return performOnce(request, credentials, until, stop); });
   }
   Result<HttpResponse> stream(const HttpRequest& request, const std::function<bool(std::string_view)>& data,
                               std::stop_token stop) override {
-    return withFreshToken(request, [&](const std::string& token) { return streamOnce(request, token, data, stop); });
+    const auto head = request.headTimeout.count() > 0 ? request.headTimeout : request.timeout;
+    return withCredentials(Steady::now() + head, stop, [&](const CredentialsPtr& credentials) {
+      return streamOnce(request, credentials, head, data, stop);
+    });
   }
 
  private:
-  /// A 401 proves that nothing was applied: once more if the token file holds another token by now.
+  using Steady = std::chrono::steady_clock;
+
+  /// A 401 proves that nothing was applied: once more if there are other credentials by now.
   template <class F>
-  Result<HttpResponse> withFreshToken(const HttpRequest&, F&& once) {
-    const std::string token = token_.current();
-    auto answer = once(token);
-    if (answer && answer->status == 401 && token_.refused(token)) return once(token_.current());
+  Result<HttpResponse> withCredentials(Steady::time_point until, const std::stop_token& stop, F&& once) {
+    auto credentials = credentials_.current(until, stop);
+    if (!credentials) return credentials.status();
+    auto answer = once(*credentials);
+    if (answer && answer->status == 401)
+      if (auto others = credentials_.refused(*credentials, until, stop)) return once(others);
+    if (!answer && answer.status().code() != Code::cancelled) credentials_.suspect();
     return answer;
   }
 
-  Result<HttpResponse> performOnce(const HttpRequest& request, const std::string& token, const std::stop_token& stop) {
-    const auto until = std::chrono::steady_clock::now() + request.timeout;
-    auto made = make(request, token, false);
+  Result<HttpResponse> performOnce(const HttpRequest& request, const CredentialsPtr& credentials,
+                                   Steady::time_point until, const std::stop_token& stop) {
+    auto made = make(request, credentials, false);
     if (!made) return made.status();
     const TransferPtr t = std::move(*made);
     submit(t);
     std::unique_lock lock(t->mutex);
     t->changed.wait_until(lock, stop, until, [&] { return t->finished; });
     if (!t->finished) return leave(t, lock, stop.stop_requested());
-    return conclude(*t);
+    return t->conclude(endpoint_.server);
   }
 
-  Result<HttpResponse> streamOnce(const HttpRequest& request, const std::string& token,
+  Result<HttpResponse> streamOnce(const HttpRequest& request, const CredentialsPtr& credentials, milliseconds head,
                                   const std::function<bool(std::string_view)>& data, const std::stop_token& stop) {
-    auto made = make(request, token, true);
+    auto made = make(request, credentials, true);
     if (!made) return made.status();
     const TransferPtr t = std::move(*made);
     submit(t);
-    const auto headLimit = request.headTimeout.count() > 0 ? request.headTimeout : request.timeout;
     std::unique_lock lock(t->mutex);
-    auto until = std::chrono::steady_clock::now() + headLimit;
+    auto until = Steady::now() + head;
     t->changed.wait_until(lock, stop, until, [&] { return t->finished || t->headDone; });
     if (!t->finished && !t->headDone) return leave(t, lock, stop.stop_requested());
     for (;;) {
-      until = std::chrono::steady_clock::now() + request.timeout;  // idle time starts anew with every chunk
+      until = Steady::now() + request.timeout;  // idle time starts anew with every chunk
       t->changed.wait_until(lock, stop, until, [&] { return t->finished || !t->chunks.empty(); });
       if (stop.stop_requested()) {
         if (!t->finished) return leave(t, lock, true);
@@ -259,7 +163,7 @@ class CurlTransport final : public Transport {
         }
         continue;
       }
-      if (t->finished) return conclude(*t);
+      if (t->finished) return t->conclude(endpoint_.server);
       return leave(t, lock, false);
     }
   }
@@ -277,42 +181,28 @@ class CurlTransport final : public Transport {
     return Status(Code::deadline, "no answer from " + endpoint_.server + " within the time allowed");
   }
 
-  /// Needs t.mutex.
-  Result<HttpResponse> conclude(Transfer& t) const {
-    if (t.result == CURLE_OK) return std::move(t.response);
-    if (t.tooBig) return Status(Code::malformed, "the answer exceeds " + std::to_string(t.maxBody) + " bytes");
-    const std::string why = endpoint_.server + ": " + (t.error[0] != '\0' ? t.error : curl_easy_strerror(t.result));
-    if (t.sends == 0 || neverSent(t.result)) return Status(Code::unavailable, why);
-    if (t.result == CURLE_OPERATION_TIMEDOUT) return Status(Code::deadline, why);
-    return Status(Code::unknownOutcome, why);
-  }
-
-  /// Splits the server's URL once; with tls-server-name the URL names that host and the connection goes to the real
-  /// one, because libcurl takes both SNI and the name to verify from the URL.
-  void locate() {
-    base_ = endpoint_.server;
-    while (!base_.empty() && base_.back() == '/') base_.pop_back();
+  /// With tls-server-name the URL names that host and the connection goes to the real one, because libcurl takes both
+  /// SNI and the name to verify from the URL.
+  void locate(const Url& server) {
+    std::string path = server.path;
+    while (!path.empty() && path.back() == '/') path.pop_back();
+    base_ = server.scheme + "://" + server.authority + path;
     if (!https_ || endpoint_.tlsServerName.empty()) return;
-    const std::size_t start = std::strlen("https://");
-    const std::size_t slash = base_.find('/', start);
-    const std::string authority = base_.substr(start, slash == std::string::npos ? std::string::npos : slash - start);
-    const std::string rest = slash == std::string::npos ? "" : base_.substr(slash);
-    const std::size_t bracket = authority.rfind(']');
-    const std::size_t colon = authority.find(':', bracket == std::string::npos ? 0 : bracket);
-    const std::string port = colon == std::string::npos ? "443" : authority.substr(colon + 1);
-    const std::string host = authority.substr(0, colon);
-    base_ = "https://" + endpoint_.tlsServerName + ":" + port + rest;
-    connectTo_ = endpoint_.tlsServerName + ":" + port + ":" + host + ":" + port;
-    hostHeader_ = authority;
+    const bool v6 = server.host.find(':') != std::string::npos;
+    base_ = "https://" + endpoint_.tlsServerName + ":" + server.port + path;
+    connectTo_ = endpoint_.tlsServerName + ":" + server.port + ":" + (v6 ? "[" + server.host + "]" : server.host) +
+                 ":" + server.port;
+    hostHeader_ = server.authority;
   }
 
-  Result<TransferPtr> make(const HttpRequest& request, const std::string& token, bool streaming) const {
+  Result<TransferPtr> make(const HttpRequest& request, const CredentialsPtr& credentials, bool streaming) const {
     auto t = std::make_shared<Transfer>();
     t->easy.reset(curl_easy_init());
     CURL* e = t->easy.get();
     if (e == nullptr) return Status(Code::internal, "libcurl gives no handle");
     t->url = base_ + request.target;
     t->body = request.body;
+    t->credentials = credentials;
     t->streaming = streaming;
     t->repeatable = request.method == Method::get;
     t->maxBody = options_.maxBody;
@@ -321,30 +211,30 @@ class CurlTransport final : public Transport {
     append(t->headers, "Expect:");  // no 100-continue round trip
     for (const auto& [name, value] : request.headers) append(t->headers, oneLine(name) + ": " + oneLine(value));
     if (!hostHeader_.empty()) append(t->headers, "Host: " + hostHeader_);
-    if (!token.empty()) append(t->headers, "Authorization: Bearer " + oneLine(token));
-    addImpersonation(*t);
+    if (!credentials->token.empty()) append(t->headers, "Authorization: Bearer " + oneLine(credentials->token));
+    for (const auto& line : impersonation_) append(t->headers, line);
 
     curl_easy_setopt(e, CURLOPT_URL, t->url.c_str());
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_PROXY, "");  // not even from the environment: see CurlOptions
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);  // a stuck name look-up must not hold up the I/O thread
     curl_easy_setopt(e, CURLOPT_VERBOSE, options_.verbose ? 1L : 0L);
-    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, t->error);
     curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 30L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 15L);
-    curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, onSocket);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connectTimeout.count()));
+    curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, request.freshConnection ? 1L : 0L);
     // Over plain HTTP there is no negotiation to wait for.
     const bool h2 = https_ && options_.http2;
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, static_cast<long>(h2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, h2 ? 1L : 0L);
-    setMethod(*t, request);
-    setTls(e);
+    t->listen();
+    t->setMethod(request.method);
+    setProxy(e);
+    setTls(e, *credentials);
     if (!endpoint_.username.empty()) {
       curl_easy_setopt(e, CURLOPT_HTTPAUTH, static_cast<long>(CURLAUTH_BASIC));
       curl_easy_setopt(e, CURLOPT_USERNAME, endpoint_.username.c_str());
@@ -355,33 +245,21 @@ class CurlTransport final : public Transport {
       curl_easy_setopt(e, CURLOPT_CONNECT_TO, t->connectTo.get());
     }
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers.get());
-    curl_easy_setopt(e, CURLOPT_PREREQFUNCTION, onPrerequest);
-    curl_easy_setopt(e, CURLOPT_PREREQDATA, t.get());
-    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, onHeader);
-    curl_easy_setopt(e, CURLOPT_HEADERDATA, t.get());
-    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, onBody);
-    curl_easy_setopt(e, CURLOPT_WRITEDATA, t.get());
     return t;
   }
 
-  static void setMethod(Transfer& t, const HttpRequest& request) {
-    CURL* e = t.easy.get();
-    if (request.method == Method::get && t.body.empty()) {
-      curl_easy_setopt(e, CURLOPT_HTTPGET, 1L);
-      return;
-    }
-    if (request.method == Method::del && t.body.empty()) {
-      curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, "DELETE");
-      return;
-    }
-    curl_easy_setopt(e, CURLOPT_POST, 1L);
-    curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(t.body.size()));
-    curl_easy_setopt(e, CURLOPT_READFUNCTION, onRead);
-    curl_easy_setopt(e, CURLOPT_READDATA, &t);
-    curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, std::string(toString(request.method)).c_str());
+  /// The endpoint's own word only: libcurl's reading of the environment differs from Kubernetes'.
+  void setProxy(CURL* e) const {
+    curl_easy_setopt(e, CURLOPT_PROXY, endpoint_.proxyUrl.c_str());
+    curl_easy_setopt(e, CURLOPT_NOPROXY, "");
+    if (endpoint_.proxyUrl.empty()) return;
+    curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // the proxy's answer isn't the server's
+    curl_easy_setopt(e, CURLOPT_HEADEROPT,
+                     static_cast<long>(CURLHEADER_SEPARATE));  // nor are our headers for the proxy
   }
 
-  void setTls(CURL* e) const {
+  /// libcurl uses a connection again only for the same texts, so new certificates and authorities mean new connections.
+  void setTls(CURL* e, const Credentials& credentials) const {
     if (!https_) return;
     const auto blob = [e](CURLoption option, const std::string& text) {
       curl_blob data{const_cast<char*>(text.data()), text.size(),
@@ -391,30 +269,13 @@ class CurlTransport final : public Transport {
     curl_easy_setopt(e, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
     curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, endpoint_.insecureSkipTlsVerify ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, endpoint_.insecureSkipTlsVerify ? 0L : 2L);
-    if (!endpoint_.caData.empty()) {
-      blob(CURLOPT_CAINFO_BLOB, endpoint_.caData);
-      curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);  // this authority and no other
-    } else if (!endpoint_.caFile.empty()) {
-      curl_easy_setopt(e, CURLOPT_CAINFO, endpoint_.caFile.c_str());
-      curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);
+    if (!credentials.authorities.empty()) {
+      blob(CURLOPT_CAINFO_BLOB, credentials.authorities);
+      curl_easy_setopt(e, CURLOPT_CAPATH, nullptr);  // these authorities and no others
     }
-    if (!endpoint_.clientCertificateData.empty())
-      blob(CURLOPT_SSLCERT_BLOB, endpoint_.clientCertificateData);
-    else if (!endpoint_.clientCertificateFile.empty())
-      curl_easy_setopt(e, CURLOPT_SSLCERT, endpoint_.clientCertificateFile.c_str());
-    if (!endpoint_.clientKeyData.empty())
-      blob(CURLOPT_SSLKEY_BLOB, endpoint_.clientKeyData);
-    else if (!endpoint_.clientKeyFile.empty())
-      curl_easy_setopt(e, CURLOPT_SSLKEY, endpoint_.clientKeyFile.c_str());
-  }
-
-  void addImpersonation(Transfer& t) const {
-    if (endpoint_.impersonateUser.empty()) return;
-    append(t.headers, "Impersonate-User: " + oneLine(endpoint_.impersonateUser));
-    if (!endpoint_.impersonateUid.empty()) append(t.headers, "Impersonate-Uid: " + oneLine(endpoint_.impersonateUid));
-    for (const auto& group : endpoint_.impersonateGroups) append(t.headers, "Impersonate-Group: " + oneLine(group));
-    for (const auto& [name, value] : endpoint_.impersonateExtra)
-      append(t.headers, "Impersonate-Extra-" + oneLine(name) + ": " + oneLine(value));
+    if (credentials.certificate.empty()) return;
+    blob(CURLOPT_SSLCERT_BLOB, credentials.certificate);
+    blob(CURLOPT_SSLKEY_BLOB, credentials.key);
   }
 
   struct Command {
@@ -423,11 +284,13 @@ class CurlTransport final : public Transport {
     TransferPtr transfer;
   };
   void command(Command c) {
+    bool first = false;
     {
       std::lock_guard lock(mutex_);
+      first = commands_.empty();
       commands_.push_back(std::move(c));
     }
-    curl_multi_wakeup(multi_);
+    if (first) curl_multi_wakeup(multi_);  // else the one before has done so, and all are taken together
   }
   void submit(const TransferPtr& t) { command({Command::Kind::add, t}); }
 
@@ -478,7 +341,8 @@ class CurlTransport final : public Transport {
   const Endpoint endpoint_;
   const CurlOptions options_;
   const bool https_;
-  TokenSource token_;
+  const std::vector<std::string> impersonation_;
+  CredentialSource credentials_;
   CURLM* const multi_;                         ///< of the I/O thread; others may only wake it
   std::string base_, connectTo_, hostHeader_;  ///< constant after construction
   // Protected by mutex_:
@@ -492,10 +356,10 @@ class CurlTransport final : public Transport {
 
 Result<std::unique_ptr<Transport>> curlTransport(const Endpoint& endpoint, base::Clock& clock, CurlOptions options) {
   initialiseOnce();
-  const bool http = endpoint.server.rfind("http://", 0) == 0, https = endpoint.server.rfind("https://", 0) == 0;
-  if ((!http && !https) || endpoint.server.size() <= (https ? 8U : 7U))
+  const auto server = parseUrl(endpoint.server);
+  if (!server || (server->scheme != "http" && server->scheme != "https"))
     return Status(Code::invalid, "server: not an http(s) URL: \"" + endpoint.server + "\"");
-  return std::unique_ptr<Transport>(std::make_unique<CurlTransport>(endpoint, clock, options));
+  return std::unique_ptr<Transport>(std::make_unique<CurlTransport>(endpoint, *server, clock, options));
 }
 
 }  // namespace egpu::kube

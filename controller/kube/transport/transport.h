@@ -27,6 +27,7 @@ struct HttpRequest {
   std::chrono::milliseconds timeout{
       30'000};  ///< whole exchange; for stream(): until the first byte, and idle time afterwards
   std::chrono::milliseconds headTimeout{0};  ///< stream() only: until the answer's head; 0 = as timeout
+  bool freshConnection = false;              ///< not on a connection that may have died unnoticed
 };
 
 struct HttpResponse {

@@ -6,8 +6,7 @@
 #include <fstream>
 #include <map>
 #include <string>
-
-#include "controller/kube/config/credentials.h"
+#include <vector>
 
 namespace egpu::kube {
 namespace {
@@ -67,6 +66,33 @@ TEST(Kubeconfig, ImpersonationAndBasicCredentials) {
   EXPECT_EQ(e->impersonateExtra, (std::vector<std::pair<std::string, std::string>>{{"k", "v"}, {"k", "w"}}));
 }
 
+TEST(Kubeconfig, CredentialPlugin) {
+  const auto e = resolve(config(
+      "{server: 'https://h', proxy-url: 'socks5://p:1080', extensions: [{name: other, extension: 1}, {name: "
+      "client.authentication.k8s.io/exec, extension: {audience: x, count: 2}}]}",
+      "{exec: {apiVersion: client.authentication.k8s.io/v1, command: ./bin/login, args: [get, '7'], env: [{name: "
+      "A, value: b}], provideClusterInfo: true, interactiveMode: IfAvailable, installHint: brew install it}}"));
+  ASSERT_TRUE(e.ok()) << e.status().str();
+  ASSERT_TRUE(e->exec.has_value());
+  EXPECT_EQ(e->exec->apiVersion, "client.authentication.k8s.io/v1");
+  EXPECT_EQ(e->exec->command, "/etc/k/bin/login");  // beside the kubeconfig
+  EXPECT_EQ(e->exec->args, (std::vector<std::string>{"get", "7"}));
+  EXPECT_EQ(e->exec->env, (std::vector<std::pair<std::string, std::string>>{{"A", "b"}}));
+  EXPECT_TRUE(e->exec->provideClusterInfo);
+  EXPECT_EQ(e->exec->installHint, "brew install it");
+  EXPECT_EQ(e->exec->clusterConfig, R"({"audience":"x","count":2})");
+  EXPECT_EQ(e->proxyUrl, "socks5h://p:1080");
+  EXPECT_EQ(e->configuredProxyUrl, "socks5://p:1080");
+}
+
+TEST(Kubeconfig, APluginIsOnlyAskedWhereNothingIsWrittenDown) {
+  const std::string exec = "exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: login}";
+  const auto https = "{server: 'https://h'}";
+  EXPECT_EQ(resolve(config(https, "{" + exec + "}"))->exec->command, "login");  // found in PATH, later
+  for (const char* other : {"token: t", "tokenFile: t", "username: u"})
+    EXPECT_FALSE(resolve(config(https, "{" + exec + ", " + other + "}"))->exec.has_value()) << other;
+}
+
 TEST(Kubeconfig, MergeTakesTheFirstOfEachNameAndTheFirstCurrentContext) {
   const std::string first = "clusters:\n- name: c\n  cluster: {server: 'https://first'}\n";
   const std::string second =
@@ -102,7 +128,9 @@ TEST(Kubeconfig, ErrorsNameFileAndField) {
       {config("{server: 'https://'}", "{}"), "clusters[0].cluster.server: must be an http"},
       {config("{server: \"https://a\\nb\"}", "{}"), "clusters[0].cluster.server: holds"},
       {config("{server: [a]}", "{}"), "clusters[0].cluster.server: must be a string"},
-      {config("{server: 'https://h', proxy-url: 'http://p'}", "{}"), "clusters[0].cluster.proxy-url: is not supported"},
+      {config("{server: 'https://h', proxy-url: 'ftp://p'}", "{}"),
+       "clusters[0].cluster.proxy-url: scheme \"ftp\" of a proxy is not http, https or socks5"},
+      {config("{server: 'https://h', proxy-url: 'p:3128'}", "{}"), "clusters[0].cluster.proxy-url: not a URL"},
       {config("{server: 'https://h', certificate-authority-data: '!'}", "{}"),
        "certificate-authority-data: not base64"},
       {config("{server: 'https://h', certificate-authority-data: 'QUJDRA'}", "{}"),
@@ -113,7 +141,23 @@ TEST(Kubeconfig, ErrorsNameFileAndField) {
        "insecure-skip-tls-verify: must be true or false"},
       {config("{server: 'https://h', insecure-skip-tls-verify: true, certificate-authority: x}", "{}"),
        "insecure-skip-tls-verify: can't be set together"},
-      {config(https, "{exec: {command: x}}"), "users[0].user.exec: is not supported"},
+      {config(https, "{exec: 5}"), "users[0].user.exec: must be an object"},
+      {config(https, "{exec: {command: x}}"),
+       "users[0].user.exec.apiVersion: must be client.authentication.k8s.io/v1 "},
+      {config(https, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1alpha1}}"),
+       "users[0].user.exec.apiVersion: must be"},
+      {config(https, "{exec: {apiVersion: client.authentication.k8s.io/v1}}"),
+       "users[0].user.exec.command: is required"},
+      {config(https, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1}}"),
+       "users[0].user.exec.interactiveMode: is required"},
+      {config(https, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always}}"),
+       "users[0].user.exec.interactiveMode: is Always"},
+      {config(https, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Maybe}}"),
+       "users[0].user.exec.interactiveMode: must be"},
+      {config(https, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1, args: a}}"),
+       "users[0].user.exec.args: must be a list"},
+      {config(https, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1, env: [{value: a}]}}"),
+       "users[0].user.exec.env[0]: must be"},
       {config(https, "{auth-provider: {name: gcp}}"), "users[0].user.auth-provider: is not supported"},
       {config(https, "{client-certificate: a}"), "users[0].user.client-key: is required"},
       {config(https, "{client-key: a}"), "users[0].user.client-certificate: is required"},
@@ -231,25 +275,25 @@ TEST_F(LoadTest, InClusterReadsTheServiceAccount) {
   EXPECT_EQ(inClusterEndpoint(environment).status().code(), Code::invalid);
 }
 
-TEST_F(LoadTest, TokenFileIsReadAgainAfterAMinuteAndWhenRefused) {
-  base::ManualClock clock;
-  Endpoint endpoint;
-  endpoint.tokenFile = write("token", "one\n");
-  TokenSource source(endpoint, clock);
-  EXPECT_EQ(source.current(), "one");
-  write("token", "two\n");
-  clock.advance(std::chrono::seconds(59));
-  EXPECT_EQ(source.current(), "one");
-  clock.advance(std::chrono::seconds(1));
-  EXPECT_EQ(source.current(), "two");
-  EXPECT_FALSE(source.refused("two"));  // the file holds nothing newer
-  write("token", "three");
-  EXPECT_TRUE(source.refused("two"));
-  EXPECT_EQ(source.current(), "three");
-  EXPECT_TRUE(source.refused("two"));  // another thread was refused with the old one
-  std::filesystem::remove(endpoint.tokenFile);
-  clock.advance(std::chrono::seconds(60));
-  EXPECT_EQ(source.current(), "three");
+TEST_F(LoadTest, ProxyIsTheKubeconfigsElseTheEnvironments) {
+  variables["HTTPS_PROXY"] = "proxy.corp:3128";
+  write("home/.kube/config", config("{server: 'https://h', proxy-url: 'http://own:1'}", "{}"));
+  EXPECT_EQ(loadEndpoint({}, environment)->proxyUrl, "http://own:1");
+  write("home/.kube/config", pointingTo("h"));
+  EXPECT_EQ(loadEndpoint({}, environment)->proxyUrl, "http://proxy.corp:3128");
+  EXPECT_EQ(loadEndpoint({}, environment)->configuredProxyUrl, "");
+  variables["NO_PROXY"] = "h";
+  EXPECT_EQ(loadEndpoint({}, environment)->proxyUrl, "");
+  variables["NO_PROXY"] = "";
+  variables["HTTPS_PROXY"] = "ftp://x";
+  EXPECT_EQ(loadEndpoint({}, environment).status().code(), Code::invalid);
+  variables["HTTPS_PROXY"] = "http://p:1";
+  std::filesystem::remove(dir / "home/.kube/config");
+  becomePod("10.0.0.1");
+  EXPECT_EQ(loadEndpoint({}, environment)->proxyUrl, "http://p:1");
+  EXPECT_TRUE(loadEndpoint({}, environment)->inCluster);
+  variables["NO_PROXY"] = "10.0.0.0/8";
+  EXPECT_EQ(loadEndpoint({}, environment)->proxyUrl, "");
 }
 
 }  // namespace

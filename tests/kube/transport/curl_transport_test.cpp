@@ -380,7 +380,7 @@ TEST_F(CurlTransportTest, CredentialsAndImpersonationGoAlong) {
   LocalServer server([](const SeenRequest& r) {
     return Answer{200,
                   r.header("authorization") + "|" + r.header("impersonate-user") + "|" + r.header("impersonate-group") +
-                      "|" + r.header("impersonate-extra-k"),
+                      "|" + r.header("impersonate-extra-k") + "|" + r.header("impersonate-extra-a.io%2fb"),
                   {},
                   {}};
   });
@@ -389,13 +389,13 @@ TEST_F(CurlTransportTest, CredentialsAndImpersonationGoAlong) {
   endpoint.token = "tok";
   endpoint.impersonateUser = "jane\r\nX-Smuggled: 1";
   endpoint.impersonateGroups = {"a", "b"};
-  endpoint.impersonateExtra = {{"k", "v"}};
-  EXPECT_EQ(get(*connect(endpoint))->body, "Bearer tok|janeX-Smuggled: 1|a,b|v");
+  endpoint.impersonateExtra = {{"k", "v"}, {"a.io/b", "w"}};
+  EXPECT_EQ(get(*connect(endpoint))->body, "Bearer tok|janeX-Smuggled: 1|a,b|v|w");
   Endpoint basic;
   basic.server = server.url();
   basic.username = "u";
   basic.password = "p";
-  EXPECT_EQ(get(*connect(basic))->body, "Basic dTpw|||");
+  EXPECT_EQ(get(*connect(basic))->body, "Basic dTpw||||");
 }
 
 TEST_F(CurlTransportTest, RefusedTokenIsReadAgainOnce) {

@@ -26,64 +26,6 @@ namespace egpu::kube {
 
 namespace {
 
-template <class Write>
-std::string pemOf(Write&& write) {
-  BIO* bio = BIO_new(BIO_s_mem());
-  write(bio);
-  char* data = nullptr;
-  const long n = BIO_get_mem_data(bio, &data);
-  std::string out(data, static_cast<std::size_t>(n));
-  BIO_free(bio);
-  return out;
-}
-
-void extend(X509* cert, X509* issuer, int nid, const std::string& value) {
-  X509V3_CTX context;
-  X509V3_set_ctx(&context, issuer, cert, nullptr, nullptr, 0);
-  if (X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, nid, value.c_str())) {
-    X509_add_ext(cert, extension, -1);
-    X509_EXTENSION_free(extension);
-  }
-}
-
-Certificate sign(const std::string& commonName, const std::string& names, const Certificate* authority) {
-  static std::atomic<long> serial{1};
-  EVP_PKEY* key = EVP_EC_gen("P-256");
-  X509* cert = X509_new();
-  X509_set_version(cert, 2);
-  ASN1_INTEGER_set(X509_get_serialNumber(cert), serial++);
-  X509_gmtime_adj(X509_getm_notBefore(cert), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(cert), 86400);
-  X509_set_pubkey(cert, key);
-  X509_NAME_add_entry_by_txt(X509_get_subject_name(cert), "CN", MBSTRING_UTF8,
-                             reinterpret_cast<const unsigned char*>(commonName.c_str()), -1, -1, 0);
-  X509* issuer = cert;
-  EVP_PKEY* issuerKey = key;
-  if (authority != nullptr) {
-    BIO* c = BIO_new_mem_buf(authority->certificate.data(), static_cast<int>(authority->certificate.size()));
-    BIO* k = BIO_new_mem_buf(authority->key.data(), static_cast<int>(authority->key.size()));
-    issuer = PEM_read_bio_X509(c, nullptr, nullptr, nullptr);
-    issuerKey = PEM_read_bio_PrivateKey(k, nullptr, nullptr, nullptr);
-    BIO_free(c);
-    BIO_free(k);
-  } else {
-    extend(cert, cert, NID_basic_constraints, "critical,CA:TRUE");
-  }
-  X509_set_issuer_name(cert, X509_get_subject_name(issuer));
-  if (!names.empty()) extend(cert, issuer, NID_subject_alt_name, names);
-  X509_sign(cert, issuerKey, EVP_sha256());
-  Certificate out;
-  out.certificate = pemOf([&](BIO* bio) { PEM_write_bio_X509(bio, cert); });
-  out.key = pemOf([&](BIO* bio) { PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr); });
-  if (authority != nullptr) {
-    X509_free(issuer);
-    EVP_PKEY_free(issuerKey);
-  }
-  X509_free(cert);
-  EVP_PKEY_free(key);
-  return out;
-}
-
 bool useTls(SSL_CTX& context, const Certificate& certificate, const std::string& clientCa) {
   const auto bioOf = [](const std::string& text) {
     return BIO_new_mem_buf(text.data(), static_cast<int>(text.size()));
@@ -115,11 +57,6 @@ std::string SeenRequest::header(const std::string& name) const {
   for (const auto& [k, v] : headers)
     if (strcasecmp(k.c_str(), name.c_str()) == 0) out += (out.empty() ? "" : ",") + v;
   return out;
-}
-
-Authority::Authority() : self_(sign("test authority", {}, nullptr)) {}
-Certificate Authority::issue(const std::string& commonName, const std::string& names) const {
-  return sign(commonName, names, &self_);
 }
 
 struct LocalServer::Impl {
@@ -267,6 +204,69 @@ void pump(int a, int b) {
       writeAll(both[1 - i].fd, buffer.substr(0, static_cast<std::size_t>(n)));
     }
 }
+ForwardProxy::ForwardProxy(std::string credentials)
+    : credentials_(std::move(credentials)), server_([this](int socket) { serve(socket); }) {}
+
+std::vector<std::string> ForwardProxy::seen() const {
+  std::lock_guard lock(mutex_);
+  return seen_;
+}
+
+void ForwardProxy::note(std::string what) {
+  std::lock_guard lock(mutex_);
+  seen_.push_back(std::move(what));
+}
+
+void ForwardProxy::serve(int socket) {
+  char first = 0;
+  if (recv(socket, &first, 1, MSG_PEEK) == 1 && first == 5) return serveSocks(socket);
+  for (;;) {
+    const std::string request = readRequest(socket);
+    if (request.empty()) return;
+    note(request);
+    const bool connects = request.rfind("CONNECT ", 0) == 0;
+    if (connects && !credentials_.empty() &&
+        request.find("Proxy-Authorization: Basic " + credentials_) == std::string::npos) {
+      writeAll(socket, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n");
+      continue;
+    }
+    const auto scheme = request.find("://");
+    const auto begin = connects ? request.find(' ') + 1 : scheme + 3;
+    const auto end = request.find_first_of(connects ? " " : "/ ", begin);
+    const std::string authority = request.substr(begin, end - begin);
+    const int back = dial(std::atoi(authority.substr(authority.rfind(':') + 1).c_str()));
+    if (back < 0) return;
+    if (connects)
+      writeAll(socket, "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n");
+    else
+      writeAll(back, request.substr(0, request.find(' ') + 1) + request.substr(end));
+    pump(socket, back);
+    close(back);
+    return;
+  }
+}
+
+void ForwardProxy::serveSocks(int socket) {
+  const auto take = [socket](std::size_t n) {
+    std::string out(n, '\0');
+    return recv(socket, out.data(), n, MSG_WAITALL) == static_cast<ssize_t>(n) ? out : std::string();
+  };
+  const auto byte = [](const std::string& text, std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const std::string greeting = take(2);
+  if (greeting.empty() || take(byte(greeting, 1)).empty()) return;
+  writeAll(socket, std::string("\x05\x00", 2));  // nobody is asked who he is
+  const std::string head = take(4);
+  if (head.size() != 4 || byte(head, 3) != 3) return;  // a name, which the proxy resolves
+  const std::string host = take(byte(take(1), 0)), port = take(2);
+  const int number = byte(port, 0) << 8 | byte(port, 1);
+  note("SOCKS " + host + ":" + std::to_string(number));
+  const int back = dial(number);
+  if (back < 0) return;
+  writeAll(socket, std::string("\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00", 10));
+  pump(socket, back);
+  close(back);
+}
+
 int freePort() {
   int port = 0;
   close(listenOn(port));

@@ -1,5 +1,4 @@
-// Real servers on loopback for the transport's tests: HTTP and HTTPS, raw sockets that misbehave, and certificates made
-// on the spot.
+// Real servers on loopback for the transport's tests: HTTP and HTTPS, proxies, and raw sockets that misbehave.
 #pragma once
 
 #include <atomic>
@@ -10,6 +9,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tests/kube/transport/certificates.h"
 
 namespace egpu::kube {
 
@@ -25,22 +26,6 @@ struct Answer {
   std::vector<std::pair<std::string, std::string>> headers;
   /// If set: called for each chunk; appends to its argument; false = the end.
   std::function<bool(std::string&)> stream;
-};
-
-/// PEM texts.
-struct Certificate {
-  std::string certificate, key;
-};
-/// A certificate authority that signs certificates for one test run.
-class Authority {
- public:
-  Authority();
-  const std::string& pem() const { return self_.certificate; }
-  /// names: "DNS:x" or "IP:x"; empty = a client's.
-  Certificate issue(const std::string& commonName, const std::string& names) const;
-
- private:
-  Certificate self_;
 };
 
 /// HTTP/1.1, or HTTPS with `certificate`; `clientCa`: a client certificate of that authority is required. The handler
@@ -86,6 +71,25 @@ void pump(int a, int b);
 int dial(int port);
 /// A port nobody listens on at this moment.
 int freePort();
+
+/// A proxy on loopback that takes every host for 127.0.0.1: CONNECT, plain HTTP requests in absolute form, and SOCKS5.
+class ForwardProxy {
+ public:
+  /// credentials: "user:password" to be asked for (CONNECT only); empty = none.
+  explicit ForwardProxy(std::string credentials = {});
+  int port() const { return server_.port(); }
+  /// Heads of HTTP requests, and "SOCKS host:port".
+  std::vector<std::string> seen() const;
+
+ private:
+  void serve(int socket);
+  void serveSocks(int socket);
+  void note(std::string what);
+  const std::string credentials_;
+  mutable std::mutex mutex_;
+  std::vector<std::string> seen_;
+  RawServer server_;  ///< last: its threads use all above
+};
 
 /// nghttpx with an HTTP/2 front over TLS before an HTTP/1.1 back end.
 class Http2Proxy {

@@ -1,0 +1,159 @@
+#include "controller/kube/config/exec_plugin.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "controller/base/subprocess.h"
+#include "controller/kube/config/base64.h"
+
+extern char** environ;
+
+namespace egpu::kube {
+
+using base::Code;
+using base::Result;
+using base::Status;
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::size_t kErrorsKept = 1024;
+constexpr milliseconds kLook{50};  ///< between looks at the stop token
+
+/// A bare name is looked up in PATH; whatever holds a '/' was made absolute when the kubeconfig was read.
+std::optional<std::string> executable(const std::string& command) {
+  const auto runnable = [](const std::string& path) { return ::access(path.c_str(), X_OK) == 0; };
+  if (command.find('/') != std::string::npos) return runnable(command) ? std::optional(command) : std::nullopt;
+  const char* path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): nothing in this program sets variables
+  std::stringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string folder; std::getline(folders, folder, ':');)
+    // Never the current folder, whatever PATH says: what lies there is anybody's.
+    if (!folder.empty() && folder.front() == '/' && runnable(folder + "/" + command)) return folder + "/" + command;
+  return std::nullopt;
+}
+
+std::string readAll(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return std::move(text).str();
+}
+
+codec::ExecCluster describe(const ExecPlugin& plugin, const Endpoint& endpoint) {
+  codec::ExecCluster out;
+  out.server = endpoint.server;
+  out.tlsServerName = endpoint.tlsServerName;
+  out.insecureSkipTlsVerify = endpoint.insecureSkipTlsVerify;
+  out.certificateAuthorityData =
+      encodeBase64(endpoint.caData.empty() && !endpoint.caFile.empty() ? readAll(endpoint.caFile) : endpoint.caData);
+  out.proxyUrl = endpoint.configuredProxyUrl;
+  out.config = plugin.clusterConfig;
+  return out;
+}
+
+/// Later ones win: ours over the plugin's own over this process's.
+std::vector<std::string> environmentOf(const ExecPlugin& plugin, const Endpoint& endpoint) {
+  std::map<std::string, std::string> all;
+  for (char** each = environ; each != nullptr && *each != nullptr; ++each) {
+    const std::string line(*each);
+    const auto equals = line.find('=');
+    if (equals != std::string::npos) all[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+  for (const auto& [name, value] : plugin.env) all[name] = value;
+  all["KUBERNETES_EXEC_INFO"] = codec::encodeExecInfo(
+      plugin.apiVersion, plugin.provideClusterInfo ? std::optional(describe(plugin, endpoint)) : std::nullopt);
+  std::vector<std::string> out;
+  out.reserve(all.size());
+  for (const auto& [name, value] : all) out.push_back(name + "=" + value);
+  return out;
+}
+
+/// Takes what is there, until more than `atMost` bytes are held. False at the end.
+bool drain(int fd, std::string& into, std::size_t atMost) {
+  char chunk[4096];
+  while (into.size() <= atMost) {
+    const ssize_t n = ::read(fd, chunk, sizeof chunk);
+    if (n > 0)
+      into.append(chunk, static_cast<std::size_t>(n));
+    else if (n == 0)
+      return false;
+    else if (errno != EINTR)
+      return errno == EAGAIN;
+  }
+  return true;
+}
+
+/// The end of what it printed, on one line.
+std::string lastWords(std::string text) {
+  if (text.size() > kErrorsKept) text.erase(0, text.size() - kErrorsKept);
+  for (auto& c : text)
+    if (static_cast<unsigned char>(c) < ' ') c = ' ';
+  const auto begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
+  return begin == std::string::npos ? std::string() : ": " + text.substr(begin, end - begin + 1);
+}
+
+}  // namespace
+
+Result<codec::ExecCredential> runExecPlugin(const ExecPlugin& plugin, const Endpoint& endpoint,
+                                            const ExecLimits& limits, std::stop_token stop) {
+  const auto failed = [&](const std::string& why) {
+    return Status(Code::unavailable, "credential plugin " + plugin.command + ": " + why);
+  };
+  const auto path = executable(plugin.command);
+  if (!path) {
+    std::string hint = plugin.installHint;
+    while (!hint.empty() && static_cast<unsigned char>(hint.back()) <= ' ') hint.pop_back();
+    return failed("no such executable" + (hint.empty() ? "" : "\n\n" + hint));
+  }
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC | O_NONBLOCK) != 0) return failed("no pipe can be made");
+  base::UniqueFd errorsRead(pipe[0]), errorsWrite(pipe[1]);
+  base::Subprocess::Options options;
+  options.argv = {*path};
+  options.argv.insert(options.argv.end(), plugin.args.begin(), plugin.args.end());
+  options.env = environmentOf(plugin, endpoint);
+  options.errors = errorsWrite.get();
+  auto child = base::Subprocess::spawn(options);
+  errorsWrite.reset();
+  if (!child) return failed(child.status().message());
+
+  const auto until = Steady::now() + limits.time;
+  std::string output, errors;
+  // Its end counts, not that of its output: something it left behind may hold that open.
+  for (bool outputOpen = true, errorsOpen = true, ended = false; !ended && (outputOpen || errorsOpen);) {
+    if (stop.stop_requested()) return Status(Code::cancelled, "stopped");
+    if (Steady::now() >= until)
+      return failed("no answer within " + std::to_string(limits.time.count()) + " ms, killed" + lastWords(errors));
+    pollfd watched[3] = {{outputOpen ? child->output() : -1, POLLIN, 0},
+                         {errorsOpen ? errorsRead.get() : -1, POLLIN, 0},
+                         {child->exited(), POLLIN, 0}};
+    (void)::poll(watched, 3, static_cast<int>(kLook.count()));
+    ended = watched[2].revents != 0;
+    outputOpen = outputOpen && drain(child->output(), output, limits.output);
+    errorsOpen = errorsOpen && drain(errorsRead.get(), errors, 8 * kErrorsKept);
+    if (output.size() > limits.output) return failed("printed more than " + std::to_string(limits.output) + " bytes");
+    if (errors.size() > 4 * kErrorsKept) errors.erase(0, errors.size() - 2 * kErrorsKept);
+  }
+  const auto left = std::chrono::duration_cast<milliseconds>(until - Steady::now());
+  const std::string end = child->finish(std::max(left, milliseconds(0)));
+  (void)drain(child->output(), output, limits.output);
+  (void)drain(errorsRead.get(), errors, 8 * kErrorsKept);
+  if (end != "exited with status 0") return failed(end + lastWords(errors));
+  auto credential = codec::decodeExecCredential(output, plugin.apiVersion);
+  if (!credential) return failed(credential.status().message());
+  return credential;
+}
+
+}  // namespace egpu::kube
