@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= dev
 KUBECTL ?= kubectl
 
-.PHONY: help build run test sanitize bench lint format install-crds fuzz clean
+.PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -47,6 +47,15 @@ fuzz: ## each fuzz target for SECONDS_EACH seconds (default 60)
 
 install-crds: ## the CRDs into the cluster that kubectl points at
 	$(KUBECTL) apply -k manifests/crd
+
+cluster: ## a real Kubernetes on loopback with simulated GPU nodes and our installation (needs Go >= 1.26; NODES=5 CARDS=8)
+	@tests/setup/packages.sh build test
+	@tests/cluster/build.sh etcd kube-apiserver kube-controller-manager kube-scheduler kwok >/dev/null
+	@$(MAKE) --no-print-directory build PRESET=$(PRESET) TARGETS=product
+	@tests/cluster/cluster.py up build/cluster build/$(PRESET)/bin $(or $(NODES),5) $(or $(CARDS),8)
+
+cluster-down: ## end exactly what make cluster started
+	@tests/cluster/cluster.py down build/cluster
 
 clean: ## remove build/
 	rm -rf build

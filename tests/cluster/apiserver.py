@@ -32,10 +32,10 @@ READY_WITHIN = 180  # seconds; 4 on an idle machine
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy
-omitStages: [RequestReceived, ResponseStarted]
+omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  userGroups: ["system:serviceaccounts"]
+  userGroups: ["system:serviceaccounts:elastic-gpu-system"]
 - level: None
 """
 
@@ -44,10 +44,10 @@ class Cluster:
     """A Kubernetes in one folder. url, pki and kubeconfig say how to reach it as its administrator.
 
     wanted: names of parts, API_SERVER or more. stays: it outlives this process. audit: audit.log in the folder holds every
-    request of a service account. Parts can be stopped, killed, paused and restarted by name (processes); they keep their
+    request of our service accounts. features: feature gates of the API server, as its flag takes them. Parts can be stopped, killed, paused and restarted by name (processes); they keep their
     ports and data. Not thread-safe."""
 
-    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False):
+    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features=""):
         self.folder = pathlib.Path(folder).resolve()
         self.pki = self.folder / "pki"
         self.kubeconfig = self.folder / "kubeconfig"
@@ -56,6 +56,7 @@ class Cluster:
         self.etcd_url = ""
         self.wanted = wanted
         self.audit = audit
+        self.features = features
         self.processes = Processes(self.folder, stays)
         self.binaries = None
 
@@ -103,7 +104,7 @@ class Cluster:
         self.processes.start("etcd", parts.etcd(self.binaries / "etcd", self.folder / "etcd", client, peer))
         self.processes.start("kube-apiserver", parts.kube_apiserver(
             self.binaries / "kube-apiserver", self.pki, self.etcd_url, secure,
-            service_accounts="kube-controller-manager" in self.wanted, audit=audit))
+            service_accounts="kube-controller-manager" in self.wanted, audit=audit, features=self.features))
         self.wait_ready()
 
     def _start_client(self, name):

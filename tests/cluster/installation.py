@@ -67,7 +67,6 @@ def start_controller(cluster, bin_dir, name="controller", arguments=(), patience
     address.unlink(missing_ok=True)
     cluster.processes.start(name, [
         pathlib.Path(bin_dir) / CONTROLLER, "run", f"--kubeconfig={controller_kubeconfig(cluster)}",
-        "--leader-elect", f"--leader-elect-resource-namespace={NAMESPACE}",
         "--ops-listen=127.0.0.1:0", f"--write-ops-address={address}", *arguments])
     deadline = time.monotonic() + patience
     while not (address.exists() and address.read_text()):

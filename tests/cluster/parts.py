@@ -53,7 +53,7 @@ def etcd(binary, data, client_port, peer_port, fsync=False):
             f"--listen-peer-urls=http://127.0.0.1:{peer_port}"]
 
 
-def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None):
+def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None, features=""):
     """service_accounts: whether somebody (the controller manager) makes the service accounts that admission then asks for.
     audit: (policy file, log file)."""
     return [binary, f"--etcd-servers={etcd_url}", "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
@@ -64,14 +64,15 @@ def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None):
             "--authorization-mode=Node,RBAC", "--allow-privileged=true",
             # Off by default, on in some distributions; it asks for one right more.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+            *([f"--feature-gates={features}"] if features else []),
             *([] if service_accounts else ["--disable-admission-plugins=ServiceAccount"]),
             *([f"--audit-policy-file={audit[0]}", f"--audit-log-path={audit[1]}", "--audit-log-maxsize=2000"] if audit else [])]
 
 
 def kube_controller_manager(binary, kubeconfig, pki):
     # Faster than its defaults, which would make five hundred pods wait for it and not for what is under test.
-    return [binary, f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=300",
-            "--kube-api-burst=600", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
+    return [binary, f"--kubeconfig={kubeconfig}", "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
+            "--kube-api-qps=300", "--kube-api-burst=600", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
             # A machine short of CPU must not look like nodes that died.
             "--node-monitor-grace-period=300s"]
 

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""A whole Kubernetes on loopback with Elastic GPU installed, to try things on: `make cluster`, `make cluster-down`.
+
+    cluster.py up DIR BIN_DIR [NODES [CARDS]]   start it in DIR; default 5 nodes of 8 cards
+    cluster.py down DIR                         end exactly what up started
+
+Exit status 77: Go is missing, so there is nothing to start (1 where EGPU_REQUIRE_CLUSTER is 1).
+"""
+
+import pathlib
+import shutil
+import signal
+import sys
+
+import installation
+import nodes
+import processes
+from apiserver import Cluster, guarded
+from client import until
+from parts import WHOLE
+from pki import Failure
+
+
+def say(text):
+    print(f"cluster: {text}", flush=True)
+
+
+def up(folder, bin_dir, node_count, cards_each):
+    if names := processes.running(folder):
+        raise Failure(f"{', '.join(names)} of {folder} still run; make cluster-down ends them")
+    shutil.rmtree(folder, ignore_errors=True)
+    cluster = Cluster(folder, stays=True, wanted=WHOLE).start()
+    try:
+        say(f"Kubernetes is ready on {cluster.url}; installing")
+        installation.apply_manifests(cluster)
+        admin = installation.client_of(cluster)
+        names = [f"gpu-{index}" for index in range(node_count)]
+        nodes.publish(admin, names, cards_each)
+        until("the nodes are ready", lambda: nodes.all_ready(admin, names))
+        operations = installation.start_controller(cluster, bin_dir)
+    except BaseException:
+        cluster.stop()
+        raise
+    samples = installation.MANIFESTS / "samples"
+    print(f"""
+Kubernetes with {node_count} simulated nodes of {cards_each} cards runs in {folder}; logs are there too.
+
+  export KUBECONFIG={cluster.kubeconfig}
+  kubectl apply -f {samples}/seed.yaml            # a class and two claims
+  kubectl get egpuc -o wide
+  kubectl apply -f {samples}/seed-pods.yaml       # pods that name them
+  kubectl get pods -o wide                        # Running, on their claims' nodes
+
+The controller runs as a process, with the rights of its service account ({folder}/controller.log);
+  {bin_dir}/elastic-gpu-controller map --server http://{operations.removeprefix('http://')}   shows who has what.
+Its Deployment is scaled to 0: pods on simulated nodes only look as if they ran.
+make cluster-down ends it all.""")
+    return 0
+
+
+def down(folder):
+    stopped = processes.stop_recorded(folder)
+    say(f"ended {', '.join(stopped)}" if stopped else "nothing runs")
+    return 0
+
+
+def main(arguments):
+    match arguments:
+        case ["up", folder, bin_dir, *counts] if len(counts) <= 2 and all(each.isdecimal() for each in counts):
+            node_count, cards_each = [*map(int, counts), *(5, 8)[len(counts):]]
+            return up(pathlib.Path(folder).resolve(), pathlib.Path(bin_dir).resolve(), node_count, cards_each)
+        case ["down", folder]:
+            return down(pathlib.Path(folder).resolve())
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(guarded(lambda: main(sys.argv[1:])))

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""verify.py finds each kind of violation planted in a sound world, and nothing in the sound one. Needs no cluster."""
+
+import copy
+import sys
+import types
+
+import nodes
+import verify
+from client import Report
+from pods_test import claim, pod
+
+
+def sound():
+    """A claim of 10 % and 1 GiB, bound, carried, and used by a pod on its node; a second node with a card."""
+    cards = {each["metadata"]["name"]: each for each in (nodes.card("n-0", 0), nodes.card("n-1", 0))}
+    first = next(iter(cards))
+    amounts = {"core": 100, "memory": 1 << 30}
+    cards[first]["spec"]["allocations"] = {"du": {"device": "egpu-cu", "claim": "default/c", **amounts}}
+    device = {"metadata": {"name": "egpu-cu", "uid": "du"}, "status": {"phase": "Bound"}, "spec": {
+        "nodeName": "n-0", "claimRef": {"namespace": "default", "name": "c", "uid": "cu"},
+        "cards": [{"name": first, **amounts, "chargedCore": 100, "chargedMemory": 1 << 30}]}}
+    bound = claim("c", "now", 10, "1Gi")
+    bound["metadata"]["uid"] = "cu"
+    bound["status"] = {"phase": "Bound", "elasticGPUName": "egpu-cu"}
+    field = {"key": "metadata.name", "operator": "In", "values": ["n-0"]}
+    carrier = {"metadata": {"name": "c", "ownerReferences": [{"kind": "ElasticGPUClaim", "uid": "cu"}]}, "status": {
+        "reservedFor": [{"uid": "pu"}], "allocation": {"devices": {"results": [{"device": "egpu-cu"}]},
+                                                       "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}}}}
+    user = pod("p", {"x": "c"})
+    user["metadata"]["uid"] = "pu"
+    user["spec"].update(nodeName="n-0", resourceClaims=[{"name": "x", "resourceClaimName": "c"}])
+    user["status"] = {"phase": "Running"}
+    return types.SimpleNamespace(namespace="default", cards=cards, devices={"egpu-cu": device}, claims={"c": bound},
+                                 carriers={"c": carrier}, pods={"p": user}, classes={}, nodes={"n-0", "n-1"})
+
+
+def another_claim(world):
+    other = copy.deepcopy(world.claims["c"])
+    other["metadata"].update(name="d", uid="other")
+    world.claims["d"] = other
+
+
+def another_device(world):
+    world.devices["egpu-2"] = copy.deepcopy(world.devices["egpu-cu"])
+    world.devices["egpu-2"]["metadata"].update(name="egpu-2", uid="du-2")
+    world.devices["egpu-2"]["status"] = {}
+
+
+def first_card(world):
+    return next(iter(world.cards.values()))["spec"]
+
+
+def selected(world):
+    return world.carriers["c"]["status"]["allocation"]["nodeSelector"]["nodeSelectorTerms"][0]["matchFields"][0]
+
+
+PLANTED = {
+    "of 99 core given out": lambda world: first_card(world)["card"].update(core=99),
+    "of 1 memory given out": lambda world: first_card(world)["card"].update(memory=1),
+    "no entry on card": lambda world: first_card(world).pop("allocations"),
+    "is nobody's": lambda world: first_card(world)["allocations"].update(gone={"device": "gone", "core": 1}),
+    "which is not egpu-cu": lambda world: first_card(world)["allocations"]["du"].update(device="egpu-x"),
+    "entered 90": lambda world: first_card(world)["allocations"]["du"].update(core=90),
+    "several devices": another_device,
+    "its cards are on": lambda world: world.devices["egpu-cu"]["spec"].update(nodeName="n-1"),
+    "bound to claims": another_claim,
+    "bound to egpu-gone, which is not there": lambda world: world.claims["c"]["status"].update(elasticGPUName="egpu-gone"),
+    "which belongs to": lambda world: world.claims["c"]["metadata"].update(uid="new"),
+    "allocated to egpu-gone": lambda world: world.carriers["c"]["status"]["allocation"]["devices"]["results"][0].update(device="egpu-gone"),
+    "another claim's": lambda world: world.carriers["c"]["metadata"]["ownerReferences"][0].update(uid="new"),
+    "allocated on n-1": lambda world: selected(world).update(values=["n-1"]),
+    "its claim c on n-0": lambda world: world.pods["p"]["spec"].update(nodeName="n-1"),
+    "carried nowhere": lambda world: world.carriers.clear(),
+    "not reserved for it": lambda world: world.carriers["c"]["status"].update(reservedFor=[]),
+    "and has other": lambda world: world.pods["p"]["spec"]["resourceClaims"][0].update(resourceClaimName="other"),
+    "node n-2, which is not there": lambda world: world.pods["p"]["spec"].update(nodeName="n-2"),
+    "was granted 100 milli-cards": lambda world: world.claims["c"]["spec"]["resources"]["requests"].update(
+        {key: 20 for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("core")}),
+    "was granted 1073741824 bytes": lambda world: world.claims["c"]["spec"]["resources"]["requests"].update(
+        {key: "2Gi" for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("memory")}),
+}
+
+
+def main():
+    report = Report()
+    report.check("the sound world is sound", not verify.violations(sound()), verify.violations(sound()))
+    for words, plant in PLANTED.items():
+        world = sound()
+        plant(world)
+        found = verify.violations(world)
+        report.check(f"planted: {words}", any(words in line for line in found), found)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
