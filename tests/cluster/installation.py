@@ -52,6 +52,11 @@ def _refuses_bad_names(admin):
     return False
 
 
+def run_help(bin_dir):
+    """What the binary says of its flags."""
+    return subprocess.run([pathlib.Path(bin_dir) / CONTROLLER, "run", "--help"], capture_output=True, text=True, check=True).stdout
+
+
 def controller_kubeconfig(cluster):
     """One that is the controller's service account, and nobody else."""
     token = client_of(cluster).token_for(NAMESPACE, ACCOUNT, expirationSeconds=TOKEN_SECONDS)

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""The controller under exactly the rules of manifests/rbac: nothing that it asks for is refused, and nothing is granted that it does
+not use. What it asks for is read from the API server's audit log; what is checked without a request of its own, and so stands in no
+log, is taken away and missed.
+
+    rbac_test.py BIN_DIR
+"""
+
+import copy
+import itertools
+import json
+import sys
+import tempfile
+
+import installation
+import nodes
+from apiserver import Cluster, guarded
+from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, carriers, claims, pods, until
+from parts import WHOLE
+from pods_test import claim, gpu_class, pod, running
+
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/elastic-gpu-controller"
+LOCAL_ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{installation.NAMESPACE}/roles/elastic-gpu-controller"
+USER = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
+# Checked by the API server itself inside another request.
+UNLOGGED = {("resource.k8s.io", "resourceclaims/binding", "patch"), ("elasticgpu.io", "elasticgpuclaims/finalizers", "update")}
+
+
+def granted(client):
+    """Each (group, resource, verb) of the controller's rules, and how often it is granted."""
+    rights = {}
+    for path in (ROLE, LOCAL_ROLE):
+        for rule in client.get(path)["rules"]:
+            for right in itertools.product(rule["apiGroups"], rule["resources"], rule["verbs"]):
+                rights[right] = rights.get(right, 0) + 1
+    return rights
+
+
+class AuditLog:
+    """What the controller asked for, as the API server wrote it down."""
+
+    def __init__(self, path):
+        self.path = path
+        self.read = 0
+        self.used = {}  # right → the reason why it was allowed
+        self.refused = []  # (right, code, what was said), by authorization or, inside a request, by a further check
+
+    def update(self):
+        with open(self.path, "rb") as log:
+            log.seek(self.read)
+            for line in log:
+                if not line.endswith(b"\n"):
+                    break
+                self.read += len(line)
+                self._take(json.loads(line))
+        return self
+
+    def _take(self, event):
+        if event["user"]["username"] != USER or "objectRef" not in event:
+            return
+        on = event["objectRef"]
+        resource = on["resource"] + (f"/{on['subresource']}" if "subresource" in on else "")
+        right = (on.get("apiGroup", ""), resource, event["verb"])
+        notes, status = event.get("annotations", {}), event.get("responseStatus", {})
+        if notes.get("authorization.k8s.io/decision") == "allow":
+            self.used.setdefault(right, notes["authorization.k8s.io/reason"])
+        if status.get("code") == 403 or "permission" in status.get("message", ""):
+            self.refused.append((right, status.get("code"), status.get("message", notes.get("authorization.k8s.io/reason", ""))))
+
+
+def written_rules(client, report):
+    """What the files say, before anything runs."""
+    names = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-edit", "elastic-gpu-view")
+    rules = [rule for name in names for rule in client.get(ROLE.rsplit("/", 1)[0] + "/" + name)["rules"]]
+    rules += client.get(LOCAL_ROLE)["rules"]
+    words = [word for rule in rules for key in ("apiGroups", "resources", "verbs") for word in rule.get(key, [])]
+    report.check("no wildcards", words and "*" not in "".join(words))
+    report.check("no secrets", not [word for word in words if "secret" in word or word in ("impersonate", "escalate", "bind")])
+    twice = [right for right, times in granted(client).items() if times > 1]
+    report.check("nothing is granted twice, so that each grant is needed or not", not twice, twice)
+
+
+def refuse_a_patch(client):
+    """A cluster's own policy that refuses what the controller wants to write to one pod."""
+    group = "/apis/admissionregistration.k8s.io/v1"
+    client.create(f"{group}/validatingadmissionpolicies", {"metadata": {"name": "refuse"}, "spec": {
+        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"], "resources": ["pods"]}]},
+        "matchConditions": [{"name": "one", "expression": f"object.metadata.name == 'refused' && request.userInfo.username == '{USER}'"}],
+        "validations": [{"expression": "false", "message": "refused by the test"}]}})
+    client.create(f"{group}/validatingadmissionpolicybindings", {"metadata": {"name": "refuse"}, "spec": {
+        "policyName": "refuse", "validationActions": ["Deny"]}})
+
+
+def allow_again(client):
+    client.delete("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/refuse")
+
+
+def election(cluster, client, report):
+    """The lease of that name in that namespace, and no other: as kube/leader_election.h writes it."""
+    controller = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, installation.ACCOUNT))
+    leases = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+    own = leases.format(installation.NAMESPACE)
+    made = controller.create(f"{own}?dryRun=All", {"metadata": {"name": installation.CONTROLLER}})
+    report.check("it may make its lease", made["metadata"]["name"] == installation.CONTROLLER)
+    if not client.exists(f"{own}/{installation.CONTROLLER}"):
+        client.create(own, {"metadata": {"name": installation.CONTROLLER}})
+    report.check("read it", controller.get(f"{own}/{installation.CONTROLLER}")["metadata"]["name"] == installation.CONTROLLER)
+    controller.patch(f"{own}/{installation.CONTROLLER}?dryRun=All", {"spec": {"holderIdentity": "me"}})
+    client.create(own, {"metadata": {"name": "another"}})
+    report.refused("not read another", lambda: controller.get(f"{own}/another"), 403)
+    report.refused("nor take it", lambda: controller.patch(f"{own}/another", {"spec": {"holderIdentity": "me"}}), 403)
+    report.refused("nor make one elsewhere", lambda: controller.create(leases.format("kube-system"), {"metadata": {"name": "x"}}), 403)
+
+
+def whole_life(client, log, report):
+    """Claims bound, carried and released, by both modes; nodes that go; classes that change while they are written."""
+    client.create(CLASSES, gpu_class("now", "Immediate"))
+    client.create(CLASSES, gpu_class("late", "WaitForFirstConsumer"))
+    refuse_a_patch(client)
+    for cls in ("now", "late"):
+        client.create(claims(), claim(cls, cls, 10, "1Gi"))
+        client.create(pods(), pod(f"uses-{cls}", {"x": cls}))
+    client.create(claims(), claim("refused", "now", 10, "1Gi"))
+    client.create(pods(), pod("refused", {"x": "refused"}))
+    until("pods run", lambda: {"uses-now", "uses-late"} <= running(client))
+
+    # What could not be written is read again.
+    until("a pod is read again", lambda: ("", "pods", "get") in log.update().used)
+    allow_again(client)
+    numbers = itertools.count()
+
+    def change_at_once():
+        name = f"changing-{next(numbers)}"
+        for path, body in ((CLASSES, gpu_class(name, "Immediate")), (claims(), claim(name, "now", 1, "1Mi"))):
+            client.create(path, body)
+            for value in "abcdef":
+                client.patch(f"{path}/{name}", {"metadata": {"labels": {"changed": value}}})
+        return {("elasticgpu.io", each, "get") for each in ("elasticgpuclasses", "elasticgpuclaims")} <= set(log.update().used)
+
+    until("a class and a claim that changed under a write are read again", change_at_once)
+    until("the refused pod runs after all", lambda: "refused" in running(client))
+
+    # The same event twice is one, counted twice: no claim, one that can't be bound, no claim again.
+    client.create(pods(), pod("waits", {"x": "missing"}))
+
+    def said(word):
+        events = client.items("/api/v1/namespaces/default/events", "&fieldSelector=involvedObject.name=waits")
+        return any(word in each["message"] for each in events)
+
+    until("its pod is told that there is no such claim", lambda: said("there is no such ElasticGPUClaim"))
+    client.create(claims(), claim("missing", "nowhere", 10, "1Gi"))
+    until("and why the claim waits", lambda: said("ClassNotFound"))
+    client.delete(f"{claims()}/missing")
+    until("an event is counted", lambda: ("", "events", "patch") in log.update().used)
+
+    # A node goes: its cards are Failed, which the controller asks about first.
+    client.delete(f"{NODES}/leaves")
+    until("a node is asked for", lambda: ("", "nodes", "get") in log.update().used)
+
+    for path in (pods(), claims()):
+        client.delete_all(path)
+    until("claims are gone", lambda: not client.items(claims()))
+    until("their ResourceClaims too", lambda: not client.items(carriers()))
+    until("their devices too", lambda: not [each for each in client.items(GPUS) if "card" not in each["spec"]])
+
+
+def audited(client, log, report, elects):
+    rights = granted(client)
+    leases = {right for right in rights if right[1] == "leases"}
+
+    def unused():
+        return set(rights) - UNLOGGED - (set() if elects else leases) - set(log.update().used)
+
+    try:
+        until("every right is used", lambda: not unused(), patience=PATIENCE / 5)
+    except AssertionError:
+        pass
+    report.check("every right that is granted is used", not unused(), sorted(unused()))
+    report.check("nothing was refused", not log.refused, log.refused[:5])
+    others = {right: reason for right, reason in log.used.items() if right not in rights}
+    report.check("nothing is used that the rules do not grant", not others, others)
+    by_others = {right: reason for right, reason in log.used.items()
+                 if not reason.startswith("RBAC: allowed by") or '"elastic-gpu-controller' not in reason}
+    report.check("each right comes from these rules alone, so without its rule it would be missed", not by_others, by_others)
+
+
+def missed(client, log, report):
+    """The rights that no log shows: each is taken away, missed by name, and given back; then all goes well."""
+    before = client.get(ROLE)
+    for number, right in enumerate(sorted(UNLOGGED)):
+        rules = [rule for rule in copy.deepcopy(before["rules"]) if not (rule["apiGroups"] == [right[0]] and rule["resources"] == [right[1]])]
+        for rule in rules:
+            if rule["apiGroups"] == [right[0]]:
+                rule["resources"] = [each for each in rule["resources"] if each != right[1]]
+        report.check(f"{right} is a grant of its own", rules != before["rules"])
+        client.patch(ROLE, {"rules": rules})
+        seen = len(log.update().refused)
+        name = f"missed-{number}"
+
+        def is_missed(name=name, seen=seen, numbers=itertools.count()):
+            # The authorizer hears of the change a moment later, so a first claim may still slip through.
+            index = next(numbers)
+            if index % 50 == 0:
+                client.create(claims(), claim(f"{name}-{index}", "now", 1, "1Mi"))
+                client.create(pods(), pod(f"{name}-{index}", {"x": f"{name}-{index}"}))
+            return [each for each in log.update().refused[seen:] if each[0][1].startswith("resourceclaims")]
+
+        found = until(f"{right} is missed", is_missed)
+        word = right[1] if right[1].endswith("binding") else "set finalizers on"
+        report.check(f"{right} is what is missed", word in found[0][2] or right[1].split("/")[1] in found[0][2], found[0])
+        client.patch(ROLE, {"rules": before["rules"]})
+    until("with all rights every pod runs", lambda: {each["metadata"]["name"] for each in client.items(pods())} == running(client))
+
+
+def users(cluster, client, report):
+    """Who may edit a namespace may claim there, and nothing more."""
+    client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "editor"}})
+    client.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", {
+        "metadata": {"name": "editor"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "editor", "namespace": "default"}]})
+    editor = client.as_token(cluster.pki, client.token_for("default", "editor"))
+
+    def may_claim():
+        try:
+            return editor.create(f"{claims()}?dryRun=All", claim("theirs", "now", 1, "1Gi"))
+        except Refused:
+            return None
+
+    report.check("an editor claims", until("the aggregated role is there", may_claim)["metadata"]["name"] == "theirs")
+    report.refused("but writes no status", lambda: editor.patch(f"{claims()}/any/status", {"status": {"phase": "Bound"}}), 403)
+    report.refused("and no card", lambda: editor.create(f"{GPUS}?dryRun=All", nodes.card("n-0", 99)), 403)
+
+
+def uninstall(cluster, client, report):
+    """As manifests/README.md says; whatever a finalizer holds would hang here."""
+    client.delete_all(pods())
+    for kind in (("elasticgpuclaims", "-A"), ("elasticgpus",)):
+        installation.kubectl(cluster, "delete", *kind, "--all", f"--timeout={PATIENCE}s")
+    installation.kubectl(cluster, "delete", "-k", installation.MANIFESTS, f"--timeout={PATIENCE}s")
+    left = [each["metadata"]["name"] for each in client.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")]
+    report.check("nothing of it is left", not left and not client.exists(ROLE), left)
+
+
+def main():
+    report = Report()
+    names = ["n-0", "n-1", "leaves"]
+    # Without streamed lists, so that lists are asked for as well: some servers have them off.
+    with tempfile.TemporaryDirectory(prefix="egpu-rbac-") as folder, Cluster(
+            folder, wanted=WHOLE, audit=True, features="WatchList=false") as cluster:
+        installation.apply_manifests(cluster)
+        client = installation.client_of(cluster)
+        written_rules(client, report)
+        nodes.publish(client, names, 2)
+        until("the nodes are ready", lambda: nodes.all_ready(client, names))
+        # Only a controller that elects uses the lease; what its right to it is good for is tried in any case.
+        elects = "--leader-elect" in installation.run_help(sys.argv[1])
+        installation.start_controller(cluster, sys.argv[1], arguments=[
+            "--leader-elect", f"--leader-elect-resource-namespace={installation.NAMESPACE}"] if elects else [])
+        log = AuditLog(cluster.audit_log)
+        try:
+            whole_life(client, log, report)
+            audited(client, log, report, elects)
+            missed(client, log, report)
+        except BaseException:
+            print(cluster.processes.tail("controller", 40), file=sys.stderr)
+            raise
+        election(cluster, client, report)
+        users(cluster, client, report)
+        uninstall(cluster, client, report)
+        report.check("the controller was asked to stop, and did", cluster.processes.stop("controller") == 0)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
