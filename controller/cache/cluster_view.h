@@ -25,6 +25,7 @@
 #include "controller/cache/stores.h"
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 
 namespace egpu::cache {
 

@@ -1,10 +1,13 @@
-// Why nothing fits: the filters of decide() once more, but counting what falls out where.
+// The filters of decide() once more, but counting what falls out where.
+#include "controller/scheduler/explain.h"
+
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "api/v1alpha/quantity.h"
-#include "controller/scheduler/decide.h"
+#include "controller/scheduler/card_choice.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/remedy.h"
 #include "controller/scheduler/state.h"
@@ -16,9 +19,10 @@ namespace {
 struct Counting {
   int64_t before = 0;
   std::map<std::string, int64_t> reasons;
+  std::vector<Dropped> dropped;
 
-  StageReport report(std::string stage) const {
-    StageReport r{std::move(stage), before, before, {}};
+  StageReport report(std::string stage) {
+    StageReport r{std::move(stage), before, before, {}, std::move(dropped)};
     for (const auto& [reason, count] : reasons) {
       r.after -= count;
       r.reasons.emplace_back(reason, count);
@@ -29,44 +33,87 @@ struct Counting {
   }
 };
 
-/// How close the best card came at one stage; the text is made once the best is known.
+std::string number(int64_t n) { return std::to_string(std::max<int64_t>(n, 0)); }
+std::string bytes(int64_t n) { return v1alpha::formatBytes(std::max<int64_t>(n, 0)); }
+std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t>(n, 0)); }
+std::string tflops(int64_t n) { return number(n) + " TFLOPS"; }
+std::string cpu(int64_t n) { return n > 0 && n % 1000 != 0 ? number(n) + 'm' : number(n / 1000); }
+
+/// Who has too little of something, and how close the best came; its text is made once the best is known.
 struct Shortfall {
+  Counting& stage;
+  std::string_view what;  ///< "short of free core"
+  std::string_view verb;  ///< "has"
+  std::string (*format)(int64_t);
   int64_t count = 0;
   int64_t need = 0;
   int64_t have = std::numeric_limits<int64_t>::min();
 
+  std::string text(int64_t needed, int64_t had, const char* who) const {
+    return std::string(what) + " (need " + format(needed) + ", " + who + std::string(verb) + ' ' + format(had) + ')';
+  }
   void add(int64_t needed, int64_t had) {
     if (count++ == 0 || needed - had < need - have) {
       need = needed;
       have = had;
     }
   }
+  void spellOut() {
+    if (count > 0) stage.reasons[text(need, have, "best ")] += count;
+  }
 };
+
+/// How amounts of what is divided are written.
+std::string (*unitOf(const Request& request))(int64_t) {
+  if (request.tflopsPerCard > 0) return tflops;
+  return request.perCard.core > 0 ? share : bytes;
+}
 
 class Explaining {
  public:
-  Explaining(const Cluster::State& state, const Request& request, const NodePredicate& suits)
-      : state_(state), request_(request), suits_(suits), needs_(state, request) {}
+  Explaining(const Cluster::State& state, const Request& request, const NodePredicate& suits, std::size_t names)
+      : state_(state), request_(request), suits_(suits), names_(names), needs_(state, request) {}
 
   std::vector<StageReport> run() {
-    for (const auto& [name, id] : state_.nodeIds) {
+    for (const auto& [name, id] : state_.nodesByName()) {
       ++node_.before;
       const NodeRecord& node = state_.nodes[id];
+      at_ = {name, {}};
       if (std::string why = nodeFault(node); !why.empty()) {
-        ++node_.reasons[why];
+        fault(node_, why);
         continue;
       }
       if (!hasRoom(node)) continue;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (passes(c)) ++fitting;
+      at_.card = {};
       if (fitting > 0 || request_.cards == 0) ++enough_.before;
-      if (fitting > 0 && fitting < request_.cards) few_.add(request_.cards, fitting);
+      if (fitting > 0) enough(node, fitting);
     }
     return reports();
   }
 
  private:
+  /// Whether the fitting cards are enough, as decide() sees it.
+  void enough(const NodeRecord& node, int64_t fitting) {
+    if (fitting < request_.cards) {
+      lacks(few_, request_.cards, fitting);
+    } else if (policy_ && !CardChoice(state_, request_, *policy_, needs_).fits(node)) {
+      if (!divides(request_)) return void(fault(enough_, "without a fixed set of fitting cards"));
+      const SplitTotal total(request_);
+      int64_t room = 0;
+      for (const CardId id : node.cards) {
+        const CardRecord& card = state_.cards[id];
+        const Need& need = needs_.of(card.type);
+        if (need.possible() && cardFits(card, need, request_))
+          room += total.roomOn(state_.types[card.type], card.free());
+      }
+      if (room >= total.steps()) return void(fault(enough_, "without a set of cards that it can be divided over"));
+      lacks(short_, total.inUnits(total.steps()), total.inUnits(room));
+    }
+  }
+
   std::string nodeFault(const NodeRecord& node) const {
     if (!request_.pinnedNode.empty() && node.name != request_.pinnedNode) return "not the pinned node";
     if (node.cards.empty() && request_.cards > 0) return "without cards";
@@ -80,15 +127,11 @@ class Explaining {
   bool hasRoom(const NodeRecord& node) {
     const NodeAmount free = node.free();
     ++nodeCpu_.before;
-    if (request_.cpuMilli > 0 && free.cpuMilli < request_.cpuMilli) {
-      lackNodeCpu_.add(request_.cpuMilli, free.cpuMilli);
-      return false;
-    }
+    if (request_.cpuMilli > 0 && free.cpuMilli < request_.cpuMilli)
+      return lacks(lackNodeCpu_, request_.cpuMilli, free.cpuMilli);
     ++nodeMemory_.before;
-    if (request_.podMemory > 0 && free.memory < request_.podMemory) {
-      lackNodeMemory_.add(request_.podMemory, free.memory);
-      return false;
-    }
+    if (request_.podMemory > 0 && free.memory < request_.podMemory)
+      return lacks(lackNodeMemory_, request_.podMemory, free.memory);
     return true;
   }
 
@@ -97,10 +140,11 @@ class Explaining {
     const CardRecord& card = state_.cards[id];
     const CardType& type = state_.types[card.type];
     const Need need = needs_.of(card.type);
+    at_.card = state_.cardName(id);
     if (!request_.pinnedCards.empty()) {
       ++pinned_.before;
       const auto& names = request_.pinnedCards;
-      if (std::find(names.begin(), names.end(), card.facts->name) == names.end())
+      if (std::find(names.begin(), names.end(), state_.cardName(id)) == names.end())
         return fault(pinned_, "not the pinned card");
     }
     ++health_.before;
@@ -112,16 +156,11 @@ class Explaining {
       return fault(minMemory_, "with less memory than " + v1alpha::formatBytes(request_.minMemory));
     ++capacity_.before;
     if (need.verdict == TypeVerdict::noRating) return fault(capacity_, "without a TFLOPS rating");
-    if (need.verdict == TypeVerdict::tooSmall) {
-      if (need.granted.core > type.core) {
-        smallCore_.add(need.granted.core, type.core);
-      } else {
-        smallMemory_.add(need.granted.memory, type.memory);
-      }
-      return false;
-    }
+    if (need.verdict == TypeVerdict::tooSmall)
+      return need.granted.core > type.core ? lacks(smallCore_, need.granted.core, type.core)
+                                           : lacks(smallMemory_, need.granted.memory, type.memory);
     ++claims_.before;
-    if (request_.maxClaimsPerCard > 0 && static_cast<int64_t>(card.takes.size()) >= request_.maxClaimsPerCard)
+    if (request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard)
       return fault(claims_, "at the limit of " + std::to_string(request_.maxClaimsPerCard) + " claims per card");
     if (request_.wholeCards) {
       ++empty_.before;
@@ -129,44 +168,28 @@ class Explaining {
     }
     ++core_.before;
     const Amount free = card.free();
-    if (free.core < need.charged.core) {
-      lackCore_.add(need.charged.core, free.core);
-      return false;
-    }
+    if (free.core < need.charged.core) return lacks(lackCore_, need.charged.core, free.core);
     ++memory_.before;
-    if (free.memory < need.charged.memory) {
-      lackMemory_.add(need.charged.memory, free.memory);
-      return false;
-    }
+    if (free.memory < need.charged.memory) return lacks(lackMemory_, need.charged.memory, free.memory);
     return true;
   }
 
-  static bool fault(Counting& stage, const std::string& reason) {
+  bool fault(Counting& stage, const std::string& reason) {
     ++stage.reasons[reason];
+    if (stage.dropped.size() < names_) stage.dropped.push_back({std::string(at_.node), std::string(at_.card), reason});
+    return false;
+  }
+  bool lacks(Shortfall& shortfall, int64_t need, int64_t have) {
+    shortfall.add(need, have);
+    if (auto& dropped = shortfall.stage.dropped; dropped.size() < names_)
+      dropped.push_back({std::string(at_.node), std::string(at_.card), shortfall.text(need, have, "")});
     return false;
   }
 
-  static std::string bytes(int64_t n) { return v1alpha::formatBytes(std::max<int64_t>(n, 0)); }
-  static std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t>(n, 0)); }
-  static std::string cpu(int64_t n) {
-    n = std::max<int64_t>(n, 0);
-    return n % 1000 == 0 ? std::to_string(n / 1000) : std::to_string(n) + 'm';
-  }
-  template <class Format>
-  static void spellOut(Counting& stage, const Shortfall& s, const std::string& what, const std::string& verb,
-                       Format format) {
-    if (s.count > 0)
-      stage.reasons[what + " (need " + format(s.need) + ", best " + verb + ' ' + format(s.have) + ')'] += s.count;
-  }
-
   std::vector<StageReport> reports() {
-    spellOut(nodeCpu_, lackNodeCpu_, "short of free CPU", "has", cpu);
-    spellOut(nodeMemory_, lackNodeMemory_, "short of free node memory", "has", bytes);
-    spellOut(capacity_, smallCore_, "too small in core", "is", share);
-    spellOut(capacity_, smallMemory_, "too small in memory", "is", bytes);
-    spellOut(core_, lackCore_, "short of free core", "has", share);
-    spellOut(memory_, lackMemory_, "short of free memory", "has", bytes);
-    spellOut(enough_, few_, "with too few fitting cards", "has", [](int64_t n) { return std::to_string(n); });
+    for (Shortfall* shortfall :
+         {&lackNodeCpu_, &lackNodeMemory_, &smallCore_, &smallMemory_, &lackCore_, &lackMemory_, &few_, &short_})
+      shortfall->spellOut();
     std::vector<StageReport> all;
     all.push_back(node_.report("node"));
     if (request_.cpuMilli > 0) all.push_back(nodeCpu_.report("node cpu"));
@@ -187,13 +210,29 @@ class Explaining {
     return all;
   }
 
+  /// What is being looked at.
+  struct Place {
+    std::string_view node;
+    std::string_view card;
+  };
+
   const Cluster::State& state_;
   const Request& request_;
   const NodePredicate& suits_;
+  const std::size_t names_;
   Needs needs_;
+  Place at_;
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, claims_, empty_, core_,
       memory_, enough_;
-  Shortfall lackNodeCpu_, lackNodeMemory_, smallCore_, smallMemory_, lackCore_, lackMemory_, few_;
+  Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu};
+  Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", bytes};
+  Shortfall smallCore_{capacity_, "too small in core", "is", share};
+  Shortfall smallMemory_{capacity_, "too small in memory", "is", bytes};
+  Shortfall lackCore_{core_, "short of free core", "has", share};
+  Shortfall lackMemory_{memory_, "short of free memory", "has", bytes};
+  Shortfall few_{enough_, "with too few fitting cards", "has", number};
+  Shortfall short_{enough_, "with too little room on its cards together", "has", unitOf(request_)};
+  const CardPolicy* policy_ = findCardPolicy(request_.cardPolicy);
 };
 
 std::string counted(int64_t n, std::string_view noun) {
@@ -202,9 +241,9 @@ std::string counted(int64_t n, std::string_view noun) {
 
 }  // namespace
 
-Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits) {
+Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits, std::size_t names) {
   Explanation e;
-  e.stages = Explaining(cluster.state(), request, suits).run();
+  e.stages = Explaining(cluster.state(), request, suits, names).run();
   e.remedies = findRemedies(cluster, request, suits);
   for (const Remedy& remedy : e.remedies) e.smallestChange += (e.smallestChange.empty() ? "" : "; or ") + remedy.text;
   return e;

@@ -8,6 +8,7 @@
 #include "controller/scheduler/card_policy/card_policy.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/holdings.h"
+#include "controller/scheduler/split.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler {
@@ -26,16 +27,17 @@ class Forecasting {
         request_(request),
         suits_(suits),
         needs_(state_, request),
+        policy_(findCardPolicy(request.cardPolicy)),
         decisionsLeft_(limit),
         limit_(limit) {}
 
   Forecast run() {
-    if (request_.cards < 1) return {};
+    if (request_.cards < 1 || policy_ == nullptr) return {};
     for (const auto& [name, id] : state_.nodesByName()) {
       const NodeRecord& node = state_.nodes[id];
       if (!node.offered() || (suits_ && !suits_(name))) continue;
       if (!request_.pinnedNode.empty() && name != request_.pinnedNode) continue;
-      if (!divided(node)) tried(std::string(name));
+      if (!byDivision(node)) byTrying(std::string(name));
       if (forecast_.more) break;
     }
     return std::move(forecast_);
@@ -58,11 +60,10 @@ class Forecasting {
     return n;
   }
 
-  /// False if only trying can tell: shares of several cards, where the card policy matters, and a node whose own limits
-  /// cut off some of several models.
-  bool divided(const NodeRecord& node) {
-    if (!request_.pinnedCards.empty() || request_.split != Split::none) return false;
-    if (const CardPolicy* policy = findCardPolicy(request_.cardPolicy); policy && !policy->takesAny) return false;
+  /// False if only trying can tell: shares of several cards or a total over several, where it matters which cards are
+  /// given, a policy that does not take any cards, and a node whose own limits cut off some of several models.
+  bool byDivision(const NodeRecord& node) {
+    if (!request_.pinnedCards.empty() || divides(request_) || !policy_->takesAny) return false;
     if (request_.cards > 1 && !request_.wholeCards) return false;
     std::map<std::string_view, int64_t> counts;
     int64_t sum = 0;
@@ -82,7 +83,7 @@ class Forecasting {
     return true;
   }
 
-  void tried(const std::string& node) {
+  void byTrying(const std::string& node) {
     if (!copy_) copy_ = cluster_;
     Request here = request_;
     here.pinnedNode = node;
@@ -114,6 +115,7 @@ class Forecasting {
   const Request& request_;
   const NodePredicate& suits_;
   Needs needs_;
+  const CardPolicy* const policy_;
   int64_t decisionsLeft_;
   const int64_t limit_;
   std::optional<Cluster> copy_;

@@ -21,8 +21,8 @@ struct Forecast {
 /// Exactly as many as deciding and taking again and again would place. A claim lives on one node, so nodes are counted
 /// each for itself, whatever order the node policy would visit them in:
 ///
-///   one card, or whole cards   by division                       O(cards)
-///   otherwise                  by deciding on a copy, at most `limit` times in all
+///   one card, or whole ones that the card policy takes whichever they are   by division   O(cards)
+///   otherwise                                          by deciding on a copy, at most `limit` times in all
 ///
 /// Needs no lock and leaves the cluster as it is.
 Forecast forecast(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},

@@ -8,6 +8,7 @@
 
 #include "controller/scheduler/fill.h"
 #include "controller/scheduler/fit.h"
+#include "controller/scheduler/split.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler {
@@ -114,7 +115,7 @@ class Preempting {
         const Need& need = needs_.of(card.type);
         if (card.healthy && need.possible() && pinned(c)) here.push_back({boundOf(c, need), id, c});
       }
-      const bool split = request_.split != Split::none;
+      const bool split = divides(request_);
       if (here.empty() || (!split && here.size() < wanted)) continue;
       if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_)) {
         places.insert(places.end(), here.begin(), here.end());

@@ -161,14 +161,14 @@ class Searching {
     int64_t bestCost = 0;
     const std::size_t wanted = static_cast<std::size_t>(request_.cards);
     if (!request_.pinnedCards.empty() && request_.pinnedCards.size() != wanted) return best;
-    for (const auto& [name, id] : state_.nodeIds) {
+    for (const auto& [name, id] : state_.nodesByName()) {
       const NodeRecord& node = state_.nodes[id];
       if (node.cards.size() < wanted || !eligible(node)) continue;
       std::optional<Freeing::Freed> freed = freeing_.on(node);
       if (!freed) continue;
       Remedy remedy;
       remedy.kind = Remedy::Kind::release;
-      remedy.node = name;
+      remedy.node = std::string(name);
       if (!nodeBelowLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
       const int64_t cost = remedy.nodeClaims + freed->cost;
       remedy.rooms = std::move(freed->rooms);
@@ -249,7 +249,7 @@ class Searching {
     remedy.card.tflops = request_.tflopsPerCard;
     // The node that is closest; a new one if none has any fitting card.
     int64_t most = 0;
-    for (const auto& [name, id] : state_.nodeIds) {
+    for (const auto& [name, id] : state_.nodesByName()) {
       const NodeRecord& node = state_.nodes[id];
       if (!eligible(node) || !nodeBelowLimit(node, request_)) continue;
       int64_t fitting = 0;
@@ -257,7 +257,7 @@ class Searching {
         if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
       if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) continue;
       most = fitting;
-      remedy.node = name;
+      remedy.node = std::string(name);
     }
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     remedy.cards -= most;

@@ -1,9 +1,9 @@
-// The smallest changes after which a request fits. Internal to scheduler/; decide.h has the values.
+// The smallest changes after which a request fits. Internal to scheduler/; explain.h has the values.
 #pragma once
 
 #include <vector>
 
-#include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 
 namespace egpu::scheduler {
 

@@ -5,7 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/scheduler/explain.h"
 #include "controller/scheduler/remedy.h"
+#include "controller/scheduler/split.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler {
@@ -127,7 +129,7 @@ class Trying {
       const NodeId id = state.findNode(step.like);
       if (id == kNone) return missing("add.like", "node", step.like);
       cards.clear();
-      for (CardId c : state.nodes[id].cards) cards.push_back(state.cards[c].facts->card);
+      for (CardId c : state.nodes[id].cards) cards.push_back(state.cardOf(c));
       capacity = state.nodes[id].capacity;
     }
     if (cards.empty())
@@ -196,22 +198,25 @@ class Trying {
     pinned.pinnedNode.clear();
     pinned.cpuMilli = pinned.podMemory = 0;  // its pod stays what it is
     pinned.maxClaimsPerNode = 0;             // it is counted already
-    for (const Holding& each : old) pinned.pinnedCards.push_back(each.card);
+    // A total is divided over whichever cards there are, and here there are no others.
+    if (!divides(pinned))
+      for (const Holding& each : old) pinned.pinnedCards.push_back(each.card);
 
     const Cluster beside = cardsAlone(now_.cluster, old, true);
     const Decision there = decide(beside, pinned);
     const Decision wanted = there.fits ? there : decide(cardsAlone(now_.cluster, old, false), pinned);
+    const bool sameCards = there.placements.size() == old.size();
     for (const Holding& each : old) {
       const CardView view = now_.cluster.findCard(each.card);
       Resizing::OfCard row{
-          each.card, {view.card->core - view.used.core, view.card->memory - view.used.memory}, each.charged, {}};
+          each.card, {view.capacity.core - view.used.core, view.capacity.memory - view.used.memory}, each.charged, {}};
       for (const Placement& placement : wanted.placements)
         if (placement.card == each.card) row.wanted = placement.charged;
       result.cards.push_back(std::move(row));
     }
-    result.inPlace = there.fits;
+    result.inPlace = there.fits && sameCards;
     release(now_.cluster, claim.device, old);
-    if (there.fits) {
+    if (result.inPlace) {
       hold(now_.cluster, claim.device, there, ofNode(old));
       claim.request = request;
       return result;
@@ -221,6 +226,7 @@ class Trying {
     anywhere.podMemory = ofNode(old).memory;
     result.elsewhere = decide(now_.cluster, anywhere, claim.suits);
     hold(now_.cluster, claim.device, old);
+    if (there.fits) result.smallestChange = "it would take fewer of its cards, which only a new claim can";
     for (const Remedy& remedy : findRemedies(beside, pinned, {}))
       result.smallestChange += (result.smallestChange.empty() ? "" : "; or ") + remedy.text;
     return result;

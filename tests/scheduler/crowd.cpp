@@ -86,6 +86,10 @@ Request Crowd::request() {
     default:
       r.perCard = {pick(random, 1, 90) * 10, pick(random, 1, 16) * kGi};
   }
+  if (shape_.severalCards && r.cards == 1 && !r.wholeCards && pick(random, 0, 3) == 0) {
+    r.split = pick(random, 0, 1) == 0 ? Split::evenly : Split::fill;
+    r.perCard.core *= pick(random, 1, 3);
+  }
   if (pick(random, 0, 4) == 0) r.models = {"A100"};
   if (pick(random, 0, 5) == 0) r.models = {"A100", "V100"};
   if (pick(random, 0, 5) == 0) r.minMemory = 32 * kGi;

@@ -1,5 +1,6 @@
 // What a decision promises, one case each; property_test.cpp holds the whole against plain loops.
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,10 @@
 // What people read when a claim does not fit. That the remedies are true is property_test.cpp's business.
+#include "controller/scheduler/explain.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "controller/scheduler/decide.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {
@@ -66,6 +67,30 @@ TEST(Explain, NodesThatFellOut) {
                                          .substr(0, 100));
 }
 
+TEST(Explain, NamesWhoFellOutUpToABound) {
+  Cluster cluster = busy();
+  cluster.upsertNode({"n0", false});
+  Request r = share(500, 4 * kGi);
+  r.models = {"V100"};
+  const Explanation e = explain(cluster, r, {}, 3);
+  EXPECT_EQ(stage(e, "node").dropped, (std::vector<Dropped>{{"n0", "", "not ready or cordoned"}}));
+  const std::string wide = "short of free core (need 50%, has 30%)";
+  EXPECT_EQ(stage(e, "core").dropped,
+            (std::vector<Dropped>{{"n1", "n1-0", wide}, {"n1", "n1-1", wide}, {"n1", "n1-2", wide}}));
+  EXPECT_EQ(stage(e, "core").before - stage(e, "core").after, 8);
+  EXPECT_EQ(stage(e, "model").dropped.size(), 3u);
+  EXPECT_EQ(stage(e, "model").dropped[2], (Dropped{"n2", "n2-2", "of another model"}));
+  EXPECT_TRUE(stage(explain(cluster, r), "core").dropped.empty()) << "nobody asked for names";
+  Explanation nameless = e;
+  for (StageReport& report : nameless.stages) report.dropped.clear();
+  EXPECT_EQ(nameless, explain(cluster, r)) << "names change nothing else";
+
+  r.cards = 9;
+  r.models = {"T4"};
+  EXPECT_EQ(stage(explain(cluster, r, {}, 5), "cards").dropped,
+            (std::vector<Dropped>{{"n2", "", "with too few fitting cards (need 9, has 8)"}}));
+}
+
 TEST(Explain, CapacityIsToldFromUse) {
   Cluster cluster = busy();
   const Explanation e = explain(cluster, share(100, 40 * kGi));
@@ -97,6 +122,27 @@ TEST(Explain, WholeCardsAndTooFewOfThem) {
   EXPECT_EQ(few.text(),
             "0/3 nodes fit: 24 cards: 16 of another model; nodes: 1 with too few fitting cards (need 9, best has 8); "
             "8 whole cards would fit now (node n2)");
+}
+
+TEST(Explain, ATotalThatTheCardsTogetherCannotHold) {
+  Cluster cluster;
+  cluster.upsertNode({"n0", true});
+  for (int64_t i = 0; i < 2; ++i) {
+    const std::string card = "c" + std::to_string(i);
+    cluster.upsertCard(makeCard(card, "n0", i));
+    cluster.take(card, "d" + card, {600 + 100 * i, kGi});
+  }
+  Request r = share(900, 2 * kGi);
+  r.split = Split::evenly;
+  const Explanation e = explain(cluster, r, {}, 1);
+  const std::string what = "with too little room on its cards together ";
+  EXPECT_EQ(stage(e, "cards"),
+            (StageReport{
+                "cards", 1, 0, {{what + "(need 90%, best has 70%)", 1}}, {{"n0", "", what + "(need 90%, has 70%)"}}}));
+  ASSERT_EQ(e.remedies.size(), 2u);
+  EXPECT_EQ(e.smallestChange, "gpu-core 70 would fit now (node n0); or free 20% of card c0 (node n0)");
+  cluster.take("c0", "dc0", {400, kGi});
+  EXPECT_TRUE(decide(cluster, r).fits) << "what was offered does it";
 }
 
 TEST(Explain, QuarantineIsNamed) {

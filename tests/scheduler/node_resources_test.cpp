@@ -4,6 +4,7 @@
 #include <string>
 
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {

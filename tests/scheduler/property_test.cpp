@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "controller/scheduler/explain.h"
 #include "controller/scheduler/state.h"
 #include "tests/scheduler/world.h"
 
