@@ -178,7 +178,7 @@ typedef struct egpu_provisioner {
 
   /* Controller side: on whichever machine the controller runs, which need not have a GPU. */
   /** Judges a class's parameters: EGPU_OK, or EGPU_INVALID with a message that names the offending one and lists
-   *  those known. The core's own are passed too and to be ignored: nodePolicy, cardPolicy, split, memoryUnit,
+   *  those known. The core's own are passed too and to be ignored: nodePolicy, cardPolicy, preset, split, memoryUnit,
    *  coreOvercommit, memoryOvercommit, maxClaimsPerCard, maxClaimsPerNode, model, minMemory. No effects. */
   int (*validate)(const egpu_call* call, const egpu_pair* parameters, size_t parameter_count);
   /** Makes the device. May answer EGPU_IN_PROGRESS. A device without key or cards is EGPU_INVALID. */

@@ -40,8 +40,8 @@ inline std::string parameter(const Parameters& parameters, std::string_view name
 /// True for the parameters that the core evaluates itself and that a plugin ignores.
 inline bool coreParameter(std::string_view name) {
   for (const std::string_view known :
-       {"nodePolicy", "cardPolicy", "split", "memoryUnit", "coreOvercommit", "memoryOvercommit", "maxClaimsPerCard",
-        "maxClaimsPerNode", "model", "minMemory"}) {
+       {"nodePolicy", "cardPolicy", "preset", "split", "memoryUnit", "coreOvercommit", "memoryOvercommit",
+        "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"}) {
     if (name == known) return true;
   }
   return false;

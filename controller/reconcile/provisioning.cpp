@@ -6,9 +6,9 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::string_view, 10> kCoreParameters{
-    "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit", "memoryOvercommit",
-    "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"};
+constexpr std::array<std::string_view, 11> kCoreParameters{
+    "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
+    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"};
 
 core::StringMap foreignParameters(const core::StringMap& all) {
   core::StringMap rest;

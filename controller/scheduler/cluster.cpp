@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "controller/scheduler/fill.h"
+#include "controller/scheduler/load_score.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler {
@@ -141,7 +142,7 @@ Summary Cluster::State::summarise(NodeId id, Scale scale) const {
   Summary s;
   int16_t coreRanks[kRanks], memoryRanks[kRanks];
   std::size_t count = 0;
-  int64_t empty = 0, fewest = kMax;
+  int64_t empty = 0, fewest = kMax, usedScore = 0, availableScore = 0, freeCore = 0;
   // Keeps the highest values, descending.
   auto rank = [&count](int16_t* ranks, int16_t value) {
     std::size_t at = count;
@@ -171,6 +172,10 @@ Summary Cluster::State::summarise(NodeId id, Scale scale) const {
     rank(coreRanks, core);
     rank(memoryRanks, memory);
     count = std::min(count + 1, kRanks);
+    const LoadScore load = loadScoreOf(card.used, card.capacity);
+    usedScore += load.used;
+    availableScore += load.available;
+    freeCore += std::max<int64_t>(free.core, 0);
     if (card.empty()) ++empty;
     fewest = std::min(fewest, static_cast<int64_t>(card.takes.size()));
   }
@@ -185,6 +190,9 @@ Summary Cluster::State::summarise(NodeId id, Scale scale) const {
   s.at[Summary::kEmpty] = static_cast<int16_t>(std::min(empty, kMax));
   s.at[Summary::kNodeClaims] = static_cast<int16_t>(kMax - std::min(nodes[id].claims, kMax));
   s.at[Summary::kCardClaims] = static_cast<int16_t>(kMax - fewest);
+  s.at[Summary::kUsedScore] = static_cast<int16_t>(std::min(usedScore, kMax));
+  s.at[Summary::kAvailableScore] = static_cast<int16_t>(std::min(availableScore, kMax));
+  s.at[Summary::kFreeCore] = static_cast<int16_t>(std::min(freeCore, kMax));
   const NodeAmount left = nodes[id].free();
   auto units = [kMax](int64_t n, int64_t unit) { return static_cast<int16_t>(n < 0 ? -1 : std::min(n / unit, kMax)); };
   s.at[Summary::kNodeCpu] = units(left.cpuMilli, Summary::kCpuUnit);

@@ -21,7 +21,12 @@ class Deciding {
         cards_(state, request, policy, needs_) {}
 
   Decision run(const NodePolicy& policy) {
-    const NodeId node = request_.pinnedNode.empty() && request_.pinnedCards.empty() ? bestNode(policy) : pinnedNode();
+    NodeId node = kNone;
+    if (!request_.pinnedNode.empty() || !request_.pinnedCards.empty()) {
+      node = pinnedNode();
+    } else {
+      node = policy.order == NodeOrder::fill ? bestNode(policy) : bestByScore(policy);
+    }
     return node == kNone ? Decision{} : cards_.choose(state_.nodes[node]);
   }
 
@@ -57,13 +62,16 @@ class Deciding {
     if (request_.cards == 0) return true;
     Amount least{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
     bool possible = false;
+    int64_t total = std::numeric_limits<int64_t>::max();  // core of a divided request, were it all on cards of one type
     for (TypeId type : shape.types) {
       const Need& need = needs_.of(type);
       if (!need.possible()) continue;
       possible = true;
+      if (divides(request_)) total = std::min(total, totalCoreOn(state_.types[type]));
       least = {std::min(least.core, need.charged.core), std::min(least.memory, need.charged.memory)};
     }
     if (!possible) return false;
+    if (divides(request_)) t.require(Summary::kFreeCore, chargedFor(total, request_.coreOvercommit));
     const int64_t cards = request_.cards;
     if (request_.wholeCards) {
       t.require(Summary::kEmpty, cards);
@@ -82,6 +90,53 @@ class Deciding {
     }
     if (request_.maxClaimsPerCard > 0) t.require(Summary::kCardClaims, Summary::kMax - request_.maxClaimsPerCard + 1);
     return true;
+  }
+
+  /// No more than what a divided request takes of cards of this type together.
+  int64_t totalCoreOn(const CardType& type) const {
+    if (request_.tflopsPerCard == 0) return request_.perCard.core;
+    return static_cast<int64_t>(static_cast<__int128>(request_.tflopsPerCard) * type.core / type.tflops);
+  }
+
+  /// The node with the highest score; the index's bounds spare most others.
+  NodeId bestByScore(const NodePolicy& policy) {
+    const NodeIndex& index = state_.index;
+    const std::size_t number = policy.order == NodeOrder::usedScore ? Summary::kUsedScore : Summary::kAvailableScore;
+    const bool ascending = policy.walk == Walk::emptiestFirst;
+    NodeId best = kNone;
+    int16_t highest = -1;
+    for (const NodeIndex::Shape& shape : index.shapes()) {
+      Threshold t;
+      if (!thresholdFor(shape, t)) continue;
+      // Of equal scores the first on the walk is met first: only more than the highest is looked at.
+      NodeId here = kNone;
+      int16_t above = static_cast<int16_t>(highest - 1);  // in a further shape, an equal one may come first
+      index.eachAbove(shape, t, ascending, number, above, [&](NodeId id, int16_t score) {
+        if (!fits(id)) return;
+        here = id;
+        above = score;
+      });
+      if (here == kNone) continue;
+      const int64_t fill = index.keyOf(here).fill;
+      if (!ascending) {  // downhill, equal nodes come in the wrong order: the first of them by name is wanted
+        here = index.ascendFrom(shape, t, fill, [&](NodeId id) {
+          if (index.keyOf(id).fill != fill) return NodeIndex::Answer::stop;
+          const bool equal = index.summaryOf(id).at[number] == above && fits(id);
+          return equal ? NodeIndex::Answer::yes : NodeIndex::Answer::no;
+        });
+      }
+      const bool first = best == kNone || above > highest || comesFirst(here, best, ascending);
+      if (!first) continue;
+      best = here;
+      highest = above;
+    }
+    return best;
+  }
+
+  bool comesFirst(NodeId a, NodeId b, bool ascending) const {
+    const NodeIndex::Key &x = state_.index.keyOf(a), &y = state_.index.keyOf(b);
+    if (x.fill != y.fill) return ascending ? x.fill < y.fill : x.fill > y.fill;
+    return x.label < y.label;
   }
 
   NodeId bestNode(const NodePolicy& policy) {

@@ -29,7 +29,7 @@ namespace egpu::scheduler {
 struct alignas(32) Summary {
   static constexpr std::size_t kCoreSteps = 11;  // of 100 milli-cards, 0 … 1000
   static constexpr int64_t kCoreStep = 100;
-  static constexpr std::size_t kMemorySteps = 24;  // of Scale::step units
+  static constexpr std::size_t kMemorySteps = 21;  // of Scale::step units
   static constexpr std::size_t kMemoryAt =
       0;  // + core step: most free memory on a card with so much core free, −1 if none
   static constexpr std::size_t kCoreAt = kMemoryAt + kCoreSteps;  // + memory step: most free core likewise
@@ -39,14 +39,17 @@ struct alignas(32) Summary {
       kCoreRanks + 4;                                      // free memory of the 2nd, 4th, 8th, 16th card by free memory
   static constexpr std::size_t kEmpty = kMemoryRanks + 4;  // cards nobody holds
   static constexpr std::size_t kNodeClaims = kEmpty + 1;   // kMax − claims on the node
-  static constexpr std::size_t kCardClaims = kNodeClaims + 1;  // kMax − claims on the card with the fewest
-  static constexpr std::size_t kNodeCpu = kCardClaims + 1;     // CPU left on the node, in kCpuUnit
-  static constexpr std::size_t kNodeMemory = kNodeCpu + 1;     // memory left on the node, in kNodeMemoryUnit
+  static constexpr std::size_t kCardClaims = kNodeClaims + 1;     // kMax − claims on the card with the fewest
+  static constexpr std::size_t kNodeCpu = kCardClaims + 1;        // CPU left on the node, in kCpuUnit
+  static constexpr std::size_t kNodeMemory = kNodeCpu + 1;        // memory left on the node, in kNodeMemoryUnit
+  static constexpr std::size_t kUsedScore = kNodeMemory + 1;      // Σ over the cards of load_score.h's used
+  static constexpr std::size_t kAvailableScore = kUsedScore + 1;  // likewise available
+  static constexpr std::size_t kFreeCore = kAvailableScore + 1;   // Σ over the cards of free core
   static constexpr std::size_t kCount = 48;
   static constexpr int16_t kMax = INT16_MAX;
   static constexpr int64_t kCpuUnit = 32;                         // thousandths: up to 1,048 CPUs are told apart
   static constexpr int64_t kNodeMemoryUnit = int64_t{256} << 20;  // bytes: up to 8 TiB
-  static_assert(kNodeMemory < kCount);
+  static_assert(kFreeCore < kCount);
 
   /// Core in milli-cards, memory in units of a Scale, rounded down; everything saturates at kMax.
   std::array<int16_t, kCount> at;
@@ -142,6 +145,14 @@ class NodeIndex {
     return shape.root == kNone ? kNone : ascend(shape.root, t, fill, accept, stopped);
   }
 
+  /// Visits, in ascending or descending order, the nodes that reach the threshold and have more of a summary's number
+  /// than `least`, which the visitor may raise.
+  template <class Visit>
+  void eachAbove(const Shape& shape, const Threshold& t, bool ascending, std::size_t number, const int16_t& least,
+                 Visit visit) const {
+    if (shape.root != kNone) eachAbove(shape.root, t, ascending, number, least, visit);
+  }
+
   /// Names the first broken invariant; empty if there is none.
   std::string check() const;
   /// What the index occupies.
@@ -196,6 +207,21 @@ class NodeIndex {
       }
     }
     return kNone;
+  }
+
+  template <class Visit>
+  void eachAbove(uint32_t block, const Threshold& t, bool ascending, std::size_t number, const int16_t& least,
+                 Visit& visit) const {
+    const Block& b = blocks_[block];
+    for (uint32_t n = 0; n < b.count; ++n) {
+      const uint32_t i = ascending ? n : b.count - 1 - n;
+      if (b.summary[i].at[number] <= least || !t.reached(b.summary[i])) continue;
+      if (b.leaf) {
+        visit(b.child[i], b.summary[i].at[number]);
+      } else {
+        eachAbove(b.child[i], t, ascending, number, least, visit);
+      }
+    }
   }
 
   uint32_t obtainBlock(bool leaf);

@@ -6,6 +6,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/card_policy/card_policy.h"
 #include "controller/scheduler/node_policy/node_policy.h"
+#include "controller/scheduler/preset.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -175,6 +176,15 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
     } else if (key == "cardPolicy") {
       p.cardPolicy = value;
       if (!findCardPolicy(value)) known(list(cardPolicyNames()));
+    } else if (key == "preset") {
+      if (const Preset* preset = findPreset(value)) {
+        p.nodePolicy = std::string(preset->nodePolicy);
+        p.cardPolicy = std::string(preset->cardPolicy);
+      } else {
+        known(list(presetNames()));
+      }
+      if (given.contains("nodePolicy") || given.contains("cardPolicy"))
+        invalid("a preset says both nodePolicy and cardPolicy: give either it or those");
     } else if (key == "split") {
       if (value == "evenly") {
         p.split = Split::evenly;

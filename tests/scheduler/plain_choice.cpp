@@ -195,6 +195,8 @@ class Choosing {
           topology::testing::everyDivision(topology::testing::scoresOf(node_), {bits(set), wanted, 0, 0}).cards);
     auto score = [&](std::size_t i) {
       if (r_.cardPolicy == "binpack") return -candidates_[i].fill;
+      if (r_.cardPolicy == "compact-first") return -plainLoad(candidates_[i].card, candidates_[i].used, false);
+      if (r_.cardPolicy == "low-load-first") return -plainLoad(candidates_[i].card, candidates_[i].used, true);
       return r_.cardPolicy == "spread" ? candidates_[i].fill : 0;
     };
     std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
@@ -272,8 +274,9 @@ class Choosing {
       return sum;
     };
     auto cost = [&](const Indexes& set) -> int64_t {
-      if (r_.cardPolicy == "spread") return -room(set);
-      if (r_.cardPolicy == "binpack") return r_.split == Split::fill ? -room(set) : room(set);
+      if (r_.cardPolicy == "spread" || r_.cardPolicy == "low-load-first") return -room(set);
+      if (r_.cardPolicy == "binpack" || r_.cardPolicy == "compact-first")
+        return r_.split == Split::fill ? -room(set) : room(set);
       return 0;
     };
     return *std::min_element(equal.begin(), equal.end(), [&](const Indexes& a, const Indexes& b) {
@@ -317,6 +320,15 @@ class Choosing {
 };
 
 }  // namespace
+
+int64_t plainLoad(const v1alpha::Card& card, const Amount& used, bool available) {
+  const __int128 whole = static_cast<__int128>(card.memory) * card.core;
+  __int128 load =
+      static_cast<__int128>(70) * used.memory * card.core + static_cast<__int128>(30) * used.core * card.memory;
+  if (available) load = whole * 100 - load;
+  const __int128 rounded = load < 0 ? 0 : (2 * load + whole) / (2 * whole);
+  return static_cast<int64_t>(std::min<__int128>(rounded, 100));
+}
 
 int64_t plainRoom(const Request& request, const v1alpha::Card& card, const Amount& used) {
   if (used.core > card.core || used.memory > card.memory || !holds(request, card, used, 1)) return 0;

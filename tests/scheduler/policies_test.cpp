@@ -15,7 +15,7 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-const char* const kNodePolicies[] = {"binpack", "spread"};
+const char* const kNodePolicies[] = {"binpack", "spread", "compact-first", "low-load-first"};
 const Split kSplits[] = {Split::none, Split::evenly, Split::fill};
 
 /// A handful of nodes, some of them DGX machines, with anything on their cards.
@@ -28,7 +28,7 @@ class Site {
 
   Request request(std::string_view cardPolicy, Split split) {
     Request r;
-    r.nodePolicy = kNodePolicies[pick(random_, 0, 1)];
+    r.nodePolicy = kNodePolicies[pick(random_, 0, 3)];
     r.cardPolicy = std::string(cardPolicy);
     const bool divided = split != Split::none;
     r.split = split;
@@ -182,7 +182,8 @@ TEST_P(Policies, DecideLikeThePlainLoopsAndNeverOverCommit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Policies,
-                         ::testing::Combine(::testing::Values("binpack", "simple", "spread", "static", "topology"),
+                         ::testing::Combine(::testing::Values("binpack", "compact-first", "low-load-first", "simple",
+                                                              "spread", "static", "topology"),
                                             ::testing::ValuesIn(kSplits)));
 
 /// Frees what a remedy names, of whatever claims there are.
@@ -262,7 +263,8 @@ TEST_P(Policies, EachRemedyMakesWhatDoesNotFitFit) {
 }
 
 TEST(Policies, NoneIsForgottenHere) {
-  EXPECT_EQ(cardPolicyNames(), (std::vector<std::string_view>{"binpack", "simple", "spread", "static", "topology"}));
+  EXPECT_EQ(cardPolicyNames(), (std::vector<std::string_view>{"binpack", "compact-first", "low-load-first", "simple",
+                                                              "spread", "static", "topology"}));
 }
 
 }  // namespace

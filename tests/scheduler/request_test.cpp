@@ -253,6 +253,47 @@ TEST(Parameters, AreRead) {
   EXPECT_EQ(r.minMemory, 16 * kGi);
 }
 
+TEST(Parameters, APresetIsAPairOfPoliciesAndExcludesThem) {
+  const std::map<std::string, std::pair<std::string, std::string>> pairs{
+      {"compact-first", {"compact-first", "compact-first"}},
+      {"low-load-first", {"low-load-first", "low-load-first"}},
+      {"node-compact-gpu-low-load", {"compact-first", "low-load-first"}}};
+  for (const auto& [preset, policies] : pairs) {
+    const auto made = make({{"gpu-core", "10"}}, {{"preset", preset}});
+    ASSERT_TRUE(std::holds_alternative<Request>(made)) << std::get<Refusal>(made).message;
+    EXPECT_EQ(std::get<Request>(made).nodePolicy, policies.first);
+    EXPECT_EQ(std::get<Request>(made).cardPolicy, policies.second);
+    for (const char* tier : {"nodePolicy", "cardPolicy"}) {
+      const auto refusals = checkParameters(classWith({{"preset", preset}, {tier, "spread"}}));
+      ASSERT_EQ(refusals.size(), 1u);
+      EXPECT_EQ(refusals[0].field, "parameters[preset]");
+      EXPECT_NE(refusals[0].message.find("either"), std::string::npos);
+    }
+  }
+}
+
+TEST(Split, TotalsNeedNotBeWholeCards) {
+  for (const char* split : {"evenly", "fill"}) {
+    const auto made = make({{"gpu-core", "150"}, {"gpu-memory", "7"}}, {{"split", split}});
+    ASSERT_TRUE(std::holds_alternative<Request>(made)) << std::get<Refusal>(made).message;
+    const Request& r = std::get<Request>(made);
+    EXPECT_EQ(r.split, split == std::string("fill") ? Split::fill : Split::evenly);
+    EXPECT_EQ(r.cards, 1);
+    EXPECT_FALSE(r.wholeCards);
+    EXPECT_EQ(r.perCard, (Amount{1500, 7 * kGi})) << "the total";
+    EXPECT_EQ(std::get<Request>(make({{"gpu-core", "200"}}, {{"split", split}})).perCard.core, 2000)
+        << "two cards' worth, on however many";
+    const Request each = std::get<Request>(make({{"gpu", "2"}, {"gpu-core", "50"}}, {{"split", split}}));
+    EXPECT_EQ(each.split, Split::none) << "gpu says how much of each card";
+    EXPECT_EQ(each.cards, 2);
+  }
+  const Params evenly{{"split", "evenly"}};
+  const auto message = [&](const Requests& requests) { return std::get<Refusal>(make(requests, evenly)).message; };
+  EXPECT_NE(message({{"gpu-core", "150.5"}}).find("150 or 151"), std::string::npos);
+  EXPECT_NE(message({{"gpu-core", "1601"}}).find("the most is 1600"), std::string::npos);
+  EXPECT_NE(message({{"gpu", "2"}, {"gpu-core", "150"}}).find("nearest: 100"), std::string::npos);
+}
+
 TEST(Parameters, DefaultToBinpack) {
   const auto made = make({{"gpu-core", "10"}});
   EXPECT_EQ(std::get<Request>(made).nodePolicy, "binpack");
@@ -270,25 +311,27 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
     const char* value;
     const char* says;
   };
-  const Row rows[] = {{"nodePolicy", "tetris", "binpack, spread"},
-                      {"nodePolicy", "", "binpack, spread"},
-                      {"cardPolicy", "Binpack", "binpack, simple, spread, static, topology"},
-                      {"split", "even", "known: none, evenly, fill"},
-                      {"split", "", "known: none, evenly, fill"},
-                      {"memoryUnit", "GB", "GiB, MiB"},
-                      {"coreOvercommit", "0.5", "from 1"},
-                      {"coreOvercommit", "1.2345", "three places"},
-                      {"coreOvercommit", "1.", "decimal"},
-                      {"coreOvercommit", "-2", "decimal"},
-                      {"memoryOvercommit", "2x", "decimal"},
-                      {"memoryOvercommit", "99999999999999999999", "1000"},
-                      {"maxClaimsPerCard", "-1", "whole number"},
-                      {"maxClaimsPerCard", "1.5", "whole number"},
-                      {"maxClaimsPerNode", "many", "whole number"},
-                      {"model", "", "|"},
-                      {"model", "V100|", "|"},
-                      {"minMemory", "1.5", "nearest"},
-                      {"minMemory", "0", "greater than zero"}};
+  const Row rows[] = {
+      {"nodePolicy", "tetris", "binpack, compact-first, "},
+      {"nodePolicy", "", "binpack, compact-first, "},
+      {"preset", "compact", "known: compact-first, low-load-first, node-compact-gpu-low-load"},
+      {"cardPolicy", "Binpack", "binpack, compact-first, low-load-first, simple, spread, static, topology"},
+      {"split", "even", "known: none, evenly, fill"},
+      {"split", "", "known: none, evenly, fill"},
+      {"memoryUnit", "GB", "GiB, MiB"},
+      {"coreOvercommit", "0.5", "from 1"},
+      {"coreOvercommit", "1.2345", "three places"},
+      {"coreOvercommit", "1.", "decimal"},
+      {"coreOvercommit", "-2", "decimal"},
+      {"memoryOvercommit", "2x", "decimal"},
+      {"memoryOvercommit", "99999999999999999999", "1000"},
+      {"maxClaimsPerCard", "-1", "whole number"},
+      {"maxClaimsPerCard", "1.5", "whole number"},
+      {"maxClaimsPerNode", "many", "whole number"},
+      {"model", "", "|"},
+      {"model", "V100|", "|"},
+      {"minMemory", "1.5", "nearest"},
+      {"minMemory", "0", "greater than zero"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(std::string(row.key) + "=" + row.value);
     const auto refusals = checkParameters(classWith({{row.key, row.value}}));

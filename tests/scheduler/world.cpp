@@ -108,7 +108,7 @@ std::map<std::string, NodeAmount> World::nodesUsed() const {
 
 Decision World::decide(const Request& r, const NodePredicate& suits) const {
   Decision best;
-  int64_t bestScore = 0;
+  std::pair<int64_t, int64_t> bestScore;
   if (!r.pinnedCards.empty() && static_cast<int64_t>(r.pinnedCards.size()) != r.cards) return best;
   std::map<std::string, std::vector<std::map<std::string, PlainCard>::const_iterator>> cardsOf;
   for (auto it = cards.begin(); it != cards.end(); ++it) cardsOf[it->second.info.card.nodeName].push_back(it);
@@ -124,6 +124,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     std::vector<v1alpha::Card> all;
     std::vector<PlainCandidate> candidates;
     Amount nodeUsed, nodeCapacity;
+    int64_t load = 0;  // Σ of the cards' load scores
     for (const auto& it : cardsOf[name]) {
       const std::string& cardName = it->first;
       const PlainCard& plain = it->second;
@@ -134,6 +135,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const Amount used = plain.used();
       nodeUsed = {nodeUsed.core + used.core, nodeUsed.memory + used.memory};
       nodeCapacity = {nodeCapacity.core + card.core, nodeCapacity.memory + card.memory};
+      load += plainLoad(card, used, r.nodePolicy == "low-load-first");
       Amount granted, charged;
       const bool divided = r.split != Split::none && !r.wholeCards;
       if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;
@@ -158,7 +160,9 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     if (!placements) continue;
     const int64_t fill =
         millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
-    const int64_t score = r.nodePolicy == "binpack" ? fill : -fill;
+    const bool byLoad = r.nodePolicy == "compact-first" || r.nodePolicy == "low-load-first";
+    const bool fullestFirst = r.nodePolicy == "binpack" || r.nodePolicy == "compact-first";
+    const std::pair score(byLoad ? load : 0, fullestFirst ? fill : -fill);
     if (best.fits && score <= bestScore) continue;  // nodes come by name: an equal score never beats an earlier name
     bestScore = score;
     best = {true, name, *placements};

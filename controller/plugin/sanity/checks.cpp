@@ -81,6 +81,7 @@ std::string ignoresTheCores(Subject& s) {
   core::StringMap all = s.options().parameters;
   for (const auto& [name, value] : core::StringMap{{"nodePolicy", "binpack"},
                                                    {"cardPolicy", "spread"},
+                                                   {"preset", "compact-first"},
                                                    {"split", "none"},
                                                    {"memoryUnit", "GiB"},
                                                    {"coreOvercommit", "1"},

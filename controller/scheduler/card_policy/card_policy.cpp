@@ -1,6 +1,8 @@
 #include "controller/scheduler/card_policy/card_policy.h"
 
 #include "controller/scheduler/card_policy/binpack.h"
+#include "controller/scheduler/card_policy/compact_first.h"
+#include "controller/scheduler/card_policy/low_load_first.h"
 #include "controller/scheduler/card_policy/simple.h"
 #include "controller/scheduler/card_policy/spread.h"
 #include "controller/scheduler/card_policy/static.h"
@@ -9,8 +11,9 @@
 namespace egpu::scheduler {
 namespace {
 // The table of card policies, sorted by name. A new policy is a file and a line here.
-constexpr CardPolicy kPolicies[] = {card_policy::kBinpack, card_policy::kSimple, card_policy::kSpread,
-                                    card_policy::kStatic, card_policy::kTopology};
+constexpr CardPolicy kPolicies[] = {card_policy::kBinpack, card_policy::kCompactFirst, card_policy::kLowLoadFirst,
+                                    card_policy::kSimple,  card_policy::kSpread,       card_policy::kStatic,
+                                    card_policy::kTopology};
 }  // namespace
 
 const CardPolicy* findCardPolicy(std::string_view name) {

@@ -38,7 +38,8 @@ struct CardPolicy {
   /// Which cards a total is divided over: a set of division.best() quality, or, of a policy that does not take any, the
   /// best of its own. The division's cards are the offer's; chosen in the order of division.byRoom().
   bool (*divide)(const Offer&, const Division& division, Chosen&);
-  /// Whatever cards fit, so many of them will do, or are enough to be divided over. Otherwise a node with enough fitting cards may still not be one.
+  /// Whatever cards fit, so many of them will do, or are enough to be divided over. Otherwise a node with enough
+  /// fitting cards may still not be one.
   bool takesAny = true;
 };
 

@@ -35,10 +35,9 @@ bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& 
     set = bestSet(shape, placesOf(offer), cards, chosen);
   } else {
     Chosen tried;
-    const topology::Choice choice =
-        shape.choose({placesOf(offer), cards, 0, 0}, [&](topology::Set candidate) {
-          return choosePlaces(offer, division, candidate, tried) && division.qualityOf(tried.cards) == division.best();
-        });
+    const topology::Choice choice = shape.choose({placesOf(offer), cards, 0, 0}, [&](topology::Set candidate) {
+      return choosePlaces(offer, division, candidate, tried) && division.qualityOf(tried.cards) == division.best();
+    });
     set = choice.cards;
     chosen.linkGap = choice.gap();
   }

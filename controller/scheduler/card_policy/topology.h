@@ -6,10 +6,9 @@
 //   01|23: 100 + 200    02|13: 100 + 100    03|12: 200 + 200     chosen: 0 and 3
 //
 // Up to 16 fitting cards the choice is the best there is; on a node of up to 8 cards it is looked up. Above 16 it is
-// searched within bounds, and Decision::linkGap says how far off the division may be. A node's cards beyond the 64th are
-// left out while the others suffice.
-// Divided: the best-effort choice among the sets that are equally even and of equally many cards. All fitting cards count
-// as available, however little they could give.
+// searched within bounds, and Decision::linkGap says how far off the division may be. A node's cards beyond the 64th
+// are left out while the others suffice. Divided: the best-effort choice among the sets that are equally even and of
+// equally many cards. All fitting cards count as available, however little they could give.
 #pragma once
 
 #include "controller/scheduler/card_policy/card_policy.h"

@@ -11,9 +11,17 @@ namespace egpu::scheduler {
 
 enum class Walk { fullestFirst, emptiestFirst };
 
+/// What decides; of equal nodes, the one that comes first on the walk.
+enum class NodeOrder {
+  fill,            ///< the walk alone
+  usedScore,       ///< the highest sum of load scores (load_score.h) of the healthy cards
+  availableScore,  ///< likewise of what is available
+};
+
 struct NodePolicy {
   std::string_view name;
   Walk walk;
+  NodeOrder order = NodeOrder::fill;
 };
 
 /// Null if there is no such policy.

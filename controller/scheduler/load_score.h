@@ -1,0 +1,40 @@
+// How loaded a card is, from 0 to 100: what the presets order by.
+//
+// used      = round(0.7 · V + 0.3 · T), V the percentage of its memory in use, T that of its TFLOPS, which is that of
+// its core available = round(0.7 · (100 − V) + 0.3 · (100 − T)) Halves are rounded up, so both may count the same half.
+// Exact: no part is rounded before the sum is. Kept within 0 … 100 where a card is overdrawn; nothing to hand out
+// counts as used.
+//
+// Example: core 1000, memory 32 GiB; used 300, 16 GiB: V 50, T 30, used 44, available 56.
+#pragma once
+
+#include <cstdint>
+
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler {
+
+struct LoadScore {
+  int64_t used = 0;
+  int64_t available = 0;
+};
+
+inline LoadScore loadScoreOf(Amount used, Amount capacity) {
+  if (capacity.memory <= 0) used.memory = capacity.memory = 1;
+  if (capacity.core <= 0) used.core = capacity.core = 1;
+  auto scores = [&](auto wide) -> LoadScore {
+    using Wide = decltype(wide);
+    const Wide whole = Wide(capacity.memory) * capacity.core;  // of 100 %
+    const Wide load = Wide(used.memory) * capacity.core * 70 + Wide(used.core) * capacity.memory * 30;
+    if (load <= 0) return {0, 100};
+    if (load >= whole * 100) return {100, 0};
+    const auto points = static_cast<int64_t>(load / whole);
+    const Wide twice = (load % whole) * 2;
+    return {points + (twice >= whole ? 1 : 0), 100 - points - (twice > whole ? 1 : 0)};
+  };
+  constexpr int64_t kMemory = int64_t{1} << 43, kCore = 1 << 10;
+  const bool small = used.memory < kMemory && capacity.memory < kMemory && used.core < kCore && capacity.core < kCore;
+  return small ? scores(int64_t{}) : scores(__int128{});
+}
+
+}  // namespace egpu::scheduler

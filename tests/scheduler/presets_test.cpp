@@ -1,0 +1,116 @@
+// Presets: the load score to the half point, and which node and card each preset takes.
+#include <gtest/gtest.h>
+
+#include "controller/scheduler/load_score.h"
+#include "controller/scheduler/preset.h"
+#include "controller/scheduler/state.h"
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+TEST(LoadScore, IsExactAndRoundsHalvesUp) {
+  const Amount card{1000, 32 * kGi};
+  struct Row {
+    Amount used;
+    int64_t wantUsed, wantAvailable;
+  };
+  const Row rows[] = {
+      {{0, 0}, 0, 100},          {{1000, 32 * kGi}, 100, 0},
+      {{300, 16 * kGi}, 44, 56}, {{500, 8 * kGi}, 33, 68},  // 32.5 and 67.5
+      {{50, 0}, 2, 99},                                     // 1.5 and 98.5
+      {{10, 0}, 0, 100},                                    // 0.3
+      {{0, 1}, 0, 100},          {{1000, 0}, 30, 70},
+      {{0, 32 * kGi}, 70, 30},   {{2000, 64 * kGi}, 100, 0},  // overdrawn
+  };
+  for (const Row& row : rows) {
+    EXPECT_EQ(loadScoreOf(row.used, card).used, row.wantUsed) << row.used.core << ", " << row.used.memory;
+    EXPECT_EQ(loadScoreOf(row.used, card).available, row.wantAvailable) << row.used.core << ", " << row.used.memory;
+  }
+  EXPECT_EQ(loadScoreOf({0, 0}, {0, 0}).used, 100) << "nothing to hand out";
+  // Sizes whose products need more than 64 bits.
+  const int64_t huge = int64_t{1} << 49;
+  EXPECT_EQ(loadScoreOf({500, huge / 2}, {1000, huge}).used, 50);
+  EXPECT_EQ(loadScoreOf({500, huge / 4}, {1000, huge}).used, 33);
+}
+
+/// The examples of node_policy/compact_first.h and low_load_first.h.
+Cluster threeNodes() {
+  Cluster cluster;
+  for (const char* node : {"a", "b", "c"}) {
+    cluster.upsertNode({node, true});
+    for (int64_t c = 0; c < 2; ++c) cluster.upsertCard(makeCard(node + std::to_string(c), node, c));
+  }
+  cluster.take("a0", "x", {500, 8 * kGi});
+  cluster.take("b0", "y", {200, 8 * kGi});
+  cluster.take("b1", "y", {200, 8 * kGi});
+  return cluster;
+}
+
+std::string where(const Cluster& cluster, const char* preset) {
+  Request r;
+  r.perCard = {300, 4 * kGi};
+  r.nodePolicy = findPreset(preset)->nodePolicy;
+  r.cardPolicy = findPreset(preset)->cardPolicy;
+  return decide(cluster, r).placements.at(0).card;
+}
+
+TEST(Presets, TheWorkedExamplesHold) {
+  Cluster cluster = threeNodes();
+  EXPECT_EQ(where(cluster, "compact-first"), "b0");
+  EXPECT_EQ(where(cluster, "low-load-first"), "c0");
+  EXPECT_EQ(where(cluster, "node-compact-gpu-low-load"), "b0") << "equally loaded: the lower index";
+  cluster.upsertNode({"c", false});
+  EXPECT_EQ(where(cluster, "low-load-first"), "a1") << "168 against 154";
+  cluster.take("b0", "z", {0, 8 * kGi});
+  EXPECT_EQ(where(cluster, "compact-first"), "b0");
+  EXPECT_EQ(where(cluster, "node-compact-gpu-low-load"), "b1");
+}
+
+TEST(Presets, AreUnknownByOtherNames) {
+  EXPECT_EQ(findPreset("binpack"), nullptr);
+  EXPECT_EQ(presetNames(),
+            (std::vector<std::string_view>{"compact-first", "low-load-first", "node-compact-gpu-low-load"}));
+}
+
+// Many nodes of several shapes and loads: the index's bounds must not hide the best one, nor the first of equals.
+TEST(Presets, TheIndexFindsWhatAScanFinds) {
+  Random random(7);
+  for (int round = 0; round < 6; ++round) {
+    Cluster cluster;
+    World world;
+    for (int64_t n = 0; n < 400; ++n) {
+      const std::string node = "n" + std::to_string(n);
+      cluster.upsertNode({node, true});
+      world.upsertNode({node, true});
+      const int64_t kind = pick(random, 0, 2);
+      for (int64_t c = 0; c < 1 + kind * 2; ++c) {
+        const CardInfo info =
+            makeCard(node + "-" + std::to_string(c), node, c, (16 + 16 * kind) * kGi, kind == 1 ? "T4" : "V100");
+        cluster.upsertCard(info);
+        world.upsertCard(info);
+        if (pick(random, 0, round) == 0) continue;
+        const Amount used{pick(random, 0, 5) * 200, pick(random, 0, 3) * 4 * kGi};
+        cluster.take(info.name, "d", used);
+        world.take(info.name, "d", used);
+      }
+    }
+    ASSERT_EQ(cluster.state().check(), "");
+    for (int i = 0; i < 40; ++i) {
+      Request r;
+      r.nodePolicy = pick(random, 0, 1) == 0 ? "compact-first" : "low-load-first";
+      r.cardPolicy = "compact-first";
+      r.cards = pick(random, 1, 3);
+      r.perCard = {pick(random, 0, 10) * 100, pick(random, 1, 16) * kGi};
+      if (pick(random, 0, 2) == 0) {
+        r.split = Split::evenly;
+        r.cards = 1;
+        r.perCard = {pick(random, 1, 500) * 10, pick(random, 1, 64) * kGi};
+      }
+      ASSERT_EQ(decide(cluster, r), world.decide(r)) << "request " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
