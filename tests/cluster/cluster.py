@@ -28,7 +28,10 @@ def say(text):
 def up(folder, bin_dir, node_count, cards_each):
     if names := processes.running(folder):
         raise Failure(f"{', '.join(names)} of {folder} still run; make cluster-down ends them")
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        if any(folder.iterdir()) and not (folder / "pki" / "ca.crt").exists():
+            raise Failure(f"{folder} holds other things than a cluster; they would be deleted")
+        shutil.rmtree(folder)
     cluster = Cluster(folder, stays=True, wanted=WHOLE).start()
     try:
         say(f"Kubernetes is ready on {cluster.url}; installing")

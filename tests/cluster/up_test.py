@@ -55,6 +55,11 @@ def main():
     report = Report()
     with tempfile.TemporaryDirectory(prefix="egpu-up-") as name:
         folder = pathlib.Path(name).resolve() / "cluster"
+        other = folder / "other"
+        other.mkdir(parents=True)
+        refused = tool("up", folder, sys.argv[1])
+        report.check("a folder with other things in it is left alone", refused.returncode == 1 and other.exists(), refused.stdout)
+        other.rmdir()
         try:
             check_up(folder, sys.argv[1], report)
         finally:
