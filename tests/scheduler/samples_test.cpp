@@ -1,0 +1,49 @@
+// The sample classes: each is read, and every policy, split and preset has one.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "api/v1alpha/validation.h"
+#include "controller/codec/codec.h"
+#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/node_policy/node_policy.h"
+#include "controller/scheduler/preset.h"
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+TEST(Samples, EveryClassIsValidAndEveryPolicyHasOne) {
+  std::set<std::string, std::less<>> shown;
+  for (const auto& file : std::filesystem::directory_iterator(EGPU_SOURCE_DIR "/manifests/samples/classes")) {
+    SCOPED_TRACE(file.path().filename().string());
+    std::stringstream yaml;
+    yaml << std::ifstream(file.path()).rdbuf();
+    const auto json = codec::yamlToJson(yaml.str());
+    ASSERT_TRUE(json.ok()) << json.status().message();
+    const auto cls = codec::decode<v1alpha::ElasticGPUClass>(*json);
+    ASSERT_TRUE(cls.ok()) << cls.status().message();
+    EXPECT_EQ(cls->metadata.name + ".yaml", file.path().filename().string());
+    EXPECT_TRUE(v1alpha::validate(*cls).empty());
+    const std::vector<Refusal> refusals = checkParameters(*cls);
+    EXPECT_TRUE(refusals.empty()) << refusals.front().field << ": " << refusals.front().message;
+    for (const auto& [key, value] : cls->parameters) shown.insert(key + ' ' + value);
+  }
+  auto expectShown = [&](const std::string& key, std::string_view name) {
+    EXPECT_TRUE(shown.contains(key + ' ' + std::string(name))) << "no sample with " << key << ": " << name;
+  };
+  for (const std::string_view name : presetNames()) expectShown("preset", name);
+  // The tiers of the presets are shown by them.
+  for (const std::string_view name : nodePolicyNames())
+    if (!findPreset(name)) expectShown("nodePolicy", name);
+  for (const std::string_view name : cardPolicyNames())
+    if (!findPreset(name)) expectShown("cardPolicy", name);
+  expectShown("split", "evenly");
+  expectShown("split", "fill");
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing

@@ -1,0 +1,156 @@
+// The rows of controller/scheduler/README.md, worked out anew: each must stand there as it comes out here.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "controller/scheduler/fill.h"
+#include "controller/scheduler/load_score.h"
+#include "controller/scheduler/preset.h"
+#include "tests/scheduler/topology/nodes.h"
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+const std::string& readme() {
+  static const std::string text = [] {
+    std::stringstream all;
+    all << std::ifstream(EGPU_SOURCE_DIR "/controller/scheduler/README.md").rdbuf();
+    return all.str();
+  }();
+  return text;
+}
+
+void expectRow(const std::string& row) {
+  EXPECT_NE(readme().find("\n" + row), std::string::npos) << "the README lacks: " << row;
+}
+
+std::string grouped(int64_t n) {
+  std::string digits = std::to_string(n);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+const char* const kNodes[] = {"a", "b", "c"};
+
+Cluster threeNodes() {
+  Cluster cluster;
+  for (const std::string node : kNodes) {
+    cluster.upsertNode({node, true});
+    for (int64_t c = 0; c < 2; ++c) cluster.upsertCard(makeCard(node + std::to_string(c), node, c));
+  }
+  cluster.take("a0", "x", {500, 8 * kGi});
+  cluster.take("b0", "y", {200, 4 * kGi});
+  cluster.take("b1", "y", {200, 4 * kGi});
+  return cluster;
+}
+
+Request share(std::string_view nodePolicy, std::string_view cardPolicy) {
+  Request r;
+  r.perCard = {300, 4 * kGi};
+  r.nodePolicy = nodePolicy;
+  r.cardPolicy = cardPolicy;
+  return r;
+}
+
+TEST(WorkedExamples, WhichNode) {
+  const Cluster cluster = threeNodes();
+  for (const std::string policy : {"binpack", "spread", "compact-first", "low-load-first"}) {
+    std::string row = "| `" + policy + "` |";
+    for (const char* node : kNodes) {
+      Amount used, capacity;
+      int64_t score = 0;
+      for (const std::string& name : cluster.cardsOf(node)) {
+        const CardView card = cluster.findCard(name);
+        used = {used.core + card.used.core, used.memory + card.used.memory};
+        capacity = {capacity.core + card.capacity.core, capacity.memory + card.capacity.memory};
+        const LoadScore load = loadScoreOf(card.used, card.capacity);
+        score += policy == "compact-first" ? load.used : load.available;
+      }
+      const bool byFill = policy == "binpack" || policy == "spread";
+      row += ' ' + grouped(byFill ? fillOf(used, capacity) : score) + " |";
+    }
+    expectRow(row + ' ' + decide(cluster, share(policy, "binpack")).node + " |");
+  }
+}
+
+/// The indexes of the cards given, as "1 3"; "–" if nothing fits.
+std::string indexes(const Cluster& cluster, const Decision& decision) {
+  std::set<int64_t> all;
+  for (const Placement& p : decision.placements) all.insert(cluster.findCard(p.card).card->index);
+  std::string text;
+  for (const int64_t index : all) text += (text.empty() ? "" : " ") + std::to_string(index);
+  return text.empty() ? "–" : text;
+}
+
+TEST(WorkedExamples, WhichCards) {
+  const Cluster nodes = threeNodes();
+  Cluster dgx;
+  dgx.upsertNode({"n", true});
+  for (v1alpha::Card card : topology::testing::dgx1Volta()) {
+    card.nodeName = "n";
+    dgx.upsertCard({"c" + std::to_string(card.index), card, true});
+    if (card.index % 2 == 0) dgx.take("c" + std::to_string(card.index), "x", {1000, 0});
+  }
+  for (const std::string policy :
+       {"binpack", "spread", "simple", "topology", "static", "compact-first", "low-load-first"}) {
+    Request one = share("binpack", policy), two = one;
+    one.pinnedNode = "a";
+    two.cards = 2;
+    expectRow("| `" + policy + "` | " + indexes(nodes, decide(nodes, one)) + " | " + indexes(dgx, decide(dgx, two)) +
+              " | ");
+  }
+}
+
+Cluster oneNode(std::initializer_list<int64_t> used) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  int64_t index = 0;
+  for (const int64_t core : used) {
+    const std::string name = "c" + std::to_string(index);
+    cluster.upsertCard(makeCard(name, "n", index++));
+    if (core > 0) cluster.take(name, "x", {core, 0});
+  }
+  return cluster;
+}
+
+Request total(Split split, const char* cardPolicy) {
+  Request r;
+  r.perCard.core = 1200;
+  r.memoryFromCore = true;
+  r.split = split;
+  r.cardPolicy = cardPolicy;
+  return r;
+}
+
+TEST(WorkedExamples, ATotalOverSeveralCards) {
+  const Cluster two = oneNode({200, 0});
+  for (const auto& [name, split] : {std::pair("evenly", Split::evenly), {"fill", Split::fill}}) {
+    std::map<std::string, int64_t> parts;
+    for (const Placement& p : decide(two, total(split, "binpack")).placements) parts[p.card] = p.granted.core / 10;
+    expectRow("| `" + std::string(name) + "` | " + std::to_string(parts["c0"]) + " | " + std::to_string(parts["c1"]) +
+              " | ");
+  }
+  const Cluster four = oneNode({100, 0, 300, 0});
+  for (const char* policy : {"binpack", "spread", "simple"}) {
+    const Decision decision = decide(four, total(Split::evenly, policy));
+    for (const Placement& p : decision.placements) EXPECT_EQ(p.granted.core, 600);
+    expectRow("| `" + std::string(policy) + "` | " + indexes(four, decision) + " |\n");
+  }
+}
+
+TEST(WorkedExamples, Presets) {
+  const Cluster cluster = threeNodes();
+  for (const std::string_view name : presetNames()) {
+    const Preset& preset = *findPreset(name);
+    const Decision decision = decide(cluster, share(preset.nodePolicy, preset.cardPolicy));
+    expectRow("| `" + std::string(name) + "` | `" + std::string(preset.nodePolicy) + "` | `" +
+              std::string(preset.cardPolicy) + "` | " + decision.node + ", card " + indexes(cluster, decision) + " |");
+  }
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
