@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/explain.h"
 #include "tests/scheduler/topology/nodes.h"
 #include "tests/scheduler/world.h"
 
@@ -234,6 +235,27 @@ TEST(Split, ANamedCardMustHoldAllOfIt) {
   r.cards = 2;
   r.pinnedCards = {"c0", "c1"};
   EXPECT_EQ(decide(cluster, r).placements.size(), 2u) << "exactly these";
+}
+
+TEST(Split, ExplainsWhatIsShortInAll) {
+  Cluster cluster = oneNode(2);
+  cluster.take("c0", "x", {400, 0});
+  const Explanation e = explain(cluster, total(1800, Split::evenly));
+  EXPECT_EQ(e.stages.back().reasons,
+            (std::vector<std::pair<std::string, int64_t>>{
+                {"with too little room on its cards together (need 180%, best has 160%)", 1}}));
+  EXPECT_EQ(e.remedies.at(0).request.perCard.core, 1600);
+  EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::Room{"c0", {200, 0}, 0}));
+  EXPECT_EQ(e.smallestChange, "gpu-core 160 would fit now (node n); or free 20% of card c0 (node n)");
+  Request memory;
+  memory.split = Split::fill;
+  memory.perCard.memory = 70 * kGi;
+  EXPECT_EQ(explain(cluster, memory).stages.back().reasons.at(0).first,
+            "with too little room on its cards together (need 70Gi, best has 64Gi)");
+  Request sets;
+  sets.cardPolicy = "static";
+  sets.perCard = {100, kGi};
+  EXPECT_EQ(explain(cluster, sets).stages.back().reasons.at(0).first, "without a fixed set of fitting cards");
 }
 
 // Worked example of the README: what the card policy decides where several sets are equally even.
