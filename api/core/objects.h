@@ -1,5 +1,5 @@
-// The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, Event,
-// Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
+// The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, volumes,
+// Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
 #pragma once
 
 #include "api/core/meta.h"
@@ -42,10 +42,12 @@ struct Node {
   ObjectMeta metadata;
   bool unschedulable = false;
   std::vector<Taint> taints;
-  int64_t cpuMilli = 0;     ///< allocatable CPU, milli-cores
-  int64_t memoryBytes = 0;  ///< allocatable memory
-  int64_t maxPods = 110;    ///< allocatable pods
-  bool ready = false;       ///< condition Ready is True
+  int64_t cpuMilli = 0;        ///< allocatable CPU, milli-cores
+  int64_t memoryBytes = 0;     ///< allocatable memory
+  int64_t ephemeralBytes = 0;  ///< allocatable ephemeral storage
+  int64_t maxPods = 110;       ///< allocatable pods
+  bool ready = false;          ///< condition Ready is True
+  std::string internalIP;      ///< of status.addresses
   bool operator==(const Node&) const = default;
 };
 
@@ -59,6 +61,7 @@ struct Container {
   std::string image;
   StringMap requests;                       ///< resource name → quantity text
   std::vector<std::string> resourceClaims;  ///< names in resources.claims
+  bool sidecar = false;                     ///< an init container that runs on (restartPolicy Always)
   bool operator==(const Container&) const = default;
 };
 
@@ -69,6 +72,21 @@ struct PodResourceClaim {
   bool operator==(const PodResourceClaim&) const = default;
 };
 
+/// A volume that stands on a PersistentVolumeClaim; all others are not ours to know.
+struct PodVolume {
+  std::string name;
+  std::string claimName;   ///< persistentVolumeClaim.claimName
+  bool ephemeral = false;  ///< its claim is made for the pod and called "<pod>-<volume>"
+  bool operator==(const PodVolume&) const = default;
+};
+
+/// One of preferredDuringSchedulingIgnoredDuringExecution.
+struct PreferredNodes {
+  int64_t weight = 0;  ///< 1 to 100
+  NodeSelectorTerm term;
+  bool operator==(const PreferredNodes&) const = default;
+};
+
 struct Pod {
   ObjectMeta metadata;
   std::string nodeName;
@@ -77,13 +95,21 @@ struct Pod {
   std::vector<PodResourceClaim> resourceClaims;
   std::vector<Container> initContainers;
   std::vector<Container> containers;
+  StringMap requests;  ///< of the pod as a whole (spec.resources), resource name → quantity text
+  StringMap overhead;  ///< of its runtime class
+  std::vector<PodVolume> volumes;
+  int64_t priority = 0;
+  bool preempts = true;  ///< preemptionPolicy isn't Never
   StringMap nodeSelector;
   std::optional<NodeSelector> requiredNodeAffinity;
+  std::vector<PreferredNodes> preferredNodeAffinity;
   bool hasAffinity = false;      ///< spec.affinity is there, whatever it holds: a patch must add to it
   bool hasNodeAffinity = false;  ///< spec.affinity.nodeAffinity is there
   std::vector<Toleration> tolerations;
-  std::string phase;  ///< Pending | Running | Succeeded | Failed
+  std::string phase;              ///< Pending | Running | Succeeded | Failed
+  std::string nominatedNodeName;  ///< where the scheduler makes room for it by preemption
   std::vector<Condition> conditions;
+  bool operator==(const Pod&) const = default;
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 
@@ -104,6 +130,15 @@ struct ResourceClaim {
   std::string requestName;      ///< of the first request
   std::optional<ResourceClaimAllocation> allocation;
   std::vector<ResourceClaimConsumer> reservedFor;
+};
+
+struct PersistentVolumeClaim {
+  ObjectMeta metadata;
+  std::string volumeName;  ///< empty: not bound
+};
+struct PersistentVolume {
+  ObjectMeta metadata;
+  std::optional<NodeSelector> nodeAffinity;  ///< spec.nodeAffinity.required
 };
 
 struct DeviceClass {
@@ -146,6 +181,10 @@ template <>
 inline constexpr Kind kindOf<Lease>{"coordination.k8s.io", "v1", "Lease", "leases", true};
 template <>
 inline constexpr Kind kindOf<ResourceClaim>{"resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true};
+template <>
+inline constexpr Kind kindOf<PersistentVolumeClaim>{"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true};
+template <>
+inline constexpr Kind kindOf<PersistentVolume>{"", "v1", "PersistentVolume", "persistentvolumes", false};
 template <>
 inline constexpr Kind kindOf<DeviceClass>{"resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false};
 

@@ -129,7 +129,8 @@ struct ElasticGPUClaimStatus {
   std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
   std::string elasticGPUName;
   std::string nodeName;
-  StringMap capacity;  ///< granted, as text for people: core "10%", memory "4Gi"
+  std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
+  StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimStatus&) const = default;
 };

@@ -136,11 +136,19 @@ void fields(A& a, core::Toleration& x) {
 }
 template <class A>
 void fields(A& a, core::Container& x) {
-  put(a, x.name, x.image, x.requests, x.resourceClaims);
+  put(a, x.name, x.image, x.requests, x.resourceClaims, x.sidecar);
 }
 template <class A>
 void fields(A& a, core::PodResourceClaim& x) {
   put(a, x.name, x.resourceClaimName);
+}
+template <class A>
+void fields(A& a, core::PodVolume& x) {
+  put(a, x.name, x.claimName, x.ephemeral);
+}
+template <class A>
+void fields(A& a, core::PreferredNodes& x) {
+  put(a, x.weight, x.term);
 }
 template <class A>
 void fields(A& a, core::ResourceClaimAllocation& x) {
@@ -152,12 +160,15 @@ void fields(A& a, core::ResourceClaimConsumer& x) {
 }
 template <class A>
 void fields(A& a, core::Node& x) {
-  put(a, x.metadata, x.unschedulable, x.taints, x.cpuMilli, x.memoryBytes, x.maxPods, x.ready);
+  put(a, x.metadata, x.unschedulable, x.taints, x.cpuMilli, x.memoryBytes, x.ephemeralBytes, x.maxPods, x.ready,
+      x.internalIP);
 }
 template <class A>
 void fields(A& a, core::Pod& x) {
   put(a, x.metadata, x.nodeName, x.schedulerName, x.schedulingGates, x.resourceClaims, x.initContainers, x.containers,
-      x.nodeSelector, x.requiredNodeAffinity, x.tolerations, x.phase, x.conditions);
+      x.requests, x.overhead, x.volumes, x.priority, x.preempts, x.nodeSelector, x.requiredNodeAffinity,
+      x.preferredNodeAffinity, x.hasAffinity, x.hasNodeAffinity, x.tolerations, x.phase, x.nominatedNodeName,
+      x.conditions);
 }
 template <class A>
 void fields(A& a, core::ResourceClaim& x) {
@@ -214,7 +225,7 @@ void fields(A& a, v1alpha::ElasticGPUClaimSpec& x) {
 }
 template <class A>
 void fields(A& a, v1alpha::ElasticGPUClaimStatus& x) {
-  put(a, x.phase, x.elasticGPUName, x.nodeName, x.capacity, x.conditions);
+  put(a, x.phase, x.elasticGPUName, x.nodeName, x.className, x.capacity, x.conditions);
 }
 template <class A>
 void fields(A& a, v1alpha::ElasticGPUClaim& x) {

@@ -40,6 +40,12 @@ bool read(Value& value, Container& out, Failure& f) {
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "name") return read(v, out.name, f);
     if (key == "image") return read(v, out.image, f);
+    if (key == "restartPolicy") {
+      std::string policy;
+      if (!read(v, policy, f)) return false;
+      out.sidecar = policy == "Always";
+      return true;
+    }
     if (key == "resources")
       return eachField(v, f, [&](std::string_view inner, Value& w) {
         if (inner == "requests") return readQuantities(w, out.requests, f);
@@ -58,13 +64,45 @@ bool read(Value& value, PodResourceClaim& out, Failure& f) {
   });
 }
 
-/// affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+bool read(Value& value, PreferredNodes& out, Failure& f) {
+  return eachField(value, f, [&](std::string_view key, Value& v) {
+    if (key == "weight") return read(v, out.weight, f);
+    if (key == "preference") return read(v, out.term, f);
+    return true;
+  });
+}
+
+/// Of spec.volumes those that stand on a PersistentVolumeClaim.
+bool readVolumes(Value& value, std::vector<PodVolume>& out, Failure& f) {
+  out.clear();
+  return eachElement(value, f, [&](Value& element) {
+    PodVolume volume;
+    const bool good = eachField(element, f, [&](std::string_view key, Value& v) {
+      if (key == "name") return read(v, volume.name, f);
+      if (key == "ephemeral") {
+        bool isNull = false;
+        if (!peekNull(v, isNull, f)) return false;
+        volume.ephemeral = !isNull;
+        return true;
+      }
+      if (key != "persistentVolumeClaim") return true;
+      return eachField(v, f, [&](std::string_view inner, Value& name) {
+        return inner != "claimName" || read(name, volume.claimName, f);
+      });
+    });
+    if (good && (volume.ephemeral || !volume.claimName.empty())) out.push_back(std::move(volume));
+    return good;
+  });
+}
+
+/// affinity.nodeAffinity
 bool readAffinity(Value& value, Pod& out, Failure& f) {
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
   out.hasAffinity = !isNull;
   out.hasNodeAffinity = false;
   out.requiredNodeAffinity.reset();
+  out.preferredNodeAffinity.clear();
   if (isNull) return true;
   return eachField(value, f, [&](std::string_view key, Value& node) {
     if (key != "nodeAffinity") return true;
@@ -73,6 +111,8 @@ bool readAffinity(Value& value, Pod& out, Failure& f) {
     out.hasNodeAffinity = !absent;
     if (absent) return true;
     return eachField(node, f, [&](std::string_view inner, Value& required) {
+      if (inner == "preferredDuringSchedulingIgnoredDuringExecution")
+        return read(required, out.preferredNodeAffinity, f);
       if (inner != "requiredDuringSchedulingIgnoredDuringExecution") return true;
       bool none = false;
       if (!peekNull(required, none, f)) return false;
@@ -89,6 +129,19 @@ bool readPodSpec(Value& value, Pod& out, Failure& f) {
     if (key == "resourceClaims") return read(v, out.resourceClaims, f);
     if (key == "initContainers") return read(v, out.initContainers, f);
     if (key == "containers") return read(v, out.containers, f);
+    if (key == "resources")
+      return eachField(v, f, [&](std::string_view inner, Value& w) {
+        return inner != "requests" || readQuantities(w, out.requests, f);
+      });
+    if (key == "overhead") return readQuantities(v, out.overhead, f);
+    if (key == "volumes") return readVolumes(v, out.volumes, f);
+    if (key == "priority") return read(v, out.priority, f);
+    if (key == "preemptionPolicy") {
+      std::string policy;
+      if (!read(v, policy, f)) return false;
+      out.preempts = policy != "Never";
+      return true;
+    }
     if (key == "nodeSelector") return read(v, out.nodeSelector, f);
     if (key == "affinity") return readAffinity(v, out, f);
     if (key == "tolerations") return read(v, out.tolerations, f);
@@ -123,6 +176,21 @@ bool readReady(Value& value, bool& ready, Failure& f) {
         }))
       return false;
     if (type == "Ready") ready = status == "True";
+    return true;
+  });
+}
+
+bool readInternalIP(Value& value, std::string& out, Failure& f) {
+  return eachElement(value, f, [&](Value& element) {
+    std::string type;
+    std::string address;
+    if (!eachField(element, f, [&](std::string_view key, Value& v) {
+          if (key == "type") return read(v, type, f);
+          if (key == "address") return read(v, address, f);
+          return true;
+        }))
+      return false;
+    if (type == "InternalIP" && out.empty()) out = std::move(address);
     return true;
   });
 }
@@ -231,11 +299,13 @@ bool readField(std::string_view key, Value& value, Node& out, Failure& f) {
   if (key != "status") return true;
   return eachField(value, f, [&](std::string_view inner, Value& v) {
     if (inner == "conditions") return readReady(v, out.ready, f);
+    if (inner == "addresses") return readInternalIP(v, out.internalIP, f);
     if (inner != "allocatable") return true;
     return eachField(v, f, [&](std::string_view resource, Value& w) {
       constexpr __int128 nano = 1'000'000'000;
       if (resource == "cpu") return readAmount(w, nano / 1000, out.cpuMilli, f);
       if (resource == "memory") return readAmount(w, nano, out.memoryBytes, f);
+      if (resource == "ephemeral-storage") return readAmount(w, nano, out.ephemeralBytes, f);
       if (resource == "pods") return readAmount(w, nano, out.maxPods, f);
       return true;
     });
@@ -248,8 +318,30 @@ bool readField(std::string_view key, Value& value, Pod& out, Failure& f) {
   if (key != "status") return true;
   return eachField(value, f, [&](std::string_view inner, Value& v) {
     if (inner == "phase") return read(v, out.phase, f);
+    if (inner == "nominatedNodeName") return read(v, out.nominatedNodeName, f);
     if (inner == "conditions") return read(v, out.conditions, f);
     return true;
+  });
+}
+
+template <>
+bool readField(std::string_view key, Value& value, PersistentVolumeClaim& out, Failure& f) {
+  if (key != "spec") return true;
+  return eachField(
+      value, f, [&](std::string_view inner, Value& v) { return inner != "volumeName" || read(v, out.volumeName, f); });
+}
+
+template <>
+bool readField(std::string_view key, Value& value, PersistentVolume& out, Failure& f) {
+  if (key != "spec") return true;
+  return eachField(value, f, [&](std::string_view inner, Value& affinity) {
+    if (inner != "nodeAffinity") return true;
+    return eachField(affinity, f, [&](std::string_view name, Value& v) {
+      if (name != "required") return true;
+      bool isNull = false;
+      if (!peekNull(v, isNull, f)) return false;
+      return isNull || read(v, out.nodeAffinity.emplace(), f);
+    });
   });
 }
 
@@ -317,6 +409,8 @@ EGPU_CODEC_INSTANTIATE(core::Namespace);
 EGPU_CODEC_INSTANTIATE(core::Node);
 EGPU_CODEC_INSTANTIATE(core::Pod);
 EGPU_CODEC_INSTANTIATE(core::ResourceClaim);
+EGPU_CODEC_INSTANTIATE(core::PersistentVolumeClaim);
+EGPU_CODEC_INSTANTIATE(core::PersistentVolume);
 EGPU_CODEC_INSTANTIATE(core::DeviceClass);
 EGPU_CODEC_INSTANTIATE(core::Event);
 EGPU_CODEC_INSTANTIATE(core::Lease);

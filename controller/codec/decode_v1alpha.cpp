@@ -181,6 +181,7 @@ bool read(Value& value, ElasticGPUClaimStatus& out, Failure& f) {
     if (key == "phase") return read(v, out.phase, f);
     if (key == "elasticGPUName") return read(v, out.elasticGPUName, f);
     if (key == "nodeName") return read(v, out.nodeName, f);
+    if (key == "egpuClassName") return read(v, out.className, f);
     if (key == "capacity") return read(v, out.capacity, f);
     if (key == "conditions") return read(v, out.conditions, f);
     return true;

@@ -109,6 +109,7 @@ static void putContainers(JsonText& j, std::string_view key, const std::vector<c
     j.beginObject();
     put(j, "name", c.name);
     put(j, "image", c.image);
+    if (c.sidecar) put(j, "restartPolicy", std::string("Always"));
     if (!c.requests.empty() || !c.resourceClaims.empty()) {
       j.key("resources").beginObject();
       put(j, "requests", c.requests);
@@ -120,14 +121,21 @@ static void putContainers(JsonText& j, std::string_view key, const std::vector<c
 }
 
 static void putAffinity(JsonText& j, const core::Pod& pod) {
-  if (!pod.hasAffinity && !pod.hasNodeAffinity && !pod.requiredNodeAffinity) return;
+  const bool ofNodes = pod.hasNodeAffinity || pod.requiredNodeAffinity || !pod.preferredNodeAffinity.empty();
+  if (!pod.hasAffinity && !ofNodes) return;
   j.key("affinity").beginObject();
-  if (pod.hasNodeAffinity || pod.requiredNodeAffinity) {
+  if (ofNodes) {
     j.key("nodeAffinity").beginObject();
     if (pod.requiredNodeAffinity) {
       j.key("requiredDuringSchedulingIgnoredDuringExecution");
       write(j, *pod.requiredNodeAffinity);
     }
+    putEach(j, "preferredDuringSchedulingIgnoredDuringExecution", pod.preferredNodeAffinity,
+            [&](const core::PreferredNodes& preferred) {
+              j.beginObject().key("weight").value(preferred.weight).key("preference");
+              write(j, preferred.term);
+              j.endObject();
+            });
     j.endObject();
   }
   j.endObject();
@@ -171,8 +179,14 @@ std::string encode(const core::Node& object) {
   j.key("allocatable").beginObject();
   j.key("cpu").value(std::to_string(object.cpuMilli) + "m");
   j.key("memory").value(std::to_string(object.memoryBytes));
+  j.key("ephemeral-storage").value(std::to_string(object.ephemeralBytes));
   j.key("pods").value(std::to_string(object.maxPods));
   j.endObject();
+  if (!object.internalIP.empty()) {
+    j.key("addresses").beginArray().beginObject();
+    j.key("type").value("InternalIP").key("address").value(object.internalIP);
+    j.endObject().endArray();
+  }
   j.key("conditions").beginArray().beginObject();
   j.key("type").value("Ready").key("status").value(object.ready ? "True" : "False");
   j.endObject().endArray();
@@ -196,6 +210,25 @@ std::string encode(const core::Pod& object) {
   });
   internal::putContainers(j, "initContainers", object.initContainers);
   internal::putContainers(j, "containers", object.containers);
+  if (!object.requests.empty()) {
+    j.key("resources").beginObject();
+    put(j, "requests", object.requests);
+    j.endObject();
+  }
+  put(j, "overhead", object.overhead);
+  putEach(j, "volumes", object.volumes, [&](const core::PodVolume& volume) {
+    j.beginObject();
+    put(j, "name", volume.name);
+    if (!volume.claimName.empty()) {
+      j.key("persistentVolumeClaim").beginObject();
+      put(j, "claimName", volume.claimName);
+      j.endObject();
+    }
+    if (volume.ephemeral) j.key("ephemeral").beginObject().endObject();
+    j.endObject();
+  });
+  put(j, "priority", object.priority);
+  if (!object.preempts) put(j, "preemptionPolicy", std::string("Never"));
   put(j, "nodeSelector", object.nodeSelector);
   internal::putAffinity(j, object);
   putEach(j, "tolerations", object.tolerations, [&](const core::Toleration& toleration) {
@@ -207,9 +240,10 @@ std::string encode(const core::Pod& object) {
     j.endObject();
   });
   j.endObject();
-  if (!object.phase.empty() || !object.conditions.empty()) {
+  if (!object.phase.empty() || !object.nominatedNodeName.empty() || !object.conditions.empty()) {
     j.key("status").beginObject();
     put(j, "phase", object.phase);
+    put(j, "nominatedNodeName", object.nominatedNodeName);
     internal::putConditions(j, object.conditions);
     j.endObject();
   }
@@ -249,6 +283,30 @@ std::string encode(const core::ResourceClaim& object) {
     j.endObject();
   }
   j.endObject();
+  return j.take();
+}
+
+template <>
+std::string encode(const core::PersistentVolumeClaim& object) {
+  JsonText j;
+  internal::beginRoot(j, object);
+  j.key("spec").beginObject();
+  put(j, "volumeName", object.volumeName);
+  j.endObject().endObject();
+  return j.take();
+}
+
+template <>
+std::string encode(const core::PersistentVolume& object) {
+  JsonText j;
+  internal::beginRoot(j, object);
+  j.key("spec").beginObject();
+  if (object.nodeAffinity) {
+    j.key("nodeAffinity").beginObject().key("required");
+    internal::write(j, *object.nodeAffinity);
+    j.endObject();
+  }
+  j.endObject().endObject();
   return j.take();
 }
 

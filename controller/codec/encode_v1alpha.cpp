@@ -191,6 +191,7 @@ std::string encode(const v1alpha::ElasticGPUClaim& object) {
     put(j, "phase", status.phase);
     put(j, "elasticGPUName", status.elasticGPUName);
     put(j, "nodeName", status.nodeName);
+    put(j, "egpuClassName", status.className);
     put(j, "capacity", status.capacity);
     internal::putConditions(j, status.conditions);
     j.endObject();

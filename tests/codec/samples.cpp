@@ -216,6 +216,7 @@ class Fill {
     out.status.phase = text();
     out.status.elasticGPUName = text();
     out.status.nodeName = text();
+    out.status.className = text();
     out.status.capacity = map();
     out.status.conditions = conditions();
   }
@@ -246,8 +247,10 @@ class Fill {
     }
     out.cpuMilli = number() / 1000;
     out.memoryBytes = number();
+    out.ephemeralBytes = number();
     out.maxPods = number();
     out.ready = chance();
+    out.internalIP = text();
   }
 
   std::vector<core::Container> containers() {
@@ -258,6 +261,7 @@ class Fill {
       c.image = text();
       c.requests = quantities();
       c.resourceClaims = texts();
+      c.sidecar = chance();
       out.push_back(c);
     }
     return out;
@@ -276,10 +280,28 @@ class Fill {
     }
     out.initContainers = containers();
     out.containers = containers();
+    out.requests = quantities();
+    out.overhead = quantities();
+    for (std::size_t n = count(); n > 0; --n) {
+      core::PodVolume volume;
+      volume.name = text();
+      volume.claimName = name();
+      volume.ephemeral = chance();
+      out.volumes.push_back(volume);
+    }
+    out.priority = number();
+    out.preempts = random_ && chance();
     out.nodeSelector = map();
     out.hasAffinity = chance();
     out.hasNodeAffinity = out.hasAffinity && chance();
     if (out.hasNodeAffinity && chance()) out.requiredNodeAffinity = selector();
+    if (out.hasNodeAffinity)
+      for (std::size_t n = count(); n > 0; --n) {
+        auto& preferred = out.preferredNodeAffinity.emplace_back();
+        preferred.weight = number();
+        preferred.term.matchExpressions = requirements();
+        preferred.term.matchFields = requirements();
+      }
     for (std::size_t n = count(); n > 0; --n) {
       core::Toleration toleration;
       toleration.key = text();
@@ -289,7 +311,18 @@ class Fill {
       out.tolerations.push_back(toleration);
     }
     out.phase = text();
+    out.nominatedNodeName = text();
     out.conditions = conditions();
+  }
+
+  void operator()(core::PersistentVolumeClaim& out) {
+    out.metadata = metadata();
+    out.volumeName = text();
+  }
+
+  void operator()(core::PersistentVolume& out) {
+    out.metadata = metadata();
+    if (chance()) out.nodeAffinity = selector();
   }
 
   void operator()(core::ResourceClaim& out) {
@@ -377,6 +410,8 @@ EGPU_SAMPLE(core::Namespace);
 EGPU_SAMPLE(core::Node);
 EGPU_SAMPLE(core::Pod);
 EGPU_SAMPLE(core::ResourceClaim);
+EGPU_SAMPLE(core::PersistentVolumeClaim);
+EGPU_SAMPLE(core::PersistentVolume);
 EGPU_SAMPLE(core::DeviceClass);
 EGPU_SAMPLE(core::Event);
 EGPU_SAMPLE(core::Lease);
@@ -394,13 +429,12 @@ bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b) 
 }
 bool same(const core::Namespace& a, const core::Namespace& b) { return a.metadata == b.metadata && a.phase == b.phase; }
 bool same(const core::Node& a, const core::Node& b) { return a == b; }
-bool same(const core::Pod& a, const core::Pod& b) {
-  return a.metadata == b.metadata && a.nodeName == b.nodeName && a.schedulerName == b.schedulerName &&
-         a.schedulingGates == b.schedulingGates && a.resourceClaims == b.resourceClaims &&
-         a.initContainers == b.initContainers && a.containers == b.containers && a.nodeSelector == b.nodeSelector &&
-         a.requiredNodeAffinity == b.requiredNodeAffinity && a.hasAffinity == b.hasAffinity &&
-         a.hasNodeAffinity == b.hasNodeAffinity && a.tolerations == b.tolerations && a.phase == b.phase &&
-         a.conditions == b.conditions;
+bool same(const core::Pod& a, const core::Pod& b) { return a == b; }
+bool same(const core::PersistentVolumeClaim& a, const core::PersistentVolumeClaim& b) {
+  return a.metadata == b.metadata && a.volumeName == b.volumeName;
+}
+bool same(const core::PersistentVolume& a, const core::PersistentVolume& b) {
+  return a.metadata == b.metadata && a.nodeAffinity == b.nodeAffinity;
 }
 bool same(const core::ResourceClaim& a, const core::ResourceClaim& b) {
   return a.metadata == b.metadata && a.deviceClassName == b.deviceClassName && a.requestName == b.requestName &&

@@ -32,6 +32,8 @@ bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b);
 bool same(const core::Namespace& a, const core::Namespace& b);
 bool same(const core::Node& a, const core::Node& b);
 bool same(const core::Pod& a, const core::Pod& b);
+bool same(const core::PersistentVolumeClaim& a, const core::PersistentVolumeClaim& b);
+bool same(const core::PersistentVolume& a, const core::PersistentVolume& b);
 bool same(const core::ResourceClaim& a, const core::ResourceClaim& b);
 bool same(const core::DeviceClass& a, const core::DeviceClass& b);
 bool same(const core::Event& a, const core::Event& b);
