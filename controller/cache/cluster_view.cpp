@@ -230,14 +230,15 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
 std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<Ask>& asks,
                                                              const scheduler::NodePredicate& suits,
                                                              std::size_t* failed) {
-  std::lock_guard lock(mutex_);
-  const bool grew = grew_;
-  for (const auto& ask : asks) drop(ask.claimUid);
   std::set<std::string, std::less<>> excluded;
   const auto open = [&](std::string_view node) { return excluded.count(node) == 0 && (!suits || suits(node)); };
-  // Each round either ends or excludes one more node.
+  // Each round either ends or excludes one more node. Others may decide between two rounds: all or nothing is assumed
+  // in each.
   for (;;) {
     std::vector<scheduler::Decision> decisions;
+    const std::lock_guard lock(mutex_);
+    const bool grew = grew_;
+    for (const auto& ask : asks) drop(ask.claimUid);
     for (std::size_t i = 0; i < asks.size(); ++i) {
       auto request = asks[i].request;
       if (i > 0) request.pinnedNode = decisions.front().node;

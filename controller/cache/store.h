@@ -68,15 +68,23 @@ class Store {
     std::shared_lock lock(mutex_);
     return indexes_[static_cast<std::size_t>(index)].values.count(std::string(value)) != 0;
   }
-  /// In no particular order; the store must not be changed from `visit`.
+  /// Each object that was there at the start and still is, as it is when it is visited; in no particular order. One at
+  /// a time, so that neither the lock is held nor the world doubled.
   void forEach(const std::function<void(const Ptr&)>& visit) const {
-    std::vector<Ptr> all;
+    std::vector<std::string> keys;
     {
       std::shared_lock lock(mutex_);
-      all.reserve(objects_.size());
-      for (const auto& [key, entry] : objects_) all.push_back(load(entry));
+      keys.reserve(objects_.size());
+      for (const auto& [key, entry] : objects_) keys.push_back(key);
     }
-    for (const auto& object : all) visit(object);
+    for (const auto& key : keys) {
+      Ptr object;
+      {
+        std::shared_lock lock(mutex_);
+        if (auto it = objects_.find(key); it != objects_.end()) object = load(it->second);
+      }
+      if (object) visit(object);
+    }
   }
   std::size_t size() const {
     std::shared_lock lock(mutex_);

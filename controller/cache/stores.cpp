@@ -47,6 +47,11 @@ Stores::Stores() {
         std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end();
     return gated ? Values{"gated"} : Values{};
   });
+  byAvoided_ = nodes.addIndex([](const core::Node& n) {
+    const bool avoided = std::any_of(n.taints.begin(), n.taints.end(),
+                                     [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; });
+    return avoided ? Values{"yes"} : Values{};
+  });
 }
 
 Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
@@ -61,6 +66,7 @@ bool Stores::synced() const {
 }
 
 void Stores::sawPod(const core::Pod& pod) {
+  usage.seen(pod);
   if (!pod.resourceClaims.empty()) pods.observed(pod);
 }
 
@@ -81,6 +87,7 @@ void GpuSink::apply(codec::WatchEvent<Gpu>&& event) {
 }
 
 void PodSink::replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) {
+  usage_.replaced(objects);
   objects.erase(
       std::remove_if(objects.begin(), objects.end(), [](const core::Pod& p) { return p.resourceClaims.empty(); }),
       objects.end());
@@ -89,6 +96,9 @@ void PodSink::replace(std::vector<core::Pod>&& objects, const std::string& resou
 
 void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {
   const bool object = event.type == codec::EventType::added || event.type == codec::EventType::modified;
+  if (object) usage_.seen(event.object);
+  if (event.type == codec::EventType::deleted)
+    usage_.gone(core::keyOf(event.object.metadata), event.object.metadata.uid);
   if (!object || !event.object.resourceClaims.empty()) inner_.apply(std::move(event));
 }
 

@@ -9,6 +9,7 @@
 
 #include "api/core/objects.h"
 #include "api/v1alpha/types.h"
+#include "controller/cache/node_usage.h"
 #include "controller/cache/store.h"
 #include "controller/kube/reflector.h"
 
@@ -32,6 +33,7 @@ class Stores {
   Store<core::Pod> pods;  ///< only those that name ResourceClaims
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
+  NodeUsage usage;  ///< of all pods, those without claims too
 
   /// Devices whose claimRef has this uid.
   std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const {
@@ -56,6 +58,9 @@ class Stores {
   /// Pods that wait behind our scheduling gate.
   std::vector<Store<core::Pod>::Ptr> gatedPods() const { return pods.find(byGate_, "gated"); }
 
+  /// Some node has a taint of effect PreferNoSchedule.
+  bool anyTaintToAvoid() const { return nodes.any(byAvoided_, "yes"); }
+
   /// Card or device, whichever has that name; null if neither.
   Store<Gpu>::Ptr gpu(std::string_view name) const;
   Store<Gpu>& storeOf(const Gpu& gpu) { return gpu.isCard() ? cards : devices; }
@@ -78,7 +83,7 @@ class Stores {
   void sawPod(const core::Pod& pod);
 
   int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0,
-      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0;
+      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0, byAvoided_ = 0;
 };
 
 template <class T>
@@ -92,6 +97,7 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     classes.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Pod>) {
     pods.observedGone(key, uid);
+    usage.gone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Node>) {
     nodes.observedGone(key, uid);
   } else {
@@ -139,14 +145,15 @@ class GpuSink final : public kube::Sink<Gpu> {
   Stores& stores_;
 };
 
-/// Pods without ResourceClaims are none of our business and aren't kept.
+/// Of pods without ResourceClaims only what they ask of their nodes is kept.
 class PodSink final : public kube::Sink<core::Pod> {
  public:
-  explicit PodSink(Store<core::Pod>& store) : inner_(store) {}
+  explicit PodSink(Stores& stores) : usage_(stores.usage), inner_(stores.pods) {}
   void replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) override;
   void apply(codec::WatchEvent<core::Pod>&& event) override;
 
  private:
+  NodeUsage& usage_;
   StoreSink<core::Pod> inner_;
 };
 

@@ -17,7 +17,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       gpuSink_(stores_),
       claimSink_(stores_.claims),
       classSink_(stores_.classes),
-      podSink_(stores_.pods),
+      podSink_(stores_),
       nodeSink_(stores_.nodes),
       carrierSink_(stores_.carriers),
       gpus_(client, gpuSink_, options_.reflector),

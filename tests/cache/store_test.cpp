@@ -95,6 +95,7 @@ TEST(PackedTest, ABoundClaimComesBackAsItWasInLessThanAKilobyte) {
                      {"gpushare.provisioner.elasticgpu.io/gpu-memory", "4"}};
   c.status.elasticGPUName = c.spec.elasticGPUName;
   c.status.nodeName = "node-1";
+  c.status.className = "shares";
   c.status.capacity = {{"core", "10%"}, {"memory", "4Gi"}};
   c.status.conditions = {{"Accepted", "True", "Accepted", "", "2026-01-02T03:04:05Z", 1},
                          {"Bound", "True", "Bound", "", "2026-01-02T03:04:05Z", 1}};

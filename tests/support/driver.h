@@ -283,7 +283,7 @@ class Driver {
   cache::GpuSink gpuSink_{stores};
   cache::StoreSink<cache::Claim> claimSink_{stores.claims};
   cache::StoreSink<cache::Class> classSink_{stores.classes};
-  cache::PodSink podSink_{stores.pods};
+  cache::PodSink podSink_{stores};
   cache::StoreSink<core::Node> nodeSink_{stores.nodes};
   cache::StoreSink<core::ResourceClaim> carrierSink_{stores.carriers};
 
