@@ -59,9 +59,13 @@ std::string podUnschedulable(std::string_view uid, std::string_view reason, std:
       .dump();
 }
 
-std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view now) {
+std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view hostIP, std::string_view now) {
   json status = {
       {"phase", "Running"}, {"podIP", podIP}, {"podIPs", json::array({{{"ip", podIP}}})}, {"startTime", now}};
+  if (!hostIP.empty()) {
+    status["hostIP"] = hostIP;
+    status["hostIPs"] = json::array({{{"ip", hostIP}}});
+  }
   status["conditions"] =
       json::array({condition("Initialized", "True", now), condition("Ready", "True", now),
                    condition("ContainersReady", "True", now), condition("PodScheduled", "True", now)});
@@ -84,15 +88,19 @@ std::string podWaiting(const core::Pod& pod, std::string_view reason, std::strin
 std::string nodeStatus(const core::Node& node, std::string_view now) {
   const json amounts = {{"cpu", std::to_string(node.cpuMilli) + "m"},
                         {"memory", v1alpha::formatBytes(node.memoryBytes)},
+                        {"ephemeral-storage", v1alpha::formatBytes(node.ephemeralBytes)},
                         {"pods", std::to_string(node.maxPods)}};
   json ready = condition("Ready", node.ready ? "True" : "False", now,
                          node.ready ? "SimulatedNodeReady" : "SimulatedNodeNotReady", "a simulated node");
   ready["lastHeartbeatTime"] = now;
+  json addresses = json::array();
+  if (!node.internalIP.empty()) addresses.push_back({{"type", "InternalIP"}, {"address", node.internalIP}});
+  addresses.push_back({{"type", "Hostname"}, {"address", node.metadata.name}});
   return json{{"status",
                {{"capacity", amounts},
                 {"allocatable", amounts},
                 {"conditions", json::array({ready})},
-                {"addresses", json::array({{{"type", "Hostname"}, {"address", node.metadata.name}}})},
+                {"addresses", addresses},
                 {"nodeInfo",
                  {{"kubeletVersion", "simulated"},
                   {"operatingSystem", "linux"},

@@ -20,11 +20,11 @@ std::string binding(const core::Pod& pod, std::string_view node);
 /// Pod /status, strategic merge patch: condition PodScheduled False with reason and message.
 std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message,
                              std::string_view now);
-/// Pod /status, strategic merge patch: Running, every container ready.
-std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view now);
+/// Pod /status, strategic merge patch: Running, every container ready. hostIP may be empty.
+std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view hostIP, std::string_view now);
 /// Pod /status, strategic merge patch: still Pending, every container waiting with that reason and message.
 std::string podWaiting(const core::Pod& pod, std::string_view reason, std::string_view message, std::string_view now);
-/// Node /status, merge patch: capacity, allocatable, condition Ready.
+/// Node /status, merge patch: capacity, allocatable, condition Ready, addresses.
 std::string nodeStatus(const core::Node& node, std::string_view now);
 
 }  // namespace egpu::codec::patch

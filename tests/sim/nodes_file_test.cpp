@@ -98,6 +98,12 @@ TEST(NodesFile, ErrorsNameFieldAndLine) {
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 1, 1]]}]}]", "nodes[0].gpus[0].nvlinks"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 0, 1]]}]}]", "nodes[0].gpus[0].nvlinks"},
       {"nodes: [{name: a, taints: [{key: k, effect: Never}]}]", "nodes[0].taints[0].effect"},
+      {"nodes: [{name: a, labels: {'not a key': v}}]", "nodes[0].labels.not a key"},
+      {"nodes: [{name: a, labels: {k: 'not a value'}}]", "nodes[0].labels.k"},
+      {"nodes: [{name: a, cpu: '1e12'}]", "nodes[0].cpu"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 2Pi}]}]", "nodes[0].gpus[0].memory"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 2, nvlinks: [[0, 1, 1], [1, 0, 2]]}]}]",
+       "nodes[0].gpus[0].nvlinks"},
   };
   for (const auto& c : cases) EXPECT_EQ(refused(c.yaml).rfind(c.field, 0), 0U) << c.yaml << " → " << refused(c.yaml);
   EXPECT_NE(refused("nodes:\n- name: a\n  cpu: x\n").find("line 3"), std::string::npos)
@@ -106,7 +112,8 @@ TEST(NodesFile, ErrorsNameFieldAndLine) {
 
 TEST(NodesFile, JunkIsAnErrorNotACrash) {
   for (const char* junk : {"", "{", "\t- [", "nodes: [", "a: b: c", "nodes: {x: 1}", "nodes: 7", "&a [*a]",
-                           "nodes: [7]", "nodes: [[[[]]]]", "\xff\xfe"})
+                           "nodes: [7]", "nodes: [[[[]]]]", "\xff\xfe", "nodes: [{name: a, cpu: 8, cpu: 9}]",
+                           "nodes: [{name: a}]\n---\nnodes: [{name: b}]\n"})
     EXPECT_FALSE(refused(junk).empty()) << junk;
 }
 
@@ -120,6 +127,16 @@ TEST(NodesFile, TheSamplesAreValid) {
     ++found;
   }
   EXPECT_GE(found, 3U);
+}
+
+TEST(NodesFile, EveryNodeHasAnAddressThatNobodyElseHas) {
+  const auto nodes = parsed("nodes: [{name: a}, {name: n, count: 1000}]");
+  EXPECT_EQ(nodes[0].node.internalIP, "192.0.2.1");
+  EXPECT_EQ(nodes[254].node.internalIP, "198.51.100.1");
+  EXPECT_EQ(nodes[761].node.internalIP, "203.0.113.254");
+  std::set<std::string> all;
+  for (const auto& n : nodes) all.insert(n.node.internalIP);
+  EXPECT_EQ(all.size(), nodes.size());
 }
 
 TEST(NodesFile, CardObjectIsNamedAfterItsUuidAndLabelled) {

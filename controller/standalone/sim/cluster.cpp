@@ -20,12 +20,25 @@ namespace keys = v1alpha::keys;
 namespace log = base::log;
 
 constexpr std::size_t kPublishers = 8;
+constexpr std::string_view kLeaseNamespace = "kube-node-lease";
+/// A kubelet's lease lasts 40 s. Nobody here acts on it, so it costs few writes: renewed three times in its hour, some
+/// nodes at a time.
+constexpr int64_t kLeaseSeconds = 3600;
+constexpr std::chrono::milliseconds kRenewEvery{1'200'000};
+constexpr std::size_t kLeasesAtOnce = 64;
+constexpr std::string_view kLeases = "leases";
 constexpr std::chrono::milliseconds kRetry{100}, kRetryMax{10'000};
 
 std::map<std::string, v1alpha::Card> hardwareOf(const std::vector<SimNode>& nodes) {
   std::map<std::string, v1alpha::Card> out;
   for (const auto& n : nodes)
     for (const auto& c : n.cards) out.emplace(c.uuid, c);
+  return out;
+}
+
+std::map<std::string, std::string> addressesOf(const std::vector<SimNode>& nodes) {
+  std::map<std::string, std::string> out;
+  for (const auto& n : nodes) out.emplace(n.node.metadata.name, n.node.internalIP);
   return out;
 }
 
@@ -70,7 +83,8 @@ Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Regis
       client_(client),
       events_(events),
       clock_(clock),
-      kubelet_(client, plugins, events, clock, hardwareOf(nodes_)),
+      started_(base::rfc3339Micro(clock.wall())),
+      kubelet_(client, plugins, events, clock, hardwareOf(nodes_), addressesOf(nodes_)),
       pods_(client, podSink_),
       nodeReflector_(client, nodeSink_),
       claims_(client, claimSink_) {
@@ -99,6 +113,22 @@ Status Cluster::publishNode(const SimNode& node, std::stop_token stop) {
   const auto written =
       client_.patch<core::Node>({"", node.node.metadata.name}, kube::PatchType::merge, body, "status", stop);
   return written ? Status::okay() : written.status();
+}
+
+Status Cluster::publishLease(const SimNode& node, std::stop_token stop) {
+  core::Lease lease;
+  lease.metadata.name = node.node.metadata.name;
+  lease.metadata.namespace_ = kLeaseNamespace;
+  lease.metadata.labels[std::string(keys::kSimulatedLabel)] = "true";
+  lease.holderIdentity = node.node.metadata.name;
+  lease.leaseDurationSeconds = kLeaseSeconds;
+  lease.acquireTime = started_;
+  lease.renewTime = base::rfc3339Micro(clock_.wall());
+  const auto written = client_.patch<core::Lease>(core::keyOf(lease.metadata), kube::PatchType::merge,
+                                                  codec::patch::lease(lease), {}, stop);
+  if (written || written.status().code() != Code::notFound) return written ? Status::okay() : written.status();
+  const auto made = client_.create(lease, stop);
+  return made || made.status().code() == Code::alreadyExists ? Status::okay() : made.status();
 }
 
 Status Cluster::publishCard(const v1alpha::ElasticGPU& card, std::stop_token stop) {
@@ -141,6 +171,9 @@ Status Cluster::forgetOthers(std::stop_token stop) {
       log::info("node is no longer in the nodes file", {{"node", n.metadata.name}});
       if (auto s = client_.remove<core::Node>({"", n.metadata.name}, {}, stop); !s.ok() && s.code() != Code::notFound)
         return s;
+      if (auto s = client_.remove<core::Lease>({std::string(kLeaseNamespace), n.metadata.name}, {}, stop);
+          !s.ok() && s.code() != Code::notFound)
+        return s;
     }
   return Status::okay();
 }
@@ -153,7 +186,13 @@ Status Cluster::publish(std::stop_token stop) {
     return made.status();
   if (auto s = forgetOthers(stop); !s.ok()) return s;
   // Nodes before cards: a card without its node counts as lost hardware.
-  if (auto s = inParallel(nodes_, [&](const SimNode& n) { return publishNode(n, stop); }); !s.ok()) return s;
+  if (auto s = inParallel(nodes_,
+                          [&](const SimNode& n) {
+                            const Status node = publishNode(n, stop);
+                            return node.ok() ? publishLease(n, stop) : node;
+                          });
+      !s.ok())
+    return s;
   std::vector<v1alpha::ElasticGPU> cards;
   for (const auto& n : nodes_)
     for (const auto& c : n.cards) cards.push_back(cardObject(c));
@@ -197,6 +236,7 @@ void Cluster::start() {
   nodeReflector_.start();
   claims_.start();
   pods_.start();
+  enqueue(std::string(kLeases), kRenewEvery / 2);
   worker_ = std::jthread([this](std::stop_token stop) { work(stop); });
 }
 
@@ -236,6 +276,7 @@ void Cluster::work(std::stop_token stop) {
 }
 
 bool Cluster::step(const std::string& key, std::stop_token stop) {
+  if (key == kLeases) return renewLeases(stop);
   if (key.rfind("pod/", 0) == 0) return syncPod(parseKey(std::string_view(key).substr(4)), stop);
   return syncReservations(parseKey(std::string_view(key).substr(6)), stop);
 }
@@ -340,6 +381,21 @@ bool Cluster::reserve(const core::Pod& pod, const core::ResourceClaim& claim, st
       client_.patch<core::ResourceClaim>(core::keyOf(claim.metadata), kube::PatchType::merge, body, "status", stop);
   if (written) claimStore_.observed(*written);
   return written.ok();
+}
+
+// ---- the kubelets' part that isn't about pods ----
+
+bool Cluster::renewLeases(std::stop_token stop) {
+  for (std::size_t i = 0; i < std::min(kLeasesAtOnce, nodes_.size()); ++i) {
+    const auto& node = nodes_[nextLease_ % nodes_.size()];
+    // A node that was deleted stays deleted, and its lease with it.
+    if (nodeStore_.get({"", node.node.metadata.name}) != nullptr)
+      if (const auto renewed = publishLease(node, stop); !renewed.ok()) return false;
+    nextLease_ = (nextLease_ + 1) % nodes_.size();
+  }
+  const auto rounds = static_cast<int64_t>((nodes_.size() + kLeasesAtOnce - 1) / kLeasesAtOnce);
+  enqueue(std::string(kLeases), kRenewEvery / std::max<int64_t>(rounds, 1));
+  return true;
 }
 
 // ---- the controller manager's part ----

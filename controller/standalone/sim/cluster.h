@@ -42,6 +42,7 @@ class Cluster {
  private:
   using Steady = std::chrono::steady_clock::time_point;
   base::Status publishNode(const SimNode& node, std::stop_token stop);
+  base::Status publishLease(const SimNode& node, std::stop_token stop);
   base::Status publishCard(const v1alpha::ElasticGPU& card, std::stop_token stop);
   base::Status forgetOthers(std::stop_token stop);
 
@@ -49,24 +50,27 @@ class Cluster {
   void enqueue(const std::string& key, std::chrono::milliseconds after = std::chrono::milliseconds(0));
   void enqueueUnscheduled();
   void work(std::stop_token stop);
-  /// One look at one key ("pod/ns/name", "claim/ns/name"); false = try again later.
+  /// One look at one key ("pod/ns/name", "claim/ns/name", "leases"); false = try again later.
   bool step(const std::string& key, std::stop_token stop);
   bool syncPod(const core::ObjectKey& key, std::stop_token stop);
   bool schedule(const core::Pod& pod, std::stop_token stop);
   bool reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop);
   bool unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop);
   bool syncReservations(const core::ObjectKey& key, std::stop_token stop);
+  bool renewLeases(std::stop_token stop);
 
   // Constant after construction.
   const std::vector<SimNode> nodes_;
   kube::Client& client_;
   kube::EventSink& events_;
   base::Clock& clock_;
+  const std::string started_;  ///< when
 
   // Of the worker's thread alone.
   Kubelet kubelet_;
   std::map<std::string, std::string> podUids_;  ///< pod key → uid last worked on
   std::map<std::string, int> failures_;
+  std::size_t nextLease_ = 0;  ///< of nodes_, to be renewed
 
   cache::Store<core::Pod> podStore_;
   cache::Store<core::Node> nodeStore_;

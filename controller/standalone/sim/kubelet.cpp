@@ -7,6 +7,7 @@
 #include "controller/base/log.h"
 #include "controller/codec/node_patch.h"
 #include "controller/codec/patch.h"
+#include "controller/standalone/sim/container_edits.h"
 
 namespace egpu::sim {
 
@@ -33,24 +34,19 @@ Status fromReply(const plugin::Reply& reply, const std::string& verb) {
 
 }  // namespace
 
-std::string describeEdits(const plugin::ContainerEdits& edits) {
-  std::string out;
-  for (const auto& [k, v] : edits.env) out += "\n  env " + k + "=" + v;
-  for (const auto& d : edits.deviceNodes) {
-    out += "\n  device " + d.path;
-    if (!d.hostPath.empty() && d.hostPath != d.path) out += " (host " + d.hostPath + ")";
-  }
-  for (const auto& m : edits.mounts) {
-    out += "\n  mount " + m.hostPath + " → " + m.containerPath;
-    if (std::find(m.options.begin(), m.options.end(), "ro") != m.options.end()) out += " (ro)";
-  }
-  for (const auto& c : edits.cdiDevices) out += "\n  cdi " + c;
-  return out;
-}
-
 Kubelet::Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
-                 std::map<std::string, v1alpha::Card> hardware)
-    : client_(client), plugins_(plugins), events_(events), clock_(clock), hardware_(std::move(hardware)) {}
+                 std::map<std::string, v1alpha::Card> hardware, std::map<std::string, std::string> addresses)
+    : client_(client),
+      plugins_(plugins),
+      events_(events),
+      clock_(clock),
+      hardware_(std::move(hardware)),
+      addresses_(std::move(addresses)) {}
+
+std::string Kubelet::addressOf(const std::string& node) const {
+  const auto it = addresses_.find(node);
+  return it == addresses_.end() ? std::string() : it->second;
+}
 
 plugin::DeviceRequest Kubelet::requestFor(const v1alpha::ElasticGPU& device) const {
   plugin::DeviceRequest out;
@@ -105,7 +101,7 @@ Result<Kubelet::PodDevice> Kubelet::check(const core::Pod& pod, const core::PodR
   return PodDevice{claim.name, device->spec.provisioner, requestFor(*device)};
 }
 
-Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, std::string>& shown,
+Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, Given>& given,
                         std::stop_token stop) {
   const std::string podName = pod.metadata.namespace_ + "/" + pod.metadata.name;
   std::vector<const core::Container*> containers;
@@ -124,8 +120,10 @@ Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std
       const auto reply = plugin->mount(device->request, podName, c->name);
       if (auto s = fromReply(reply.reply, "mount"); !s.ok()) return s;
       mounted.push_back({device->provisioner, device->request.key, podName, c->name});
-      auto& text = shown[c->name];
-      text += (text.empty() ? "" : "\n") + claim.name + ":" + describeEdits(reply.edits);
+      auto& all = given[c->name];
+      merge(all.edits, reply.edits, all.cards);
+      all.claims += (all.claims.empty() ? "" : ", ") + claim.name;
+      all.cards += device->request.cards.size();
     }
   }
   return Status::okay();
@@ -147,13 +145,17 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
 
 Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
   if (pod.phase == "Running" && (holds(pod.metadata.uid) || pod.resourceClaims.empty())) return Status::okay();
+  // The watch may still show what was before our own last write.
+  if (const auto it = prepared_.find(pod.metadata.uid); it != prepared_.end() && it->second.running)
+    return Status::okay();
   std::vector<Mounted> mounted;
-  std::map<std::string, std::string> shown;
-  if (auto s = prepare(pod, mounted, shown, stop); !s.ok()) return refuse(pod, s, stop);
-  prepared_[pod.metadata.uid] = std::move(mounted);
+  std::map<std::string, Given> given;
+  if (auto s = prepare(pod, mounted, given, stop); !s.ok()) return refuse(pod, s, stop);
+  prepared_[pod.metadata.uid] = {std::move(mounted), pod.phase == "Running"};
 
   std::vector<std::pair<std::string, std::optional<std::string>>> annotations;
-  for (auto& [container, text] : shown) {
+  for (const auto& [container, all] : given) {
+    const std::string text = all.claims + ":" + describeEdits(all.edits);
     const std::string key = std::string(keys::kPreparedAnnotationPrefix) + container;
     if (pod.metadata.annotation(key) != text) annotations.emplace_back(key, text);
   }
@@ -163,19 +165,21 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
     if (!written) return written.status();
   }
   if (pod.phase == "Running") return Status::okay();  // this process is new, the pod ran before
-  if (!shown.empty())
+  const auto written = client_.patch<core::Pod>(
+      core::keyOf(pod.metadata), kube::PatchType::strategic,
+      codec::patch::podRunning(pod, podIp(pod), addressOf(pod.nodeName), base::rfc3339(clock_.wall())), "status", stop);
+  if (!written) return written.status();
+  prepared_[pod.metadata.uid].running = true;
+  if (!given.empty())
     events_.event(kube::referenceTo(pod), "Normal", "PreparedDevices",
                   "devices of " + std::to_string(pod.resourceClaims.size()) + " claim(s) are in the pod's containers");
-  const auto written =
-      client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic,
-                               codec::patch::podRunning(pod, podIp(pod), base::rfc3339(clock_.wall())), "status", stop);
-  return written ? Status::okay() : written.status();
+  return Status::okay();
 }
 
 void Kubelet::release(std::string_view podUid) {
   const auto it = prepared_.find(podUid);
   if (it == prepared_.end()) return;
-  const auto mounted = std::move(it->second);
+  const auto mounted = std::move(it->second.mounted);
   prepared_.erase(it);
   std::set<std::pair<std::string, std::string>> devices;
   for (const auto& m : mounted) {
@@ -187,7 +191,8 @@ void Kubelet::release(std::string_view podUid) {
   }
   for (const auto& [provisioner, key] : devices) {
     const bool used = std::any_of(prepared_.begin(), prepared_.end(), [&k = key](const auto& p) {
-      return std::any_of(p.second.begin(), p.second.end(), [&](const auto& m) { return m.key == k; });
+      const auto& others = p.second.mounted;
+      return std::any_of(others.begin(), others.end(), [&](const auto& m) { return m.key == k; });
     });
     if (used) continue;
     if (auto* plugin = plugins_.find(provisioner, nullptr)) {

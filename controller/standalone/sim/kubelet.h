@@ -23,9 +23,9 @@ namespace egpu::sim {
 /// outlive it.
 class Kubelet {
  public:
-  /// hardware: every simulated card by uuid.
+  /// hardware: every simulated card by uuid. addresses: of the nodes, by name.
   Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
-          std::map<std::string, v1alpha::Card> hardware);
+          std::map<std::string, v1alpha::Card> hardware, std::map<std::string, std::string> addresses);
 
   /// For a pod with a node. Ok: it runs (idempotent). Otherwise the pod waits with the reason in its status, and the
   /// caller tries again.
@@ -48,8 +48,15 @@ class Kubelet {
   };
   base::Result<PodDevice> check(const core::Pod& pod, const core::PodResourceClaim& claim, std::stop_token stop);
   plugin::DeviceRequest requestFor(const v1alpha::ElasticGPU& device) const;
-  base::Status prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, std::string>& shown,
+  /// What a container is given, over all of its claims.
+  struct Given {
+    std::string claims;  ///< the pod's names for them: "a, b"
+    std::size_t cards = 0;
+    plugin::ContainerEdits edits;
+  };
+  base::Status prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, Given>& given,
                        std::stop_token stop);
+  std::string addressOf(const std::string& node) const;
   base::Status refuse(const core::Pod& pod, const base::Status& why, std::stop_token stop);
 
   kube::Client& client_;
@@ -57,11 +64,12 @@ class Kubelet {
   kube::EventSink& events_;
   base::Clock& clock_;
   const std::map<std::string, v1alpha::Card> hardware_;
-  std::map<std::string, std::vector<Mounted>, std::less<>> prepared_;  ///< by pod uid
+  const std::map<std::string, std::string> addresses_;
+  struct Prepared {
+    std::vector<Mounted> mounted;
+    bool running = false;  ///< the API server has heard of it
+  };
+  std::map<std::string, Prepared, std::less<>> prepared_;  ///< by pod uid
 };
-
-/// One line per edit, each preceded by a line break: "env A=1", "device /dev/nvidia0", "mount /host → /container (ro)",
-/// "cdi nvidia.com/gpu=GPU-…". Lines, because kubectl describe cuts annotations at 140 characters a line.
-std::string describeEdits(const plugin::ContainerEdits& edits);
 
 }  // namespace egpu::sim

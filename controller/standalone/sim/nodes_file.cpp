@@ -3,13 +3,16 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <set>
+#include <sstream>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/validation.h"
 #include "controller/base/ids.h"
+#include "controller/codec/codec.h"
 
 namespace egpu::sim {
 
@@ -21,6 +24,9 @@ using base::Status;
 
 constexpr std::size_t kMaxNodes = 100'000;
 constexpr std::size_t kMaxCards = 16;
+constexpr int64_t kMaxMilli = 1'000'000'000;
+constexpr int64_t kMaxBytes = int64_t{1} << 50;
+constexpr int64_t kEphemeralBytes = int64_t{200} << 30;
 constexpr int64_t kDefaultSwitchLinks = 12;
 
 /// Thrown and caught within this file only: yaml-cpp reports by exception anyhow.
@@ -76,12 +82,15 @@ int64_t bytes(const YAML::Node& n, const std::string& field) {
     fail(field, n, "\"" + n.Scalar() + "\" has no unit; write for example " + n.Scalar() + "Gi");
   auto v = q.asInteger();
   if (!v) fail(field, n, "is not a whole number of bytes");
+  if (*v > kMaxBytes) fail(field, n, "is more than 1Pi");
   return *v;
 }
 
 int64_t milli(const YAML::Node& n, const std::string& field) {
   const auto q = quantity(n, field, "64");
-  return static_cast<int64_t>(q.nano / 1'000'000);
+  const auto milli = q.nano / 1'000'000;
+  if (milli > kMaxMilli) fail(field, n, "is more than a million CPUs");
+  return static_cast<int64_t>(milli);
 }
 
 /// A uuid of the form NVIDIA uses, the same for the same node and index.
@@ -142,6 +151,11 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
       const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1),
                  b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
       if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
+      const auto low = static_cast<std::size_t>(std::min(a, b)), high = static_cast<std::size_t>(std::max(a, b));
+      if (std::any_of(links.begin(), links.end(), [&](const Link& other) {
+            return std::min(other.a, other.b) == low && std::max(other.a, other.b) == high;
+          }))
+        fail(field + ".nvlinks", e, "links cards " + std::to_string(a) + " and " + std::to_string(b) + " twice");
       links.push_back({static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64),
                        field + ".nvlinks", e});
     }
@@ -167,6 +181,30 @@ std::string pciBus(std::size_t index) {
   return std::string("0000:") + hex[(bus >> 4) & 0xf] + hex[bus & 0xf] + ":00.0";
 }
 
+/// 1 to 63 of letters, digits, '-', '_' and '.', beginning and ending with a letter or digit.
+bool isLabelName(std::string_view name) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  return !name.empty() && name.size() <= 63 && plain(name.front()) && plain(name.back()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+/// Such a name, with or without a DNS subdomain and '/' before it.
+bool isQualifiedName(std::string_view key) {
+  const auto slash = key.find('/');
+  if (slash == std::string_view::npos) return isLabelName(key);
+  return v1alpha::isDnsSubdomain(key.substr(0, slash)) && isLabelName(key.substr(slash + 1));
+}
+
+/// The n-th address of the ranges set aside for documentation, which nobody has: IPv4 as far as they go, then IPv6.
+std::string documentationAddress(std::size_t n) {
+  constexpr std::array<std::string_view, 3> ranges{"192.0.2.", "198.51.100.", "203.0.113."};
+  constexpr std::size_t kHosts = 254;
+  if (n < ranges.size() * kHosts) return std::string(ranges[n / kHosts]) + std::to_string(1 + n % kHosts);
+  std::ostringstream text;
+  text << "2001:db8::" << std::hex << (n >> 16) << ':' << (n & 0xffff);
+  return text.str();
+}
+
 SimNode makeNode(const YAML::Node& n, const std::string& field, const std::string& name) {
   if (!v1alpha::isDnsSubdomain(name)) fail(field + ".name", n["name"], "\"" + name + "\" is not a DNS subdomain name");
   SimNode out;
@@ -174,10 +212,18 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
   out.node.ready = true;
   out.node.cpuMilli = n["cpu"] ? milli(n["cpu"], field + ".cpu") : 64'000;
   out.node.memoryBytes = n["memory"] ? bytes(n["memory"], field + ".memory") : int64_t{256} << 30;
+  out.node.ephemeralBytes = kEphemeralBytes;
   if (const auto labels = n["labels"]; labels) {
     if (!labels.IsMap()) fail(field + ".labels", labels, "must be a mapping");
-    for (const auto& kv : labels)
-      out.node.metadata.labels[text(kv.first, field + ".labels")] = text(kv.second, field + ".labels");
+    for (const auto& kv : labels) {
+      const auto key = text(kv.first, field + ".labels");
+      const auto at = field + ".labels." + key;
+      if (!isQualifiedName(key)) fail(at, kv.first, "is not a label key");
+      if (const auto value = text(kv.second, at); value.empty() || isLabelName(value))
+        out.node.metadata.labels[key] = value;
+      else
+        fail(at, kv.second, "\"" + value + "\" is not a label value");
+    }
   }
   out.node.metadata.labels["kubernetes.io/hostname"] = name;
   out.node.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";
@@ -214,6 +260,8 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
 }  // namespace
 
 Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
+  // yaml-cpp takes the first of several documents and the last of several equal keys.
+  if (const auto strict = codec::yamlToJson(yaml); !strict) return strict.status();
   const YAML::Node root = YAML::Load(std::string(yaml));
   if (!root.IsMap()) fail("nodes", root, "the file must be a mapping with the list `nodes`");
   onlyKeys(root, "", {"nodes"});
@@ -232,6 +280,7 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
       auto node = makeNode(n, field, count < 0 ? name : name + "-" + std::to_string(k));
       if (!names.insert(node.node.metadata.name).second)
         fail(field + ".name", n, "\"" + node.node.metadata.name + "\" is used twice");
+      node.node.internalIP = documentationAddress(out.size());
       if (out.size() == kMaxNodes) fail("nodes", list, "more than " + std::to_string(kMaxNodes) + " nodes");
       out.push_back(std::move(node));
     }

@@ -14,7 +14,7 @@
 namespace egpu::sim {
 
 struct SimNode {
-  core::Node node;                   ///< with labels, taints, capacity; ready
+  core::Node node;                   ///< with labels, taints, capacity, address; ready
   std::vector<v1alpha::Card> cards;  ///< by index; uuids follow from node name and index, so they survive restarts
 };
 
