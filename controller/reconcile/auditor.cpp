@@ -10,6 +10,7 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr std::string_view kNodeGone = "NodeGone";
+constexpr std::string_view kNotOffered = "NotOffered";
 }  // namespace
 
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
@@ -54,33 +55,43 @@ Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token
                                                          : Outcome::retry(written.status());
 }
 
-void Auditor::found(const cache::Gpu& card, const std::string& cause, const std::string& detail) {
+void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
+  std::vector<Drift> fresh;
   {
     std::lock_guard lock(mutex_);
-    auto& told = reported_[card.metadata.name][cause];
-    if (told == detail) return;
-    told = detail;
-    ++drift_[cause];
+    const auto told = reported_.find(card.metadata.name);
+    for (const auto& drift : found)
+      if (told == reported_.end() || told->second.count(drift) == 0) fresh.push_back(drift);
+    for (const auto& drift : fresh) ++drift_[drift.cause];
+    // What is mended is forgotten, so that it is told anew if it comes again.
+    if (found.empty())
+      reported_.erase(card.metadata.name);
+    else
+      reported_[card.metadata.name] = std::move(found);
   }
-  metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", cause}});
-  base::log::warn("ledger drift", {{"card", card.metadata.name}, {"cause", cause}, {"detail", detail}});
-  events_.event(kube::referenceTo(card), "Warning", "LedgerDrift", cause + ": " + detail);
+  for (const auto& drift : fresh) {
+    metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", drift.cause}});
+    base::log::warn("ledger drift", {{"card", card.metadata.name}, {"cause", drift.cause}, {"detail", drift.detail}});
+    events_.event(kube::referenceTo(card), "Warning", "LedgerDrift", drift.cause + ": " + drift.detail);
+  }
 }
 
 void Auditor::books(const cache::Gpu& card) {
   const auto& name = card.metadata.name;
   const auto audit = cluster_.audit(name);
   if (!audit.known) return;
+  std::set<Drift> found;
   // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less
   // is free.
   if (audit.ledgerCore > audit.core || audit.ledgerMemory > audit.memory)
-    found(card, "overCommitted",
-          v1alpha::formatMilliCards(audit.ledgerCore) + " and " + v1alpha::formatBytes(audit.ledgerMemory) +
-              " charged of " + v1alpha::formatMilliCards(audit.core) + " and " + v1alpha::formatBytes(audit.memory));
+    found.insert({"overCommitted", v1alpha::formatMilliCards(audit.ledgerCore) + " and " +
+                                       v1alpha::formatBytes(audit.ledgerMemory) + " charged of " +
+                                       v1alpha::formatMilliCards(audit.core) + " and " +
+                                       v1alpha::formatBytes(audit.memory)});
   if (audit.ledgerCore > audit.usedCore || audit.ledgerMemory > audit.usedMemory)
-    found(card, "schedulerBehind", "the scheduler believes that less is taken than the ledger says");
+    found.insert({"schedulerBehind", "the scheduler believes that less is taken than the ledger says"});
   for (const auto& device : audit.deviceWithoutEntry) {
-    found(card, "entryMissing", "device " + device + " has the card but no entry");
+    found.insert({"entryMissing", "device " + device + " has the card but no entry"});
     enqueue_(deviceKey(device));  // its step puts the entry back
   }
   for (const auto& device : stores_.devicesOnCard(name)) {
@@ -91,16 +102,12 @@ void Auditor::books(const cache::Gpu& card) {
       if (share.name != name ||
           (share.chargedCore == entry->second.core && share.chargedMemory == entry->second.memory))
         continue;
-      found(card, "amountDiffers",
-            "the entry of device " + device->metadata.name + " says something else than the device");
+      found.insert(
+          {"amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device"});
       enqueue_(deviceKey(device->metadata.name));
     }
   }
-  std::lock_guard lock(mutex_);
-  if (audit.deviceWithoutEntry.empty()) {
-    auto it = reported_.find(name);
-    if (it != reported_.end()) it->second.erase("entryMissing");
-  }
+  tell(card, std::move(found));
 }
 
 Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
@@ -118,6 +125,16 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);
   after.allocated = sum;
   if (after.phase.empty()) after.phase = "Available";
+  if (after.phase == "Available") {  // and yet nobody may get it
+    const auto why = cluster_.quarantineReason(name);
+    if (!why.empty()) {
+      after.reason = kNotOffered;
+      after.message = why;
+    } else if (after.reason == kNotOffered) {
+      after.reason.clear();
+      after.message.clear();
+    }
+  }
   {
     std::lock_guard lock(mutex_);
     if (after == card->status) {

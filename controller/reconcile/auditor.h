@@ -5,8 +5,10 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
@@ -50,7 +52,12 @@ class Auditor {
                    std::stop_token stop);  ///< node gone → Failed, back → Available
   void books(const cache::Gpu& card);
   Outcome summary(const std::string& name, std::stop_token stop);
-  void found(const cache::Gpu& card, const std::string& cause, const std::string& detail);
+  struct Drift {
+    std::string cause, detail;
+    auto operator<=>(const Drift&) const = default;
+  };
+  /// Tells what was not found the last time.
+  void tell(const cache::Gpu& card, std::set<Drift> found);
 
   Writer& writer_;
   cache::Stores& stores_;
@@ -64,8 +71,7 @@ class Auditor {
   const AuditorOptions options_;
   mutable std::mutex mutex_;  // guards all below
   std::map<std::string, base::Clock::Steady> wrongSince_;
-  std::map<std::string, std::map<std::string, std::string>>
-      reported_;  ///< card → cause → detail, so that each is told once
+  std::map<std::string, std::set<Drift>> reported_;  ///< card → what is wrong with it and was told
   std::map<std::string, int64_t> drift_;
 };
 

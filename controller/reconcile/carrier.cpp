@@ -11,9 +11,12 @@ namespace keys = v1alpha::keys;
 namespace {
 constexpr std::chrono::milliseconds kFirstRewrite{1000};
 constexpr std::chrono::milliseconds kLastRewrite{300'000};
+/// The scheduler may be about to reserve what we take back. It reads the claim again then, and would reserve whatever
+/// it finds without looking at the node: so for that long it finds nothing.
+constexpr std::chrono::milliseconds kSettle{3000};
 }  // namespace
 
-bool alive(const core::Pod& pod) { return !pod.finished(); }
+bool alive(const core::Pod& pod) { return !pod.finished() && !(pod.metadata.deleting() && pod.nodeName.empty()); }
 bool gated(const core::Pod& pod) {
   return std::find(pod.schedulingGates.begin(), pod.schedulingGates.end(), keys::kSchedulingGate) !=
          pod.schedulingGates.end();
@@ -111,6 +114,11 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     for (const auto& pod : stores_.podsOfClaim(key))
       if (alive(*pod)) pods.insert(pod->metadata.uid + "@" + pod->nodeName);
     std::lock_guard lock(mutex_);
+    if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
+      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - taken->second);
+      if (passed < kSettle) return {State::waiting, kSettle - passed, {}};
+      withdrawn_.erase(taken);
+    }
     auto& memory = written_[key.str()];
     if (memory.uid != carrier->metadata.uid) memory = {carrier->metadata.uid, key, 0, {}, {}};
     if (memory.writes > 0) {
@@ -155,8 +163,15 @@ base::Status Carrier::withdraw(const core::ResourceClaim& carrier, std::stop_tok
   }
   // The claim moves: its next allocation is a first one, and without it nothing was cleared.
   std::lock_guard lock(mutex_);
+  if (carrier.allocation) withdrawn_[core::keyOf(carrier.metadata).str()] = clock_.now();
   written_.erase(core::keyOf(carrier.metadata).str());
   return {};
+}
+
+void Carrier::forget(const core::ObjectKey& claim) {
+  std::lock_guard lock(mutex_);
+  written_.erase(claim.str());
+  withdrawn_.erase(claim.str());
 }
 
 Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop) {
@@ -164,8 +179,7 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
   if (!read.ok()) {
     if (read.status().code() == base::Code::notFound) {
       if (auto cached = stores_.carriers.get(claim)) stores_.carriers.observedGone(claim, cached->metadata.uid);
-      std::lock_guard lock(mutex_);
-      written_.erase(claim.str());
+      forget(claim);
       return {Release::gone, {}};
     }
     return {Release::failed, read.status()};
@@ -190,8 +204,7 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
   const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
   auto written = writer_.patch(carrier, body, {}, stop);
   if (!written.ok() && written.status().code() != base::Code::notFound) return {Release::failed, written.status()};
-  std::lock_guard lock(mutex_);
-  written_.erase(claim.str());
+  forget(claim);
   return {Release::gone, {}};
 }
 

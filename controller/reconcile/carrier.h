@@ -18,7 +18,7 @@
 
 namespace egpu::reconcile {
 
-/// A pod that still may run or runs.
+/// A pod that still may run or runs; not one that is being deleted before it got a node.
 bool alive(const core::Pod& pod);
 /// It waits behind our scheduling gate.
 bool gated(const core::Pod& pod);
@@ -81,6 +81,7 @@ class Carrier {
     std::set<std::string> pods;  ///< live ones at the last write, with their nodes
   };
   base::Result<core::ResourceClaim> create(const cache::Claim& claim, std::stop_token stop);
+  void forget(const core::ObjectKey& claim);
   core::ResourceClaimAllocation allocationFor(const cache::Gpu& device) const;
 
   Writer& writer_;
@@ -89,6 +90,8 @@ class Carrier {
   base::Clock& clock_;
   std::mutex mutex_;
   std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_
+  /// When we took an allocation back that the scheduler had not cleared, by "namespace/name"; guarded by mutex_.
+  std::map<std::string, base::Clock::Steady> withdrawn_;
 };
 
 }  // namespace egpu::reconcile

@@ -16,18 +16,12 @@ using std::chrono::milliseconds;
 namespace {
 constexpr milliseconds kPluginBusy{50};
 constexpr milliseconds kPollBackground{500};
+constexpr milliseconds kAvailableSoon{500};
+constexpr milliseconds kUsualCall{1'000};
 constexpr milliseconds kExplainEvery{15'000};
-constexpr milliseconds kRejectFor{120'000};
 constexpr milliseconds kRefusedFor{300'000};
-constexpr std::string_view kCleared = "the scheduler could not place the pod there";
 constexpr int kStaleDecisions = 3;       ///< so often a ledger may refuse before it is not only a race
 constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
-
-Outcome unless(const base::Status& status) {
-  // A vanished object needs nothing more; its deletion is an event of its own.
-  if (status.ok() || status.code() == base::Code::notFound) return Outcome::done();
-  return Outcome::retry(status);
-}
 }  // namespace
 
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
@@ -56,6 +50,21 @@ Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
   return intended(claim, device, stop);
 }
 
+Outcome ClaimSync::calls(const std::string& plugin, std::stop_token stop) {
+  const auto underWay = provisioning_.underWay(plugin);
+  for (const auto& [key, since] : underWay) {
+    if (clock_.now() - since < kUsualCall) continue;
+    const auto claim = stores_.claims.get(key);
+    if (!claim || claim->metadata.deleting() || claim->status.phase == "Bound") continue;
+    const auto* said = findCondition(claim->status.conditions, kBound);
+    if (said != nullptr && said->reason == reason::kProvisioning) continue;
+    // Its own step waits for the plugin and goes on with what it finds then.
+    const auto status = status_.pending(*claim, kBound, reason::kProvisioning, plugin + ": provisioning", stop);
+    if (!status.ok()) base::log::debug("not said on the claim", {{"claim", key.str()}, {"why", status.str()}});
+  }
+  return underWay.empty() ? Outcome::done() : Outcome::after(kUsualCall);
+}
+
 cache::Store<cache::Gpu>::Ptr ClaimSync::deviceOf(const cache::Claim& claim) const {
   auto devices = stores_.devicesOfClaim(claim.metadata.uid);
   if (devices.empty()) return nullptr;
@@ -76,8 +85,7 @@ bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const {
     auto cls = stores_.classes.get({"", device->spec.className});
     return cls && cls->bindingMode == "WaitForFirstConsumer";
   }
-  std::string why;
-  auto cls = classes_.classOf(claim, &why);
+  auto cls = classOf(stores_, claim, nullptr);
   return cls && cls->bindingMode == "WaitForFirstConsumer";
 }
 
@@ -86,10 +94,23 @@ bool ClaimSync::inUse(const cache::Claim& claim) const {
   return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return running(*pod); });
 }
 
+std::string ClaimSync::users(const cache::Claim& claim) const {
+  std::string first;
+  bool others = false;
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
+    if (!running(*pod)) continue;
+    others = !first.empty();
+    if (others) break;
+    first = pod->metadata.name;
+  }
+  if (first.empty()) return "its ResourceClaim to be no longer reserved";
+  return "pod " + first + (others ? " and others" : "") + " to end";
+}
+
 Asked ClaimSync::ask(const cache::Claim& claim) {
   Asked asked;
   asked.type = std::string(kAccepted);
-  asked.cls = classes_.classOf(claim, &asked.message);
+  asked.cls = classOf(stores_, claim, &asked.message);
   if (!asked.cls) {  // (C2)
     asked.reason = std::string(reason::kClassNotFound);
     return asked;
@@ -124,9 +145,22 @@ Asked ClaimSync::ask(const cache::Claim& claim) {
   return asked;
 }
 
+base::Result<bool> ClaimSync::classCame(const cache::Claim& claim, std::stop_token stop) {
+  const auto& name = claim.spec.effectiveClass();
+  if (!name.empty()) {
+    const auto now = writer_.read<cache::Class>({"", name}, {}, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
+  } else {
+    const auto all = writer_.client().listAll<cache::Class>({}, stop);
+    if (!all.ok()) return all.status();
+    for (const auto& cls : *all) stores_.observed(cls);
+  }
+  return classOf(stores_, claim, nullptr) != nullptr;
+}
+
 Outcome ClaimSync::refuse(const cache::Claim& claim, std::string_view type, std::string_view why,
                           const std::string& message, std::stop_token stop) {
-  return unless(status_.pending(claim, type, why, message, stop));
+  return Outcome::ofWrite(status_.pending(claim, type, why, message, stop));
 }
 
 Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
@@ -137,6 +171,12 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
     if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
+      // Somebody took it from its claim, and nobody else has it: it is this claim's by name.
+      if (now->status.phase == "Available")
+        return staticallyBound(claim, std::make_shared<const cache::Gpu>(*now), stop);
+      if (now->status.phase != "Failed") return Outcome::after(kAvailableSoon);
+    }
     if (claim->status.phase == "Bound") {
       auto outcome = lost(claim, nullptr, "device " + name + " is gone", stop);
       return outcome.kind == Outcome::Kind::done ? Outcome::after(milliseconds(0)) : outcome;
@@ -165,6 +205,11 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   }
   const auto asked = ask(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
+  if (!asked.cls) {  // classes and claims come by different watches
+    const auto come = classCame(*claim, stop);
+    if (!come.ok()) return Outcome::retry(come.status());
+    if (*come) return Outcome::after(milliseconds(0));
+  }
   if (!asked.ok()) {
     cluster_.forget(claim->metadata.uid);
     return refuse(*claim, asked.type, asked.reason, asked.message, stop);
@@ -196,9 +241,11 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   waiting_.satisfied(queueKey);
   auto device = binder_.writeIntent(*claim, *asked.cls, decision, stop);  // W1
   if (!device.ok()) {
-    if (device.status().code() == base::Code::invalid)
-      return refuse(*claim, kBound, reason::kProvisionFailed, "the device was refused: " + device.status().message(),
-                    stop);
+    if (device.status().code() == base::Code::invalid) {  // a policy may change, which no event tells
+      const auto why = "the device was refused: " + device.status().message();
+      waiting_.refused(claim->metadata.uid, asked.cls->provisioner, why, kRefusedFor);
+      return refused(*claim, why, stop);
+    }
     return Outcome::retry(device.status());
   }
   if (!belongsTo(*device, *claim))
@@ -234,12 +281,38 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
   return refuse(claim, kBound, reason::kNoFit, why, stop);
 }
 
+bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) const {
+  int64_t core = 0, memory = 0, enough = 0;
+  for (const auto& share : device.spec.cards) {
+    core += share.core;
+    memory += share.memory;
+    if (!want.wholeCards) {
+      enough += share.core >= want.perCard.core && share.memory >= want.perCard.memory ? 1 : 0;
+      continue;
+    }
+    constexpr int64_t kWholeCore = 1000;
+    const auto card = stores_.cards.get({"", share.name});
+    enough += share.core >= (card ? card->spec.card->core : kWholeCore) &&
+                      share.memory >= (card ? card->spec.card->memory : 0)
+                  ? 1
+                  : 0;
+  }
+  // Without a number of cards the amounts are totals over the device.
+  if (want.cards == 1 && !want.wholeCards) return core >= want.perCard.core && memory >= want.perCard.memory;
+  return enough >= want.cards;
+}
+
 Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
-  if (named->spec.claimRef)
+  if (const auto& ref = named->spec.claimRef) {
+    const auto holder = stores_.claims.get({ref->namespace_, ref->name});
+    const bool kept = named->status.phase == "Released" && (!holder || holder->metadata.uid != ref->uid);
     return refuse(*claim, kBound, reason::kStaticNotAvailable,
-                  "device " + named->metadata.name + " belongs to claim " + named->spec.claimRef->namespace_ + "/" +
-                      named->spec.claimRef->name,
+                  "device " + named->metadata.name +
+                      (kept ? " is Released: it was kept for claim " + ref->namespace_ + "/" + ref->name +
+                                  ", which is gone; clear its spec.claimRef to make it Available"
+                            : " belongs to claim " + ref->namespace_ + "/" + ref->name),
                   stop);
+  }
   if (named->metadata.deleting() || named->status.phase != "Available")
     return refuse(*claim, kBound, reason::kStaticNotAvailable,
                   "device " + named->metadata.name + " is " +
@@ -257,14 +330,7 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
     const auto asked = ask(*claim);
     if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok()) return refuse(*claim, asked.type, asked.reason, asked.message, stop);
-    int64_t core = 0, memory = 0;
-    for (const auto& card : named->spec.cards) {
-      core += card.core;
-      memory += card.memory;
-    }
-    const auto& want = asked.request;
-    if (static_cast<int64_t>(named->spec.cards.size()) < want.cards ||
-        (!want.wholeCards && (core < want.cards * want.perCard.core || memory < want.cards * want.perCard.memory)))
+    if (!holds(*named, asked.request))
       return refuse(*claim, kBound, reason::kStaticNotAvailable,
                     "device " + named->metadata.name + " is smaller than requested", stop);
   }
@@ -302,74 +368,6 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
   return provision(claim, device, stop);
 }
 
-Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  const auto answer = carrier_.ensure(*claim, *device, false, stop);  // W7, W8
-  switch (answer.state) {
-    case Carrier::State::reserved:
-      return provision(claim, device, stop);
-    case Carrier::State::cleared:  // the scheduler could not use that node
-      base::log::info("allocation cleared by the scheduler; choosing another node",
-                      {{"claim", core::keyOf(claim->metadata).str()}, {"node", device->spec.nodeName}});
-      // The idle claims of the same pods move too: they must end on one node.
-      for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
-        if (!alive(*pod)) continue;
-        for (const auto& other : pod->resourceClaims) {
-          const core::ObjectKey otherKey{pod->metadata.namespace_, other.resourceClaimName};
-          auto otherClaim = stores_.claims.get(otherKey);
-          if (!otherClaim || otherClaim->metadata.uid == claim->metadata.uid || !waitsForConsumer(*otherClaim))
-            continue;
-          auto otherDevice = deviceOf(*otherClaim);
-          if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
-          auto outcome = giveUp(*otherClaim, *otherDevice, kCleared, stop);
-          if (outcome.kind == Outcome::Kind::retry) return outcome;
-        }
-      }
-      return giveUp(*claim, *device, kCleared, stop);
-    case Carrier::State::allocated:
-      if (auto current = stores_.claims.get(core::keyOf(claim->metadata));
-          current && current->metadata.uid == claim->metadata.uid)
-        return refuse(*current, kBound, reason::kWaitingForConsumer,
-                      "room on node " + device->spec.nodeName + " is set aside until the scheduler places the pod",
-                      stop);
-      return Outcome::done();
-    case Carrier::State::failed:
-      return unless(answer.error);
-    case Carrier::State::waiting:
-      return Outcome::after(answer.delay);
-    default:
-      return Outcome::done();  // the reservation is an event of the ResourceClaim
-  }
-}
-
-bool ClaimSync::reserved(const cache::Claim& claim) const {
-  auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
-  return carrier && Carrier::ownedBy(*carrier, claim.metadata.uid) && !carrier->reservedFor.empty();
-}
-
-Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop) {
-  const auto status = status_.pending(claim, kBound, reason::kProvisionFailed,
-                                      why + " (it can't be moved, so that is tried again)", stop);
-  return Outcome::retry(status.ok() ? base::Status(base::Code::unavailable, why) : status);
-}
-
-Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
-                          std::stop_token stop) {
-  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
-      carrier && Carrier::ownedBy(*carrier, claim.metadata.uid)) {
-    if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
-    auto status = carrier_.withdraw(*carrier, stop);
-    if (!status.ok()) return Outcome::retry(status);
-  }
-  if (!avoidNodeFor.empty())
-    waiting_.rejectNode(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
-  if (device.status.phase == "Available") {  // a device that stood before the claim is given back, not deleted
-    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
-    return unless(writer_.patch(device, body, {}, stop).status());
-  }
-  const auto status = binder_.rollBack(device, stop);
-  return status.ok() ? Outcome::done() : Outcome::retry(status);
-}
-
 Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const bool fixed = reserved(*claim) || device->status.phase == "Available";  // can't be decided anew
   if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
@@ -385,14 +383,14 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
       break;
     case plugin::Outcome::inProgress: {
       auto status = status_.pending(*claim, kBound, reason::kProvisioning, text, stop);
-      return status.ok() ? Outcome::after(kPollBackground) : unless(status);
+      return status.ok() ? Outcome::after(kPollBackground) : Outcome::ofWrite(status);
     }
     case plugin::Outcome::reschedule:
       return fixed ? stuck(*claim, text, stop) : giveUp(*claim, *device, text, stop);
     case plugin::Outcome::invalid: {
       waiting_.refused(claim->metadata.uid, device->spec.provisioner, text, kRefusedFor);
       auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
-      if (!status.ok()) return unless(status);
+      if (!status.ok()) return Outcome::ofWrite(status);
       return reserved(*claim) ? Outcome::after(kRefusedFor) : giveUp(*claim, *device, {}, stop);
     }
     case plugin::Outcome::internal: {
@@ -429,17 +427,18 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
     // The hardware is back. First the device, so that a stale controller's Failed meets another resourceVersion.
     auto cleared = binder_.setPhase(*device, "Bound", "", "", stop);
     return cleared.ok() || cleared.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
-                                                                           : unless(cleared.status());
+                                                                           : Outcome::ofWrite(cleared.status());
   }
   auto now = binder_.commitClaim(*claim, *device, stop);  // W5
   if (!now.ok()) {
     const auto code = now.status().code();
     if (code == base::Code::conflict) return Outcome::after(milliseconds(0));
-    return unless(now.status());  // gone: the device's step releases it
+    return Outcome::ofWrite(now.status());  // gone: the device's step releases it
   }
   waiting_.forgetClaim(claim->metadata.uid);
   auto status = status_.bound(*now, *device, stop);  // W6
-  if (!status.ok()) return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(status);
+  if (!status.ok())
+    return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::ofWrite(status);
   return bound(*now, *device, stop);
 }
 
@@ -447,18 +446,19 @@ Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, st
   auto current = stores_.claims.get(core::keyOf(claim.metadata));
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8
-  if (answer.state == Carrier::State::failed) return unless(answer.error);
+  if (answer.state == Carrier::State::failed) return Outcome::ofWrite(answer.error);
   const auto* carried = findCondition(current->status.conditions, kCarried);
   if (carried != nullptr && carried->status != "True") {
     // Whom it was said for is gone.
     const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+    const bool carriedNow = answer.state == Carrier::State::allocated || answer.state == Carrier::State::reserved;
     const bool outdated =
         carried->reason == reason::kNodeUnsuitable
             ? std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && gated(*pod); })
-            : answer.state == Carrier::State::unwanted;
+            : answer.state == Carrier::State::unwanted || (carried->reason == reason::kRefused && carriedNow);
     if (outdated) {
       const auto status = status_.carried(*current, {}, {}, stop);
-      if (!status.ok()) return unless(status);
+      if (!status.ok()) return Outcome::ofWrite(status);
     }
   }
   return answer.state == Carrier::State::waiting ? Outcome::after(answer.delay) : Outcome::done();
@@ -482,10 +482,11 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
     // Marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
     auto marked = binder_.setPhase(*device, "Bound", reason::kCardGone, message, stop);
     return marked.ok() || marked.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
-                                                                         : unless(marked.status());
+                                                                         : Outcome::ofWrite(marked.status());
   }
   auto status = status_.lost(*claim, message, stop);
-  if (!status.ok()) return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(status);
+  if (!status.ok())
+    return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::ofWrite(status);
   if (isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName) return Outcome::done();
   if (inUse(*claim)) return Outcome::done();  // a pod's end is an event
   // Nobody uses it: it may be bound anew, on hardware that is there.
@@ -503,7 +504,8 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
   }
   auto failed = binder_.setPhase(*device, "Failed", reason::kCardGone, message, stop);
   if (!failed.ok())
-    return failed.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : unless(failed.status());
+    return failed.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                          : Outcome::ofWrite(failed.status());
   if (failed->metadata.deleting()) return Outcome::done();
   status = writer_.remove(*failed, stop);
   return status.ok() ? Outcome::done() : Outcome::retry(status);
@@ -513,7 +515,8 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   waiting_.satisfied(claimKey(core::keyOf(claim->metadata)));
   const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
-  if (carrier.state == Carrier::Release::inUse || inUse(*claim)) return Outcome::done();
+  if (carrier.state == Carrier::Release::inUse || inUse(*claim))  // the end of its pods is an event
+    return Outcome::ofWrite(status_.inUse(*claim, "is being deleted; waits for " + users(*claim), stop));
   auto device = deviceOf(*claim);
   if (!device) {
     // The cache may not know it yet.
@@ -528,14 +531,14 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
       auto released = binder_.setPhase(*device, "Released", "", "", stop);
       if (!released.ok())
         return released.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
-                                                                : unless(released.status());
+                                                                : Outcome::ofWrite(released.status());
       return Outcome::after(milliseconds(0));
     }
     if (device->metadata.deleting()) return Outcome::done();  // its last event brings us here again
     if (phase == "Available") {                               // chosen by name, never committed: given back
       const auto body = codec::patch::claimRef(device->metadata.uid, device->metadata.resourceVersion, std::nullopt);
       auto cleared = writer_.patch(*device, body, {}, stop);
-      return cleared.ok() ? Outcome::after(milliseconds(0)) : unless(cleared.status());
+      return cleared.ok() ? Outcome::after(milliseconds(0)) : Outcome::ofWrite(cleared.status());
     }
     const auto status = binder_.rollBack(*device, stop);  // intent, Failed, or Released and Delete
     return status.ok() ? Outcome::after(milliseconds(0)) : Outcome::retry(status);
@@ -546,7 +549,7 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   auto rest = claim->metadata.finalizers;
   rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
   const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);
-  return unless(writer_.patch(*claim, body, {}, stop).status());
+  return Outcome::ofWrite(writer_.patch(*claim, body, {}, stop).status());
 }
 
 }  // namespace egpu::reconcile

@@ -30,7 +30,7 @@ class ClaimSync {
  public:
   ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
             Provisioning& provisioning, ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting,
-            std::function<void(const std::string& queueKey)> enqueue)
+            base::Clock& clock, std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer),
         stores_(stores),
         cluster_(cluster),
@@ -40,9 +40,13 @@ class ClaimSync {
         carrier_(carrier),
         status_(status),
         waiting_(waiting),
+        clock_(clock),
         enqueue_(std::move(enqueue)) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
+
+  /// Says on claims that a plugin's call for them takes its time.
+  Outcome calls(const std::string& plugin, std::stop_token stop);
 
   /// Class, plugin and units: from a claim without a device to a request. Shared with the first consumer's step.
   Asked ask(const cache::Claim& claim);
@@ -56,14 +60,21 @@ class ClaimSync {
   /// more: what else there is to say, asked for only when it is said.
   Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
                 std::stop_token stop, const std::function<std::string()>& more = {});
+  /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
+  /// then their pod chooses again. Says so on the claim.
+  Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
 
  private:
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using GpuPtr = cache::Store<cache::Gpu>::Ptr;
 
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
+  /// Whether the class that the cache lacks is there after all, by quorum read.
+  base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
   Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
                  std::stop_token stop);
+  /// The device is at least what is asked for.
+  bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
   Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);        // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
@@ -80,9 +91,12 @@ class ClaimSync {
   /// Its intent can neither go on nor move (a pod has it reserved, or its user named it): says so, and tries again.
   Outcome stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop);
   bool reserved(const cache::Claim& claim) const;
+  /// A live pod of its that is up to the scheduler, or null.
+  cache::Store<core::Pod>::Ptr podToPlace(const cache::Claim& claim) const;
   /// Empty, or why the hardware under a committed device is gone.
   std::string hardwareGone(const cache::Gpu& device) const;
   bool inUse(const cache::Claim& claim) const;
+  std::string users(const cache::Claim& claim) const;  ///< for people
 
   Writer& writer_;
   cache::Stores& stores_;
@@ -93,6 +107,7 @@ class ClaimSync {
   Carrier& carrier_;
   ClaimStatus& status_;
   Waiting& waiting_;
+  base::Clock& clock_;
   const std::function<void(const std::string& queueKey)> enqueue_;
 };
 

@@ -14,24 +14,32 @@ bool ClassSync::isDefault(const cache::Class& cls) {
   return cls.metadata.annotation(v1alpha::keys::kDefaultClassAnnotation) == "true";
 }
 
-cache::Store<cache::Class>::Ptr ClassSync::classOf(const cache::Claim& claim, std::string* why) const {
+cache::Store<cache::Class>::Ptr classOf(const cache::Stores& stores, const cache::Claim& claim, std::string* why) {
   const auto& name = claim.spec.effectiveClass();
   if (!name.empty()) {
-    auto cls = stores_.classes.get({"", name});
-    if (!cls) *why = "ElasticGPUClass \"" + name + "\" not found";
+    auto cls = stores.classes.get({"", name});
+    if (!cls && why != nullptr) *why = "ElasticGPUClass \"" + name + "\" not found";
     return cls;
   }
   cache::Store<cache::Class>::Ptr best;
-  stores_.classes.forEach([&](const auto& cls) {
-    if (!isDefault(*cls)) return;
+  stores.classes.forEach([&](const auto& cls) {
+    if (!ClassSync::isDefault(*cls)) return;
     if (!best || std::tie(cls->metadata.creationTimestamp, cls->metadata.name) <
                      std::tie(best->metadata.creationTimestamp, best->metadata.name))
       best = cls;
   });
-  if (!best)
+  if (!best && why != nullptr)
     *why =
         "no class is named and no ElasticGPUClass is annotated " + std::string(v1alpha::keys::kDefaultClassAnnotation);
   return best;
+}
+
+std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim) {
+  for (const auto& device : stores.devicesOfClaim(claim.metadata.uid))
+    if (!device->spec.className.empty()) return device->spec.className;
+  if (const auto& named = claim.spec.effectiveClass(); !named.empty()) return named;
+  const auto cls = classOf(stores, claim, nullptr);
+  return cls ? cls->metadata.name : std::string();
 }
 
 Readiness ClassSync::readiness(const cache::Class& cls) {
@@ -61,7 +69,8 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
       remember = false;
     } else if (reply->outcome == plugin::Outcome::invalid) {
       answer.reason = std::string(reason::kInvalidParameter);
-      answer.message = "provisioner " + cls.provisioner + ": " + reply->message;
+      answer.message = "provisioner " + cls.provisioner + ": " + reply->message + "; known to the scheduler are " +
+                       Provisioning::coreParameters();
     } else if (!reply->ok()) {
       answer.reason = std::string(reason::kProvisionerUnavailable);
       answer.message = "provisioner " + cls.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +

@@ -23,6 +23,12 @@ struct Readiness {
   bool ready() const { return reason.empty() && !later; }
 };
 
+/// The class of a claim: by either spelling, or the default one (the oldest, then by name, if several are annotated).
+/// Null and `why` (if given) if there is none.
+cache::Store<cache::Class>::Ptr classOf(const cache::Stores& stores, const cache::Claim& claim, std::string* why);
+/// Its name, for people: the one that the claim's device was made by, else the one named, else the default one.
+std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim);
+
 /// Thread-safe.
 class ClassSync {
  public:
@@ -32,9 +38,6 @@ class ClassSync {
   /// Keeps the Ready condition.
   Outcome step(const std::string& name, std::stop_token stop);
 
-  /// The class of a claim: by either spelling, or the default one (the oldest, then by name, if several are annotated).
-  /// Null and `why` (not null) if there is none.
-  cache::Store<cache::Class>::Ptr classOf(const cache::Claim& claim, std::string* why) const;
   /// Asks the plugin once per class and state of the plugin.
   Readiness readiness(const cache::Class& cls);
   /// A plugin came, went or recovered: what was known of its classes is forgotten.

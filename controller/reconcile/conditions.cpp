@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "controller/reconcile/class.h"
 
 namespace egpu::reconcile {
 
@@ -51,6 +52,7 @@ base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view ty
   after.phase = "Pending";
   after.elasticGPUName.clear();
   after.nodeName.clear();
+  after.className = classNameOf(stores_, claim);
   after.capacity.clear();
   const auto now = base::rfc3339(clock_.wall());
   const auto generation = claim.metadata.generation;
@@ -74,6 +76,7 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   after.phase = "Bound";
   after.elasticGPUName = device.metadata.name;
   after.nodeName = device.spec.nodeName;
+  after.className = device.spec.className;
   after.capacity.clear();
   int64_t core = 0, memory = 0;
   for (const auto& card : device.spec.cards) {
@@ -95,6 +98,21 @@ base::Status ClaimStatus::lost(const cache::Claim& claim, const std::string& mes
   const auto reason = v1alpha::keys::reason::kCardGone;
   setCondition(after.conditions, condition(kBound, false, reason, message, claim.metadata.generation), now);
   if (claim.status.phase != "Lost") tell(claim, "Warning", reason, message);
+  return write(claim, std::move(after), stop);
+}
+
+void ClaimStatus::moves(const cache::Claim& claim, const std::string& message) {
+  tell(claim, "Warning", v1alpha::keys::reason::kNodeUnsuitable, message);
+}
+
+base::Status ClaimStatus::inUse(const cache::Claim& claim, const std::string& message, std::stop_token stop) {
+  auto after = claim.status;
+  const auto reason = v1alpha::keys::reason::kInUse;
+  const auto* old = findCondition(claim.status.conditions, kBound);
+  if (old == nullptr || old->reason != reason) tell(claim, "Normal", reason, message);
+  setCondition(after.conditions,
+               condition(kBound, old != nullptr && old->status == "True", reason, message, claim.metadata.generation),
+               base::rfc3339(clock_.wall()));
   return write(claim, std::move(after), stop);
 }
 

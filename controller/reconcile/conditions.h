@@ -28,8 +28,8 @@ const core::Condition* findCondition(const std::vector<core::Condition>& conditi
 /// Writes statuses of claims. Thread-safe.
 class ClaimStatus {
  public:
-  ClaimStatus(Writer& writer, kube::EventSink& events, base::Clock& clock)
-      : writer_(writer), events_(events), clock_(clock) {}
+  ClaimStatus(Writer& writer, const cache::Stores& stores, kube::EventSink& events, base::Clock& clock)
+      : writer_(writer), stores_(stores), events_(events), clock_(clock) {}
 
   /// Not accepted, or not bound and why: phase Pending, no device. type: kAccepted (Bound is then False too) or kBound.
   base::Status pending(const cache::Claim& claim, std::string_view type, std::string_view reason,
@@ -38,6 +38,11 @@ class ClaimStatus {
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Its device or the hardware is gone.
   base::Status lost(const cache::Claim& claim, const std::string& message, std::stop_token stop);
+  /// Its node is given up. An event: what the claim waits for follows.
+  void moves(const cache::Claim& claim, const std::string& message);
+  /// It is being deleted and waits for whom it is used by: what Bound says stays, with this reason. Written when the
+  /// message changes.
+  base::Status inUse(const cache::Claim& claim, const std::string& message, std::stop_token stop);
   /// Something keeps its pods from it; reason empty = nothing does. Written only if there is or was something to say.
   base::Status carried(const cache::Claim& claim, std::string_view reason, const std::string& message,
                        std::stop_token stop);
@@ -47,6 +52,7 @@ class ClaimStatus {
   void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
 
   Writer& writer_;
+  const cache::Stores& stores_;
   kube::EventSink& events_;
   base::Clock& clock_;
 };

@@ -112,7 +112,15 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
 Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
   // Deleted by a user under a live claim: held until the claim goes, as a volume is. An uncommitted or Failed one is
   // rolled back.
-  if (device.status.phase == "Bound" || device.status.phase == "Released") return Outcome::done();
+  if (device.status.phase == "Bound") {
+    if (device.status.reason == keys::reason::kCardGone) return Outcome::done();  // the claim's step has the word
+    const auto& ref = *device.spec.claimRef;
+    const auto text = "is being deleted; waits for its claim " + ref.namespace_ + "/" + ref.name + " to be deleted";
+    if (device.status.reason != keys::reason::kInUse)
+      events_.event(kube::referenceTo(device), "Normal", keys::reason::kInUse, text);
+    return afterWrite(binder_.setPhase(device, "Bound", keys::reason::kInUse, text, stop).status());
+  }
+  if (device.status.phase == "Released") return Outcome::done();
   if (device.status.phase == "Available") {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     auto cleared = writer_.patch(device, body, {}, stop);

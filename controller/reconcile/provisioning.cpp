@@ -47,6 +47,38 @@ class Provisioning::Turn {
   bool held_ = false;
 };
 
+/// A claim while its provision call is under way.
+class Provisioning::UnderWay {
+ public:
+  UnderWay(Provisioning& owner, const cache::Gpu& device) : owner_(owner), plugin_(device.spec.provisioner) {
+    if (device.spec.claimRef) claim_ = {device.spec.claimRef->namespace_, device.spec.claimRef->name};
+    {
+      std::lock_guard lock(owner_.mutex_);
+      owner_.turns_[plugin_].claims[claim_] = owner_.clock_.now();
+    }
+    if (owner_.begins_) owner_.begins_(plugin_);
+  }
+  ~UnderWay() {
+    std::lock_guard lock(owner_.mutex_);
+    owner_.turns_[plugin_].claims.erase(claim_);
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  Provisioning& owner_;
+  const std::string plugin_;
+  core::ObjectKey claim_;
+};
+
+std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> Provisioning::underWay(
+    std::string_view provisioner) const {
+  std::lock_guard lock(mutex_);
+  const auto it = turns_.find(provisioner);
+  if (it == turns_.end()) return {};
+  return {it->second.claims.begin(), it->second.claims.end()};
+}
+
 std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   if (device.spec.provisioner.empty()) return plugin::Reply{};
   std::string why;
@@ -72,6 +104,7 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   }
   Turn turn(*this, device.spec.provisioner);
   if (!turn) return std::nullopt;
+  const UnderWay underWay(*this, device);
   return plugin->provision(request);
 }
 
@@ -114,6 +147,12 @@ std::optional<plugin::ListReply> Provisioning::list(std::string_view provisioner
   Turn turn(*this, provisioner);
   if (!turn) return std::nullopt;
   return plugin->list();
+}
+
+std::string Provisioning::coreParameters() {
+  std::string text;
+  for (const auto& name : kCoreParameters) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
 }
 
 std::optional<plugin::Reply> Provisioning::validate(const cache::Class& cls) {

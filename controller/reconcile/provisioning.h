@@ -3,13 +3,17 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 
@@ -18,13 +22,16 @@ namespace egpu::reconcile {
 /// Thread-safe. Registry and stores must outlive it.
 class Provisioning {
  public:
-  /// atMost: calls under way per plugin.
-  Provisioning(plugin::Registry& registry, const cache::Stores& stores, int atMost)
-      : registry_(registry), stores_(stores), atMost_(atMost) {}
+  /// atMost: calls under way per plugin. begins: called with the plugin's name before each provision call; may be null.
+  Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, int atMost,
+               std::function<void(const std::string& plugin)> begins = {})
+      : registry_(registry), stores_(stores), clock_(clock), atMost_(atMost), begins_(std::move(begins)) {}
 
   /// W3; nothing if too many calls of that plugin are under way (try again soon). A device without a provisioner needs
   /// none: ok.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
+  /// Claims for which a provision call of that plugin is under way, and since when.
+  std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
   std::optional<plugin::Reply> deprovision(const cache::Gpu& device);
   /// The device of that uid is gone: whether deprovision() had gone well for it. Forgets it.
   bool takeUndone(const std::string& uid);
@@ -34,6 +41,8 @@ class Provisioning {
   /// before a plugin that hangs doesn't keep everybody else's workers busy.
   std::chrono::milliseconds busyDelay(std::string_view provisioner) const;
   std::optional<plugin::ListReply> list(std::string_view provisioner);
+  /// For people: "nodePolicy, cardPolicy, …", the parameters that never reach a plugin.
+  static std::string coreParameters();
   /// What the class gives the plugin to check: the parameters that the core doesn't know.
   std::optional<plugin::Reply> validate(const cache::Class& cls);
 
@@ -43,14 +52,18 @@ class Provisioning {
 
  private:
   class Turn;
+  class UnderWay;
   plugin::Registry& registry_;
   const cache::Stores& stores_;
+  base::Clock& clock_;
   const int atMost_;
+  const std::function<void(const std::string& plugin)> begins_;
   mutable std::mutex mutex_;
   static constexpr std::size_t kUndoneRemembered = 65'536;  ///< forgetting one costs a look at its plugin's list
   struct Turns {
     int taken = 0;
-    int refused = 0;  ///< since one was given
+    int refused = 0;                                        ///< since one was given
+    std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, since when
   };
   std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
   std::set<std::string> undone_;                     ///< uids; guarded by mutex_

@@ -9,7 +9,7 @@
 
 namespace egpu::reconcile {
 
-enum class Concern { claim, device, card, carrier, pod, node, cls, plugin };
+enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls };
 
 struct QueueKey {
   Concern concern = Concern::claim;
@@ -27,6 +27,8 @@ inline std::string deviceKey(std::string_view name) { return "device/" + std::st
 inline std::string cardKey(std::string_view name) { return "card/" + std::string(name); }
 inline std::string nodeKey(std::string_view name) { return "node/" + std::string(name); }
 inline std::string classKey(std::string_view name) { return "class/" + std::string(name); }
+/// Calls of that plugin that are under way.
+inline std::string callsKey(std::string_view plugin) { return "calls/" + std::string(plugin); }
 inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }
 
 }  // namespace egpu::reconcile

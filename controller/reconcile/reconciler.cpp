@@ -15,23 +15,29 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       enqueue_(std::move(enqueue)),
       writer_(client, stores),
       waiting_(clock),
-      provisioning_(registry, stores, options.callsPerPlugin),
-      status_(writer_, events, clock),
+      provisioning_(registry, stores, clock, options.callsPerPlugin,
+                    [this](const std::string& plugin) { enqueue_(callsKey(plugin)); }),
+      status_(writer_, stores, events, clock),
+      refusals_(stores, status_, events, clock),
       classes_(writer_, stores, provisioning_, clock),
       binder_(writer_, stores, cluster, provisioning_),
+      volumes_(client, clock),
       carrier_(writer_, stores, status_, clock),
-      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_, enqueue_),
+      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_, clock, enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, events),
-      consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, events),
+      consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_, options.auditor),
-      routing_(stores, cluster, registry, classes_, waiting_, provisioning_, enqueue_) {}
+      routing_(stores, cluster, registry, classes_, waiting_, provisioning_, enqueue_) {
+  stores.usage.onFreed([this](const std::string& node) { consumers_.freed(node); });
+}
 
 void Reconciler::enqueueStart() {
   for (const auto& name : registry_.names()) enqueue_(pluginKey(name));
 }
 
 Outcome Reconciler::node(const std::string& name) {
+  waiting_.nodeChanged(name);
   for (const auto& card : stores_.cardsOnNode(name)) enqueue_(cardKey(card->metadata.name));
   for (const auto& pod : stores_.gatedPods()) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& key : waiting_.all())  // those without gate
@@ -83,6 +89,10 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
       concern = "plugin";
       outcome = sweeper_.plugin(object.name, stop);
       break;
+    case Concern::calls:
+      concern = "calls";
+      outcome = claims_.calls(object.name, stop);
+      break;
   }
   const std::string_view result = outcome.kind == Outcome::Kind::done    ? "done"
                                   : outcome.kind == Outcome::Kind::after ? "again"
@@ -90,6 +100,10 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
                    {{"concern", std::string(concern)}});
   metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", std::string(concern)}, {"result", std::string(result)}});
+  if (outcome.kind == Outcome::Kind::retry && Refusals::isRefusal(outcome.why))
+    refusals_.note(*key, outcome.why, stop);
+  else
+    refusals_.over(queueKey);
   if (outcome.kind == Outcome::Kind::retry && base::log::enabled(base::log::Level::debug))
     base::log::debug("to be tried again", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;

@@ -22,6 +22,7 @@
 #include "controller/reconcile/consumer.h"
 #include "controller/reconcile/device.h"
 #include "controller/reconcile/provisioning.h"
+#include "controller/reconcile/refusals.h"
 #include "controller/reconcile/routing.h"
 #include "controller/reconcile/sweeper.h"
 #include "controller/reconcile/waiting.h"
@@ -63,8 +64,10 @@ class Reconciler {
   Waiting waiting_;
   Provisioning provisioning_;
   ClaimStatus status_;
+  Refusals refusals_;
   ClassSync classes_;
   Binder binder_;
+  BoundVolumes volumes_;
   Carrier carrier_;
   ClaimSync claims_;
   DeviceSync devices_;

@@ -114,7 +114,9 @@ void Routing::onPod(const Ptr<core::Pod>& before, const Ptr<core::Pod>& after) {
 void Routing::onNode(const Ptr<core::Node>& before, const Ptr<core::Node>& after) {
   const auto& name = (after ? after : before)->metadata.name;
   if (before && after && before->metadata.labels == after->metadata.labels && before->taints == after->taints &&
-      before->ready == after->ready && before->unschedulable == after->unschedulable)
+      before->ready == after->ready && before->unschedulable == after->unschedulable &&
+      before->cpuMilli == after->cpuMilli && before->memoryBytes == after->memoryBytes &&
+      before->ephemeralBytes == after->ephemeralBytes && before->maxPods == after->maxPods)
     return;  // a heartbeat
   enqueue_(nodeKey(name));
 }

@@ -32,8 +32,11 @@
 //   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
 //   W6 claim status          computed from claim and device at any time
 //   W7 create ResourceClaim  AlreadyExists: owned by this claim → go on; else CarrierTaken
-//   W8 its allocation        equal → done; cleared: bound → again with back-off, unprovisioned → other node
+//   W8 its allocation        equal → done; cleared: bound → again with back-off; unprovisioned → moveAway, but where the scheduler makes
+//                            room for the pod (nominatedNodeName): again with back-off. Not placed in time → moveAway
 //   W9 pod: pin and lift     gate gone → done
+//   moveAway: of the pod's unprovisioned claims: allocation taken back if nobody reserves it, node rejected for a while, rollBack. What
+//             the scheduler had not cleared stays empty for some seconds: its binding reads the claim again and would reserve anything
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off
@@ -75,6 +78,11 @@ struct Outcome {
 
   static Outcome done() { return {}; }
   static Outcome after(std::chrono::milliseconds delay) { return {Kind::after, delay, {}}; }
+  /// After a write. A vanished object needs nothing more: its deletion is an event of its own.
+  static Outcome ofWrite(base::Status status) {
+    if (status.ok() || status.code() == base::Code::notFound) return done();
+    return retry(std::move(status));
+  }
   static Outcome retry(base::Status why) { return {Kind::retry, {}, std::move(why)}; }
 };
 

@@ -1,6 +1,15 @@
 #include "controller/reconcile/waiting.h"
 
+#include <algorithm>
+
 namespace egpu::reconcile {
+
+namespace {
+constexpr std::chrono::milliseconds kLongestRejection{3'600'000};
+constexpr int kChoicesAtOnce = 3;
+constexpr std::chrono::milliseconds kBetweenChoices{1'000};
+constexpr std::chrono::milliseconds kLongestBetweenChoices{300'000};
+}  // namespace
 
 void Waiting::forRoom(const std::string& queueKey) {
   std::lock_guard lock(mutex_);
@@ -22,7 +31,20 @@ std::size_t Waiting::size() const {
 void Waiting::rejectNode(const std::string& claimUid, const std::string& node, const std::string& why,
                          std::chrono::milliseconds howLong) {
   std::lock_guard lock(mutex_);
-  rejected_[claimUid][node] = {clock_.now() + howLong, why};
+  auto& nodes = rejected_[claimUid];
+  auto& rejection = nodes[node];
+  if (clock_.now() < rejection.until) return;  // the same once more
+  const auto longer = std::min(howLong * (int64_t{1} << std::min(rejection.times, 12)), kLongestRejection);
+  rejection = {clock_.now() + longer, why, rejection.times + 1};
+  if (nodes.size() <= kNodesRejected) return;
+  nodes.erase(std::min_element(nodes.begin(), nodes.end(),
+                               [](const auto& a, const auto& b) { return a.second.until < b.second.until; }));
+}
+void Waiting::nodeChanged(std::string_view node) {
+  std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  for (auto& [claim, nodes] : rejected_)
+    if (auto it = nodes.find(node); it != nodes.end()) it->second.until = std::min(it->second.until, now);
 }
 bool Waiting::rejected(const std::string& claimUid, std::string_view node) const {
   std::lock_guard lock(mutex_);
@@ -67,6 +89,34 @@ void Waiting::forgetClaim(const std::string& claimUid) {
   explained_.erase(claimUid);
   refused_.erase(claimUid);
   ledgerRefused_.erase(claimUid);
+  choices_.erase(claimUid);
+  unplaced_.erase(claimUid);
+}
+void Waiting::choiceFailed(const std::string& claimUid) {
+  std::lock_guard lock(mutex_);
+  auto& choices = choices_[claimUid];
+  ++choices.failed;
+  choices.last = clock_.now();
+}
+std::chrono::milliseconds Waiting::untilNextChoice(const std::string& claimUid) const {
+  std::lock_guard lock(mutex_);
+  const auto it = choices_.find(claimUid);
+  if (it == choices_.end() || it->second.failed <= kChoicesAtOnce) return {};
+  const int more = std::min(it->second.failed - kChoicesAtOnce - 1, 12);
+  const auto wait = std::min(kBetweenChoices * (int64_t{1} << more), kLongestBetweenChoices);
+  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - it->second.last);
+  return passed < wait ? wait - passed : std::chrono::milliseconds(0);
+}
+std::chrono::milliseconds Waiting::unplacedFor(const std::string& claimUid, const std::string& device) {
+  std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  auto& unplaced = unplaced_[claimUid];
+  if (unplaced.device != device) unplaced = {device, now};
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - unplaced.since);
+}
+void Waiting::notUnplaced(const std::string& claimUid) {
+  std::lock_guard lock(mutex_);
+  unplaced_.erase(claimUid);
 }
 int Waiting::ledgerRefused(const std::string& claimUid) {
   std::lock_guard lock(mutex_);

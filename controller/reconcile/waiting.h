@@ -26,9 +26,12 @@ class Waiting {
   std::vector<std::string> all() const;
   std::size_t size() const;
 
-  /// Nodes that are not tried for a claim for a while, and why.
+  /// Nodes that are not tried for a claim for a while, and why. Twice as long each time the same node is rejected
+  /// again, up to an hour; of many nodes the ones that come back first are forgotten.
   void rejectNode(const std::string& claimUid, const std::string& node, const std::string& why,
                   std::chrono::milliseconds howLong);
+  /// The node is another one now (labels, taints, readiness): it may be tried again for all claims.
+  void nodeChanged(std::string_view node);
   bool rejected(const std::string& claimUid, std::string_view node) const;
   bool anyRejected(const std::string& claimUid) const;
   /// For people: "node n1 is not tried for a while: …"; empty if none is rejected.
@@ -36,6 +39,17 @@ class Waiting {
   /// Until the first of its rejected nodes may be tried again; zero if none is rejected. No event tells it.
   std::chrono::milliseconds untilNextNode(const std::string& claimUid) const;
   void forgetClaim(const std::string& claimUid);
+
+  /// A choice of this claim came to nothing. The first few may be followed by another one at once, the next ones after
+  /// ever longer waits.
+  void choiceFailed(const std::string& claimUid);
+  /// Until the next choice; zero if now.
+  std::chrono::milliseconds untilNextChoice(const std::string& claimUid) const;
+  /// The scheduler has the claim's pod, with this device, and has not placed it. How long since that was first said of
+  /// this device.
+  std::chrono::milliseconds unplacedFor(const std::string& claimUid, const std::string& device);
+  /// It need not place it (yet): the time starts anew.
+  void notUnplaced(const std::string& claimUid);
 
   /// The explanation of a claim's NoFit may be written again only that long after the last one: true = now (and noted).
   bool mayExplain(const std::string& claimUid, std::chrono::milliseconds every);
@@ -53,9 +67,19 @@ class Waiting {
   void pluginChanged(const std::string& provisioner);
 
  private:
+  static constexpr std::size_t kNodesRejected = 64;  ///< at most, per claim
   struct Rejection {
     base::Clock::Steady until;
     std::string why;
+    int times = 0;
+  };
+  struct Choices {
+    int failed = 0;
+    base::Clock::Steady last;
+  };
+  struct Unplaced {
+    std::string device;
+    base::Clock::Steady since;
   };
   struct Refusal {
     std::string provisioner, message;
@@ -68,6 +92,8 @@ class Waiting {
   std::map<std::string, base::Clock::Steady> explained_;
   std::map<std::string, Refusal> refused_;
   std::map<std::string, int> ledgerRefused_;
+  std::map<std::string, Choices> choices_;
+  std::map<std::string, Unplaced> unplaced_;
 };
 
 }  // namespace egpu::reconcile

@@ -1,6 +1,7 @@
 // Whatever a claim waits for brings it back by event; what was decided and came to nothing is given back; nothing goes
 // round and round.
 #include "tests/reconcile/fixture.h"
+#include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -76,7 +77,7 @@ TEST_F(EventsTest, C3_AClassWhosePluginCouldNotAnswerIsAskedAgain) {
 
 TEST_F(EventsTest, C7_ACrowdBeforeABusyPluginComesSeldom) {
   base::NoMetrics metrics;
-  Provisioning provisioning(world.registry, driver->stores, 0);
+  Provisioning provisioning(world.registry, driver->stores, world.clock, 0);
   cache::Gpu device;
   device.spec.provisioner = support::World::kPlugin;
   EXPECT_EQ(provisioning.busyDelay(support::World::kPlugin), std::chrono::milliseconds(50));
@@ -224,10 +225,7 @@ TEST_F(EventsTest, W2_ALedgerHoldsSoManyEntriesAndNoMore) {
 
 TEST_F(EventsTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
   FaultyTransport line(*world.transport);
-  world.registry.forgetListeners();
-  driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
-  driver->start();
-  driver->settle();
+  startOver(line);
   line.fails = [](const kube::HttpRequest& r) {
     return r.target.find("/elasticgpus") != std::string::npos && r.method != kube::Method::patch;
   };
@@ -247,10 +245,7 @@ TEST_F(EventsTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
 
 TEST_F(EventsTest, W1_AnAssumptionOfAnEarlierClaimOfThatNameIsGivenBack) {
   FaultyTransport line(*world.transport);
-  world.registry.forgetListeners();
-  driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
-  driver->start();
-  driver->settle();
+  startOver(line);
   line.fails = [](const kube::HttpRequest& r) {
     return r.target.find("/elasticgpus") != std::string::npos && r.method != kube::Method::patch;
   };
@@ -265,39 +260,15 @@ TEST_F(EventsTest, W1_AnAssumptionOfAnEarlierClaimOfThatNameIsGivenBack) {
 }
 
 TEST_F(EventsTest, W2_AServerThatRefusesTheEntryForGoodIsNotAskedInALoop) {
-  // Something between us and the ledger says no for reasons of its own (a policy, a quota).
-  class Refusing final : public kube::Transport {
-   public:
-    explicit Refusing(kube::Transport& next) : next_(next) {}
-    base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
-      if (request.body.find("\"allocations\"") != std::string::npos &&
-          request.body.find("\"core\"") != std::string::npos) {
-        ++refused;
-        kube::HttpResponse no;
-        no.status = 422;
-        no.headers = {{"content-type", "application/json"}};
-        no.body = R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,)"
-                  R"("message":"denied by policy"})";
-        return no;
-      }
-      return next_.perform(request, stop);
-    }
-    base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
-                                            const std::function<bool(std::string_view)>& data,
-                                            std::stop_token stop) override {
-      return next_.stream(request, data, stop);
-    }
-    int refused = 0;
-
-   private:
-    kube::Transport& next_;
+  support::RefusingTransport line(*world.transport);
+  line.code = 422;
+  line.message = "denied by policy";
+  line.refuses = [](const kube::HttpRequest& request) {
+    return request.body.find("\"allocations\"") != std::string::npos &&
+           request.body.find("\"core\"") != std::string::npos;
   };
-  Refusing line(*world.transport);
-  world.registry.forgetListeners();
-  driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
+  startOver(line);
   driver->limit = 2000;
-  driver->start();
-  driver->settle();
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   ASSERT_NO_THROW(settle());
   EXPECT_LT(line.refused, 20);

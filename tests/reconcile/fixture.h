@@ -38,6 +38,19 @@ class ReconcileTest : public ::testing::Test {
     driver->start();
     driver->settle();
   }
+  /// The same over another line to the server.
+  void startOver(kube::Transport& line) {
+    world.registry.forgetListeners();
+    driver.reset();
+    driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
+    driver->start();
+    driver->settle();
+  }
+  /// How many events begin so: "<object> <type> <reason> …".
+  int64_t told(const std::string& start) const {
+    const auto lines = driver->events.lines();
+    return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.rfind(start, 0) == 0; });
+  }
   void settle() { driver->settle(); }
   /// Writes that the API server has seen, as versions.
   uint64_t writes() const { return world.server->resourceVersion(); }

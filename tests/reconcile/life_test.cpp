@@ -202,6 +202,19 @@ TEST_F(LifeTest, AMissingEntryOfABoundDeviceIsPutBack) {
   EXPECT_EQ(driver->cluster.quarantineReason(card), "");
 }
 
+TEST_F(LifeTest, DriftThatWasMendedIsToldAnewWhenItComesAgain) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto device = world.gpu(deviceOf("a"));
+  const auto card = device.spec.cards[0].name;
+  for (int times = 1; times <= 2; ++times) {
+    world.json<cache::Gpu>({"", card}, R"({"spec":{"allocations":{")" + device.metadata.uid + R"(":{"core":90}}}})");
+    settle();
+    EXPECT_EQ(world.gpu(card).spec.allocations.at(device.metadata.uid).core, 100);
+    EXPECT_EQ(driver->reconciler.drift().at("amountDiffers"), times);
+  }
+}
+
 TEST_F(LifeTest, TheSummaryIsWrittenOnceForABurst) {
   start(std::chrono::milliseconds(1000));
   driver->run();

@@ -1,6 +1,5 @@
 // The carrier and the pods: W7 to W9, the first consumer, claims in use, and the real threads.
 #include "controller/reconcile/controller.h"
-#include "controller/reconcile/node_fit.h"
 #include "controller/reconcile/queue_key.h"
 #include "tests/reconcile/fixture.h"
 
@@ -41,6 +40,14 @@ TEST_F(PodsTest, C12_AClaimInUseIsNotReleased) {
   EXPECT_EQ(world.gpu(device).status.phase, "Bound");
   EXPECT_TRUE(world.claim("a").metadata.deleting());
   EXPECT_TRUE(world.carrier("a")->metadata.deleting());  // no new reservations
+  EXPECT_EQ(world.reason("a"), "InUse");
+  EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end");
+  EXPECT_EQ(told("a Normal InUse is being deleted; waits for pod p to end"), 1);
+  const auto before = writes();
+  start();
+  driver->run();
+  EXPECT_EQ(writes(), before);
+  EXPECT_EQ(told("a Normal InUse"), 0);
   world.finishPod("p");
   driver->run();
   EXPECT_FALSE(world.exists(device));
@@ -98,7 +105,7 @@ TEST_F(PodsTest, C6_NoFitSaysWhyNodesDontSuitThePod) {
   world.addPod("p", {"a"}, true, {{"zone", "x"}});
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit");
-  EXPECT_NE(world.message("a").find("nodes that don't suit pod p: 1 the pod's node selector wants zone=x"),
+  EXPECT_NE(world.message("a").find("nodes that don't suit pod p: 1 not labelled zone=x as the pod selects"),
             std::string::npos)
       << world.message("a");
 }
@@ -183,28 +190,9 @@ TEST_F(PodsTest, C6_AFirstConsumerWithoutRoomSaysSoAndIsTriedAgain) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
-TEST(NodeFitTest, SelectorAffinityAndTaints) {
-  core::Node node;
-  node.metadata.name = "n";
-  node.metadata.labels = {{"zone", "x"}, {"gen", "4"}};
-  node.ready = true;
-  core::Pod pod;
-  EXPECT_EQ(nodeUnsuitable(pod, node), "");
-  node.taints = {{"gpu", "only", "NoSchedule"}};
-  EXPECT_NE(nodeUnsuitable(pod, node), "");
-  pod.tolerations = {{"gpu", "Exists", "", ""}};
-  EXPECT_EQ(nodeUnsuitable(pod, node), "");
-  pod.requiredNodeAffinity = core::NodeSelector{{{{{"gen", "Gt", {"4"}}}, {}}, {{{"zone", "In", {"y"}}}, {}}}};
-  EXPECT_NE(nodeUnsuitable(pod, node), "");
-  pod.requiredNodeAffinity->terms[0].matchExpressions[0].values = {"3"};
-  EXPECT_EQ(nodeUnsuitable(pod, node), "");
-  pod.requiredNodeAffinity = core::NodeSelector{{{{}, {{"metadata.name", "In", {"m"}}}}}};
-  EXPECT_NE(nodeUnsuitable(pod, node), "");
-}
-
 TEST(QueueKeyTest, RoundTrip) {
-  for (const std::string text :
-       {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n", "class/c", "plugin/p.io"}) {
+  for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n",
+                                 "class/c", "plugin/p.io", "calls/p.io"}) {
     auto key = QueueKey::parse(text);
     ASSERT_TRUE(key) << text;
     EXPECT_EQ(key->str(), text);

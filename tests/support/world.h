@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
+#include "controller/codec/node_patch.h"
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/standalone/apiserver/server.h"
@@ -43,7 +44,7 @@ class World {
     must(client.create(node));
     json<core::Node>(
         {"", name},
-        R"({"status":{"allocatable":{"cpu":"64","memory":"256Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
+        R"({"status":{"allocatable":{"cpu":"64","memory":"256Gi","ephemeral-storage":"100Gi","pods":"110"},"conditions":[{"type":"Ready","status":"True"}]}})",
         "status");
   }
   void removeNode(const std::string& name) { mustOk(client.remove<core::Node>({"", name})); }
@@ -90,6 +91,12 @@ class World {
   /// As the admission policy leaves it.
   void addPod(const std::string& name, const std::vector<std::string>& claims, bool gate = true,
               core::StringMap selector = {}) {
+    auto pod = podOf(name, claims, gate);
+    pod.nodeSelector = std::move(selector);
+    must(client.create(pod));
+  }
+  /// The same to be changed before it is created.
+  static core::Pod podOf(const std::string& name, const std::vector<std::string>& claims, bool gate = true) {
     core::Pod pod;
     pod.metadata.name = name;
     pod.metadata.namespace_ = "default";
@@ -102,7 +109,14 @@ class World {
       container.resourceClaims.push_back(claim);
     }
     pod.containers.push_back(container);
-    pod.nodeSelector = std::move(selector);
+    return pod;
+  }
+  /// A pod without claims that runs on a node already and takes this much CPU of it.
+  void occupy(const std::string& name, const std::string& node, const std::string& cpu, int64_t priority = 0) {
+    auto pod = podOf(name, {}, false);
+    pod.nodeName = node;
+    pod.priority = priority;
+    pod.containers[0].requests["cpu"] = cpu;
     must(client.create(pod));
   }
   void removePod(const std::string& name) {
@@ -122,10 +136,8 @@ class World {
       auto rc = must(client.get<core::ResourceClaim>({"default", claim.resourceClaimName}));
       if (!rc.allocation) throw std::runtime_error("not allocated: " + claim.resourceClaimName);
       node = rc.allocation->nodeName;
-      json<core::ResourceClaim>({"default", rc.metadata.name},
-                                R"({"status":{"reservedFor":[{"resource":"pods","name":")" + name + R"(","uid":")" +
-                                    p.metadata.uid + R"("}]}})",
-                                "status");
+      rc.reservedFor.push_back({"pods", name, p.metadata.uid});
+      reserve(rc);
     }
     kube::HttpRequest bind;
     bind.method = kube::Method::post;
@@ -137,9 +149,18 @@ class World {
     if (!answer.ok() || answer->status >= 300)
       throw std::runtime_error("bind: " + (answer.ok() ? answer->body : answer.status().str()));
   }
-  void unreserve(const std::string& claim, const std::string&) {
-    (void)client.patch<core::ResourceClaim>({"default", claim}, kube::PatchType::merge,
-                                            R"({"status":{"reservedFor":null}})", "status");
+  /// As the controller manager does once the pod is gone or finished.
+  void unreserve(const std::string& claim, const std::string& podName) {
+    auto rc = carrier(claim);
+    if (!rc) return;
+    auto& all = rc->reservedFor;
+    all.erase(std::remove_if(all.begin(), all.end(), [&](const auto& one) { return one.name == podName; }), all.end());
+    reserve(*rc);
+  }
+  void reserve(const core::ResourceClaim& rc) {
+    (void)client.patch<core::ResourceClaim>(
+        core::keyOf(rc.metadata), kube::PatchType::merge,
+        codec::patch::reservedFor(rc.metadata.uid, rc.metadata.resourceVersion, rc.reservedFor, false), "status");
   }
   /// As the scheduler does when no node suits ("deallocation of ResourceClaim completed").
   void clearAllocation(const std::string& claim) {

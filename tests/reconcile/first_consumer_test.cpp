@@ -1,0 +1,371 @@
+// WaitForFirstConsumer: which node is chosen for a pod, and what becomes of a choice that the scheduler can't use.
+#include <functional>
+
+#include "tests/reconcile/fixture.h"
+#include "tests/support/stock_scheduler.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using support::StockScheduler;
+using support::World;
+
+/// Two nodes of 64 CPUs: n1 with two cards, n2 with one.
+class FirstConsumerTest : public ReconcileTest {
+ protected:
+  void SetUp() override {
+    ReconcileTest::SetUp();
+    world.addNode("n2", {{"zone", "y"}});
+    world.addCard("n2", 0);
+    settle();
+  }
+  void claims(const std::vector<std::string>& names) {
+    for (const auto& name : names) world.addClaim(name, "late", {{"gpu-core", "10"}});
+  }
+  void pod(const std::string& name, const std::vector<std::string>& claims,
+           const std::function<void(core::Pod&)>& change) {
+    auto made = World::podOf(name, claims);
+    change(made);
+    (void)World::must(world.client.create(made));
+  }
+  /// Where the claim's room is set aside; empty: nowhere.
+  std::string nodeOf(const std::string& claim) {
+    const auto carrier = world.carrier(claim);
+    return carrier && carrier->allocation ? carrier->allocation->nodeName : "";
+  }
+  bool gated(const std::string& name) { return !world.pod(name).schedulingGates.empty(); }
+  /// Controller and scheduler in turns, with a little time in between.
+  void rounds(int n, std::chrono::milliseconds each = seconds(10)) {
+    for (int i = 0; i < n; ++i) {
+      driver->run(each);
+      world.clock.advance(each);
+      (void)scheduler.round();
+      driver->settle();
+    }
+  }
+  StockScheduler scheduler{world};
+};
+
+TEST_F(FirstConsumerTest, CpuMemoryAndStorageOfAllPodsCount) {
+  world.occupy("other", "n1", "60");
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) { p.containers[0].requests = {{"cpu", "8"}}; });
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2");
+  claims({"b"});
+  pod("q", {"b"}, [](auto& p) { p.containers[0].requests = {{"memory", "300Gi"}}; });
+  settle();
+  EXPECT_EQ(world.reason("b"), "NoFit");
+  EXPECT_NE(world.message("b").find("nodes that don't suit pod q: 2 short of memory (the pod asks for 300Gi)"),
+            std::string::npos)
+      << world.message("b");
+  claims({"c"});
+  pod("r", {"c"}, [](auto& p) { p.containers[0].requests = {{"ephemeral-storage", "101Gi"}}; });
+  settle();
+  EXPECT_EQ(world.reason("c"), "NoFit");
+}
+
+TEST_F(FirstConsumerTest, TwoPodsAtOnceDontGetTheSameCpu) {
+  claims({"a", "b", "c"});
+  for (const auto* name : {"a", "b", "c"})
+    pod(std::string("p-") + name, {name}, [](auto& p) { p.containers[0].requests = {{"cpu", "40"}}; });
+  settle();
+  std::multiset<std::string> nodes;
+  for (const auto* name : {"a", "b", "c"}) nodes.insert(nodeOf(name));
+  EXPECT_EQ(nodes, (std::multiset<std::string>{"", "n1", "n2"}));
+}
+
+TEST_F(FirstConsumerTest, RoomThatAPodWithoutClaimsGivesBackIsNoticedByEvent) {
+  world.occupy("other-1", "n1", "60");
+  world.occupy("other-2", "n2", "60");
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) { p.containers[0].requests = {{"cpu", "8"}}; });
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.json<core::Pod>({"default", "other-2"}, R"({"status":{"phase":"Succeeded"}})", "status");
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2");
+}
+
+TEST_F(FirstConsumerTest, TheLimitOfPods) {
+  world.json<core::Node>({"", "n1"}, R"({"status":{"allocatable":{"pods":"1"}}})", "status");
+  world.json<core::Node>({"", "n2"}, R"({"status":{"allocatable":{"pods":"1"}}})", "status");
+  world.occupy("other", "n1", "1");
+  claims({"a", "b"});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2");
+  world.addPod("q", {"b"});
+  settle();
+  EXPECT_EQ(world.reason("b"), "NoFit");
+  world.json<core::Node>({"", "n1"}, R"({"status":{"allocatable":{"pods":"2"}}})", "status");
+  settle();
+  EXPECT_EQ(nodeOf("b"), "n1");
+}
+
+TEST_F(FirstConsumerTest, PreferredNodesAndTaintsToAvoid) {
+  claims({"a", "b", "c"});
+  pod("p", {"a"}, [](auto& p) { p.preferredNodeAffinity = {{10, {{{"zone", "In", {"y"}}}, {}}}}; });
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2");
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"taints":[{"key":"busy","effect":"PreferNoSchedule"}]}})");
+  settle();
+  world.addPod("q", {"b"});
+  settle();
+  EXPECT_EQ(nodeOf("b"), "n2");
+  // A wish that can't be had is only a wish.
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  pod("r", {"large"}, [](auto& p) { p.preferredNodeAffinity = {{100, {{{"zone", "In", {"y"}}}, {}}}}; });
+  settle();
+  EXPECT_EQ(nodeOf("large"), "n1");
+}
+
+TEST_F(FirstConsumerTest, AllClaimsOfThePodTogether) {
+  world.addClaim("bound", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
+  claims({"a", "b"});
+  world.addPod("p", {"a", "bound", "b"});
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2");
+  EXPECT_EQ(nodeOf("b"), "n2");
+  EXPECT_FALSE(gated("p"));
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  world.addPod("q", {"large", "bound"});
+  settle();
+  EXPECT_EQ(world.reason("large"), "NoFit");
+  EXPECT_NE(world.message("large").find("claim bound of pod q is on node n2"), std::string::npos)
+      << world.message("large");
+}
+
+TEST_F(FirstConsumerTest, AClearedChoiceIsFollowedByAnotherNodeAndSaidOnTheClaim) {
+  claims({"a"});
+  world.addPod("p", {"a"});
+  settle();
+  const auto first = nodeOf("a");
+  world.json<core::Pod>({"default", "p"},
+                        R"({"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",)"
+                        R"("message":"0/2 nodes are available: 1 node(s) had a host port in use."}]}})",
+                        "status");
+  world.clearAllocation("a");
+  settle();
+  EXPECT_NE(nodeOf("a"), first);
+  EXPECT_NE(nodeOf("a"), "");
+  EXPECT_EQ(
+      told("a Warning NodeUnsuitable node " + first + " is given up: the scheduler could not place pod p there: " +
+           "0/2 nodes are available: 1 node(s) had a host port in use."),
+      1);
+  EXPECT_NE(world.message("a").find("node " + first + " is not tried for a while"), std::string::npos)
+      << world.message("a");
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, APodThatFitsNowhereIsTriedEverMoreSeldom) {
+  claims({"a"});
+  world.addPod("p", {"a"});
+  settle();
+  // For reasons of its own the scheduler clears whatever is allocated.
+  int cleared = 0;
+  const auto hours = [&](int n) {
+    cleared = 0;
+    for (int i = 0; i < n * 120; ++i) {
+      driver->run(seconds(30));
+      world.clock.advance(seconds(30));
+      if (nodeOf("a").empty()) continue;
+      world.clearAllocation("a");
+      ++cleared;
+    }
+    return cleared;
+  };
+  EXPECT_LT(hours(1), 20);
+  EXPECT_LT(hours(3), 12);
+  EXPECT_EQ(driver->cluster.totals().usedCore, nodeOf("a").empty() ? 0 : 100);
+  // A node that becomes another one is worth a try at once.
+  driver->run(seconds(1));
+  world.json<core::Node>({"", "n2"}, R"({"metadata":{"labels":{"zone":"z"}}})");
+  driver->run(minutes(5));
+  EXPECT_EQ(nodeOf("a"), "n2");
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, APodThatIsNotPlacedInTimeGoesElsewhere) {
+  claims({"a"});
+  world.addPod("p", {"a"});
+  settle();
+  const auto first = nodeOf("a");
+  world.clock.advance(minutes(4));
+  driver->run(seconds(10));
+  EXPECT_EQ(nodeOf("a"), first);
+  driver->run(minutes(2));
+  EXPECT_NE(nodeOf("a"), "");
+  EXPECT_NE(nodeOf("a"), first);
+  EXPECT_EQ(told("a Warning NodeUnsuitable node " + first +
+                 " is given up: the scheduler has not placed pod p there in 5 minutes"),
+            1);
+  world.schedule("p");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, TimeDoesNotRunForAPodBehindAnothersGate) {
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) { p.schedulingGates.push_back("example.com/quota"); });
+  settle();
+  const auto first = nodeOf("a");
+  ASSERT_NE(first, "");
+  driver->run(minutes(30));
+  EXPECT_EQ(nodeOf("a"), first);
+  EXPECT_EQ(told("a Warning NodeUnsuitable"), 0);
+  EXPECT_EQ(world.pod("p").schedulingGates, std::vector<std::string>{"example.com/quota"});
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, WhatTheSchedulerDidNotClearIsNotMovedUnderIt) {
+  claims({"a", "b"});
+  world.addPod("p", {"a", "b"});
+  settle();
+  const auto first = nodeOf("b");
+  world.clearAllocation("a");  // of two claims only one
+  settle();
+  EXPECT_EQ(nodeOf("b"), "") << "a binding under way must find nothing to reserve";
+  driver->run(seconds(10));
+  EXPECT_NE(nodeOf("b"), "");
+  EXPECT_NE(nodeOf("b"), first);
+  EXPECT_EQ(nodeOf("a"), nodeOf("b"));
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, APodDeletedBeforeItRanFreesItsChoice) {
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) {
+    p.metadata.finalizers = {"example.com/hold"};
+    p.containers[0].requests = {{"cpu", "64"}};
+  });
+  settle();
+  EXPECT_EQ(driver->cluster.totals().usedCore, 100);
+  const auto node = nodeOf("a");
+  EXPECT_EQ(driver->stores.usage.of(node, {}).requests.cpuMilli, 64'000);
+  (void)world.client.remove<core::Pod>({"default", "p"}, R"({"gracePeriodSeconds":0})");
+  driver->run();
+  EXPECT_TRUE(world.pod("p").metadata.deleting()) << "somebody's finalizer holds it";
+  EXPECT_EQ(driver->cluster.totals().usedCore, 0);
+  EXPECT_EQ(driver->stores.usage.of(node, {}).requests.cpuMilli, 0);
+  EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
+  world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":null}})");
+}
+
+TEST_F(FirstConsumerTest, ANodeCordonedBeforeThePodIsLetGoIsGivenUp) {
+  claims({"a"});
+  // The carrier's name is taken, so that the pod stays behind its gate.
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  (void)World::must(world.client.create(foreign));
+  world.addPod("p", {"a"});
+  settle();
+  const auto first = world.gpu(deviceOf("a")).spec.nodeName;
+  world.json<core::Node>({"", first}, R"({"spec":{"unschedulable":true}})");
+  World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  driver->run();
+  EXPECT_FALSE(gated("p"));
+  EXPECT_NE(nodeOf("a"), "");
+  EXPECT_NE(nodeOf("a"), first);
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, APodThatTheChosenNodeDoesNotSuitWaitsAndTakesItFromNobody) {
+  claims({"a"});
+  world.addPod("p", {"a"}, true, {{"zone", "y"}});
+  settle();
+  ASSERT_EQ(nodeOf("a"), "n2");
+  world.addPod("q", {"a"}, true, {{"zone", "elsewhere"}});
+  world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"elsewhere"}}})");
+  driver->run(minutes(1));
+  EXPECT_TRUE(gated("q"));
+  EXPECT_EQ(nodeOf("a"), "n2");
+  EXPECT_NE(world.message("a", "Carried").find("pod q can't run on node n2, chosen for another pod"), std::string::npos)
+      << world.message("a", "Carried");
+  world.schedule("p");
+  driver->run(minutes(1));
+  EXPECT_EQ(world.claim("a").status.nodeName, "n2");
+  EXPECT_TRUE(gated("q"));
+  world.removePod("q");
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, WhereNoNodeHasRoomThePodsOfLowerPriorityMayGoAndOnlyOnce) {
+  world.occupy("low-1", "n1", "60");
+  world.occupy("low-2", "n2", "60");
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) {
+    p.priority = 1000;
+    p.containers[0].requests = {{"cpu", "30"}};
+  });
+  driver->run();
+  ASSERT_NE(nodeOf("a"), "") << world.message("a");
+  rounds(20);
+  EXPECT_EQ(scheduler.count("p evicted"), 1);
+  EXPECT_EQ(scheduler.count("p placed"), 1);
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, APodThatMayNotEvictWaits) {
+  world.occupy("low-1", "n1", "60");
+  world.occupy("low-2", "n2", "60");
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) {
+    p.priority = 1000;
+    p.preempts = false;
+    p.containers[0].requests = {{"cpu", "30"}};
+  });
+  driver->run();
+  EXPECT_EQ(nodeOf("a"), "");
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, APodThatCanBePlacedNowhereHoldsUpNoOther) {
+  // Too much CPU is asked for, which only the scheduler knows of this pod.
+  claims({"a"});
+  pod("p", {"a"}, [](auto& p) { p.containers[0].requests = {{"cpu", "60"}}; });
+  settle();
+  const auto node = nodeOf("a");
+  world.json<core::Pod>(
+      {"default", "p"},
+      R"({"status":{"conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"no"}]}})",
+      "status");
+  settle();
+  EXPECT_EQ(driver->stores.usage.of(node, {}).requests.cpuMilli, 0);
+  world.removePod("p");
+}
+
+TEST_F(FirstConsumerTest, FiftyPodsOfTwoClaimsEachRunWithTheScheduler) {
+  for (int n = 3; n < 13; ++n) {
+    const auto name = "n" + std::to_string(n);
+    world.addNode(name);
+    for (int i = 0; i < 2; ++i) world.addCard(name, i);
+  }
+  for (int i = 0; i < 50; ++i) {
+    const auto n = std::to_string(i);
+    claims({"a" + n, "b" + n});
+    pod("p" + n, {"a" + n, "b" + n}, [](auto& p) { p.containers[0].requests = {{"cpu", "12"}}; });
+  }
+  rounds(6);
+  for (int i = 0; i < 50; ++i) {
+    const auto n = std::to_string(i);
+    const auto p = world.pod("p" + n);
+    EXPECT_NE(p.nodeName, "") << i;
+    for (const auto* claim : {"a", "b"}) {
+      EXPECT_EQ(world.claim(claim + n).status.phase, "Bound");
+      EXPECT_EQ(world.claim(claim + n).status.nodeName, p.nodeName);
+    }
+  }
+  EXPECT_EQ(world.violation(), "");
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

@@ -1,0 +1,20 @@
+#include "controller/reconcile/node_fit/volumes.h"
+
+#include <gtest/gtest.h>
+
+namespace egpu::reconcile {
+namespace {
+
+core::NodeSelector zone(const std::string& name) { return {{{{{"zone", "In", {name}}}, {}}}}; }
+
+TEST(Volumes, AllBoundVolumesAreReached) {
+  core::Node node;
+  node.metadata.labels = {{"zone", "x"}};
+  EXPECT_TRUE(reachable({}, node));
+  EXPECT_TRUE(reachable({zone("x"), zone("x")}, node));
+  EXPECT_FALSE(reachable({zone("x"), zone("y")}, node));
+  EXPECT_FALSE(reachable({core::NodeSelector{}}, node)) << "a volume that no node reaches";
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

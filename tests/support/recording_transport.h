@@ -1,0 +1,50 @@
+// Everything that is written through it, in order.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/kube/transport/transport.h"
+
+namespace egpu::support {
+
+/// Not thread-safe.
+class RecordingTransport final : public kube::Transport {
+ public:
+  explicit RecordingTransport(kube::Transport& next) : next_(next) {}
+
+  struct Write {
+    std::string method, path, body;  ///< path without the query
+  };
+  std::vector<Write> writes;
+
+  /// "PATCH /apis/…/resourceclaims/a", in order, of those whose path contains one of the texts.
+  std::vector<std::string> about(const std::vector<std::string>& texts) const {
+    std::vector<std::string> lines;
+    for (const auto& write : writes)
+      if (std::any_of(texts.begin(), texts.end(),
+                      [&](const auto& text) { return write.path.find(text) != std::string::npos; }))
+        lines.push_back(write.method + " " + write.path.substr(write.path.rfind("/v1") + 1));
+    return lines;
+  }
+
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    if (request.method != kube::Method::get)
+      writes.push_back({std::string(kube::toString(request.method)), request.target.substr(0, request.target.find('?')),
+                        request.body});
+    return next_.perform(request, stop);
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
+                                          std::stop_token stop) override {
+    return next_.stream(request, data, stop);
+  }
+
+ private:
+  kube::Transport& next_;
+};
+
+}  // namespace egpu::support
