@@ -260,7 +260,11 @@ void Cluster::work(std::stop_token stop) {
       const auto first =
           std::min_element(due_.begin(), due_.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
       if (first->second > std::chrono::steady_clock::now()) {
-        changed_.wait_until(lock, stop, first->second, [] { return false; });
+        // What comes meanwhile may be due sooner: the leases' turn is far away.
+        const auto at = first->second;
+        changed_.wait_until(lock, stop, at, [&] {
+          return std::any_of(due_.begin(), due_.end(), [&](const auto& d) { return d.second < at; });
+        });
         continue;
       }
       key = first->first;

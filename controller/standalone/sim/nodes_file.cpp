@@ -260,9 +260,9 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
 }  // namespace
 
 Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
+  const YAML::Node root = YAML::Load(std::string(yaml));  // first: it says best where the text breaks
   // yaml-cpp takes the first of several documents and the last of several equal keys.
   if (const auto strict = codec::yamlToJson(yaml); !strict) return strict.status();
-  const YAML::Node root = YAML::Load(std::string(yaml));
   if (!root.IsMap()) fail("nodes", root, "the file must be a mapping with the list `nodes`");
   onlyKeys(root, "", {"nodes"});
   const auto list = root["nodes"];
