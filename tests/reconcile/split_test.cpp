@@ -10,7 +10,7 @@ namespace {
 
 using SplitTest = ReconcileTest;
 
-std::map<int64_t, v1alpha::DeviceCard> byIndex(const support::World& world, const v1alpha::ElasticGPU& device) {
+std::map<int64_t, v1alpha::DeviceCard> byIndex(support::World& world, const v1alpha::ElasticGPU& device) {
   std::map<int64_t, v1alpha::DeviceCard> cards;
   for (const auto& card : device.spec.cards) cards[world.gpu(card.name).spec.card->index] = card;
   return cards;
