@@ -27,7 +27,7 @@ from parts import API_SERVER, SKIPPED, Skip, binaries, free_ports  # noqa: F401 
 from pki import Failure, admin_context, issue, make_certificates, write_kubeconfig  # noqa: F401
 from processes import Processes, die_with_parent, is_zombie, start_time, stop_recorded  # noqa: F401
 
-READY_WITHIN = 180  # seconds; 4 on an idle machine
+READY_WITHIN = 600  # seconds; 4 on an idle machine, minutes on one that builds besides
 
 AUDIT_POLICY = """\
 apiVersion: audit.k8s.io/v1
@@ -132,7 +132,7 @@ class Cluster:
             if name := self.processes.ended():
                 raise Failure(f"{name} ended with {self.processes.children[name].returncode}:\n{self.processes.tail(name)}")
             try:
-                with urllib.request.urlopen(url, context=context, timeout=5):
+                with urllib.request.urlopen(url, context=context, timeout=30):
                     return
             except OSError as error:
                 why = str(error)

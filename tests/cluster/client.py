@@ -83,8 +83,8 @@ class Client:
 
     def _connect(self):
         if self.plain:
-            return http.client.HTTPConnection(self.host, timeout=60)
-        return http.client.HTTPSConnection(self.host, context=self.context, timeout=60)
+            return http.client.HTTPConnection(self.host, timeout=PATIENCE)
+        return http.client.HTTPSConnection(self.host, context=self.context, timeout=PATIENCE)
 
     def get(self, path):
         return self.call("GET", path)
