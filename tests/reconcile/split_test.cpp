@@ -28,7 +28,7 @@ TEST_F(SplitTest, UnequalPartsStandInDeviceAndLedger) {
   const auto device = world.gpu(deviceOf("second"));
   const auto cards = byIndex(world, device);
   ASSERT_EQ(cards.size(), 2u);
-  // Of both cards as much as one card has is the most a claim gets; the second card has the most room.
+  // The freest card is filled up to a whole card granted, the other one has the rest.
   EXPECT_EQ(cards.at(0).core + cards.at(1).core, 1500);
   EXPECT_NE(cards.at(0).core, cards.at(1).core);
   EXPECT_EQ(cards.at(0).memory + cards.at(1).memory, 3 * kGi);
