@@ -3,6 +3,7 @@
 
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -72,4 +73,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # What it starts is made to outlive its starter: end it also when this is ended.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.exit(guarded(main))
