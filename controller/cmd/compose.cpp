@@ -21,6 +21,7 @@ plugin::HostOptions hostOptions(const std::string& state, base::Metrics& metrics
 reconcile::ControllerOptions controllerOptions(const ControllerOptions& o) {
   reconcile::ControllerOptions out;
   out.workers = static_cast<int>(o.workers);
+  out.standby = o.election.has_value();
   return out;
 }
 
@@ -36,7 +37,9 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       events_(client_, "elastic-gpu-controller"),
       controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options)),
       operations_({[this] { return controller_.cluster().map(); }, [this] { return metricsText(); },
-                   [] { return std::string(); }, [this] { return missing(); }}) {
+                   [this] { return leaseLost() ? std::string("the lease is lost, stopping") : std::string(); },
+                   [this] { return missing(); }, [this] { return role(); }}) {
+  if (options_.election) elector_.emplace(transport, clock, random, metrics_, *options_.election);
   for (const auto& file : plugins_.files())
     base::log::info(
         "provisioner",
@@ -48,6 +51,11 @@ Core::~Core() { stop(); }
 std::string Core::missing() const {
   if (!controller_.ready()) return "the cluster's objects are not all listed yet";
   return {};
+}
+
+std::string Core::role() const {
+  if (!elector_) return {};
+  return elector_->role() == kube::LeaderElector::Role::leader ? "leader" : "standby";
 }
 
 /// Gauges of the whole cluster are read when somebody asks, not on every change.
@@ -87,7 +95,8 @@ std::string Core::metricsText() {
   return metrics_.text();
 }
 
-base::Status Core::start() {
+base::Status Core::start(std::function<void()> leaseLost) {
+  leaseLost_ = std::move(leaseLost);
   auto listener = http::listen(options_.opsListen, operations_);
   if (!listener) return listener.status();
   listener_ = std::move(*listener);
@@ -95,14 +104,21 @@ base::Status Core::start() {
   return base::Status::okay();
 }
 
-base::Status Core::announce() {
-  controller_.waitUntilReady();
+base::Status Core::announce(std::stop_token stop) {
+  if (!controller_.waitUntilReady(stop)) return base::Status(base::Code::cancelled, "stopped");
+  if (elector_)
+    elector_->start([this] { controller_.lead(); },
+                    [this](const base::Status&) {
+                      controller_.abandon();
+                      if (leaseLost_) leaseLost_();
+                    });
   if (options_.writeOpsAddress.empty()) return base::Status::okay();
   return writeFile(options_.writeOpsAddress, opsAddress(), 0644);
 }
 
 void Core::stop() {
   controller_.stop();
+  if (elector_) elector_->release();  // only now: until here the work was ours
   events_.stop();
   if (listener_) listener_->stop();
 }

@@ -1,6 +1,9 @@
 // elastic-gpu-controller: flags to options, one command each.
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
+#include <map>
+#include <string>
 
 #include "controller/base/log.h"
 #include "controller/cmd/options.h"
@@ -22,6 +25,34 @@ void addController(CLI::App& app, cmd::ControllerOptions& o) {
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
 }
 
+/// "15s", "500ms", "2m" → milliseconds.
+template <class Duration>
+void addDuration(CLI::App& app, const std::string& flag, Duration& o, const std::string& what) {
+  app.add_option_function<int64_t>(
+         flag, [&o](const int64_t& ms) { o = Duration(ms); }, what)
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, int64_t>{{"ms", 1}, {"s", 1000}, {"m", 60'000}},
+                                        CLI::AsNumberWithUnit::UNIT_REQUIRED))
+      ->type_name("DURATION")
+      ->default_str(std::to_string(o.count()) + "ms");
+}
+
+void addElection(CLI::App& app, cmd::RunOptions& o) {
+  app.add_flag_function(
+      "--leader-elect{true}", [&o](int64_t yes) { o.leaderElect = yes > 0; },
+      "Work only while holding a Lease, so that replicas take turns; =false: work always (default: true in a pod, else "
+      "false)");
+  app.add_option("--leader-elect-resource-name", o.lease.name, "Name of the Lease")->capture_default_str();
+  app.add_option("--leader-elect-resource-namespace", o.lease.namespace_,
+                 "Its namespace (default: the pod's or the context's)");
+  app.add_option("--leader-elect-identity", o.lease.identity,
+                 "What this process writes as the holder, unlike any other's (default: host name and a random id)");
+  addDuration(app, "--leader-elect-lease-duration", o.lease.leaseDuration,
+              "How long a standby sees the lease unrenewed before it takes over");
+  addDuration(app, "--leader-elect-renew-deadline", o.lease.renewDeadline,
+              "How long the leader works on without a renewal before it ends with status 3");
+  addDuration(app, "--leader-elect-retry-period", o.lease.retryPeriod, "Between attempts to get or renew the lease");
+}
+
 void addLog(CLI::App& app, cmd::LogOptions& o) {
   app.add_option("--log-level", o.level, "Least level that is logged")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
@@ -39,10 +70,12 @@ int execute(int argc, char** argv) {
 
   cmd::RunOptions run;
   auto* runApp = app.add_subcommand("run", "Run the controller against a Kubernetes cluster");
+  runApp->footer("Exit status: 0 after SIGTERM or SIGINT, 1 an error, 2 wrong usage, 3 the lease was lost.");
   runApp->add_option("--kubeconfig", run.kubeconfig,
                      "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
   runApp->add_option("--context", run.context, "Context of the kubeconfig (default: its current one)");
   addController(*runApp, run.controller);
+  addElection(*runApp, run);
   addLog(*runApp, log);
 
   cmd::StandaloneOptions standalone;

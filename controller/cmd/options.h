@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+
+#include "controller/kube/leader_election.h"
 
 namespace egpu::cmd {
 
@@ -18,12 +21,15 @@ struct ControllerOptions {
   std::string pluginState;  ///< folder for plugins' host files; empty = their own default
   std::string opsListen = "127.0.0.1:9440";
   std::string writeOpsAddress;  ///< file that gets the real operations address once ready; empty = none
+  std::optional<kube::LeaderElectionOptions> election;  ///< none = works whoever else does
 };
 
 struct RunOptions {
-  ControllerOptions controller;
+  ControllerOptions controller;  ///< its election is made of what follows
   std::string kubeconfig;
   std::string context;
+  std::optional<bool> leaderElect;    ///< none = in a cluster yes, outside no
+  kube::LeaderElectionOptions lease;  ///< empty namespace: the pod's or the context's; empty identity: host and uuid
 };
 
 struct StandaloneOptions {
@@ -40,6 +46,9 @@ struct MapOptions {
   std::string format = "text";  ///< text | json | backendai
   std::string color = "auto";   ///< auto | always | never
 };
+
+/// Exit status of a process that lost its lease: its work was cut off, another one leads, start it again.
+inline constexpr int kLeaseLost = 3;
 
 /// Each returns the process's exit status. They block until done or SIGTERM/SIGINT, and leave nothing behind.
 int runCommand(const RunOptions& options);

@@ -1,4 +1,9 @@
+#include <unistd.h>
+
 #include <cstdio>
+#include <optional>
+#include <string>
+#include <thread>
 
 #include "controller/base/log.h"
 #include "controller/cmd/compose.h"
@@ -8,6 +13,25 @@
 #include "controller/kube/transport/curl_transport.h"
 
 namespace egpu::cmd {
+
+namespace {
+
+std::string hostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "unknown";
+}
+
+/// What the flags leave open: replicas are the rule in a cluster, one process at a developer's desk.
+std::optional<kube::LeaderElectionOptions> election(const RunOptions& options, const kube::Endpoint& endpoint,
+                                                    base::Random& random) {
+  if (!options.leaderElect.value_or(endpoint.inCluster)) return std::nullopt;
+  auto lease = options.lease;
+  if (lease.namespace_.empty()) lease.namespace_ = endpoint.namespace_;
+  if (lease.identity.empty()) lease.identity = kube::electionIdentity(hostName(), random);
+  return lease;
+}
+
+}  // namespace
 
 int runCommand(const RunOptions& options) {
   const Signals signals;
@@ -23,20 +47,34 @@ int runCommand(const RunOptions& options) {
     std::fprintf(stderr, "error: %s: %s\n", endpoint->origin.c_str(), transport.status().message().c_str());
     return 1;
   }
-  Core core(**transport, clock, random, options.controller);
+  ControllerOptions controller = options.controller;
+  controller.election = election(options, *endpoint, random);
+  if (controller.election)
+    if (auto s = controller.election->check(); !s.ok()) {
+      std::fprintf(stderr, "error: %s\n", s.message().c_str());
+      return 2;
+    }
+  Core core(**transport, clock, random, controller);
   base::log::info("starting", {{"server", endpoint->server}, {"configuration", endpoint->origin}});
-  if (auto s = core.start(); !s.ok()) {
+  if (auto s = core.start([&signals] { signals.wake(); }); !s.ok()) {
     std::fprintf(stderr, "error: --ops-listen: %s\n", s.message().c_str());
     return 1;
   }
-  if (auto s = core.announce(); !s.ok()) {
-    std::fprintf(stderr, "error: --write-ops-address: %s\n", s.message().c_str());
-    return 1;
-  }
+  // Beside the wait, so that a signal ends a process whose API server doesn't answer.
+  base::Status announced;
+  std::jthread announcing([&](std::stop_token stop) {
+    announced = core.announce(stop);
+    if (!announced.ok() && !stop.stop_requested()) signals.wake();
+  });
   const int signal = signals.wait();
+  announcing.request_stop();
+  announcing.join();
   base::log::info("stopping", {{"signal", signal}});
   core.stop();
-  return 0;
+  if (core.leaseLost()) return kLeaseLost;
+  if (announced.ok() || announced.code() == base::Code::cancelled) return 0;
+  std::fprintf(stderr, "error: --write-ops-address: %s\n", announced.message().c_str());
+  return 1;
 }
 
 }  // namespace egpu::cmd

@@ -1,6 +1,7 @@
 #include "controller/cmd/signals.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <initializer_list>
 
@@ -8,7 +9,7 @@ namespace egpu::cmd {
 
 Signals::Signals() {
   sigemptyset(&set_);
-  for (int s : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, s);
+  for (int s : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&set_, s);
   pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
@@ -19,5 +20,7 @@ int Signals::wait() const {
   }
   return got;
 }
+
+void Signals::wake() const { ::kill(::getpid(), SIGUSR1); }
 
 }  // namespace egpu::cmd

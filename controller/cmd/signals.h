@@ -5,13 +5,15 @@
 
 namespace egpu::cmd {
 
-/// Blocks SIGTERM, SIGINT and SIGHUP for this thread and all it starts, ignores SIGPIPE. Construct before any thread.
-/// One per process.
+/// Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 for this thread and all it starts, ignores SIGPIPE. Construct before any
+/// thread. One per process.
 class Signals {
  public:
   Signals();
   /// Blocks until one of them; its number.
   int wait() const;
+  /// Ends a wait(), now or later, from any thread; wait() then tells SIGUSR1.
+  void wake() const;
 
  private:
   sigset_t set_;

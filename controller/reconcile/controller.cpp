@@ -1,6 +1,7 @@
 #include "controller/reconcile/controller.h"
 
 #include "controller/base/log.h"
+#include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
 
@@ -9,11 +10,15 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
     : options_(std::move(options)),
       clock_(clock),
       metrics_(metrics),
+      leads_(!options_.standby),
       cluster_(stores_),
       queue_("controller", clock, metrics, options_.rateLimit),
       reconciler_(
           client, stores_, cluster_, registry, clock, events, metrics,
-          [this](const std::string& key) { queue_.add(key); }, options_.reconciler),
+          [this](const std::string& key) {
+            if (leads_) queue_.add(key);  // a standby's queue would only grow: see enqueueAll()
+          },
+          options_.reconciler),
       gpuSink_(stores_),
       claimSink_(stores_.claims),
       classSink_(stores_.classes),
@@ -49,18 +54,59 @@ void Controller::gather(std::stop_token stop) {
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop))
     return;
-  reconciler_.enqueueStart();
+  if (!awaitLead(stop)) return;
+  enqueueAll();
   for (int i = 0; i < options_.workers; ++i)
     workers_.emplace_back([this](std::stop_token token) { work(std::move(token)); });
   base::log::info("listed everything, reconciling", {{"claims", stores_.claims.size()},
                                                      {"devices", stores_.devices.size()},
                                                      {"cards", stores_.cards.size()},
                                                      {"workers", options_.workers}});
+  setReady();
+}
+
+/// True once this controller leads. A standby is ready before that: its mirrors are what a failover waits for.
+bool Controller::awaitLead(std::stop_token stop) {
+  if (leads_) return true;
+  base::log::info("listed everything, standing by", {{"claims", stores_.claims.size()}});
+  setReady();
+  std::unique_lock lock(readyMutex_);
+  return readyChanged_.wait(lock, stop, [this] { return leads_.load(); });
+}
+
+void Controller::setReady() {
   {
     std::lock_guard lock(readyMutex_);
     ready_.store(true);
   }
   readyChanged_.notify_all();
+}
+
+void Controller::lead() {
+  {
+    std::lock_guard lock(readyMutex_);
+    leads_.store(true);
+  }
+  readyChanged_.notify_all();
+}
+
+/// What a standby was told while it dropped keys. A change that is told meanwhile is enqueued by itself: leads_ is set
+/// before the stores are read.
+void Controller::enqueueAll() {
+  reconciler_.enqueueStart();
+  if (!options_.standby) return;  // the first lists have enqueued everything
+  stores_.nodes.forEach([this](const auto& o) { queue_.add(nodeKey(o->metadata.name)); });
+  stores_.classes.forEach([this](const auto& o) { queue_.add(classKey(o->metadata.name)); });
+  stores_.cards.forEach([this](const auto& o) { queue_.add(cardKey(o->metadata.name)); });
+  stores_.devices.forEach([this](const auto& o) { queue_.add(deviceKey(o->metadata.name)); });
+  stores_.claims.forEach([this](const auto& o) { queue_.add(claimKey(core::keyOf(o->metadata))); });
+  stores_.carriers.forEach([this](const auto& o) { queue_.add(carrierKey(core::keyOf(o->metadata))); });
+  stores_.pods.forEach([this](const auto& o) { queue_.add(podKey(core::keyOf(o->metadata))); });
+}
+
+void Controller::abandon() {
+  cancel_.request_stop();
+  queue_.shutDown();
 }
 
 bool Controller::waitUntilReady(std::stop_token stop) {

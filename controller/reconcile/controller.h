@@ -27,6 +27,7 @@ struct ControllerOptions {
   ReconcilerOptions reconciler;
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
+  bool standby = false;  ///< only mirror, until lead()
 };
 
 /// All references must outlive it. start() and stop() from one thread; the rest is thread-safe.
@@ -36,13 +37,18 @@ class Controller {
              base::Metrics& metrics, ControllerOptions options = {});
   ~Controller();
 
-  /// Starts the reflectors; the workers begin once everything has been listed.
+  /// Starts the reflectors; the workers begin once everything has been listed and, of a standby, lead() was called.
   void start();
+  /// A standby's workers may begin. Returns at once; thread-safe.
+  void lead();
+  /// Another one leads: nothing is begun any more, calls under way are cancelled. Returns at once; thread-safe. stop()
+  /// follows.
+  void abandon();
   /// Takes no more keys, lets running steps finish (at most options.drain, then their calls are cancelled), joins.
   /// Idempotent.
   void stop();
 
-  /// Everything is listed and the workers run.
+  /// Everything is listed, and the workers run unless this is a standby.
   bool ready() const { return ready_.load(); }
   bool waitUntilReady(std::stop_token stop = {});
   /// No key is ready or being worked on. Keys that wait for a time (a debounced summary, a back-off) don't count.
@@ -56,10 +62,14 @@ class Controller {
  private:
   void work(std::stop_token stop);
   void gather(std::stop_token stop);
+  bool awaitLead(std::stop_token stop);
+  void setReady();
+  void enqueueAll();
 
   const ControllerOptions options_;
   base::Clock& clock_;
   base::Metrics& metrics_;
+  std::atomic<bool> leads_;  ///< before all that may enqueue
   cache::Stores stores_;
   cache::ClusterView cluster_;
   workqueue::WorkQueue queue_;
@@ -80,7 +90,7 @@ class Controller {
 
   std::mutex readyMutex_;
   std::condition_variable_any readyChanged_;
-  std::atomic<bool> ready_{false};  ///< written with readyMutex_ held
+  std::atomic<bool> ready_{false};  ///< written with readyMutex_ held, as is leads_
   std::atomic<bool> stopped_{false};
   std::stop_source cancel_;            ///< ends API calls of steps under way
   std::vector<std::jthread> workers_;  ///< filled by starter_, joined after it

@@ -32,7 +32,7 @@ http::Response Operations::handle(const http::Request& request, std::stop_token)
     return r;
   }
   if (request.path == "/healthz" || request.path == "/livez") return probe(sources_.alive);
-  if (request.path == "/readyz") return probe(sources_.ready);
+  if (request.path == "/readyz") return readiness();
   if (request.path == "/metrics") {
     auto r = plain(200, sources_.metrics());
     r.contentType = "text/plain; version=0.0.4; charset=utf-8";
@@ -40,6 +40,13 @@ http::Response Operations::handle(const http::Request& request, std::stop_token)
   }
   if (request.path == "/allocation-map") return allocationMap(request);
   return plain(404, "there is /healthz, /readyz, /metrics and /allocation-map (?format=json|backendai|text)\n");
+}
+
+http::Response Operations::readiness() const {
+  auto answer = probe(sources_.ready);
+  const std::string role = sources_.role ? sources_.role() : std::string();
+  if (answer.status == 200 && !role.empty()) answer.body = "ok: " + role + "\n";
+  return answer;
 }
 
 http::Response Operations::allocationMap(const http::Request& request) const {

@@ -15,16 +15,19 @@ struct OperationsSources {
   std::function<std::string()> metrics;  ///< Prometheus text
   std::function<std::string()> alive;    ///< empty = alive, else what is wrong
   std::function<std::string()> ready;    ///< empty = ready, else what is missing
+  std::function<std::string()> role{};   ///< "leader" | "standby", shown by /readyz; empty = there is no election
 };
 
-/// GET only. /allocation-map?format=json|backendai|text (&node= &color=1 &width=) ; unknown formats and paths are
-/// refused with a line that says what there is. Thread-safe.
+/// GET only. /readyz says "ok", or "ok: leader" | "ok: standby": both are ready.
+/// /allocation-map?format=json|backendai|text (&node= &color=1 &width=) ; unknown formats and paths are refused with a
+/// line that says what there is. Thread-safe.
 class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);
   http::Response handle(const http::Request& request, std::stop_token stop) override;
 
  private:
+  http::Response readiness() const;
   http::Response allocationMap(const http::Request& request) const;
   const OperationsSources sources_;
 };

@@ -31,6 +31,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_api_writes_total", "Writes to the API server by verb and resource."},
     {"elasticgpu_reflector_lists_total", "Full lists by resource and result."},
     {"elasticgpu_reflector_events_total", "Watch events by resource and type."},
+    {"elasticgpu_leader", "1 while this process holds the lease."},
+    {"elasticgpu_lease_attempts_total", "Attempts to get or renew the lease by result: ok, held by another, failed."},
     {"elasticgpu_events_total", "Kubernetes events by what became of them."},
     {"elasticgpu_cards", "Cards by state: free, partly, full, quarantined."},
     {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card."},

@@ -1,5 +1,6 @@
 #include "controller/standalone/apiserver/server.h"
 
+#include <atomic>
 #include <utility>
 
 #include "controller/base/log.h"
@@ -16,6 +17,31 @@ namespace {
 
 constexpr std::size_t kMaxRequestBytes = 3 * 1024 * 1024;
 
+/// Counts a request among those in flight as long as it lives.
+class InFlight {
+ public:
+  /// limit 0 = none.
+  InFlight(std::atomic<int>& count, int limit) : count_(count), admitted_(++count <= limit || limit == 0) {}
+  ~InFlight() { --count_; }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+  bool admitted() const { return admitted_; }
+
+ private:
+  std::atomic<int>& count_;
+  const bool admitted_;
+};
+
+/// In plain text, as a real API server's filter answers before anything knows of Status objects.
+http::Response tooManyRequests() {
+  http::Response r;
+  r.status = 429;
+  r.contentType = "text/plain; charset=utf-8";
+  r.headers.emplace_back("Retry-After", "1");
+  r.body = "Too many requests, please try again later.\n";
+  return r;
+}
+
 class EmbeddedServer final : public Server {
  public:
   EmbeddedServer(std::unique_ptr<ResourceTable> table, std::unique_ptr<Preparation> preparation,
@@ -26,7 +52,8 @@ class EmbeddedServer final : public Server {
         openApi_(*table_),
         store_(*table_, options.historyLength, journal_.get()),
         deletion_(*table_, store_, clock),
-        rest_(store_, *preparation_, deletion_, clock, random, options.bookmarkInterval) {}
+        rest_(store_, *preparation_, deletion_, clock, random, options.bookmarkInterval),
+        maxInFlight_(options.maxInFlight) {}
 
   base::Status start() {
     if (journal_) {
@@ -46,6 +73,9 @@ class EmbeddedServer final : public Server {
   }
 
   http::Response handle(const http::Request& request, std::stop_token) override {
+    const bool reads = request.method == "GET" || request.method == "HEAD";
+    const InFlight slot(reads ? reading_ : writing_, maxInFlight_);
+    if (!slot.admitted()) return tooManyRequests();
     try {
       if (request.body.size() > kMaxRequestBytes)
         throw tooLargeBody("Request entity too large: limit is " + std::to_string(kMaxRequestBytes));
@@ -104,6 +134,8 @@ class EmbeddedServer final : public Server {
   Store store_;
   Deletion deletion_;
   Rest rest_;
+  const int maxInFlight_;
+  std::atomic<int> reading_{0}, writing_{0};
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ struct Options {
   std::vector<Admission> admission;
   std::size_t historyLength = 10'000;  ///< watch events kept per kind; older ones are answered with 410
   std::chrono::milliseconds bookmarkInterval{60'000};
+  int maxInFlight = 0;  ///< reading and as many writing requests at once, watches aside; more get 429. 0 = any number
 };
 
 /// Thread-safe. In-process callers use handle(); kubectl and remote clients come through http::listen.
