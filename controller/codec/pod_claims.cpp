@@ -60,6 +60,7 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
         for (auto& c : spec[list])
           if (c.is_object()) claimInContainer(c, name);
   }
+  if (gate.empty()) return pod.dump();
   if (!isList(spec, "schedulingGates")) spec["schedulingGates"] = json::array();
   if (named(spec["schedulingGates"], std::string(gate)) == nullptr) spec["schedulingGates"].push_back({{"name", gate}});
   return pod.dump();

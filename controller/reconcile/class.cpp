@@ -95,8 +95,13 @@ void ClassSync::pluginChanged(const std::string& provisioner) {
 Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   auto cls = stores_.classes.get({"", name});
   if (!cls || cls->metadata.deleting()) return Outcome::done();
-  const auto answer = readiness(*cls);
+  auto answer = readiness(*cls);
   if (answer.later) return Outcome::after(std::chrono::milliseconds(100));
+  // Claims go on trying: by that it is found out when the plugin has recovered.
+  if (const auto trouble = provisioning_.trouble(cls->provisioner); answer.ready() && !trouble.empty()) {
+    answer.reason = std::string(reason::kProvisionerUnavailable);
+    answer.message = "provisioner " + cls->provisioner + ": " + trouble;
+  }
   auto conditions = cls->conditions;
   core::Condition ready;
   ready.type = std::string(kReady);

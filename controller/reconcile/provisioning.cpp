@@ -105,7 +105,30 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   Turn turn(*this, device.spec.provisioner);
   if (!turn) return std::nullopt;
   const UnderWay underWay(*this, device);
-  return plugin->provision(request);
+  auto reply = plugin->provision(request);
+  judge(device.spec.provisioner, reply);
+  return reply;
+}
+
+void Provisioning::judge(const std::string& provisioner, const plugin::Reply& reply) {
+  using plugin::Outcome;
+  const bool bad =
+      reply.outcome == Outcome::timeout || reply.outcome == Outcome::crashed || reply.outcome == Outcome::garbage;
+  {
+    std::lock_guard lock(mutex_);
+    auto& trouble = turns_[provisioner].trouble;
+    if (bad != trouble.empty()) return;  // as before
+    trouble = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
+                        (reply.message.empty() ? "" : ": " + reply.message)
+                  : std::string();
+  }
+  if (troubled_) troubled_(provisioner);
+}
+
+std::string Provisioning::trouble(std::string_view provisioner) const {
+  std::lock_guard lock(mutex_);
+  const auto it = turns_.find(provisioner);
+  return it == turns_.end() ? std::string() : it->second.trouble;
 }
 
 std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {

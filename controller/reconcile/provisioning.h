@@ -22,16 +22,26 @@ namespace egpu::reconcile {
 /// Thread-safe. Registry and stores must outlive it.
 class Provisioning {
  public:
-  /// atMost: calls under way per plugin. begins: called with the plugin's name before each provision call; may be null.
+  using Told = std::function<void(const std::string& plugin)>;
+  /// atMost: calls under way per plugin. begins: before each provision call; troubled: trouble() came or went. Both are
+  /// called with the plugin's name and may be null.
   Provisioning(plugin::Registry& registry, const cache::Stores& stores, base::Clock& clock, int atMost,
-               std::function<void(const std::string& plugin)> begins = {})
-      : registry_(registry), stores_(stores), clock_(clock), atMost_(atMost), begins_(std::move(begins)) {}
+               Told begins = {}, Told troubled = {})
+      : registry_(registry),
+        stores_(stores),
+        clock_(clock),
+        atMost_(atMost),
+        begins_(std::move(begins)),
+        troubled_(std::move(troubled)) {}
 
   /// W3; nothing if too many calls of that plugin are under way (try again soon). A device without a provisioner needs
   /// none: ok.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
   /// Claims for which a provision call of that plugin is under way, and since when.
   std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
+  /// What a plugin that can't be relied on did last (it hung, died or answered garbage when it was to provision); empty
+  /// since it answered as it should.
+  std::string trouble(std::string_view provisioner) const;
   std::optional<plugin::Reply> deprovision(const cache::Gpu& device);
   /// The device of that uid is gone: whether deprovision() had gone well for it. Forgets it.
   bool takeUndone(const std::string& uid);
@@ -53,17 +63,19 @@ class Provisioning {
  private:
   class Turn;
   class UnderWay;
+  void judge(const std::string& provisioner, const plugin::Reply& reply);
   plugin::Registry& registry_;
   const cache::Stores& stores_;
   base::Clock& clock_;
   const int atMost_;
-  const std::function<void(const std::string& plugin)> begins_;
+  const Told begins_, troubled_;
   mutable std::mutex mutex_;
   static constexpr std::size_t kUndoneRemembered = 65'536;  ///< forgetting one costs a look at its plugin's list
   struct Turns {
     int taken = 0;
     int refused = 0;                                        ///< since one was given
     std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, since when
+    std::string trouble;
   };
   std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
   std::set<std::string> undone_;                     ///< uids; guarded by mutex_

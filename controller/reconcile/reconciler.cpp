@@ -15,8 +15,14 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       enqueue_(std::move(enqueue)),
       writer_(client, stores),
       waiting_(clock),
-      provisioning_(registry, stores, clock, options.callsPerPlugin,
-                    [this](const std::string& plugin) { enqueue_(callsKey(plugin)); }),
+      provisioning_(
+          registry, stores, clock, options.callsPerPlugin,
+          [this](const std::string& plugin) { enqueue_(callsKey(plugin)); },
+          [this](const std::string& plugin) {
+            stores_.classes.forEach([&](const auto& cls) {
+              if (cls->provisioner == plugin) enqueue_(classKey(cls->metadata.name));
+            });
+          }),
       status_(writer_, stores, events, clock),
       refusals_(stores, status_, events, clock),
       classes_(writer_, stores, provisioning_, clock),

@@ -358,7 +358,9 @@ TEST_F(CrudTest, AdmissionEditsAndRefuses) {
         return base::Status();
       });
   start(std::move(options));
-  EXPECT_EQ(make(kPods, pod("p")).body["spec"]["schedulingGates"][0]["name"], "elasticgpu.io/claims");
+  const Json made = make(kPods, pod("p")).body;
+  EXPECT_EQ(made["spec"]["schedulingGates"][0]["name"], "elasticgpu.io/claims");
+  EXPECT_EQ(made["status"]["conditions"][0]["reason"], "SchedulingGated") << "what follows from it too";
   EXPECT_EQ(merge(kPods + "/p", {{"metadata", {{"labels", {{"a", "1"}}}}}}).status, 200);
   EXPECT_THAT(seen, ElementsAre("CREATE new", "UPDATE old"));
   Reply r = call("POST", kPods, pod("bad"));

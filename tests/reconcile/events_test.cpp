@@ -1,5 +1,6 @@
 // Whatever a claim waits for brings it back by event; what was decided and came to nothing is given back; nothing goes
 // round and round.
+#include "controller/reconcile/queue_key.h"
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
 
@@ -73,6 +74,66 @@ TEST_F(EventsTest, C3_AClassWhosePluginCouldNotAnswerIsAskedAgain) {
   EXPECT_NE(world.message("a").find("out of sorts"), std::string::npos);
   driver->run();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(EventsTest, C2_AClassThatTheCacheHasNotSeenYetIsAskedFor) {
+  driver->classes.faults.delay = driver->classes.events();
+  world.addClass("new");
+  world.addClaim("a", "new", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(told("a Warning ClassNotFound"), 0);
+  driver->classes.faults.delay = driver->classes.events();
+  world.json<cache::Class>({"", "new"}, R"({"metadata":{"annotations":{"elasticgpu.io/is-default-class":"true"}}})");
+  world.addClaim("b", "", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+  EXPECT_EQ(told("b Warning ClassNotFound"), 0);
+}
+
+TEST_F(EventsTest, W9_AClaimThatTheCacheHasNotSeenYetIsAskedFor) {
+  driver->claims.faults.delay = driver->claims.events();
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_EQ(told("p Warning WaitingForClaim"), 0);
+}
+
+TEST_F(EventsTest, W3_AClaimSaysThatItsPluginTakesItsTime) {
+  std::string during;
+  world.plugin.before = [&] {
+    world.clock.advance(std::chrono::seconds(2));
+    (void)driver->reconciler.step(callsKey(support::World::kPlugin));
+    during = world.claim("a").status.phase + " " + world.reason("a");
+  };
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  driver->run();
+  EXPECT_EQ(during, "Pending Provisioning");
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.plugin.before = nullptr;
+  const auto before = writes();
+  world.addClaim("b", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(writes() - before, 6u) << "the usual call is not worth a word";
+}
+
+TEST_F(EventsTest, C3_AClassSaysThatItsPluginCannotBeReliedOn) {
+  const auto ready = [&] {
+    const auto cls = support::World::must(world.client.get<cache::Class>({"", "share"}));
+    const auto* condition = findCondition(cls.conditions, kReady);
+    return condition == nullptr ? "" : condition->status + " " + condition->message;
+  };
+  EXPECT_EQ(ready(), "True ");
+  world.plugin.answer({{plugin::Outcome::garbage, "no such code"}}, true);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_NE(ready().find("False provisioner gpushare.provisioner.elasticgpu.io: provision: "), std::string::npos)
+      << ready();
+  world.plugin.answer({});
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(ready(), "True ");
 }
 
 TEST_F(EventsTest, C7_ACrowdBeforeABusyPluginComesSeldom) {

@@ -300,6 +300,108 @@ TEST_F(UsersTest, TheClassIsShownUnderEitherSpellingAndByDefault) {
   EXPECT_EQ(world.claim("default").status.phase, "Bound");
 }
 
+TEST_F(UsersTest, AShareIsNoWholeCard) {
+  world.addClaim("a", "keep", {{"gpu-core", "30"}, {"gpu-memory", "4"}});
+  settle();
+  const auto share = deviceOf("a");
+  world.addClaim("pair", "keep", {{"gpu", "2"}, {"gpu-core", "20"}});
+  settle();
+  const auto pair = deviceOf("pair");
+  world.removeClaim("a");
+  world.removeClaim("pair");
+  settle();
+  world.addClaim("early", "keep", {}, share);
+  settle();
+  EXPECT_EQ(world.message("early"), "device " + share +
+                                        " is Released: it was kept for claim default/a, which is gone; clear its "
+                                        "spec.claimRef to make it Available");
+  world.removeClaim("early");
+  for (const auto& name : {share, pair}) world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
+  settle();
+  world.addClaim("whole", "keep", {{"gpu", "1"}}, share);
+  world.addClaim("wholes", "keep", {{"gpu", "2"}}, pair);
+  world.addClaim("more", "keep", {{"gpu", "2"}, {"gpu-core", "30"}}, pair);
+  settle();
+  for (const auto* name : {"whole", "wholes", "more"}) {
+    EXPECT_EQ(world.reason(name), "StaticNotAvailable") << name;
+    EXPECT_NE(world.message(name).find("smaller than requested"), std::string::npos) << world.message(name);
+  }
+  world.addClaim("fits", "keep", {{"gpu", "2"}, {"gpu-core", "20"}}, pair);
+  settle();
+  EXPECT_EQ(world.claim("fits").status.elasticGPUName, pair);
+}
+
+TEST_F(UsersTest, ADeviceTakenFromItsClaimByHandIsGivenBackToIt) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto name = deviceOf("a");
+  world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(world.claim("a").status.elasticGPUName, name);
+  EXPECT_EQ(driver->cluster.totals().usedCore, 100);
+}
+
+TEST_F(UsersTest, ADeviceBeingDeletedSaysWhatItWaitsFor) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto name = deviceOf("a");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+  driver->run();
+  EXPECT_EQ(world.gpu(name).status.phase, "Bound");
+  EXPECT_EQ(world.gpu(name).status.reason, "InUse");
+  EXPECT_EQ(told(name + " Normal InUse is being deleted; waits for its claim default/a to be deleted"), 1);
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  const auto before = writes();
+  start();
+  driver->run();
+  EXPECT_EQ(writes(), before);
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_FALSE(world.exists(name));
+}
+
+TEST_F(UsersTest, APodIsToldThatItsClaimsCarrierIsStillUsedByOthers) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  world.addPod("q", {"a"});
+  settle();
+  EXPECT_EQ(told("q Warning WaitingForClaim claim a: its ResourceClaim is being deleted"), 1);
+  world.removePod("p");
+  driver->run();
+  EXPECT_TRUE(world.pod("q").schedulingGates.empty());
+  world.removePod("q");
+}
+
+TEST_F(UsersTest, ACardThatIsNotOfferedSaysWhy) {
+  start(std::chrono::milliseconds(1000));
+  const auto healthy = [&](const std::string& status) {
+    world.json<cache::Gpu>(
+        {"", "gpu-n1-0"},
+        R"({"status":{"conditions":[{"type":"Healthy","status":")" + status + R"(","reason":"Xid79"}]}})", "status");
+    driver->run();
+  };
+  healthy("False");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.reason, "NotOffered");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.message, "Xid79");
+  healthy("True");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.reason, "");
+}
+
+TEST_F(UsersTest, AnUnknownParameterIsRefusedWithAllThatIsKnown) {
+  world.addClass("odd", "Delete", "Immediate", {{"refuse", "x"}});
+  world.addClaim("a", "odd", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a", "Accepted"), "InvalidParameter");
+  EXPECT_NE(world.message("a").find("known to the scheduler are preset, nodePolicy, cardPolicy"), std::string::npos)
+      << world.message("a");
+}
+
 TEST_F(UsersTest, OvercommitGrantsMoreThanItCharges) {
   world.addClass("over", "Delete", "Immediate", {{"coreOvercommit", "2"}, {"memoryOvercommit", "1.5"}});
   world.addClaim("a", "over", {{"gpu-core", "25"}, {"gpu-memory", "3"}});

@@ -30,6 +30,14 @@ TEST(Admission, AnnotationBecomesResourceClaimGateAndContainerClaims) {
   EXPECT_NE(json.find("sleep"), std::string::npos);  // what we don't know survives
 }
 
+TEST(Admission, APodThatHasItsNodeAlreadyGetsNoGate) {
+  std::string json = kTwoContainers;
+  json.replace(json.find("\"spec\":{"), 8, "\"spec\":{\"nodeName\":\"n1\",");
+  ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
+  EXPECT_EQ(pod(json).resourceClaims.size(), 1U);
+  EXPECT_TRUE(pod(json).schedulingGates.empty());
+}
+
 TEST(Admission, NameOfAContainerGivesItToThatOneOnly) {
   for (const std::string name : {"b", "i"}) {
     std::string json = kTwoContainers;

@@ -39,7 +39,8 @@ Status admitNew(const core::Pod& pod, std::string& objectJson) {
     if (!v1alpha::isDnsSubdomain(claim))
       return Status(Code::invalid, fieldOf(name) + ": \"" + claim + "\" is not the name of an ElasticGPUClaim");
   }
-  auto edited = codec::withResourceClaims(objectJson, claims, keys::kSchedulingGate);
+  // A pod that has its node already can't be gated: the API server takes no such pod.
+  auto edited = codec::withResourceClaims(objectJson, claims, pod.nodeName.empty() ? keys::kSchedulingGate : "");
   if (!edited) return edited.status();
   objectJson = std::move(*edited);
   return Status::okay();
