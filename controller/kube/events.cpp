@@ -85,6 +85,11 @@ void EventCorrelator::startOver(const std::string& memory, const std::string& fi
 
 namespace {
 
+/// Our kinds are stored under one version and preferred under another; `kubectl events --for` asks by the latter.
+std::string askedVersion(const std::string& apiVersion) {
+  return apiVersion == "elasticgpu.io/v1alpha" ? "elasticgpu.io/v1alpha1" : apiVersion;
+}
+
 /// "object.suffix", cut where an object's name leaves no room for more.
 std::string eventName(std::string_view object, base::Random& random) {
   constexpr std::size_t kLongest = 253, kSuffix = 12;
@@ -106,6 +111,7 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
                           std::string_view message) {
   core::Event event;
   event.involvedObject = about;
+  event.involvedObject.apiVersion = askedVersion(about.apiVersion);
   // Events about cluster-scoped objects live in "default", where kubectl describe looks for them.
   event.metadata.namespace_ = about.namespace_.empty() ? "default" : about.namespace_;
   event.type = type;

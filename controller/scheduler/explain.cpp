@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
+#include "controller/scheduler/amount_text.h"
 #include "controller/scheduler/card_choice.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/remedy.h"
@@ -34,7 +35,6 @@ struct Counting {
 };
 
 std::string number(int64_t n) { return std::to_string(std::max<int64_t>(n, 0)); }
-std::string bytes(int64_t n) { return v1alpha::formatBytes(std::max<int64_t>(n, 0)); }
 std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t>(n, 0)); }
 std::string tflops(int64_t n) { return number(n) + " TFLOPS"; }
 std::string cpu(int64_t n) { return n > 0 && n % 1000 != 0 ? number(n) + 'm' : number(n / 1000); }
@@ -44,18 +44,19 @@ struct Shortfall {
   Counting& stage;
   std::string_view what;  ///< "short of free core"
   std::string_view verb;  ///< "has"
-  std::string (*format)(int64_t);
+  std::string (*needed)(int64_t);
+  std::string (*had)(int64_t);
   int64_t count = 0;
   int64_t need = 0;
   int64_t have = std::numeric_limits<int64_t>::min();
 
-  std::string text(int64_t needed, int64_t had, const char* who) const {
-    return std::string(what) + " (need " + format(needed) + ", " + who + std::string(verb) + ' ' + format(had) + ')';
+  std::string text(int64_t wants, int64_t has, const char* who) const {
+    return std::string(what) + " (need " + needed(wants) + ", " + who + std::string(verb) + ' ' + had(has) + ')';
   }
-  void add(int64_t needed, int64_t had) {
-    if (count++ == 0 || needed - had < need - have) {
-      need = needed;
-      have = had;
+  void add(int64_t wants, int64_t has) {
+    if (count++ == 0 || wants - has < need - have) {
+      need = wants;
+      have = has;
     }
   }
   void spellOut() {
@@ -64,9 +65,9 @@ struct Shortfall {
 };
 
 /// How amounts of what is divided are written.
-std::string (*unitOf(const Request& request))(int64_t) {
+std::string (*unitOf(const Request& request, std::string (*ofMemory)(int64_t)))(int64_t) {
   if (request.tflopsPerCard > 0) return tflops;
-  return request.perCard.core > 0 ? share : bytes;
+  return request.perCard.core > 0 ? share : ofMemory;
 }
 
 class Explaining {
@@ -153,7 +154,7 @@ class Explaining {
     if (need.verdict == TypeVerdict::otherModel) return fault(model_, "of another model");
     ++minMemory_.before;
     if (need.verdict == TypeVerdict::belowMinMemory)
-      return fault(minMemory_, "with less memory than " + v1alpha::formatBytes(request_.minMemory));
+      return fault(minMemory_, "with less memory than " + atLeastText(request_.minMemory));
     ++capacity_.before;
     if (need.verdict == TypeVerdict::noRating) return fault(capacity_, "without a TFLOPS rating");
     if (need.verdict == TypeVerdict::tooSmall)
@@ -224,14 +225,15 @@ class Explaining {
   Place at_;
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, claims_, empty_, core_,
       memory_, enough_;
-  Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu};
-  Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", bytes};
-  Shortfall smallCore_{capacity_, "too small in core", "is", share};
-  Shortfall smallMemory_{capacity_, "too small in memory", "is", bytes};
-  Shortfall lackCore_{core_, "short of free core", "has", share};
-  Shortfall lackMemory_{memory_, "short of free memory", "has", bytes};
-  Shortfall few_{enough_, "with too few fitting cards", "has", number};
-  Shortfall short_{enough_, "with too little room on its cards together", "has", unitOf(request_)};
+  Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu, cpu};
+  Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", atLeastText, atMostText};
+  Shortfall smallCore_{capacity_, "too small in core", "is", share, share};
+  Shortfall smallMemory_{capacity_, "too small in memory", "is", atLeastText, atMostText};
+  Shortfall lackCore_{core_, "short of free core", "has", share, share};
+  Shortfall lackMemory_{memory_, "short of free memory", "has", atLeastText, atMostText};
+  Shortfall few_{enough_, "with too few fitting cards", "has", number, number};
+  Shortfall short_{enough_, "with too little room on its cards together", "has", unitOf(request_, atLeastText),
+                   unitOf(request_, atMostText)};
   const CardPolicy* policy_ = findCardPolicy(request_.cardPolicy);
 };
 

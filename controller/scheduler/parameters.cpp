@@ -27,12 +27,13 @@ std::string quoted(std::string_view text) {
   return '"' + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "…\"" : "\"");
 }
 
-/// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max.
-std::string neighbours(__int128 nano, int64_t max) {
+/// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, each with that after it.
+std::string neighbours(__int128 nano, int64_t max, const std::string& suffix = {}) {
   auto clamp = [max](__int128 v) { return v < 1 ? int64_t{1} : v > max ? max : static_cast<int64_t>(v); };
   int64_t below = clamp(nano / kNano);
   int64_t above = clamp(nano / kNano + (nano % kNano != 0 ? 1 : 0));
-  return below == above ? std::to_string(below) : std::to_string(below) + " or " + std::to_string(above);
+  const std::string least = std::to_string(below) + suffix;
+  return below == above ? least : least + " or " + std::to_string(above) + suffix;
 }
 
 /// Syntax and sign, the same for every amount.
@@ -132,7 +133,7 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   }
   if (q->nano % kNano != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + ": must be whole bytes; nearest: " + neighbours(q->nano, most));
+                     quoted(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, "e0"));
     return std::nullopt;
   }
   return static_cast<int64_t>(q->nano / kNano) * scale;

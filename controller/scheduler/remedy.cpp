@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "api/v1alpha/quantity.h"
+#include "controller/scheduler/amount_text.h"
 #include "controller/scheduler/fill.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/freeing.h"
@@ -26,7 +27,7 @@ std::string roomText(const Remedy::Room& room) {
   std::string text;
   auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
   if (room.amount.core > 0) add(v1alpha::formatMilliCards(room.amount.core));
-  if (room.amount.memory > 0) add(v1alpha::formatBytes(room.amount.memory));
+  if (room.amount.memory > 0) add(atLeastText(room.amount.memory));
   if (room.claims > 0) add(std::to_string(room.claims) + (room.claims == 1 ? " claim" : " claims"));
   return text + " of card " + room.card;
 }
@@ -48,6 +49,7 @@ class Searching {
     if (std::optional<Remedy> r = ask()) found.push_back(std::move(*r));
     if (std::optional<Remedy> r = release()) found.push_back(std::move(*r));
     if (!found.empty() || !request_.pinnedCards.empty()) return found;
+    if (suits_ && decide(cluster_, request_).fits) return found;  // more cards would change nothing for the pod
     if (std::optional<Remedy> r = add()) found.push_back(std::move(*r));
     return found;
   }
@@ -191,7 +193,7 @@ class Searching {
     for (const std::string& model : request_.models) models += (models.empty() ? " of model " : " or ") + model;
     remedy.text =
         "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
-        v1alpha::formatBytes(remedy.card.memory) +
+        atLeastText(remedy.card.memory) +
         (remedy.card.tflops > 0 ? " and " + std::to_string(remedy.card.tflops) + " TFLOPS" : "") +
         (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
     return remedy;

@@ -112,8 +112,10 @@ class Bar {
       drawn += n;
       out += segment(c.claim, n);
     }
-    for (; drawn < cells_; ++drawn) out += color_ ? "\033[38;5;240m░\033[0m" : "·";
-    return out;
+    if (drawn == cells_) return out;
+    if (color_) out += "\033[38;5;240m";
+    for (; drawn < cells_; ++drawn) out += color_ ? "░" : "·";
+    return color_ ? out + "\033[0m" : out;
   }
 
  private:

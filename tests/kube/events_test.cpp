@@ -130,6 +130,7 @@ TEST_F(RecorderTest, CreatesThenPatches) {
   EXPECT_EQ(toString(r[0].method), "POST");
   EXPECT_EQ(r[0].target, "/api/v1/namespaces/ns/events?fieldManager=elastic-gpu-controller");
   EXPECT_NE(r[0].body.find("\"involvedObject\""), std::string::npos);
+  EXPECT_NE(r[0].body.find("\"apiVersion\":\"elasticgpu.io/v1alpha1\""), std::string::npos) << r[0].body;
   EXPECT_EQ(toString(r[1].method), "PATCH");
   EXPECT_EQ(r[1].target.rfind("/api/v1/namespaces/ns/events/a.", 0), 0U);
   EXPECT_NE(r[1].body.find("\"count\":2"), std::string::npos);

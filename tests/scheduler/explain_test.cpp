@@ -53,6 +53,27 @@ TEST(Explain, SaysPerStageHowManyFellOutAndWhatWouldFit) {
             "gpu-core 40 would fit now (node n1); or free 10% of card n1-3 (node n1)");
 }
 
+TEST(Explain, MoreCardsAreNoRemedyForWhatThePodItselfExcludes) {
+  const Explanation e = explain(busy(), share(500, 4 * kGi), [](std::string_view) { return false; });
+  EXPECT_EQ(e.text(), "0/3 nodes fit: 3 not suitable for the pod");
+  EXPECT_TRUE(e.remedies.empty());
+  // Where there is no room anywhere, there is something to add.
+  const Explanation none = explain(busy(), share(500, 64 * kGi), [](std::string_view) { return false; });
+  EXPECT_EQ(none.remedies.size(), 1u);
+}
+
+TEST(Explain, OddBytesAreRoundedSoThatTheTextIsTrue) {
+  Cluster cluster;
+  cluster.upsertNode({"n0", true});
+  cluster.upsertCard(makeCard("c0", "n0", 0, 4 * kGi));
+  cluster.take("c0", "a", {100, 3 * kGi + 1});
+  const Explanation e = explain(cluster, share(100, kGi + 1));
+  EXPECT_EQ(stage(e, "memory").reasons, (Reasons{{"short of free memory (need 1025Mi, best has 1023Mi)", 1}}));
+  ASSERT_EQ(e.remedies.size(), 2u);
+  EXPECT_EQ(e.remedies[1].rooms[0].amount.memory, 2);
+  EXPECT_EQ(e.remedies[1].text, "free 1Mi of card c0 (node n0)");
+}
+
 TEST(Explain, NodesThatFellOut) {
   Cluster cluster = busy();
   cluster.upsertNode({"n0", false});

@@ -175,7 +175,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"core empty", {{"gpu-core", ""}}, kInvalid, "gpu-core", {"not a quantity"}},
         Bad{"memory 1.5", {{"gpu-memory", "1.5"}}, kNot, "gpu-memory", {"1536Mi", "1 or 2"}},
         Bad{"memory 0.0000000001", {{"gpu-memory", "0.0000000001"}}, kNot, "gpu-memory", {"nearest: 1"}},
-        Bad{"memory fraction of a byte", {{"gpu-memory", "1500m"}}, kNot, "gpu-memory", {"1 or 2"}},
+        Bad{"memory fraction of a byte", {{"gpu-memory", "1500m"}}, kNot, "gpu-memory", {"1e0 or 2e0"}},
+        Bad{"memory 1.1Gi", {{"gpu-memory", "1.1Gi"}}, kNot, "gpu-memory", {"1181116006e0 or 1181116007e0"}},
         Bad{"memory zero", {{"gpu-memory", "0"}}, kInvalid, "gpu-memory", {"greater than zero"}},
         Bad{"memory negative", {{"gpu-memory", "-4Gi"}}, kInvalid, "gpu-memory", {"greater than zero"}},
         Bad{"memory absurd", {{"gpu-memory", "8Ei"}}, kNot, "gpu-memory", {"1Pi"}},
@@ -210,6 +211,14 @@ INSTANTIATE_TEST_SUITE_P(
         if (!isalnum(static_cast<unsigned char>(c))) c = '_';
       return name;
     });
+
+TEST(Requests, WhatAMessageOffersIsTaken) {
+  for (const char* offered : {"1181116006e0", "1181116007e0"}) {
+    const auto made = make({{"gpu-memory", offered}});
+    ASSERT_TRUE(std::holds_alternative<Request>(made)) << offered;
+    EXPECT_EQ(std::to_string(std::get<Request>(made).perCard.memory) + "e0", offered);
+  }
+}
 
 TEST(Requests, AMegabyteOfJunkStaysOutOfTheMessage) {
   const auto made = make({{"gpu-core", std::string(1 << 20, 'x')}});
