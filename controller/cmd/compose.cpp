@@ -36,9 +36,11 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       client_(transport, clock, random, metrics_),
       events_(client_, "elastic-gpu-controller"),
       controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options)),
+      questions_(controller_.stores(), controller_.cluster(), clock),
       operations_({[this] { return controller_.cluster().map(); }, [this] { return metricsText(); },
                    [this] { return leaseLost() ? std::string("the lease is lost, stopping") : std::string(); },
-                   [this] { return missing(); }, [this] { return role(); }}) {
+                   [this] { return missing(); }, [this] { return role(); },
+                   [this](const http::Request& request) { return questions_.answer(request); }}) {
   if (options_.election) elector_.emplace(transport, clock, random, metrics_, *options_.election);
   for (const auto& file : plugins_.files())
     base::log::info(
@@ -92,6 +94,7 @@ std::string Core::metricsText() {
       [&](const auto& c) { ++phases[c->status.phase.empty() ? "Pending" : c->status.phase]; });
   for (const auto& [phase, count] : phases)
     metrics_.set("elasticgpu_claims", static_cast<double>(count), {{"phase", phase}});
+  if (controller_.ready()) questions_.publish(metrics_);
   return metrics_.text();
 }
 

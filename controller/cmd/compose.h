@@ -22,6 +22,7 @@
 #include "controller/reconcile/controller.h"
 #include "controller/server/operations.h"
 #include "controller/server/prometheus_metrics.h"
+#include "controller/server/questions.h"
 
 namespace egpu::cmd {
 
@@ -63,6 +64,7 @@ class Core {
   reconcile::Controller controller_;
   std::function<void()> leaseLost_;
   std::optional<kube::LeaderElector> elector_;
+  server::Questions questions_;
   server::Operations operations_;
   std::mutex scrape_;                        ///< one rendering of /metrics at a time
   std::set<base::MetricLabels> shownCards_;  ///< by the last one; guarded by scrape_

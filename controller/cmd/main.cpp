@@ -2,8 +2,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <string>
+#include <system_error>
 
 #include "controller/base/log.h"
 #include "controller/cmd/options.h"
@@ -14,13 +16,26 @@ using namespace egpu;
 
 constexpr int kUsage = 2;
 
+bool pluginsIn(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".so") return true;
+  return false;
+}
+
 void addController(CLI::App& app, cmd::ControllerOptions& o) {
   app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--plugins", o.plugins,
                  "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)")
-      ->check(CLI::ExistingPath);
-  app.add_option("--ops-listen", o.opsListen,
-                 "Address of /healthz, /readyz, /metrics and /allocation-map; port 0 = any free one")
+      ->check(CLI::ExistingDirectory)
+      ->each([](const std::string& folder) {
+        if (pluginsIn(folder)) return;
+        std::fprintf(stderr, "warning: --plugins: %s holds no .so: no class can be served\n", folder.c_str());
+      });
+  app.add_option(
+         "--ops-listen", o.opsListen,
+         "Address of /healthz, /readyz, /metrics, /allocation-map, /explain, /simulate, /forecast; port 0 = any free "
+         "one")
       ->capture_default_str();
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
 }
@@ -60,6 +75,57 @@ void addLog(CLI::App& app, cmd::LogOptions& o) {
   app.add_option("--log-format", o.format, "Form of a log line on standard error")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
+}
+
+/// A flag that becomes a parameter of the question.
+CLI::Option* addField(CLI::App& app, cmd::QuestionOptions& o, const std::string& flag, const std::string& field,
+                      const std::string& what) {
+  return app
+      .add_option_function<std::string>(
+          flag, [&o, field](const std::string& value) { o.fields.emplace_back(field, value); }, what)
+      ->take_all()
+      ->allow_extra_args(false)
+      ->trigger_on_parse();  // so that steps keep their order
+}
+
+CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string& name, const std::string& what) {
+  o.question = name;
+  auto* sub = app.add_subcommand(name, what);
+  const auto field = [&](const std::string& flag, const std::string& parameter, const std::string& text) {
+    return addField(*sub, o, flag, parameter, text);
+  };
+  field("CLAIM", "claim", "An ElasticGPUClaim that is there");
+  field("-n,--namespace", "namespace", "Its namespace (default: default)");
+  sub->add_option("-f,--file", o.file,
+                  name == "simulate" ? "A claim, or claim and steps, as YAML or JSON; - = standard input"
+                                     : "A claim that might be, as YAML or JSON; - = standard input");
+  field("--class", "class", "Class of a claim that might be");
+  field("--gpu", "gpu", "Its cards: whole ones, or so much of each");
+  field("--gpu-core", "gpu-core", "Its percent of a card");
+  field("--gpu-memory", "gpu-memory", "Its memory: 8Gi; a bare number is GiB");
+  field("--tflops", "tflops", "Its TFLOPS, instead of --gpu-core");
+  field("--node", "node", "On this node only");
+  if (name != "forecast") {
+    field("--card", "card", "On this card only (an ElasticGPU's name)");
+    field("--names", "names", "How many of those that fell out to name per stage (default: 5, in JSON 20)");
+  }
+  if (name == "simulate") {
+    field("--top", "top", "How many of the nodes that would do to show (default: 5)");
+    field("--drain", "drain", "Step: empty this node; repeatable, as all steps, which are tried in their order");
+    field("--add", "add",
+          "Step: add nodes, NAME,like=NODE[,count=N] or NAME,model=M,cards=N,memory=16Gi[,tflops=N][,count=N]");
+    field("--release", "release", "Step: release this claim, [NAMESPACE/]CLAIM");
+    field("--resize", "resize", "Step: resize a claim, [NAMESPACE/]CLAIM,gpu-core=40[,gpu-memory=8Gi]");
+  }
+  sub->add_option("-o,--output", o.output, "What to print")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  sub->add_option("--color", o.color, "Colours in tables")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  sub->add_option("--server", o.server, "The controller's operations address")->capture_default_str();
+  sub->footer("Answered by the running controller on a copy of what it knows: nothing is reserved or written.");
+  return sub;
 }
 
 int execute(int argc, char** argv) {
@@ -104,6 +170,14 @@ int execute(int argc, char** argv) {
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
 
+  cmd::QuestionOptions explain, simulate, forecast;
+  auto* explainApp =
+      addQuestion(app, explain, "explain", "Why a claim does not fit, and the smallest change that would");
+  auto* simulateApp = addQuestion(app, simulate, "simulate",
+                                  "Where a claim would go, and what would happen if nodes or claims changed");
+  auto* forecastApp = addQuestion(app, forecast, "forecast",
+                                  "How many more claims fit, of each class or one, of their usual or a given size");
+
   app.failure_message([](const CLI::App* at, const CLI::Error& e) {
     const auto command =
         at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
@@ -132,6 +206,9 @@ int execute(int argc, char** argv) {
   base::log::configure(level, log.format == "json");
   if (*runApp) return cmd::runCommand(run);
   if (*standaloneApp) return cmd::standaloneCommand(standalone);
+  if (*explainApp) return cmd::questionCommand(explain);
+  if (*simulateApp) return cmd::questionCommand(simulate);
+  if (*forecastApp) return cmd::questionCommand(forecast);
   return cmd::mapCommand(map);
 }
 

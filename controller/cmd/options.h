@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "controller/kube/leader_election.h"
 
@@ -47,6 +49,16 @@ struct MapOptions {
   std::string color = "auto";   ///< auto | always | never
 };
 
+/// explain, simulate and forecast: a question to the running controller.
+struct QuestionOptions {
+  std::string question;  ///< the path's name
+  std::string server = "http://127.0.0.1:9440";
+  std::vector<std::pair<std::string, std::string>> fields;  ///< the query's, in their order
+  std::string file;              ///< a claim or question as YAML or JSON; "-" = standard input
+  std::string output = "table";  ///< table | json
+  std::string color = "auto";    ///< auto | always | never
+};
+
 /// Exit status of a process that lost its lease: its work was cut off, another one leads, start it again.
 inline constexpr int kLeaseLost = 3;
 
@@ -54,5 +66,6 @@ inline constexpr int kLeaseLost = 3;
 int runCommand(const RunOptions& options);
 int standaloneCommand(const StandaloneOptions& options);
 int mapCommand(const MapOptions& options);
+int questionCommand(const QuestionOptions& options);
 
 }  // namespace egpu::cmd

@@ -126,23 +126,32 @@ Asked ClaimSync::ask(const cache::Claim& claim) {
     asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
     return asked;
   }
-  if (isStatic(claim) && claim.spec.requests.empty()) {
-    asked.request.cards = 1;
-    asked.request.wholeCards = true;
-  } else {
-    auto made = scheduler::makeRequest(claim, *asked.cls);
-    if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
-      asked.reason = refusal->reason;
-      asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
-      return asked;
-    }
-    asked.request = std::get<scheduler::Request>(made);
+  auto made = requestOf(claim, *asked.cls);
+  if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
+    asked.reason = refusal->reason;
+    asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
+    return asked;
   }
-  if (isStatic(claim)) asked.request.pinnedCards = {claim.spec.elasticGPUName};
-  // The ledger holds no more, whatever room is left: a claim more would be refused there, and decided so again.
-  auto& most = asked.request.maxClaimsPerCard;
-  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
+  asked.request = std::get<scheduler::Request>(std::move(made));
   return asked;
+}
+
+std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const cache::Claim& claim,
+                                                                          const cache::Class& cls) {
+  scheduler::Request request;
+  if (isStatic(claim) && claim.spec.requests.empty()) {
+    request.cards = 1;
+    request.wholeCards = true;
+  } else {
+    auto made = scheduler::makeRequest(claim, cls);
+    if (std::holds_alternative<scheduler::Refusal>(made)) return made;
+    request = std::get<scheduler::Request>(std::move(made));
+  }
+  if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
+  // The ledger holds no more, whatever room is left: a claim more would be refused there, and decided so again.
+  auto& most = request.maxClaimsPerCard;
+  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
+  return request;
 }
 
 base::Result<bool> ClaimSync::classCame(const cache::Claim& claim, std::stop_token stop) {

@@ -5,6 +5,7 @@
 #include <stop_token>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/binder.h"
@@ -50,6 +51,9 @@ class ClaimSync {
 
   /// Class, plugin and units: from a claim without a device to a request. Shared with the first consumer's step.
   Asked ask(const cache::Claim& claim);
+  /// The part of it that needs neither plugin nor cluster. Pure.
+  static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Claim& claim,
+                                                                        const cache::Class& cls);
   /// Its device by claimRef, or null.
   cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
   /// spec.elasticGPUName was given by the user and names something else than its own device.

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "controller/server/questions.h"
+
 namespace egpu::server {
 
 namespace {
@@ -26,6 +28,10 @@ http::Response probe(const std::function<std::string()>& check) {
 Operations::Operations(OperationsSources sources) : sources_(std::move(sources)) {}
 
 http::Response Operations::handle(const http::Request& request, std::stop_token) {
+  if (sources_.questions && Questions::serves(request.path)) {
+    const std::string missing = sources_.ready ? sources_.ready() : std::string();
+    return missing.empty() ? sources_.questions(request) : plain(503, missing + "\n");
+  }
   if (request.method != "GET" && request.method != "HEAD") {
     auto r = plain(405, "only GET is served here\n");
     r.headers.emplace_back("Allow", "GET, HEAD");
@@ -39,7 +45,10 @@ http::Response Operations::handle(const http::Request& request, std::stop_token)
     return r;
   }
   if (request.path == "/allocation-map") return allocationMap(request);
-  return plain(404, "there is /healthz, /readyz, /metrics and /allocation-map (?format=json|backendai|text)\n");
+  return plain(
+      404,
+      "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|backendai|text), /explain, /simulate "
+      "and /forecast (?format=json|text)\n");
 }
 
 http::Response Operations::readiness() const {

@@ -1,4 +1,4 @@
-// The operations endpoint: /healthz, /readyz, /metrics, /allocation-map.
+// The operations endpoint: /healthz, /readyz, /metrics, /allocation-map, /explain, /simulate, /forecast.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,11 @@ struct OperationsSources {
   std::function<std::string()> alive;    ///< empty = alive, else what is wrong
   std::function<std::string()> ready;    ///< empty = ready, else what is missing
   std::function<std::string()> role{};   ///< "leader" | "standby", shown by /readyz; empty = there is no election
+  /// Answers what Questions::serves(); not asked before everything is ready. Empty = there are none.
+  std::function<http::Response(const http::Request&)> questions{};
 };
 
-/// GET only. /readyz says "ok", or "ok: leader" | "ok: standby": both are ready.
+/// GET only, but for questions. /readyz says "ok", or "ok: leader" | "ok: standby": both are ready.
 /// /allocation-map?format=json|backendai|text (&node= &color=1 &width=) ; unknown formats and paths are refused with a
 /// line that says what there is. Thread-safe.
 class Operations final : public http::Handler {

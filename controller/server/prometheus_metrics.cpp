@@ -38,6 +38,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card."},
     {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card."},
     {"elasticgpu_claims", "Claims by phase."},
+    {"elasticgpu_claims_that_fit", "How many more claims of a class, each of its usual size, would fit now."},
+    {"elasticgpu_claims_that_fit_age_seconds", "How long ago elasticgpu_claims_that_fit was worked out."},
     {"elasticgpu_plugin_calls_total", "Calls to a plugin by slot and outcome."},
     {"elasticgpu_plugin_call_seconds", "One call to a plugin."},
     {"elasticgpu_plugin_downs_total", "How often a plugin's host process ended or was ended."},

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from standalone import Report, Standalone
+from standalone import Kubectl, Report, Standalone, until
 
 NODES = """
 nodes:
@@ -35,6 +35,7 @@ def flags(r, binary, nodes, work):
     refused(r, binary, "too few workers", ["standalone", "--nodes", nodes, "--workers", "0"], ["--workers", "256"], 2)
     refused(r, binary, "an unknown level", ["standalone", "--nodes", nodes, "--log-level", "loud"], ["--log-level", "debug"], 2)
     refused(r, binary, "no such plugin folder", ["standalone", "--nodes", nodes, "--plugins", "/nope", *ANY], ["--plugins", "/nope"], 2)
+    refused(r, binary, "a file for a plugin folder", ["standalone", "--nodes", nodes, "--plugins", nodes, *ANY], ["--plugins", nodes], 2)
     refused(r, binary, "not on loopback", ["standalone", "--nodes", nodes, "--listen", "0.0.0.0:0"], ["--listen", "loopback"], 2)
     refused(r, binary, "no port", ["standalone", "--nodes", nodes, "--listen", "127.0.0.1:99999"], ["--listen", "99999"])
     refused(r, binary, "an unwritable data folder", ["standalone", "--nodes", nodes, "--data", os.path.join(nodes, "x"), *ANY], ["--data"])
@@ -42,7 +43,12 @@ def flags(r, binary, nodes, work):
             ["--write-kubeconfig", "/nope/k"])
     refused(r, binary, "no such kubeconfig", ["run", "--kubeconfig", os.path.join(work, "none")], ["--kubeconfig"])
     refused(r, binary, "nobody listens", ["map", "--server", "http://127.0.0.1:1"], ["--server", "Is the controller running"], 1)
-    for command in ("run", "standalone", "map"):
+    empty = os.path.join(work, "empty")
+    os.mkdir(empty)
+    warned = subprocess.run([binary, "standalone", "--nodes", nodes, "--plugins", empty, "--listen", "0.0.0.0:0"], capture_output=True,
+                            timeout=60, check=False)
+    r.check("an empty plugin folder is warned of", b"warning: --plugins: " + empty.encode() + b" holds no .so" in warned.stderr, warned.stderr)
+    for command in ("run", "standalone", "map", "explain", "simulate", "forecast"):
         shown = subprocess.run([binary, command, "--help"], capture_output=True, timeout=60, check=False)
         found = re.findall(r"^  (?:-\w,)?(--[a-z-]+)\s*(.*(?:\n {20,}.*)?)", shown.stdout.decode(), re.M)
         r.check(f"{command} --help explains its flags", shown.returncode == 0 and len(found) >= 5 and all(t.strip() for _, t in found), found)
@@ -80,9 +86,105 @@ def running(r, binary, bin_dir, nodes, work):
                     got)
         one = subprocess.run([binary, "map", "--server", ops, "--node", "n-1", "--format", "json"], capture_output=True, timeout=60, check=False)
         r.check("map --node is for every format", b'"n-1"' in one.stdout and b'"n-0"' not in one.stdout, one.stdout)
+        colors(r, binary, ops)
+        questions(r, binary, s, ops, work)
         r.check("SIGTERM ends it with status 0", s.stop() == 0)
     finally:
         s.clean()
+
+
+def on_terminal(binary, args, environment):
+    """What the command writes to a terminal."""
+    ours, theirs = os.openpty()
+    env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+    done = subprocess.Popen([binary, *args], stdout=theirs, stderr=theirs, env={**env, **environment})
+    os.close(theirs)
+    out = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the terminal is closed
+            break
+        if not piece:
+            break
+        out += piece
+    os.close(ours)
+    done.wait(timeout=60)
+    return out
+
+
+def colors(r, binary, ops):
+    show = ["map", "--server", ops]
+    r.check("a terminal gets colours", b"\033[" in on_terminal(binary, show, {"TERM": "xterm-256color"}))
+    r.check("NO_COLOR takes them away", b"\033[" not in on_terminal(binary, show, {"TERM": "xterm-256color", "NO_COLOR": "1"}))
+    r.check("so does a dumb terminal", b"\033[" not in on_terminal(binary, show, {"TERM": "dumb"}))
+    r.check("--color always is obeyed", b"\033[" in on_terminal(binary, [*show, "--color", "always"], {"TERM": "dumb", "NO_COLOR": "1"}))
+
+
+CLASS = """
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClass
+metadata: {name: share}
+provisioner: gpushare.provisioner.elasticgpu.io
+"""
+
+
+def claim(name, core):
+    return f"""
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClaim
+metadata: {{name: {name}}}
+spec: {{egpuClassName: share, resources: {{requests: {{elasticgpu.io/gpu-core: {core}}}}}}}
+"""
+
+
+def questions(r, binary, s, ops, work):
+    """explain, simulate, forecast, and that nothing changes by them."""
+    kubectl = Kubectl("kubectl", s.kubeconfig, work)
+    kubectl.ok("apply", "-f", "-", stdin=CLASS + "---" + claim("small", 30) + "---" + claim("large", 500))
+    until(lambda: kubectl.json("get", "egpuc", "small").get("status", {}).get("phase") == "Bound")
+    until(lambda: b"NoFit" in kubectl.run("get", "egpuc", "large").stdout)
+
+    def ask(*args, stdin=None):
+        got = subprocess.run([binary, *args, "--server", ops], input=stdin, capture_output=True, timeout=60, check=False)
+        r.check(" ".join(args), got.returncode == 0, got)
+        return got.stdout.decode()
+
+    def shows(name, text, *parts):
+        r.check(name, all(p in text for p in parts), text)
+
+    def state():
+        """Objects as far as anyone decides; summaries on cards are written a little later than what they sum up."""
+        objects = kubectl.json("get", "egpu,egpuc,egpuclass,nodes")["items"]
+        return [(o["kind"], o["metadata"]["uid"], o.get("spec"), o.get("status", {}).get("phase")) for o in objects], ask("map", "--format", "json")
+
+    before = state()
+    shows("explain names the stages", ask("explain", "large"), "claim default/large of class share: gpu-core 500", "fits nowhere: 0/2 nodes fit",
+          "STAGE", "in use", "smallest change")
+    r.check("explain -o json is JSON", json.loads(ask("explain", "large", "-n", "default", "-o", "json"))["decision"] == {"fits": False, "cards": []})
+    shows("explain of what might be", ask("explain", "--class", "share", "--gpu-core", "70"), "fits: would go to node n-")
+    manifest = os.path.join(work, "claim.yaml")
+    with open(manifest, "w", encoding="utf-8") as f:
+        f.write(claim("tried", 50))
+    shows("simulate a file", ask("simulate", "-f", manifest), "claim default/tried", "would go to node", "score, best first:")
+    shows("simulate from standard input", ask("simulate", "-f", "-", stdin=claim("piped", 50).encode()), "claim default/piped")
+    node = kubectl.json("get", "egpuc", "small")["status"]["nodeName"]
+    steps = json.loads(ask("simulate", "--drain", node, "--add", "new,model=T4,cards=5,memory=16Gi", "--drain", "new", "-o", "json"))["steps"]
+    r.check("steps keep their order", [x["step"] for x in steps] == [f"drain {node}", "add node new with 5 cards", "drain new"], steps)
+    r.check("a drain says where claims go", steps[0]["moved"][0]["claim"] == "default/small" and steps[0]["moved"][0]["to"]["fits"], steps[0])
+    r.check("a node more lets the waiting claim in", steps[1]["bound"][0]["claim"] == "default/large", steps[1])
+    r.check("without the node it has nowhere to go", steps[2]["moved"][0]["to"]["fits"] is False, steps[2])
+    shows("simulate a resize", ask("simulate", "--resize", "small,gpu-core=60"), "fits in place")
+    shows("forecast", ask("forecast"), "CLASS", "share", "BY MODEL")
+    r.check("forecast of a size", json.loads(ask("forecast", "--class", "share", "--gpu-core", "50", "-o", "json"))["forecasts"][0]["count"] == 7)
+    r.check("nothing has changed by asking", before == state(), before)
+    refused(r, binary, "explain an unknown claim", ["explain", "none", "--server", ops], ['no ElasticGPUClaim "default/none"'], 1)
+    refused(r, binary, "an unknown class", ["forecast", "--class", "none", "--server", ops], ["spec.egpuClassName", "there are share"], 1)
+    refused(r, binary, "a step that can't be", ["simulate", "--drain", "m-7", "--server", ops], ['steps[0].drain: there is no node "m-7"'], 1)
+    refused(r, binary, "no such file", ["simulate", "-f", "/nope", "--server", ops], ["--file", "/nope"], 2)
+    refused(r, binary, "an output that isn't there", ["explain", "-o", "yaml"], ["--output", "table"], 2)
+    told = until(lambda: b"NoFit" in kubectl.run("events", "--for", "elasticgpuclaim/large").stdout, 20)
+    r.check("kubectl events --for finds a claim's events", told, kubectl.run("events", "--for", "elasticgpuclaim/large"))
 
 
 def json_log(r, bin_dir):

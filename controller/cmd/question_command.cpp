@@ -1,0 +1,31 @@
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "controller/cmd/files.h"
+#include "controller/cmd/operations_client.h"
+#include "controller/cmd/options.h"
+
+namespace egpu::cmd {
+
+int questionCommand(const QuestionOptions& options) {
+  kube::HttpRequest request;
+  request.timeout = std::chrono::milliseconds(300'000);  // a large cluster is thought through node by node
+  request.target = "/" + options.question + "?format=" + (options.output == "json" ? "json" : "text");
+  if (options.output != "json" && wantsColor(options.color)) request.target += "&color=1";
+  for (const auto& [name, value] : options.fields) request.target += "&" + name + "=" + queryEncoded(value);
+  if (options.file == "-") {
+    request.body.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else if (!options.file.empty()) {
+    auto body = readFile(options.file);
+    if (!body) {
+      std::fprintf(stderr, "error: --file: %s\n", body.status().message().c_str());
+      return 2;
+    }
+    request.body = std::move(*body);
+  }
+  if (!options.file.empty()) request.method = kube::Method::post;
+  return printAnswer(options.server, request);
+}
+
+}  // namespace egpu::cmd

@@ -1,0 +1,239 @@
+#include "controller/codec/question.h"
+
+#include <array>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/v1alpha/quantity.h"
+#include "controller/codec/codec.h"
+
+namespace egpu::codec {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using Json = nlohmann::json;
+
+constexpr int64_t kMostCards = 1024;               // of one node
+constexpr int64_t kMostMemory = int64_t{1} << 50;  // of one card, as for requests
+constexpr std::size_t kMostSteps = 100;
+
+Status invalid(const std::string& field, const std::string& what) {
+  return {Code::invalid, (field.empty() ? std::string("the question") : field) + ": " + what};
+}
+
+std::string under(const std::string& path, std::string_view field) {
+  return path.empty() ? std::string(field) : path + "." + std::string(field);
+}
+
+/// Nothing, or that a field is none of these.
+std::optional<Status> unknownField(const Json& object, const std::string& path,
+                                   std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : object.items()) {
+    bool found = false;
+    std::string all;
+    for (const auto each : known) {
+      found = found || key == each;
+      all += (all.empty() ? "" : ", ") + std::string(each);
+    }
+    if (!found) return invalid(under(path, key), "unknown; known are " + all);
+  }
+  return std::nullopt;
+}
+
+base::Result<std::string> text(const Json& object, const char* key, const std::string& path) {
+  const auto it = object.find(key);
+  if (it == object.end()) return std::string();
+  if (!it->is_string()) return invalid(under(path, key), "must be a string");
+  return it->get<std::string>();
+}
+
+base::Result<int64_t> count(const Json& object, const char* key, const std::string& path, int64_t least, int64_t most,
+                            int64_t absent) {
+  const auto it = object.find(key);
+  if (it == object.end()) return absent;
+  const bool within = it->is_number_integer() && !(it->is_number_unsigned() && it->get<uint64_t>() > INT64_MAX) &&
+                      it->get<int64_t>() >= least && it->get<int64_t>() <= most;
+  if (!within)
+    return invalid(under(path, key),
+                   "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return it->get<int64_t>();
+}
+
+/// Quantities may be numbers, as in a claim.
+base::Result<core::StringMap> quantities(const Json& value, const std::string& path) {
+  if (!value.is_object()) return invalid(path, "must be a mapping such as {gpu-core: 40, gpu-memory: 8Gi}");
+  core::StringMap out;
+  for (const auto& [key, amount] : value.items()) {
+    if (!amount.is_string() && !amount.is_number()) return invalid(under(path, key), "must be a quantity");
+    out[key] = amount.is_string() ? amount.get<std::string>() : amount.dump();
+  }
+  return out;
+}
+
+base::Result<v1alpha::ElasticGPUClaim> claimOf(const Json& value, const std::string& path) {
+  if (!value.is_object()) return invalid(path, "must be an ElasticGPUClaim");
+  if (auto wrong = unknownField(value, path, {"apiVersion", "kind", "metadata", "spec", "status"})) return *wrong;
+  if (const auto version = value.find("apiVersion"); version != value.end())
+    if (*version != "elasticgpu.io/v1alpha" && *version != "elasticgpu.io/v1alpha1")
+      return invalid(under(path, "apiVersion"), "must be elasticgpu.io/v1alpha or elasticgpu.io/v1alpha1");
+  if (const auto kind = value.find("kind"); kind != value.end() && *kind != "ElasticGPUClaim")
+    return invalid(under(path, "kind"), "must be ElasticGPUClaim");
+  const auto spec = value.find("spec");
+  if (spec == value.end() || !spec->is_object()) return invalid(under(path, "spec"), "is missing");
+  const auto specPath = under(path, "spec");
+  if (auto wrong =
+          unknownField(*spec, specPath, {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources"}))
+    return *wrong;
+  if (const auto resources = spec->find("resources"); resources != spec->end() && resources->is_object())
+    if (auto wrong = unknownField(*resources, under(specPath, "resources"), {"requests"})) return *wrong;
+  auto claim = decode<v1alpha::ElasticGPUClaim>(value.dump());
+  if (!claim) return invalid(path.empty() ? "claim" : path, claim.status().message());
+  return claim;
+}
+
+base::Result<std::vector<v1alpha::Card>> cardsOf(const Json& value, const std::string& path) {
+  if (!value.is_array() || value.empty())
+    return invalid(path, "must be a list such as [{model: T4, count: 4, memory: 16Gi}]");
+  std::vector<v1alpha::Card> cards;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const auto at = path + "[" + std::to_string(i) + "]";
+    const Json& each = value[i];
+    if (!each.is_object()) return invalid(at, "must be a mapping");
+    if (auto wrong = unknownField(each, at, {"model", "count", "memory", "tflops"})) return *wrong;
+    v1alpha::Card card;
+    auto model = text(each, "model", at);
+    if (!model) return model.status();
+    card.model = std::move(*model);
+    const auto many = count(each, "count", at, 1, kMostCards, 1);
+    if (!many) return many.status();
+    const auto rating = count(each, "tflops", at, 0, 1'000'000'000, 0);
+    if (!rating) return rating.status();
+    card.tflops = *rating;
+    const auto memory = each.find("memory");
+    std::optional<int64_t> bytes;
+    if (memory != each.end() && (memory->is_string() || memory->is_number())) {
+      const auto quantity = v1alpha::parseQuantity(memory->is_string() ? memory->get<std::string>() : memory->dump());
+      if (quantity) bytes = quantity->asInteger();
+    }
+    if (!bytes || *bytes < 1 || *bytes > kMostMemory)
+      return invalid(under(at, "memory"), "must be an amount of memory such as 16Gi, at most 1Pi");
+    card.memory = *bytes;
+    for (int64_t n = 0; n < *many; ++n) {
+      card.index = static_cast<int64_t>(cards.size());
+      cards.push_back(card);
+    }
+    if (static_cast<int64_t>(cards.size()) > kMostCards)
+      return invalid(path, "more than " + std::to_string(kMostCards) + " cards on one node");
+  }
+  return cards;
+}
+
+base::Result<QuestionStep> addOf(const Json& value, const std::string& path) {
+  QuestionStep step;
+  step.kind = QuestionStep::Kind::add;
+  if (!value.is_object()) return invalid(path, "must be a mapping such as {name: new, like: node-1}");
+  if (auto wrong = unknownField(value, path, {"name", "count", "like", "cards"})) return *wrong;
+  auto name = text(value, "name", path), like = text(value, "like", path);
+  if (!name) return name.status();
+  if (!like) return like.status();
+  step.name = name->empty() ? "new" : std::move(*name);
+  step.like = std::move(*like);
+  const auto many = count(value, "count", path, 1, 100'000, 1);
+  if (!many) return many.status();
+  step.count = *many;
+  const auto cards = value.find("cards");
+  if (step.like.empty() == (cards == value.end()))
+    return invalid(path, "give one of like (a node to copy) and cards (a list)");
+  if (cards != value.end()) {
+    auto list = cardsOf(*cards, under(path, "cards"));
+    if (!list) return list.status();
+    step.cards = std::move(*list);
+  }
+  return step;
+}
+
+base::Result<QuestionStep> stepOf(const Json& value, const std::string& path) {
+  using Kind = QuestionStep::Kind;
+  static constexpr auto kKinds = std::to_array<std::pair<std::string_view, Kind>>({{"drain", Kind::drain},
+                                                                                   {"add", Kind::add},
+                                                                                   {"release", Kind::release},
+                                                                                   {"resize", Kind::resize},
+                                                                                   {"create", Kind::create}});
+  if (!value.is_object() || value.size() != 1)
+    return invalid(path, "must say one of drain, add, release, resize, create");
+  if (auto wrong = unknownField(value, path, {"drain", "add", "release", "resize", "create"})) return *wrong;
+  const std::string key = value.begin().key();
+  const Json& what = value.begin().value();
+  const auto at = under(path, key);
+  QuestionStep step;
+  for (const auto& [name, kind] : kKinds)
+    if (key == name) step.kind = kind;
+  switch (step.kind) {
+    case Kind::drain:
+    case Kind::release:
+      if (!what.is_string() || what.get<std::string>().empty())
+        return invalid(at,
+                       step.kind == Kind::drain ? "must be the name of a node" : "must be a claim's namespace/name");
+      step.name = what.get<std::string>();
+      return step;
+    case Kind::add:
+      return addOf(what, at);
+    case Kind::resize: {
+      if (!what.is_object()) return invalid(at, "must be a mapping {claim: NAMESPACE/NAME, requests: {…}}");
+      if (auto wrong = unknownField(what, at, {"claim", "requests"})) return *wrong;
+      auto name = text(what, "claim", at);
+      if (!name) return name.status();
+      if (name->empty()) return invalid(under(at, "claim"), "is missing: a claim's namespace/name");
+      step.name = std::move(*name);
+      if (!what.contains("requests")) return invalid(under(at, "requests"), "is missing");
+      auto requests = quantities(what["requests"], under(at, "requests"));
+      if (!requests) return requests.status();
+      step.requests = std::move(*requests);
+      return step;
+    }
+    case Kind::create: {
+      auto claim = claimOf(what, at);
+      if (!claim) return claim.status();
+      step.claim = std::move(*claim);
+      return step;
+    }
+  }
+  return step;
+}
+
+}  // namespace
+
+base::Result<Question> decodeQuestion(std::string_view json) {
+  const auto root = Json::parse(json, nullptr, false);
+  if (root.is_discarded()) return invalid("", "is no JSON");
+  Question question;
+  if (root.is_null()) return question;
+  if (!root.is_object()) return invalid("", "must be an ElasticGPUClaim, or a mapping of claim and steps");
+  if (root.contains("kind") || root.contains("spec")) {
+    auto claim = claimOf(root, "");
+    if (!claim) return claim.status();
+    question.claim = std::move(*claim);
+    return question;
+  }
+  if (auto wrong = unknownField(root, "", {"claim", "steps"})) return *wrong;
+  if (const auto it = root.find("claim"); it != root.end() && !it->is_null()) {
+    auto claim = claimOf(*it, "claim");
+    if (!claim) return claim.status();
+    question.claim = std::move(*claim);
+  }
+  const auto steps = root.find("steps");
+  if (steps == root.end() || steps->is_null()) return question;
+  if (!steps->is_array()) return invalid("steps", "must be a list");
+  if (steps->size() > kMostSteps) return invalid("steps", "more than " + std::to_string(kMostSteps));
+  for (std::size_t i = 0; i < steps->size(); ++i) {
+    auto step = stepOf((*steps)[i], "steps[" + std::to_string(i) + "]");
+    if (!step) return step.status();
+    question.steps.push_back(std::move(*step));
+  }
+  return question;
+}
+
+}  // namespace egpu::codec

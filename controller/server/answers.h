@@ -1,0 +1,48 @@
+// Answers to questions as values, as JSON and as tables for a terminal. Core in milli-cards, memory in bytes; fill in
+// thousandths of the node's or card's core and memory together.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "controller/scheduler/forecast.h"
+#include "controller/scheduler/simulate.h"
+#include "controller/scheduler/what_if.h"
+#include "controller/server/subject.h"
+
+namespace egpu::server {
+
+struct ExplainAnswer {
+  Subject subject;
+  scheduler::Decision decision;  ///< of one (more) like it, now
+  scheduler::Explanation explanation;
+};
+
+struct SimulateAnswer {
+  /// The claim asked about, if any, decided after the steps.
+  std::optional<Subject> subject;
+  scheduler::Simulation simulation;
+  std::vector<std::string> victims;  ///< who the victims of simulation.preemption are, in their order
+  bool asksWhatIf = false;
+  std::vector<scheduler::Placed> before;  ///< claims that waited and fit without any step
+  std::vector<scheduler::StepReport> steps;
+  std::vector<std::string> stepTexts;  ///< "drain train-0"
+};
+
+struct ForecastAnswer {
+  std::string className;
+  Subject subject;
+  std::string of;  ///< where the size is from: "as asked", "the most frequent of its 12 claims"
+  scheduler::Forecast forecast;
+};
+
+std::string toJson(const ExplainAnswer& answer);
+std::string toJson(const SimulateAnswer& answer);
+std::string toJson(const std::vector<ForecastAnswer>& answers);
+
+std::string toText(const ExplainAnswer& answer, bool color);
+std::string toText(const SimulateAnswer& answer, bool color);
+std::string toText(const std::vector<ForecastAnswer>& answers, bool color);
+
+}  // namespace egpu::server

@@ -1,0 +1,252 @@
+#include "controller/codec/json_text.h"
+#include "controller/server/answers.h"
+
+namespace egpu::server {
+
+namespace {
+
+using codec::JsonText;
+using scheduler::Decision;
+using scheduler::Explanation;
+using scheduler::Placed;
+
+/// 0 … 2,000,000 → thousandths, to the nearest.
+int64_t thousandths(int64_t fill) { return (fill + 1000) / 2000; }
+
+void put(JsonText& j, std::string_view key, const std::string& text) {
+  if (!text.empty()) j.key(key).value(text);
+}
+
+void write(JsonText& j, const scheduler::Amount& amount) {
+  j.beginObject().key("core").value(amount.core).key("memory").value(amount.memory).endObject();
+}
+
+void write(JsonText& j, const Decision& decision) {
+  j.beginObject().key("fits").value(decision.fits);
+  put(j, "node", decision.node);
+  j.key("cards").beginArray();
+  for (const auto& placement : decision.placements) {
+    j.beginObject().key("name").value(placement.card).key("uuid").value(placement.uuid).key("granted");
+    write(j, placement.granted);
+    j.key("charged");
+    write(j, placement.charged);
+    j.endObject();
+  }
+  j.endArray();
+  if (decision.linkGap > 0) j.key("linkGap").value(decision.linkGap);
+  j.endObject();
+}
+
+void write(JsonText& j, const Subject& subject) {
+  j.beginObject();
+  put(j, "claim", subject.claim);
+  put(j, "class", subject.className);
+  j.key("requests").beginObject();
+  for (const auto& [key, amount] : subject.requests) j.key(key).value(amount);
+  j.endObject();
+  put(j, "phase", subject.phase);
+  put(j, "node", subject.node);
+  put(j, "device", subject.device);
+  put(j, "message", subject.said);
+  put(j, "notDecided", subject.request ? std::string() : subject.why);
+  put(j, "note", subject.note);
+  j.endObject();
+}
+
+void writeStages(JsonText& j, const Explanation& explanation) {
+  j.key("stages").beginArray();
+  for (const auto& stage : explanation.stages) {
+    j.beginObject().key("stage").value(stage.stage).key("before").value(stage.before).key("after").value(stage.after);
+    j.key("reasons").beginArray();
+    for (const auto& [reason, count] : stage.reasons)
+      j.beginObject().key("reason").value(reason).key("count").value(count).endObject();
+    j.endArray().key("dropped").beginArray();
+    for (const auto& dropped : stage.dropped) {
+      j.beginObject().key("node").value(dropped.node);
+      put(j, "card", dropped.card);
+      j.key("reason").value(dropped.reason).endObject();
+    }
+    j.endArray().endObject();
+  }
+  j.endArray();
+}
+
+void writeRemedies(JsonText& j, const Explanation& explanation) {
+  using Kind = scheduler::Remedy::Kind;
+  j.key("smallestChange").value(explanation.smallestChange).key("remedies").beginArray();
+  for (const auto& remedy : explanation.remedies) {
+    const bool ask = remedy.kind == Kind::ask, release = remedy.kind == Kind::release;
+    j.beginObject().key("kind").value(ask ? "ask" : release ? "release" : "add").key("text").value(remedy.text);
+    put(j, "node", remedy.node);
+    if (release) {
+      j.key("rooms").beginArray();
+      for (const auto& room : remedy.rooms) {
+        j.beginObject().key("card").value(room.card).key("core").value(room.amount.core);
+        j.key("memory").value(room.amount.memory).key("claims").value(room.claims).endObject();
+      }
+      j.endArray().key("nodeClaims").value(remedy.nodeClaims);
+    } else if (!ask) {
+      j.key("cards").value(remedy.cards).key("memory").value(remedy.card.memory);
+      put(j, "model", remedy.card.model);
+    }
+    j.endObject();
+  }
+  j.endArray();
+}
+
+void write(JsonText& j, const Placed& placed) {
+  j.beginObject().key("claim").value(placed.claim);
+  put(j, "from", placed.from);
+  j.key("to");
+  write(j, placed.to);
+  put(j, "why", placed.why);
+  j.endObject();
+}
+
+void write(JsonText& j, std::string_view key, const std::vector<Placed>& list) {
+  j.key(key).beginArray();
+  for (const auto& placed : list) write(j, placed);
+  j.endArray();
+}
+
+void write(JsonText& j, const scheduler::Resizing& resizing) {
+  j.beginObject().key("claim").value(resizing.claim);
+  put(j, "node", resizing.node);
+  j.key("inPlace").value(resizing.inPlace).key("cards").beginArray();
+  for (const auto& card : resizing.cards) {
+    j.beginObject().key("name").value(card.card).key("available");
+    write(j, card.available);
+    j.key("old");
+    write(j, card.old);
+    if (card.wanted) {
+      j.key("wanted");
+      write(j, *card.wanted);
+      j.key("left");
+      write(j, card.left());
+    }
+    j.endObject();
+  }
+  j.endArray();
+  put(j, "smallestChange", resizing.smallestChange);
+  if (!resizing.inPlace) {
+    j.key("elsewhere");
+    write(j, resizing.elsewhere);
+  }
+  j.endObject();
+}
+
+void writeRanking(JsonText& j, const std::vector<scheduler::RankedNode>& ranking) {
+  j.key("ranking").beginArray();
+  for (const auto& node : ranking) {
+    j.beginObject().key("node").value(node.decision.node).key("fill").value(thousandths(node.fill));
+    j.key("fillAfter").value(thousandths(node.fillAfter)).key("decision");
+    write(j, node.decision);
+    j.key("cards").beginArray();
+    for (const auto& card : node.cards) {
+      j.beginObject().key("name").value(card.card).key("index").value(card.index);
+      j.key("healthy").value(card.healthy).key("given").value(card.given);
+      j.key("fill").value(thousandths(card.fill)).key("fillAfter").value(thousandths(card.fillAfter)).endObject();
+    }
+    j.endArray().endObject();
+  }
+  j.endArray();
+}
+
+void writePreemption(JsonText& j, const SimulateAnswer& answer) {
+  const auto& preemption = answer.simulation.preemption;
+  j.key("preemption").beginObject().key("possible").value(preemption.possible);
+  put(j, "node", preemption.node);
+  j.key("exact").value(preemption.exact).key("victims").beginArray();
+  for (std::size_t i = 0; i < preemption.victims.size(); ++i) {
+    j.beginObject().key("device").value(preemption.victims[i].device).key("holder").value(answer.victims[i]);
+    j.key("cards").beginArray();
+    for (const auto& holding : preemption.victims[i].holdings) {
+      j.beginObject().key("name").value(holding.card).key("charged");
+      write(j, holding.charged);
+      j.endObject();
+    }
+    j.endArray().endObject();
+  }
+  j.endArray();
+  if (preemption.possible) {
+    j.key("decision");
+    write(j, preemption.decision);
+  }
+  j.endObject();
+}
+
+void write(JsonText& j, const scheduler::StepReport& report, const std::string& text) {
+  j.beginObject().key("step").value(text);
+  if (!report.nodes.empty()) {
+    j.key("nodes").beginArray();
+    for (const auto& node : report.nodes) j.value(node);
+    j.endArray();
+  }
+  write(j, "moved", report.moved);
+  for (const auto& [key, placed] : {std::pair{"released", &report.released}, {"created", &report.created}})
+    if (*placed) {
+      j.key(key);
+      write(j, **placed);
+    }
+  if (report.resized) {
+    j.key("resized");
+    write(j, *report.resized);
+  }
+  write(j, "bound", report.bound);
+  j.key("waiting").value(report.waiting).endObject();
+}
+
+}  // namespace
+
+std::string toJson(const ExplainAnswer& answer) {
+  JsonText j;
+  j.beginObject().key("subject");
+  write(j, answer.subject);
+  j.key("decision");
+  write(j, answer.decision);
+  j.key("text").value(answer.subject.request ? answer.explanation.text() : answer.subject.why);
+  writeStages(j, answer.explanation);
+  writeRemedies(j, answer.explanation);
+  j.endObject();
+  return j.take();
+}
+
+std::string toJson(const SimulateAnswer& answer) {
+  JsonText j;
+  j.beginObject();
+  if (answer.asksWhatIf) {
+    write(j, "before", answer.before);
+    j.key("steps").beginArray();
+    for (std::size_t i = 0; i < answer.steps.size(); ++i) write(j, answer.steps[i], answer.stepTexts[i]);
+    j.endArray();
+  }
+  if (answer.subject) {
+    j.key("subject");
+    write(j, *answer.subject);
+    j.key("decision");
+    write(j, answer.simulation.decision);
+    j.key("text").value(answer.subject->request ? answer.simulation.filter.text() : answer.subject->why);
+    writeStages(j, answer.simulation.filter);
+    writeRanking(j, answer.simulation.ranking);
+    writeRemedies(j, answer.simulation.filter);
+    writePreemption(j, answer);
+  }
+  j.endObject();
+  return j.take();
+}
+
+std::string toJson(const std::vector<ForecastAnswer>& answers) {
+  JsonText j;
+  j.beginObject().key("forecasts").beginArray();
+  for (const auto& each : answers) {
+    j.beginObject().key("class").value(each.className).key("of").value(each.of).key("subject");
+    write(j, each.subject);
+    j.key("count").value(each.forecast.count).key("more").value(each.forecast.more).key("byModel").beginObject();
+    for (const auto& [model, count] : each.forecast.byModel) j.key(model).value(count);
+    j.endObject().endObject();
+  }
+  j.endArray().endObject();
+  return j.take();
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,54 @@
+// Questions over HTTP: why something does not fit (/explain), where a claim would go and what would happen if
+// (/simulate), how many more would fit (/forecast). Each is answered on a copy of the cluster: nothing is reserved,
+// nothing written.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/base/metrics.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/cache/stores.h"
+#include "controller/http/http.h"
+#include "controller/server/answers.h"
+
+namespace egpu::server {
+
+/// Thread-safe; one question at a time, so that there is never more than one copy. References must outlive it.
+class Questions {
+ public:
+  Questions(const cache::Stores& stores, const cache::ClusterView& cluster, const base::Clock& clock)
+      : stores_(stores), cluster_(cluster), clock_(clock) {}
+
+  static bool serves(std::string_view path) { return path == "/explain" || path == "/simulate" || path == "/forecast"; }
+  /// GET with parameters, or POST of a claim (/explain, /forecast) or of codec::Question (/simulate), YAML or JSON,
+  /// with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or node that isn't
+  /// there.
+  http::Response answer(const http::Request& request);
+
+  /// Sets elasticgpu_claims_that_fit per class, for a claim of its usual size. Made anew at most every kFresh, and with
+  /// at most a hundredth of the time spent on it; elasticgpu_claims_that_fit_age_seconds says how old it is.
+  void publish(base::Metrics& metrics);
+  static constexpr std::chrono::seconds kFresh{15};
+
+ private:
+  struct Asking;
+  base::Result<std::string> explain(const Asking& asking) const;
+  base::Result<std::string> simulate(const Asking& asking) const;
+  base::Result<std::string> forecast(const Asking& asking) const;
+
+  const cache::Stores& stores_;
+  const cache::ClusterView& cluster_;
+  const base::Clock& clock_;
+  std::mutex one_;  ///< held while a question is answered; guards what follows
+  std::optional<base::Clock::Steady> published_;
+  base::Clock::Steady publishAgain_;
+  std::set<std::string, std::less<>> shownClasses_;
+};
+
+}  // namespace egpu::server

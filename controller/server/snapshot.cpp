@@ -1,0 +1,116 @@
+#include "controller/server/snapshot.h"
+
+#include <set>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "controller/reconcile/carrier.h"
+#include "controller/reconcile/claim.h"
+#include "controller/reconcile/class.h"
+#include "controller/reconcile/node_fit/node_fit.h"
+#include "controller/reconcile/node_fit/resources.h"
+#include "controller/scheduler/holdings.h"
+
+namespace egpu::server {
+
+namespace {
+
+using cache::Claim;
+using cache::Stores;
+using reconcile::ClaimSync;
+
+cache::Store<cache::Gpu>::Ptr deviceOf(const Stores& stores, const Claim& claim) {
+  const auto devices = stores.devicesOfClaim(claim.metadata.uid);
+  for (const auto& device : devices)
+    if (device->metadata.name == claim.status.elasticGPUName) return device;
+  for (const auto& device : devices)
+    if (!device->metadata.deleting()) return device;
+  return nullptr;
+}
+
+/// All of these pods on the node. A node that is only imagined has whatever they ask for.
+scheduler::NodePredicate suitsAll(const Stores& stores, std::vector<cache::Store<core::Pod>::Ptr> pods) {
+  return [&stores, pods = std::move(pods)](std::string_view name) {
+    const auto node = stores.nodes.get({"", std::string(name)});
+    if (!node) return true;
+    for (const auto& pod : pods) {
+      if (!reconcile::nodeUnsuitable(*pod, {}, *node).empty()) return false;
+      const auto taken = stores.usage.of(name, core::keyOf(pod->metadata));
+      if (!reconcile::shortOf(cache::requestsOf(*pod), taken, *node).empty()) return false;
+    }
+    return true;
+  };
+}
+
+/// What moving it would ask of a node: its pods are made anew, wherever they are now.
+std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, const Claim& claim) {
+  std::vector<cache::Store<core::Pod>::Ptr> consumers;
+  for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata))) {
+    if (!reconcile::alive(*pod)) continue;
+    auto anew = *pod;
+    anew.nodeName.clear();
+    consumers.push_back(std::make_shared<const core::Pod>(std::move(anew)));
+  }
+  return consumers;
+}
+
+}  // namespace
+
+std::string Snapshot::holder(std::string_view device) const {
+  const auto it = holders.find(device);
+  return it == holders.end() ? "device " + std::string(device) : it->second;
+}
+
+scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim) {
+  scheduler::ClaimRecord record;
+  record.name = core::keyOf(claim.metadata).str();
+  if (const auto device = deviceOf(stores, claim)) record.device = device->metadata.uid;
+  if (claim.metadata.deleting()) {
+    record.why = "it is being deleted";
+    return record;
+  }
+  if (ClaimSync::isStatic(claim))
+    if (const auto named = stores.gpu(claim.spec.elasticGPUName); named && named->isDevice()) {
+      record.why = "it names the device " + claim.spec.elasticGPUName;
+      return record;
+    }
+  const auto cls = reconcile::classOf(stores, claim, &record.why);
+  if (!cls) return record;
+  auto made = ClaimSync::requestOf(claim, *cls);
+  if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) {
+    record.why = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
+    return record;
+  }
+  if (cls->bindingMode == "WaitForFirstConsumer") {
+    auto consumers = consumersOf(stores, claim);
+    if (consumers.empty() && record.device.empty()) {
+      record.why = "it waits for the first pod that uses it";
+      return record;
+    }
+    if (!consumers.empty()) record.suits = suitsAll(stores, std::move(consumers));
+  }
+  record.request = std::get<scheduler::Request>(std::move(made));
+  return record;
+}
+
+Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster) {
+  Snapshot snapshot;
+  snapshot.situation.cluster = cluster.copy();
+  std::set<std::string, std::less<>> decided;
+  for (const auto& [device, holdings] : scheduler::holdingsOf(snapshot.situation.cluster))
+    if (device.starts_with("claim/")) decided.insert(device);
+  stores.devices.forEach(
+      [&](const auto& device) { snapshot.holders[device->metadata.uid] = "device " + device->metadata.name; });
+  stores.claims.forEach([&](const auto& claim) {
+    auto record = recordOf(stores, *claim);
+    // Decided, and its device not seen yet: it has its place.
+    if (const auto key = "claim/" + claim->metadata.uid; record.device.empty() && decided.count(key) != 0)
+      record.device = key;
+    if (!record.device.empty()) snapshot.holders[record.device] = record.name;
+    snapshot.situation.claims.push_back(std::move(record));
+  });
+  return snapshot;
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,149 @@
+#include "controller/server/subject.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/reconcile/claim.h"
+#include "controller/reconcile/class.h"
+#include "controller/reconcile/conditions.h"
+#include "controller/server/snapshot.h"
+
+namespace egpu::server {
+
+namespace {
+
+namespace keys = v1alpha::keys;
+using base::Code;
+using base::Status;
+using cache::Stores;
+using reconcile::ClaimSync;
+
+constexpr std::string_view kDefaultNamespace = "default";
+
+std::string prefixed(std::string_view key) { return std::string(keys::kGroup) + "/" + std::string(key); }
+
+Status refused(const scheduler::Refusal& refusal) {
+  return {Code::invalid, (refusal.field.empty() ? "" : refusal.field + ": ") + refusal.message};
+}
+
+std::string classNames(const Stores& stores) {
+  std::vector<std::string> names;
+  stores.classes.forEach([&](const auto& cls) { names.push_back(cls->metadata.name); });
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "; there are " : ", ") + name;
+  return text.empty() ? "; there is none" : text;
+}
+
+}  // namespace
+
+std::string Subject::requestText() const {
+  std::string text;
+  for (const auto& [key, amount] : requests) {
+    const auto slash = key.rfind('/');
+    text += (text.empty() ? "" : ", ") + key.substr(slash == std::string::npos ? 0 : slash + 1) + " " + amount;
+  }
+  return text.empty() ? "a whole card" : text;
+}
+
+core::ObjectKey claimKeyOf(const std::string& text) {
+  const auto slash = text.find('/');
+  if (slash == std::string::npos) return {std::string(kDefaultNamespace), text};
+  return {text.substr(0, slash), text.substr(slash + 1)};
+}
+
+base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKey& key) {
+  const auto claim = stores.claims.get(key);
+  if (!claim) return Status(Code::notFound, "claim: there is no ElasticGPUClaim \"" + key.str() + "\"");
+  auto record = recordOf(stores, *claim);
+  Subject subject;
+  subject.claim = std::move(record.name);
+  subject.exists = true;
+  subject.phase = claim->status.phase.empty() ? "Pending" : claim->status.phase;
+  subject.node = claim->status.nodeName;
+  subject.device = claim->status.elasticGPUName;
+  for (const auto type : {reconcile::kAccepted, reconcile::kBound})
+    if (const auto* condition = reconcile::findCondition(claim->status.conditions, type);
+        condition != nullptr && condition->status == "False" && subject.said.empty())
+      subject.said = condition->reason + ": " + condition->message;
+  subject.className = reconcile::classNameOf(stores, *claim);
+  subject.requests = claim->spec.requests;
+  subject.request = std::move(record.request);
+  subject.why = std::move(record.why);
+  subject.suits = std::move(record.suits);
+  if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
+  return subject;
+}
+
+base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
+  auto named = claim;
+  if (named.metadata.namespace_.empty()) named.metadata.namespace_ = kDefaultNamespace;
+  const bool unnamed = named.metadata.name.empty();
+  if (unnamed) named.metadata.name = "new";
+  if (const auto errors = v1alpha::validate(named); !errors.empty())
+    return Status(Code::invalid, errors.front().field + ": " + errors.front().message);
+  std::string why;
+  const auto cls = reconcile::classOf(stores, named, &why);
+  if (!cls) return Status(Code::invalid, "spec.egpuClassName: " + why + classNames(stores));
+  if (ClaimSync::isStatic(named)) {
+    const auto gpu = stores.gpu(named.spec.elasticGPUName);
+    if (!gpu)
+      return Status(Code::invalid, "spec.elasticGPUName: there is no ElasticGPU \"" + named.spec.elasticGPUName + "\"");
+    if (gpu->isDevice())
+      return Status(Code::invalid, "spec.elasticGPUName: " + named.spec.elasticGPUName +
+                                       " is a device, which is bound as it is; name a card, or none");
+  }
+  auto made = ClaimSync::requestOf(named, *cls);
+  if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
+  Subject subject;
+  if (!unnamed) subject.claim = core::keyOf(named.metadata).str();
+  subject.className = cls->metadata.name;
+  subject.requests = named.spec.requests;
+  subject.request = std::get<scheduler::Request>(std::move(made));
+  if (const auto* ready = reconcile::findCondition(cls->conditions, reconcile::kReady);
+      ready != nullptr && ready->status == "False")
+    subject.note = "the class is not ready: " + ready->message;
+  return subject;
+}
+
+std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields) {
+  static constexpr auto kRequests =
+      std::to_array<std::string_view>({keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops});
+  v1alpha::ElasticGPUClaim claim;
+  bool any = false;
+  for (const auto& [key, value] : fields) {
+    bool known = true;
+    if (key == "class")
+      claim.spec.className = value;
+    else if (key == "card")
+      claim.spec.elasticGPUName = value;
+    else if (std::find(kRequests.begin(), kRequests.end(), key) != kRequests.end())
+      claim.spec.requests[prefixed(key)] = value;
+    else
+      known = false;
+    any = any || known;
+  }
+  return any ? std::optional(claim) : std::nullopt;
+}
+
+base::Result<scheduler::Request> resizedRequest(const Stores& stores, const core::ObjectKey& key,
+                                                const core::StringMap& requests) {
+  const auto claim = stores.claims.get(key);
+  if (!claim) return Status(Code::notFound, "there is no claim \"" + key.str() + "\"");
+  std::string why;
+  const auto cls = reconcile::classOf(stores, *claim, &why);
+  if (!cls) return Status(Code::invalid, why);
+  auto changed = *claim;
+  changed.spec.requests.clear();
+  for (const auto& [name, amount] : requests)
+    changed.spec.requests[name.find('/') == std::string::npos ? prefixed(name) : name] = amount;
+  auto made = ClaimSync::requestOf(changed, *cls);
+  if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
+  return std::get<scheduler::Request>(std::move(made));
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,50 @@
+// What one question is about: a claim that is there, or one that might be.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "api/v1alpha/types.h"
+#include "controller/base/status.h"
+#include "controller/cache/stores.h"
+#include "controller/scheduler/what_if.h"
+
+namespace egpu::server {
+
+using QueryFields = std::vector<std::pair<std::string, std::string>>;
+
+struct Subject {
+  std::string claim;  ///< "namespace/name"; empty if it has no name yet
+  bool exists = false;
+  std::string phase, node, device;  ///< of one that exists, as its status says
+  std::string said;                 ///< the message of its Bound (or Accepted) condition, if that is False
+  std::string className;
+  core::StringMap requests;
+  /// Requests without their prefix: "gpu-core 40, gpu-memory 8Gi".
+  std::string requestText() const;
+
+  std::optional<scheduler::Request> request;  ///< none: nothing can be decided for it, because of `why`
+  std::string why;
+  scheduler::NodePredicate suits;
+  std::string note;  ///< what the answer leaves out of account; may be empty
+};
+
+/// A claim that is there. Code::notFound.
+base::Result<Subject> existingSubject(const cache::Stores& stores, const core::ObjectKey& claim);
+
+/// A claim as one would apply it. Code::invalid names the field and what is valid.
+base::Result<Subject> wouldBeSubject(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim);
+
+/// A claim of parameters: class, gpu, gpu-core, gpu-memory, tflops, card. Nothing if none of these is among the fields.
+std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields);
+
+/// "name" of the default namespace, or "namespace/name".
+core::ObjectKey claimKeyOf(const std::string& text);
+
+/// The same claim with other requests; keys may lack their prefix. Code::notFound or Code::invalid.
+base::Result<scheduler::Request> resizedRequest(const cache::Stores& stores, const core::ObjectKey& claim,
+                                                const core::StringMap& requests);
+
+}  // namespace egpu::server

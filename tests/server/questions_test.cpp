@@ -1,0 +1,305 @@
+#include "controller/server/questions.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/server/allocation_map.h"
+#include "controller/server/operations.h"
+#include "controller/server/prometheus_metrics.h"
+
+namespace egpu::server {
+namespace {
+
+constexpr int64_t kGi = int64_t{1} << 30;
+
+/// Two nodes of two cards each; claims a (bound on n1), b (bound on n1) and waits, for which there is no room.
+class QuestionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string node : {"n1", "n2"}) {
+      core::Node n;
+      n.metadata.name = n.metadata.uid = node;
+      n.metadata.resourceVersion = next();
+      n.ready = true;
+      stores.nodes.informed(n);
+      for (int64_t i = 0; i < 2; ++i) {
+        cache::Gpu gpu;
+        gpu.metadata.name = gpu.metadata.uid = node + "-c" + std::to_string(i);
+        gpu.metadata.resourceVersion = next();
+        gpu.spec.card.emplace();
+        gpu.spec.card->uuid = gpu.metadata.name;
+        gpu.spec.card->nodeName = node;
+        gpu.spec.card->index = i;
+        gpu.spec.card->model = "T4";
+        gpu.spec.card->memory = 16 * kGi;
+        stores.cards.informed(gpu);
+      }
+    }
+    addClass("share");
+    claim("a", "60", "n1", "n1-c0");
+    claim("b", "60", "n1", "n1-c1");
+    claim("c", "30", "n2", "n2-c0");
+    claim("d", "60", "n2", "n2-c1");
+    claim("waits", "90");
+  }
+  std::string next() { return std::to_string(++version); }
+  void addClass(const std::string& name, const core::StringMap& parameters = {}) {
+    cache::Class cls;
+    cls.metadata.name = cls.metadata.uid = name;
+    cls.metadata.resourceVersion = next();
+    cls.provisioner = "gpushare.provisioner.elasticgpu.io";
+    cls.parameters = parameters;
+    stores.classes.informed(cls);
+  }
+  void claim(const std::string& name, const std::string& percent, const std::string& node = {},
+             const std::string& card = {}) {
+    cache::Claim c;
+    c.metadata.name = name;
+    c.metadata.namespace_ = "default";
+    c.metadata.uid = "uid-" + name;
+    c.metadata.resourceVersion = next();
+    c.spec.className = "share";
+    c.spec.requests = {{"elasticgpu.io/gpu-core", percent}};
+    c.status.phase = card.empty() ? "Pending" : "Bound";
+    if (!card.empty()) {
+      c.status.elasticGPUName = "egpu-" + name;
+      c.status.nodeName = node;
+      cache::Gpu device;
+      device.metadata.name = "egpu-" + name;
+      device.metadata.uid = "device-" + name;
+      device.metadata.resourceVersion = next();
+      device.spec.nodeName = node;
+      const int64_t core = std::stoll(percent) * 10;
+      device.spec.cards = {{card, card, core, 16 * kGi * core / 1000, core, 16 * kGi * core / 1000}};
+      device.spec.claimRef = v1alpha::ClaimRef{"default", name, c.metadata.uid};
+      device.spec.className = "share";
+      device.status.phase = "Bound";
+      auto ledger = *stores.cards.get({"", card});
+      ledger.metadata.resourceVersion = next();
+      ledger.spec.allocations[device.metadata.uid] = {device.metadata.name, "default/" + name, core,
+                                                      16 * kGi * core / 1000};
+      stores.cards.informed(ledger);
+      stores.devices.informed(device);
+    }
+    stores.claims.informed(c);
+  }
+  http::Response ask(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
+    http::Request r;
+    r.method = body.empty() ? "GET" : "POST";
+    r.path = path;
+    r.query = query;
+    r.body = body;
+    return questions.answer(r);
+  }
+  /// The answer, which must be one.
+  std::string answer(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
+    const auto r = ask(path, query, body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return r.body;
+  }
+  void refuses(int status, const std::string& says, const std::string& path, const std::string& query = {},
+               const std::string& body = {}) {
+    const auto r = ask(path, query, body);
+    EXPECT_EQ(r.status, status) << path << "?" << query;
+    EXPECT_NE(r.body.find(says), std::string::npos) << path << "?" << query << " → " << r.body;
+  }
+  static void has(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << "no\n" << part << "\nin\n" << text;
+  }
+
+  int version = 0;
+  cache::Stores stores;
+  cache::ClusterView view{stores};
+  base::ManualClock clock;
+  Questions questions{stores, view, clock};
+};
+
+TEST_F(QuestionsTest, ExplainsAClaimThatWaitsPerStageAndByName) {
+  const auto json = answer("/explain", "claim=waits");
+  has(json, R"("claim":"default/waits")");
+  has(json, R"("fits":false)");
+  has(json, R"j({"stage":"core","before":4,"after":0,"reasons":[{"reason":"short of free core )j"
+            R"j((need 90%, best has 70%)","count":4}])j");
+  has(json, R"j({"node":"n2","card":"n2-c0","reason":"short of free core (need 90%, has 70%)"})j");
+  has(json, R"j("smallestChange":"gpu-core 70 would fit now (node n2)j");
+  const auto text = answer("/explain", "claim=waits&format=text&names=1");
+  has(text, "claim default/waits of class share: gpu-core 90\nPending\nfits nowhere: 0/2 nodes fit\n");
+  has(text, "  core            4      0  4 short of free core (need 90%, best has 70%)\n");
+  has(text, "  and 3 more (--names shows more)\n");
+  has(text, "gpu-core 70 would fit now (node n2)");
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_NE(answer("/explain", "claim=waits&format=text&color=1").find("\033[31m"), std::string::npos);
+}
+
+TEST_F(QuestionsTest, ExplainsWhatIsNotThereYet) {
+  has(answer("/explain", "class=share&gpu-core=70"), R"("fits":true,"node":"n2")");
+  has(answer("/explain", "class=share&gpu-core=70&node=n1"), R"("fits":false)");
+  has(answer("/explain", "class=share&gpu-core=10&card=n1-c1"), R"("name":"n1-c1")");
+  const std::string manifest =
+      "kind: ElasticGPUClaim\nmetadata: {name: x, namespace: t}\nspec: {egpuClassName: share, resources: {requests: "
+      "{elasticgpu.io/gpu: 1}}}\n";
+  has(answer("/explain", "", manifest), R"("claim":"t/x")");
+  has(answer("/explain", "", manifest), R"("reason":"in use")");
+}
+
+TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
+  claim("odd", "150");
+  has(answer("/explain", "claim=odd"), "above 100 only whole cards are given");
+  auto c = *stores.claims.get({"default", "waits"});
+  c.metadata.resourceVersion = next();
+  c.spec.className = "gone";
+  stores.claims.informed(c);
+  has(answer("/explain", "claim=waits&format=text"), "not decided: ElasticGPUClass \"gone\" not found");
+}
+
+TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
+  const auto fits = answer("/simulate", "class=share&gpu-core=30");
+  has(fits, R"("ranking":[{"node":"n1")");
+  has(fits, R"({"name":"n1-c0","index":0,"healthy":true,"given":true,"fill":600,"fillAfter":900})");
+  has(fits, R"({"node":"n2","fill":450,"fillAfter":600)");
+  const auto not_ = answer("/simulate", "claim=waits");
+  has(not_,
+      R"("preemption":{"possible":true,"node":"n2","exact":true,"victims":[{"device":"device-c","holder":"default/c")");
+  const auto text = answer("/simulate", "claim=waits&format=text");
+  has(text, "fewest that would have to go, on node n2:\n  CLAIM      CARD   HOLDS\n  default/c  n2-c0  30% 4.8Gi\n");
+}
+
+TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
+  const auto drained = answer("/simulate", "drain=n1");
+  has(drained,
+      R"("step":"drain n1","nodes":["n1"],"moved":[{"claim":"default/a","from":"n1","to":{"fits":true,"node":"n2")");
+  has(drained, R"({"claim":"default/b","from":"n1","to":{"fits":false,"cards":[]},"why":"0/2 nodes fit)");
+  has(drained, R"("waiting":2})");
+  const auto released = answer("/simulate", "release=c&format=text");
+  has(released, "default/c leaves node n2\n");
+  has(released, "now fits  default/waits  -     n2  n2-c0\n");
+  has(answer("/simulate", "add=new,like=n1,count=2"),
+      R"("bound":[{"claim":"default/waits","to":{"fits":true,"node":"new-0")");
+  has(answer("/simulate", "add=big,model=T4,cards=2,memory=8Gi&format=text"), "step 1: add node big with 2 cards\n");
+  const auto resized = answer("/simulate", "resize=default/c,gpu-core=40");
+  has(resized, R"("resized":{"claim":"default/c","node":"n2","inPlace":true)");
+  has(resized, R"("left":{"core":600,)");
+  const auto tooBig =
+      answer("/simulate", "resize=a,gpu-core=40,gpu-memory=15Gi&resize=a,gpu-core=100&drain=n2&format=text");
+  has(tooBig, "step 1: resize default/a to gpu-core 40, gpu-memory 15Gi");
+  has(tooBig, "step 2: resize default/a to gpu-core 100");
+  has(tooBig, "step 3: drain n2");
+}
+
+TEST_F(QuestionsTest, TheClaimIsAskedAboutAfterTheSteps) {
+  const std::string question = R"(
+claim: {spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 70}}}}
+steps:
+- create: {metadata: {name: e}, spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 70}}}}
+)";
+  has(answer("/simulate", "", question), R"("created":{"claim":"default/e","to":{"fits":true,"node":"n2")");
+  has(answer("/simulate", "", question), R"("decision":{"fits":false)");
+  has(answer("/simulate", "class=share&gpu-core=70"), R"("decision":{"fits":true)");
+  // One that waits, and gets its place in a step, is asked about as itself, not as one more.
+  has(answer("/simulate", "claim=waits&release=c"), R"("decision":{"fits":true,"node":"n2")");
+}
+
+TEST_F(QuestionsTest, ForecastsTheUsualOrAGivenSize) {
+  addClass("idle");
+  addClass("pairs", {{"maxClaimsPerCard", "1"}});
+  const auto text = answer("/forecast", "format=text");
+  has(text, "CLASS  FIT  BY MODEL  EACH         SIZE\n");
+  has(text, "share    1  1 T4      gpu-core 60  the most frequent of its 5 claims\n");
+  has(text, "idle     0  -         gpu 1        a whole card: it has no claims to go by\n");
+  has(answer("/forecast", "class=share&gpu-core=10"),
+      R"("of":"as asked","subject":{"class":"share","requests":{"elasticgpu.io/gpu-core":"10"}},"count":19,"more":false,"byModel":{"T4":19})");
+  has(answer("/forecast", "gpu-core=10"),
+      R"("class":"pairs","of":"as asked","subject":{"class":"pairs","requests":{"elasticgpu.io/gpu-core":"10"}},"count":0,)");
+  has(answer("/forecast", "claim=c"), R"("of":"as claim default/c")");
+  has(answer("/forecast", "class=share&gpu-core=10&node=n1"), R"("count":8,)");
+}
+
+TEST_F(QuestionsTest, TheMetricIsWorkedOutNowAndThenAndSaysHowOldItIs) {
+  PrometheusMetrics metrics;
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 1\n");
+  auto card = *stores.cards.get({"", "n1-c0"});
+  stores.devices.informedGone(*stores.devices.get({"", "egpu-a"}));
+  card.metadata.resourceVersion = next();
+  card.spec.allocations.clear();
+  stores.cards.informed(card);
+  clock.advance(std::chrono::seconds(5));
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 1\n");
+  has(metrics.text(), "elasticgpu_claims_that_fit_age_seconds 5\n");
+  clock.advance(std::chrono::seconds(11));
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 2\n");
+  has(metrics.text(), "elasticgpu_claims_that_fit_age_seconds 0\n");
+  stores.classes.informedGone(*stores.classes.get({"", "share"}));
+  clock.advance(std::chrono::seconds(16));
+  questions.publish(metrics);
+  EXPECT_EQ(metrics.text().find("elasticgpu_claims_that_fit{"), std::string::npos);
+}
+
+TEST_F(QuestionsTest, NothingChangesByAsking) {
+  const auto before = toJson(view.map());
+  for (const char* query : {"claim=waits", "class=share&gpu-core=30", "drain=n1&drain=n2", "release=a&release=b",
+                            "add=x,like=n1", "resize=a,gpu-core=10", "claim=waits&release=c"})
+    answer("/simulate", query);
+  answer("/explain", "claim=waits");
+  answer("/forecast");
+  EXPECT_EQ(toJson(view.map()), before);
+  EXPECT_EQ(stores.claims.get({"default", "a"})->spec.requests.at("elasticgpu.io/gpu-core"), "60");
+  EXPECT_EQ(stores.claims.size(), 5u);
+}
+
+TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
+  refuses(400, "unknown parameter \"clam\"; known are namespace, claim", "/explain", "clam=x");
+  refuses(400, "nothing is asked about", "/explain");
+  refuses(400, "nothing is asked", "/simulate");
+  refuses(404, "there is no ElasticGPUClaim \"t/x\"", "/explain", "claim=x&namespace=t");
+  refuses(404, "there is no node \"n9\"", "/explain", "claim=waits&node=n9");
+  refuses(400, "spec.egpuClassName: ElasticGPUClass \"no\" not found; there are share", "/explain", "class=no&gpu=1");
+  refuses(400, "spec.egpuClassName: ElasticGPUClass \"no\" not found; there are share", "/forecast", "class=no");
+  refuses(400, "gpu-core", "/explain", "class=share&gpu-core=lots");
+  refuses(400, "above 100 only whole cards are given", "/explain", "class=share&gpu-core=150");
+  refuses(400, "spec.elasticGPUName: there is no ElasticGPU \"zz\"", "/explain", "class=share&gpu=1&card=zz");
+  refuses(400, "is a device", "/explain", "class=share&gpu=1&card=egpu-a");
+  refuses(400, "claim: given twice", "/explain", "claim=a&claim=b");
+  refuses(400, "claim: is empty", "/explain", "claim=");
+  refuses(400, "names: \"many\" is no whole number from 0 to 1000", "/explain", "claim=a&names=many");
+  refuses(400, "format: \"yaml\" is unknown; known are json, text", "/explain", "claim=a&format=yaml");
+  refuses(400, "namespace: it goes with claim", "/explain", "namespace=x&class=share&gpu=1");
+  refuses(400, "give one of", "/explain", "claim=a&class=share&gpu=1");
+  refuses(400, "body: ", "/explain", "", "{");
+  refuses(400, "body: steps are for /simulate only", "/explain", "", "steps: [{drain: n1}]");
+  refuses(400, "body: steps[0].drian: unknown", "/simulate", "", "steps: [{drian: n1}]");
+  refuses(404, "steps[0].drain: there is no node \"n9\"", "/simulate", "drain=n9");
+  refuses(404, "steps[1].release: there is no claim \"default/x\"", "/simulate", "drain=n1&release=x");
+  refuses(404, "steps[0].resize: there is no claim \"default/x\"", "/simulate", "resize=x,gpu-core=10");
+  refuses(400, "steps[0].resize: spec.resources.requests[elasticgpu.io/gpu-cores]: unknown key", "/simulate",
+          "resize=a,gpu-cores=10");
+  refuses(400, "resize: \"gpu-core\" is not of the form name=value", "/simulate", "resize=a,gpu-core");
+  refuses(400, "add: \"lik\" is unknown; known are like, count", "/simulate", "add=x,lik=n1");
+  refuses(400, "steps[0].add: give one of like", "/simulate", "add=x");
+  refuses(400, "steps[0].add.name: there is a node \"n2\" already", "/simulate", "add=n2,like=n1");
+}
+
+TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
+  std::string missing = "the claims are not listed yet";
+  Operations operations({[] { return AllocationMap{}; },
+                         [] { return std::string(); },
+                         [] { return std::string(); },
+                         [&] { return missing; },
+                         {},
+                         [this](const http::Request& request) { return questions.answer(request); }});
+  http::Request request;
+  request.method = "GET";
+  request.path = "/forecast";
+  EXPECT_EQ(operations.handle(request, {}).status, 503);
+  missing.clear();
+  EXPECT_EQ(operations.handle(request, {}).status, 200);
+  request.method = "DELETE";
+  EXPECT_EQ(operations.handle(request, {}).status, 405);
+  request.path = "/nothing";
+  request.method = "GET";
+  has(operations.handle(request, {}).body, "/simulate");
+}
+
+}  // namespace
+}  // namespace egpu::server
