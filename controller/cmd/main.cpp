@@ -95,7 +95,7 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
     return addField(*sub, o, flag, parameter, text);
   };
   field("CLAIM", "claim", "An ElasticGPUClaim that is there");
-  field("-n,--namespace", "namespace", "Its namespace (default: default)");
+  field("-n,--namespace", "namespace", "Namespace of claims that name none (default: default)");
   sub->add_option("-f,--file", o.file,
                   name == "simulate" ? "A claim, or claim and steps, as YAML or JSON; - = standard input"
                                      : "A claim that might be, as YAML or JSON; - = standard input");

@@ -66,6 +66,7 @@ struct Questions::Asking {
   QueryFields fields;
   codec::Question question;
   std::string claim, node;
+  std::string space{kDefaultNamespace};  ///< of claims that name none
   std::optional<std::size_t> names;
   std::size_t top = 5;
   bool text = false, color = false;
@@ -76,14 +77,13 @@ struct Questions::Asking {
     Asking asking;
     const auto& known = fieldsOf(request.path);
     std::set<std::string> seen;
-    std::string space;
     for (const auto& [key, value] : http::parseQuery(request.query)) {
       if (std::find(known.begin(), known.end(), key) == known.end())
         return Status(Code::invalid, "unknown parameter \"" + key + "\"; known are " + joined(known));
       if (!isStep(key) && !seen.insert(key).second) return Status(Code::invalid, key + ": given twice");
       if (value.empty()) return Status(Code::invalid, key + ": is empty");
       if (key == "claim") asking.claim = value;
-      if (key == "namespace") space = value;
+      if (key == "namespace") asking.space = value;
       if (key == "node") asking.node = value;
       if (key == "color") asking.color = value == "1" || value == "true";
       if (key == "format") {
@@ -105,8 +105,6 @@ struct Questions::Asking {
       }
       asking.fields.emplace_back(key, value);
     }
-    if (!space.empty() && asking.claim.empty()) return Status(Code::invalid, "namespace: it goes with claim");
-    if (!space.empty()) asking.claim = space + "/" + asking.claim;
     if (request.method == "POST")
       if (const auto body = asking.readBody(request.path, request.body); !body.ok()) return body;
     auto steps = stepsOfFields(asking.fields);
@@ -133,9 +131,9 @@ struct Questions::Asking {
     if (int(byFields.has_value()) + int(!claim.empty()) + int(question.claim.has_value()) > 1)
       return Status(Code::invalid,
                     "give one of: claim (one that is there), class and requests as parameters, a claim as the body");
-    if (!claim.empty()) return some(existingSubject(stores, claimKeyOf(claim)));
-    if (byFields) return some(wouldBeSubject(stores, *byFields));
-    if (question.claim) return some(wouldBeSubject(stores, *question.claim));
+    if (!claim.empty()) return some(existingSubject(stores, claimKeyOf(claim, space)));
+    if (byFields) return some(wouldBeSubject(stores, *byFields, space));
+    if (question.claim) return some(wouldBeSubject(stores, *question.claim, space));
     return std::optional<Subject>();
   }
 
@@ -194,7 +192,7 @@ base::Result<std::string> Questions::simulate(const Asking& asking) const {
         Code::invalid,
         "nothing is asked: give class and gpu, gpu-core, gpu-memory or tflops, or claim, or steps (drain, add, "
         "release, resize), or POST a claim");
-  auto steps = schedulerSteps(stores_, asking.question.steps);
+  auto steps = schedulerSteps(stores_, asking.question.steps, asking.space);
   if (!steps) return steps.status();
   SimulateAnswer answer;
   answer.subject = std::move(*subject);
@@ -206,7 +204,7 @@ base::Result<std::string> Questions::simulate(const Asking& asking) const {
     snapshot.situation = std::move(result->after);
     answer.before = std::move(result->before);
     answer.steps = std::move(result->steps);
-    for (const auto& step : asking.question.steps) answer.stepTexts.push_back(stepText(step));
+    for (const auto& step : asking.question.steps) answer.stepTexts.push_back(stepText(step, asking.space));
   }
   if (answer.subject && answer.subject->request) {
     auto& cluster = snapshot.situation.cluster;
@@ -253,7 +251,7 @@ base::Result<std::string> Questions::forecast(const Asking& asking) const {
       v1alpha::ElasticGPUClaim claim;
       claim.spec.className = cls;
       claim.spec.requests = sized ? asked.spec.requests : usual.requests;
-      auto subject = wouldBeSubject(stores_, claim);
+      auto subject = wouldBeSubject(stores_, claim, std::string(kDefaultNamespace));
       // Of all classes some may not take this size.
       Subject refused;
       refused.className = cls;
@@ -265,7 +263,7 @@ base::Result<std::string> Questions::forecast(const Asking& asking) const {
       v1alpha::ElasticGPUClaim claim;
       claim.spec.className = only;
       claim.spec.requests = UsualSize::wholeCard();
-      return wouldBeSubject(stores_, claim).status();
+      return wouldBeSubject(stores_, claim, std::string(kDefaultNamespace)).status();
     }
   }
   const auto cluster = cluster_.copy();
@@ -293,7 +291,7 @@ void Questions::publish(base::Metrics& metrics) {
     v1alpha::ElasticGPUClaim claim;
     claim.spec.className = cls;
     claim.spec.requests = usual.requests;
-    const auto subject = wouldBeSubject(stores_, claim);
+    const auto subject = wouldBeSubject(stores_, claim, std::string(kDefaultNamespace));
     if (!subject || !subject->request) continue;
     const auto fit = scheduler::forecast(cluster, *subject->request, {}, kMetricDecisions);
     metrics.set(kFit, static_cast<double>(fit.count), {{"class", cls}});

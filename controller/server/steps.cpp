@@ -119,7 +119,8 @@ base::Result<std::vector<QuestionStep>> stepsOfFields(const QueryFields& fields)
 }
 
 base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& stores,
-                                                          const std::vector<QuestionStep>& steps) {
+                                                          const std::vector<QuestionStep>& steps,
+                                                          const std::string& space) {
   using Kind = QuestionStep::Kind;
   std::vector<scheduler::Step> out;
   int64_t unnamed = 0;
@@ -134,17 +135,17 @@ base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& s
         out.emplace_back(scheduler::AddNodes{step.name, step.count, step.like, step.cards, {}});
         break;
       case Kind::release:
-        out.emplace_back(scheduler::ReleaseClaim{claimKeyOf(step.name).str()});
+        out.emplace_back(scheduler::ReleaseClaim{claimKeyOf(step.name, space).str()});
         break;
       case Kind::resize: {
-        const auto key = claimKeyOf(step.name);
+        const auto key = claimKeyOf(step.name, space);
         auto request = resizedRequest(stores, key, step.requests);
         if (!request) return Status(request.status().code(), at + "resize: " + request.status().message());
         out.emplace_back(scheduler::ResizeClaim{key.str(), std::move(*request)});
         break;
       }
       case Kind::create: {
-        auto subject = wouldBeSubject(stores, *step.claim);
+        auto subject = wouldBeSubject(stores, *step.claim, space);
         if (!subject) return Status(subject.status().code(), at + "create: " + subject.status().message());
         auto name = subject->claim.empty() ? "new-" + std::to_string(++unnamed) : subject->claim;
         out.emplace_back(scheduler::CreateClaim{{std::move(name), {}, std::move(subject->request), {}, {}}});
@@ -155,7 +156,7 @@ base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& s
   return out;
 }
 
-std::string stepText(const QuestionStep& step) {
+std::string stepText(const QuestionStep& step, const std::string& space) {
   using Kind = QuestionStep::Kind;
   switch (step.kind) {
     case Kind::drain:
@@ -166,11 +167,11 @@ std::string stepText(const QuestionStep& step) {
       return text + " with " + std::to_string(step.cards.size()) + (step.cards.size() == 1 ? " card" : " cards");
     }
     case Kind::release:
-      return "release " + claimKeyOf(step.name).str();
+      return "release " + claimKeyOf(step.name, space).str();
     case Kind::resize: {
       Subject changed;
       changed.requests = step.requests;
-      return "resize " + claimKeyOf(step.name).str() + " to " + changed.requestText();
+      return "resize " + claimKeyOf(step.name, space).str() + " to " + changed.requestText();
     }
     case Kind::create:
       return "create " +

@@ -21,11 +21,12 @@ bool isStep(const std::string& field);
 /// Fields that are no steps are passed over. Code::invalid names the field.
 base::Result<std::vector<codec::QuestionStep>> stepsOfFields(const QueryFields& fields);
 
-/// Code::notFound or Code::invalid name the step: "steps[1].resize: …".
+/// space: the namespace of claims that name none. Code::notFound or Code::invalid name the step: "steps[1].resize: …".
 base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& stores,
-                                                          const std::vector<codec::QuestionStep>& steps);
+                                                          const std::vector<codec::QuestionStep>& steps,
+                                                          const std::string& space);
 
 /// "drain train-0", for people.
-std::string stepText(const codec::QuestionStep& step);
+std::string stepText(const codec::QuestionStep& step, const std::string& space);
 
 }  // namespace egpu::server

@@ -22,8 +22,6 @@ using base::Status;
 using cache::Stores;
 using reconcile::ClaimSync;
 
-constexpr std::string_view kDefaultNamespace = "default";
-
 std::string prefixed(std::string_view key) { return std::string(keys::kGroup) + "/" + std::string(key); }
 
 Status refused(const scheduler::Refusal& refusal) {
@@ -50,9 +48,9 @@ std::string Subject::requestText() const {
   return text.empty() ? "a whole card" : text;
 }
 
-core::ObjectKey claimKeyOf(const std::string& text) {
+core::ObjectKey claimKeyOf(const std::string& text, const std::string& space) {
   const auto slash = text.find('/');
-  if (slash == std::string::npos) return {std::string(kDefaultNamespace), text};
+  if (slash == std::string::npos) return {space, text};
   return {text.substr(0, slash), text.substr(slash + 1)};
 }
 
@@ -79,9 +77,10 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   return subject;
 }
 
-base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
+base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::ElasticGPUClaim& claim,
+                                     const std::string& space) {
   auto named = claim;
-  if (named.metadata.namespace_.empty()) named.metadata.namespace_ = kDefaultNamespace;
+  if (named.metadata.namespace_.empty()) named.metadata.namespace_ = space;
   const bool unnamed = named.metadata.name.empty();
   if (unnamed) named.metadata.name = "new";
   if (const auto errors = v1alpha::validate(named); !errors.empty())

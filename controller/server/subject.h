@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,14 +35,16 @@ struct Subject {
 /// A claim that is there. Code::notFound.
 base::Result<Subject> existingSubject(const cache::Stores& stores, const core::ObjectKey& claim);
 
-/// A claim as one would apply it. Code::invalid names the field and what is valid.
-base::Result<Subject> wouldBeSubject(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim);
+/// A claim as one would apply it, in that namespace if it names none. Code::invalid names the field and what is valid.
+base::Result<Subject> wouldBeSubject(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
+                                     const std::string& space);
 
 /// A claim of parameters: class, gpu, gpu-core, gpu-memory, tflops, card. Nothing if none of these is among the fields.
 std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields);
 
-/// "name" of the default namespace, or "namespace/name".
-core::ObjectKey claimKeyOf(const std::string& text);
+inline constexpr std::string_view kDefaultNamespace = "default";
+/// "name" of that namespace, or "namespace/name".
+core::ObjectKey claimKeyOf(const std::string& text, const std::string& space);
 
 /// The same claim with other requests; keys may lack their prefix. Code::notFound or Code::invalid.
 base::Result<scheduler::Request> resizedRequest(const cache::Stores& stores, const core::ObjectKey& claim,

@@ -138,6 +138,11 @@ TEST_F(QuestionsTest, ExplainsWhatIsNotThereYet) {
       "kind: ElasticGPUClaim\nmetadata: {name: x, namespace: t}\nspec: {egpuClassName: share, resources: {requests: "
       "{elasticgpu.io/gpu: 1}}}\n";
   has(answer("/explain", "", manifest), R"("claim":"t/x")");
+  has(answer("/explain", "namespace=u", manifest), R"("claim":"t/x")");
+  const std::string nowhere =
+      "metadata: {name: x}\nspec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu: 1}}}\n";
+  has(answer("/explain", "namespace=u", nowhere), R"("claim":"u/x")");
+  has(answer("/explain", "", nowhere), R"("claim":"default/x")");
   has(answer("/explain", "", manifest), R"("reason":"in use")");
 }
 
@@ -264,7 +269,7 @@ TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
   refuses(400, "claim: is empty", "/explain", "claim=");
   refuses(400, "names: \"many\" is no whole number from 0 to 1000", "/explain", "claim=a&names=many");
   refuses(400, "format: \"yaml\" is unknown; known are json, text", "/explain", "claim=a&format=yaml");
-  refuses(400, "namespace: it goes with claim", "/explain", "namespace=x&class=share&gpu=1");
+  refuses(404, "steps[0].release: there is no claim \"t/a\"", "/simulate", "release=a&namespace=t");
   refuses(400, "give one of", "/explain", "claim=a&class=share&gpu=1");
   refuses(400, "body: ", "/explain", "", "{");
   refuses(400, "body: steps are for /simulate only", "/explain", "", "steps: [{drain: n1}]");
