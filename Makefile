@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= dev
 KUBECTL ?= kubectl
 
-.PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down clean
+.PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down soak clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,11 @@ cluster: ## a real Kubernetes on loopback with simulated GPU nodes and our insta
 
 cluster-down: ## end exactly what make cluster started
 	@tests/cluster/cluster.py down build/cluster
+
+soak: ## faults at random on a real Kubernetes under load, for MINUTES=60 (needs Go >= 1.26; SEED=N repeats an order)
+	@tests/setup/packages.sh build test
+	@$(MAKE) --no-print-directory build PRESET=$(PRESET) TARGETS=product
+	@tests/cluster/faults_test.py build/$(PRESET)/bin --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 clean: ## remove build/
 	rm -rf build

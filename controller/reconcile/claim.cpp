@@ -22,6 +22,9 @@ constexpr milliseconds kExplainEvery{15'000};
 constexpr milliseconds kRefusedFor{300'000};
 constexpr int kStaleDecisions = 3;       ///< so often a ledger may refuse before it is not only a race
 constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
+
+/// How long a claim rests after the API server said 422 to its decision for the `times`-th time.
+milliseconds afterRefusals(int times) { return std::min(milliseconds(1000 << std::min(times - 1, 10)), kRefusedFor); }
 }  // namespace
 
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
@@ -252,7 +255,8 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   if (!device.ok()) {
     if (device.status().code() == base::Code::invalid) {  // a policy may change, which no event tells
       const auto why = "the device was refused: " + device.status().message();
-      waiting_.refused(claim->metadata.uid, asked.cls->provisioner, why, kRefusedFor);
+      waiting_.refused(claim->metadata.uid, asked.cls->provisioner, why,
+                       afterRefusals(waiting_.serverRefused(claim->metadata.uid)));
       return refused(*claim, why, stop);
     }
     return Outcome::retry(device.status());
@@ -366,10 +370,10 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
   if (!entries.ok()) {
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     // (D1) 422: the decision was stale. Time and again: it isn't that, and deciding at once would go on for ever.
-    const int times = waiting_.ledgerRefused(claim->metadata.uid) - kStaleDecisions;
+    const int times = waiting_.serverRefused(claim->metadata.uid) - kStaleDecisions;
     if (times > 0)
       waiting_.refused(claim->metadata.uid, device->spec.provisioner, "the ledger refuses: " + entries.message(),
-                       std::min(milliseconds(1000 << std::min(times - 1, 10)), kRefusedFor));
+                       afterRefusals(times));
     if (reserved(*claim)) return stuck(*claim, entries.message(), stop);
     return giveUp(*claim, *device, {}, stop);
   }

@@ -88,7 +88,7 @@ void Waiting::forgetClaim(const std::string& claimUid) {
   rejected_.erase(claimUid);
   explained_.erase(claimUid);
   refused_.erase(claimUid);
-  ledgerRefused_.erase(claimUid);
+  serverRefused_.erase(claimUid);
   choices_.erase(claimUid);
   unplaced_.erase(claimUid);
 }
@@ -118,9 +118,9 @@ void Waiting::notUnplaced(const std::string& claimUid) {
   std::lock_guard lock(mutex_);
   unplaced_.erase(claimUid);
 }
-int Waiting::ledgerRefused(const std::string& claimUid) {
+int Waiting::serverRefused(const std::string& claimUid) {
   std::lock_guard lock(mutex_);
-  return ++ledgerRefused_[claimUid];
+  return ++serverRefused_[claimUid];
 }
 
 bool Waiting::mayExplain(const std::string& claimUid, std::chrono::milliseconds every) {

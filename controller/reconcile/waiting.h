@@ -62,8 +62,9 @@ class Waiting {
   std::string refusal(const std::string& claimUid) const;
   /// Until it may be tried again without its plugin's changing; zero if now.
   std::chrono::milliseconds untilRefusalEnds(const std::string& claimUid) const;
-  /// A ledger had no room where the decision saw some; returns how often since the claim was last forgotten.
-  int ledgerRefused(const std::string& claimUid);
+  /// The API server said 422 to what was decided: a ledger without the room, a policy. Returns how often since the
+  /// claim was last forgotten.
+  int serverRefused(const std::string& claimUid);
   void pluginChanged(const std::string& provisioner);
 
  private:
@@ -91,7 +92,7 @@ class Waiting {
   std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_;
   std::map<std::string, base::Clock::Steady> explained_;
   std::map<std::string, Refusal> refused_;
-  std::map<std::string, int> ledgerRefused_;
+  std::map<std::string, int> serverRefused_;
   std::map<std::string, Choices> choices_;
   std::map<std::string, Unplaced> unplaced_;
 };

@@ -287,7 +287,10 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   if (std::string ns = metaString(fresh, "namespace"); !ns.empty() && ns != old.key.ns)
     throw badRequest("the namespace of the object (" + ns + ") does not match the namespace on the URL (" + old.key.ns +
                      ")");
-  if (std::string uid = metaString(fresh, "uid"); !uid.empty() && uid != old.uid)
+  // Who replaces means the object of that uid; a patch of it changes a field that can't change.
+  const std::string uid = metaString(fresh, "uid");
+  const bool otherUid = !uid.empty() && uid != old.uid;
+  if (otherUid && replaces)
     throw conflict(r, name, "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + old.uid);
   const std::string version = metaString(fresh, "resourceVersion");
   if (version.empty()) {
@@ -296,6 +299,7 @@ Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, boo
   } else if (version != std::to_string(old.version)) {
     throw modified(r, name);
   }
+  if (otherUid) throw invalid(r, name, {invalidField("metadata.uid", uid, "field is immutable")});
   if (std::string t = metaString(fresh, "deletionTimestamp");
       !t.empty() && t != metaString(old.body, "deletionTimestamp"))
     throw invalid(r, name, {invalidField("metadata.deletionTimestamp", t, "field is immutable")});

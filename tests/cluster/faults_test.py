@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Faults on a real cluster under load. After each everything must settle with nothing swapped, lost, leaked or double-booked; and at
+every version ever written, seen by an independent witness, no card gave out more than it has and no claim had two devices.
+
+    faults_test.py BIN_DIR                          each fault once
+    faults_test.py BIN_DIR --minutes N [--seed S]   at random for that long: `make soak`
+    faults_test.py BIN_DIR --only NAME...           these, in this order
+"""
+
+import argparse
+import random
+import signal
+import sys
+import tempfile
+import time
+
+import faults
+from apiserver import Cluster, guarded
+from client import Report
+from parts import WHOLE
+from proving_ground import ProvingGround
+
+
+def schedule(options):
+    """Names of the next faults, one after the other, until time is up."""
+    by_name = {each.__name__: each for each in faults.ALL}
+    if options.only:
+        yield from (by_name[name] for name in options.only)
+    elif not options.minutes:
+        yield from faults.ALL
+    else:
+        end = time.monotonic() + options.minutes * 60
+        source = random.Random(options.seed)
+        while True:
+            # Each as often as any other, in an order of its own.
+            for each in source.sample(faults.ALL, len(faults.ALL)):
+                if time.monotonic() > end:
+                    return
+                yield each
+
+
+def run(options, report):
+    with tempfile.TemporaryDirectory(prefix="egpu-faults-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+        ground = ProvingGround(cluster, options.bin_dir, options.seed, options.rate)
+        counts, started = {}, time.monotonic()
+        try:
+            for fault in schedule(options):
+                at = time.monotonic()
+                counts[fault.__name__] = counts.get(fault.__name__, 0) + 1
+                note, violations = faults.inflict(ground, fault, options.seconds)
+                changes, bound, gone = ground.witness.figures()
+                clean = report.check(f"{fault.__name__}", not violations, "\n  ".join(violations[:10]))
+                print(f"{time.monotonic() - started:5.0f} s  {fault.__name__}: {'ok' if clean else 'FAILED'} in {time.monotonic() - at:.0f} s; "
+                      f"{bound} claims bound so far, {changes} versions seen{'; ' + note if note else ''}", flush=True)
+                if not clean:
+                    for name in ("first", "second"):
+                        print(f"{name}:\n{ground.replicas.tail(name, 25)}", file=sys.stderr)
+                    break
+            changes, bound, gone = ground.witness.figures()
+            print(f"{sum(counts.values())} faults in {time.monotonic() - started:.0f} s (seed {options.seed}): "
+                  + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
+            print(f"{bound} claims bound, {gone} of them gone again, {changes} versions judged; the workload's requests refused: "
+                  f"{ground.workload.refused}; processes that ended by themselves: {ground.ended}")
+            print(f"{report.failed} faults with violations", flush=True)
+            report.check("claims were bound and taken all the while", gone >= 3 * sum(counts.values()), (bound, gone))
+        finally:
+            ground.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bin_dir")
+    parser.add_argument("--minutes", type=float, default=0, help="at random for that long (default: each fault once)")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--rate", type=float, default=8, help="items made or taken each second")
+    parser.add_argument("--seconds", type=float, default=1.5, help="how long each phase of a fault lasts")
+    parser.add_argument("--only", nargs="+", help="names of faults")
+    options = parser.parse_args()
+    report = Report()
+    run(options, report)
+    return report.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(guarded(main))

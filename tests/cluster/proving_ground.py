@@ -1,0 +1,258 @@
+"""What faults are put on: a cluster, two controllers that elect, each behind a gate, a second API server whose etcd is behind
+another, and somebody who starts again what ended, as a kubelet would."""
+
+import json
+import pathlib
+import shutil
+import ssl
+import time
+
+import installation
+import nodes
+import parts
+import verify
+from client import GPUS, NODES, Client, Refused, pods, until
+from pki import Failure, issue, make_authority
+from processes import Processes
+from tcp_gate import Gate, Loop
+from witness import Witness
+from workload import UNREACHABLE, Workload, unsettled
+
+LEASE_LOST = 3  # exit status of a controller that may no longer lead
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/{installation.CONTROLLER}"
+NODE_NAMES = [f"n-{index}" for index in range(4)]
+CARDS = 4
+REPLICAS = ("first", "second")
+KEPT = 10  # items that stay while everything settles: there is room for these on half the cards
+# Only the wall clock: no kernel lets the monotonic one jump.
+FAKETIME = {"FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_CACHE_DURATION": "1"}
+
+
+def faketime_library():
+    found = sorted(pathlib.Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    if not found:
+        raise Failure("libfaketime is missing (tests/setup/packages.sh test installs it)")
+    return found[0]
+
+
+class Controller:
+    """One replica: its own gate, token, authorities and clock, all as files that can change while it runs."""
+
+    def __init__(self, ground, name, arguments):
+        self.ground, self.name, self.arguments = ground, name, arguments
+        self.folder = ground.cluster.folder / name
+        self.folder.mkdir()
+        self.gate = Gate(ground.loop, ground.port)
+        self.starts = 0
+        self.identity = ""
+        self.trust(ground.cluster.pki / "ca.crt")
+        self.new_token()
+        self.turn_clock(0)
+
+    def trust(self, *authorities):
+        self._replace("ca.crt", "".join(each.read_text() for each in authorities))
+
+    def new_token(self, **spec):
+        self.use_token(self.ground.client.token_for(installation.NAMESPACE, installation.ACCOUNT, expirationSeconds=24 * 3600, **spec))
+
+    def use_token(self, token):
+        self._replace("token", token)
+
+    def turn_clock(self, seconds):
+        self._replace("clock", f"{seconds:+d}")
+
+    def _replace(self, name, text):
+        beside = self.folder / f".{name}"
+        beside.touch(mode=0o600)
+        beside.write_text(text)
+        beside.rename(self.folder / name)
+
+    def start(self):
+        self.starts += 1
+        self.identity = f"{self.name}-{self.starts}"
+        config = {"apiVersion": "v1", "kind": "Config", "current-context": "test",
+                  "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+                  "clusters": [{"name": "test", "cluster": {"server": f"https://127.0.0.1:{self.gate.port}",
+                                                            "certificate-authority": str(self.folder / "ca.crt")}}],
+                  "users": [{"name": "test", "user": {"tokenFile": str(self.folder / "token")}}]}
+        self._replace("kubeconfig", json.dumps(config))
+        self.ground.replicas.start(self.name, [
+            self.ground.bin_dir / installation.CONTROLLER, "run", f"--kubeconfig={self.folder}/kubeconfig", "--ops-listen=127.0.0.1:0",
+            f"--leader-elect-identity={self.identity}", f"--leader-elect-resource-namespace={installation.NAMESPACE}", *self.arguments,
+        ], {**FAKETIME, "LD_PRELOAD": str(faketime_library()), "FAKETIME_TIMESTAMP_FILE": str(self.folder / "clock")})
+
+
+class ProvingGround:
+    """Made of a running Cluster of WHOLE. Not thread-safe, but for the workload and the witness, which run beside it."""
+
+    def __init__(self, cluster, bin_dir, seed, rate):
+        self.cluster, self.bin_dir = cluster, pathlib.Path(bin_dir)
+        self.loop = Loop()
+        self.client = installation.client_of(cluster)
+        self.port = int(cluster.url.rsplit(":", 1)[1])
+        self.witness = Witness(cluster.etcd_url)
+        installation.apply_manifests(cluster)
+        nodes.publish(self.client, NODE_NAMES, CARDS)
+        until("the nodes are ready", lambda: nodes.all_ready(self.client, NODE_NAMES))
+        (cluster.folder / "replicas").mkdir()
+        self.replicas = Processes(cluster.folder / "replicas")
+        self.controllers = {name: Controller(self, name, ["--leader-elect"]) for name in REPLICAS}
+        self.ended = {}  # (name, status) → how often a process ended by itself
+        self.crashes = []
+        self.workload = Workload(self.client, seed, rate=rate)
+        self.workload.classes()
+        self.etcd_gate = self.second_gate = None
+        for each in self.controllers.values():
+            each.start()
+
+    def close(self):
+        self.workload.rest()
+        self.witness.end()
+        self.replicas.stop_all()
+
+    # Who runs.
+
+    def tend(self):
+        """Starts again what ended; a controller may end only because it lost its lease."""
+        for name in list(self.replicas.children):
+            status = self.replicas.children[name].poll()
+            if status is None:
+                continue
+            self.ended[name, status] = self.ended.get((name, status), 0) + 1
+            if status != LEASE_LOST:
+                self.crashes.append(f"controller {name} ended with {status}:\n{self.replicas.tail(name, 30)}")
+            self.replicas.stop(name)
+            self.controllers[name].start()
+        for name in list(self.cluster.processes.children):
+            if self.cluster.processes.children[name].poll() is not None:
+                self.cluster.processes.stop(name)
+                self.cluster.processes.restart(name)
+
+    def leader(self):
+        """(name of the replica that holds the lease, the lease), or (None, None)."""
+        try:
+            lease = self.client.get(LEASE)
+        except (Refused, *UNREACHABLE):
+            return None, None
+        holder = lease["spec"].get("holderIdentity", "")
+        return next((name for name, each in self.controllers.items() if each.identity == holder), None), lease
+
+    def record(self):
+        """The lease as it stands."""
+        return self._retried(lambda: self.client.get(LEASE))
+
+    def await_leader(self, but=None):
+        """A replica that leads, other than the identity `but`."""
+        def look():
+            self.tend()
+            name, lease = self.leader()
+            return name and lease["spec"]["holderIdentity"] != but and (name, lease)
+
+        return until("somebody leads", look)
+
+    def pass_time(self, seconds):
+        """Lets the workload go on under the fault."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            self.tend()
+            time.sleep(0.2)
+
+    # The second API server: another certificate authority, and an etcd that can be held back.
+
+    def start_second(self):
+        pki = self.cluster.folder / "next-pki"
+        if not pki.exists():
+            make_authority(pki)
+            issue(pki, "apiserver", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth")
+            for name in ("sa.pub", "sa.key"):
+                shutil.copy(self.cluster.pki / name, pki / name)
+            self.next_authority = pki / "ca.crt"
+        self.etcd_gate = Gate(self.loop, int(self.cluster.etcd_url.rsplit(":", 1)[1]))
+        port, = parts.free_ports(1)
+        self.cluster.processes.start("second-apiserver", parts.kube_apiserver(
+            self.cluster.binaries / "kube-apiserver", pki, f"http://127.0.0.1:{self.etcd_gate.port}", port, service_accounts=True))
+        probe = Client(f"https://127.0.0.1:{port}", ssl.create_default_context(cafile=str(self.next_authority)))
+        until("the second API server is ready", lambda: self._ready(probe))
+        return port
+
+    @staticmethod
+    def _ready(probe):
+        try:
+            probe.get("/readyz")
+        except Refused:
+            return False
+        except UNREACHABLE:
+            return False
+        return True
+
+    def stop_second(self):
+        self.cluster.processes.kill("second-apiserver")
+        self.etcd_gate.close()
+
+    # What must hold afterwards.
+
+    def settle(self):
+        """Nothing more happens: everything must arrive where it belongs. The violations, all kinds."""
+        self.workload.rest()
+        self._retried(self.workload.complete)
+        self._retried(lambda: self.workload.keep(KEPT))
+        seen = []
+
+        def arrived():
+            self.tend()
+            try:
+                self.workload.left_over()
+                seen[:] = sorted(unsettled(self.client, self.workload.namespaces)) or sorted(self._violations())
+                return not seen and self.witness.up_to_date()
+            except (Refused, *UNREACHABLE) as error:
+                seen[:] = [repr(error)]
+                return False
+
+        try:
+            until("everything settles", arrived, patience=180)
+        except AssertionError:
+            return [f"did not settle: {seen[:5]} ({len(seen)} in all)"] + self.witness.found() + self.crashes
+        return self.witness.found() + self.crashes
+
+    @staticmethod
+    def _retried(act):
+        def attempt():
+            try:
+                return (act(),)
+            except (Refused, *UNREACHABLE):
+                return None
+
+        return until("the API server answers", attempt)[0]
+
+    def _violations(self):
+        for namespace in self.workload.namespaces:
+            world = verify.World(self.client, namespace)
+            yield from verify.violations(world)
+        every = {claim["metadata"]["uid"] for namespace in self.workload.namespaces
+                 for claim in verify.World(self.client, namespace).claims.values()}
+        for name, device in world.devices.items():
+            if device["spec"].get("claimRef", {}).get("uid") not in every:
+                yield f"device {name} belongs to no claim: {device['spec'].get('claimRef')}"
+            if "deletionTimestamp" in device["metadata"]:
+                yield f"device {name} is still being deleted"
+
+    def cards_in_use(self):
+        return [each for each in self.client.items(GPUS) if "card" in each["spec"] and each["spec"].get("allocations")]
+
+    def drop_pods_of(self, node):
+        """As the pod garbage collector would, a minute later."""
+        for namespace in self.workload.namespaces:
+            for each in self.client.items(pods(namespace)):
+                if each["spec"].get("nodeName") == node:
+                    try:
+                        self.client.delete(f"{pods(namespace)}/{each['metadata']['name']}?gracePeriodSeconds=0")
+                    except Refused:
+                        pass
+
+    def republish(self, node):
+        """Its agent is back: the node and whatever card of it is missing."""
+        nodes.publish(self.client, [node], CARDS)
+        until("the node is ready", lambda: nodes.all_ready(self.client, [node]))
+
+    def remove_node(self, node):
+        self.client.delete(f"{NODES}/{node}")

@@ -1,0 +1,201 @@
+"""An independent witness: reads every version of our objects from etcd itself, in the one order in which they were written, and
+judges each. No API server's cache and no restart lies in between, so nothing that was ever true for a moment escapes it."""
+
+import base64
+import http.client
+import json
+import threading
+import time
+import urllib.parse
+
+PREFIX = "/registry/elasticgpu.io/"
+
+
+class Judge:
+    """The rules, as a function of one change after the other. Not thread-safe."""
+
+    def __init__(self):
+        self.cards, self.devices, self.claims = {}, {}, {}
+        self.most = {}  # card → (core, memory), the most that it ever had
+        self.bound_ever, self.gone_after_bound = set(), 0
+        self.changes = 0
+        self.violations = []
+
+    def take(self, kind, key, now):
+        """kind: a resource's name; key: of the object; now: its new version, None if it is gone."""
+        self.changes += 1
+        if kind == "elasticgpuclaims":
+            self._claim(key, now)
+        elif kind == "elasticgpus":
+            old = self.cards.get(key) or self.devices.get(key)
+            if "card" in (now or old)["spec"]:
+                self._card(key, now)
+            else:
+                self._device(key, now)
+
+    def say(self, text):
+        self.violations.append(text)
+
+    @staticmethod
+    def _entries(card):
+        return card["spec"].get("allocations") or {}
+
+    def _card(self, name, now):
+        old = self.cards.pop(name, None)
+        if now is None:
+            return
+        self.cards[name] = now
+        has, most = now["spec"]["card"], self.most.get(name, (0, 0))
+        self.most[name] = (max(most[0], has.get("core", 0)), max(most[1], has.get("memory", 0)))
+        before = self._entries(old) if old else {}
+        for amount in ("core", "memory"):
+            total = sum(each.get(amount, 0) for each in self._entries(now).values())
+            # A card that shrank may hold more than it has, but gets nothing more.
+            grew = any(each.get(amount, 0) > before.get(uid, {}).get(amount, 0) for uid, each in self._entries(now).items())
+            if total > has.get(amount, 0) and (grew or not old):
+                self.say(f"card {name}: {total} of {has.get(amount, 0)} {amount} given out")
+
+    def _device(self, name, now):
+        old = self.devices.pop(name, None)
+        if now is not None:
+            self.devices[name] = now
+        was_bound, is_bound = self._is_bound(old), self._is_bound(now)
+        same = old and now and old["metadata"]["uid"] == now["metadata"]["uid"]
+        if same and old["spec"].get("cards") != now["spec"].get("cards"):
+            self.say(f"device {name} moved from {old['spec'].get('cards')} to {now['spec'].get('cards')}")
+        owner, owned = self._owner(old), self._owner(now)
+        if same and owner and owned and owner != owned:
+            self.say(f"device {name} was swapped from claim {owner} to {owned}")
+        if is_bound and not (same and was_bound):
+            self._committed(name, now)
+        if was_bound and not (same and is_bound):
+            for key, claim in self.claims.items():
+                if (claim["metadata"]["uid"] == owner and self._bound_to(claim) == name
+                        and "deletionTimestamp" not in claim["metadata"]):
+                    self.say(f"device {name} was taken from claim {key}, which is Bound to it")
+
+    def _committed(self, name, device):
+        owner = self._owner(device)
+        others = [other for other, each in self.devices.items() if other != name and self._is_bound(each) and self._owner(each) == owner]
+        if owner and others:
+            self.say(f"claim {owner} has two bound devices: {name} and {others}")
+        for share in device["spec"].get("cards", []):
+            card = self.cards.get(share["name"])
+            if card is None:
+                continue  # torn out meanwhile
+            entry = self._entries(card).get(device["metadata"]["uid"])
+            if entry is None or entry.get("core", 0) != share.get("chargedCore", 0) or entry.get("memory", 0) != share.get("chargedMemory", 0):
+                self.say(f"device {name} became Bound with {entry} on card {share['name']}, charged {share}")
+            for index, amount in enumerate(("chargedCore", "chargedMemory")):
+                total = sum(each.get(amount, 0) for other in self.devices.values() if self._is_bound(other)
+                            for each in other["spec"].get("cards", []) if each["name"] == share["name"])
+                if total > self.most[share["name"]][index]:
+                    self.say(f"card {share['name']}: bound devices have {total} {amount} of at most {self.most[share['name']][index]}")
+
+    def _claim(self, key, now):
+        old = self.claims.pop(key, None)
+        if old and old["metadata"]["uid"] in self.bound_ever and (now is None or now["metadata"]["uid"] != old["metadata"]["uid"]):
+            self.gone_after_bound += 1
+        if now is None:
+            return
+        self.claims[key] = now
+        device = self._bound_to(now)
+        if not device:
+            return
+        uid = now["metadata"]["uid"]
+        self.bound_ever.add(uid)
+        before = self._bound_to(old) if old and old["metadata"]["uid"] == uid else None
+        if before == device:
+            return
+        if before:
+            self.say(f"claim {key} was Bound to {before} and is to {device}")
+        there = self.devices.get(device)
+        if self._owner(there) != uid or not self._is_bound(there):
+            self.say(f"claim {key} became Bound to {device}, which is {self._state(there)}")
+
+    @staticmethod
+    def _is_bound(device):
+        return bool(device) and device.get("status", {}).get("phase") == "Bound"
+
+    @staticmethod
+    def _owner(device):
+        return (device or {}).get("spec", {}).get("claimRef", {}).get("uid")
+
+    @staticmethod
+    def _bound_to(claim):
+        status = claim.get("status", {})
+        return status.get("elasticGPUName") if status.get("phase") == "Bound" else None
+
+    def _state(self, device):
+        return f"{device.get('status', {}).get('phase')} and of claim {self._owner(device)}" if device else "not there"
+
+
+class Witness:
+    """Watches etcd from its first version on, on a thread of its own; waits where etcd is down. Thread-safe."""
+
+    def __init__(self, etcd_url):
+        self.address = urllib.parse.urlsplit(etcd_url).netloc
+        self.judge = Judge()
+        self.revision = 0  # of the last change judged
+        self.lost = ""  # why some versions can no longer be seen
+        self.mutex = threading.Lock()
+        self.ending = False
+        threading.Thread(target=self._follow, name="witness", daemon=True).start()
+
+    def end(self):
+        self.ending = True
+
+    def up_to_date(self):
+        """Whether everything that had been written when asked is judged: the next look, if not this one."""
+        with self.mutex:
+            judged = self.revision
+        last = self._post("/v3/kv/range", {"key": self._text(PREFIX), "range_end": self._text(PREFIX[:-1] + "0"), "limit": 1,
+                                           "sort_order": "DESCEND", "sort_target": "MOD", "keys_only": True}).get("kvs", [])
+        return not last or judged >= int(last[0]["mod_revision"])
+
+    def found(self):
+        with self.mutex:
+            return list(self.judge.violations) + ([self.lost] if self.lost else [])
+
+    def figures(self):
+        """Versions judged, claims that were bound, and those of them that are gone again."""
+        with self.mutex:
+            return self.judge.changes, len(self.judge.bound_ever), self.judge.gone_after_bound
+
+    @staticmethod
+    def _text(key):
+        return base64.b64encode(key.encode()).decode()
+
+    def _post(self, path, body, timeout=30):
+        connection = http.client.HTTPConnection(self.address, timeout=timeout)
+        try:
+            connection.request("POST", path, json.dumps(body))
+            return json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+
+    def _follow(self):
+        while not self.ending and not self.lost:
+            connection = http.client.HTTPConnection(self.address, timeout=600)
+            try:
+                connection.request("POST", "/v3/watch", json.dumps({"create_request": {
+                    "key": self._text(PREFIX), "range_end": self._text(PREFIX[:-1] + "0"), "start_revision": self.revision + 1}}))
+                answer = connection.getresponse()
+                while line := answer.readline():
+                    self._take(json.loads(line).get("result", {}))
+            except (OSError, http.client.HTTPException, ValueError):
+                pass  # it was killed; what it wrote while we were away comes first afterwards
+            finally:
+                connection.close()
+            time.sleep(0.1)
+
+    def _take(self, result):
+        with self.mutex:
+            if result.get("canceled"):
+                self.lost = f"the witness missed versions: {result}"
+            for event in result.get("events", []):
+                pair = event["kv"]
+                kind, _, key = base64.b64decode(pair["key"]).decode()[len(PREFIX):].partition("/")
+                gone = event.get("type") == "DELETE"
+                self.judge.take(kind, key, None if gone else json.loads(base64.b64decode(pair["value"])))
+                self.revision = max(self.revision, int(pair["mod_revision"]))

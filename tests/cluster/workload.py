@@ -1,0 +1,148 @@
+"""Claims and pods that come and go while faults happen: whoever uses a cluster doesn't wait for it to be well."""
+
+import http.client
+import itertools
+import random
+import threading
+import time
+
+from client import CLASSES, Refused, carriers, claims, pods
+from pods_test import SHARE, claim, gpu_class, pod
+
+CLASS_NOW, CLASS_LATE = "now", "late"
+UNREACHABLE = (OSError, http.client.HTTPException)
+
+
+def on_cards(name, cards, core):
+    """A claim of that much of each of several cards of one node."""
+    return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name}, "spec": {
+        "egpuClassName": CLASS_NOW, "resources": {"requests": {f"{SHARE}/gpu": cards, f"{SHARE}/gpu-core": core}}}}
+
+
+class Workload:
+    """Keeps about `size` items alive in the namespaces, each a claim or two and perhaps a pod; makes and takes them at random, as
+    fast as `rate` a second, on a thread of its own. A refusal or a dead API server is what it expects. Thread-safe."""
+
+    def __init__(self, client, seed, size=40, rate=8.0):
+        self.client = client
+        self.random = random.Random(seed)
+        self.size, self.rate = size, rate
+        self.namespaces = ["default"]
+        self.alive = []  # (namespace, [claims], pod or None)
+        self.numbers = itertools.count()
+        self.refused = {}  # HTTP status → how often
+        self.running = threading.Event()
+        self.resting = threading.Event()
+        self.resting.set()
+        threading.Thread(target=self._work, name="workload", daemon=True).start()
+
+    def classes(self):
+        self.client.create(CLASSES, gpu_class(CLASS_NOW, "Immediate"))
+        self.client.create(CLASSES, gpu_class(CLASS_LATE, "WaitForFirstConsumer"))
+
+    def go(self):
+        self.resting.clear()
+        self.running.set()
+
+    def rest(self):
+        """Returns when nothing of it is under way any more."""
+        self.running.clear()
+        self.resting.wait()
+
+    def forget(self, namespace):
+        """It is being deleted, with all that is in it."""
+        self.namespaces.remove(namespace)
+        self.alive = [each for each in self.alive if each[0] != namespace]
+
+    def keep(self, count):
+        """At rest: takes all but that many items. What is left had room before and has more now."""
+        while len(self.alive) > count:
+            self._take()
+
+    def _work(self):
+        while True:
+            if not self.running.is_set():
+                self.resting.set()
+                self.running.wait()
+            if len(self.alive) < self.size * self.random.uniform(0.7, 1.3):
+                self._make()
+            else:
+                self._take()
+            time.sleep(1 / self.rate)
+
+    def _attempt(self, act):
+        """Whether it was done; what failed half-way is found again at the end, by those who look for what is left."""
+        try:
+            act()
+            return True
+        except Refused as refused:
+            self.refused[refused.status] = self.refused.get(refused.status, 0) + 1
+        except UNREACHABLE:
+            self.refused[0] = self.refused.get(0, 0) + 1
+            time.sleep(0.2)
+        return False
+
+    def _make(self):
+        name, namespace = f"w-{next(self.numbers)}", self.random.choice(self.namespaces)
+        kind = self.random.choice(("alone", "alone", "pod", "late", "pair", "cards"))
+        made = [name] if kind != "pair" else [f"{name}-0", f"{name}-1"]
+        cls = CLASS_LATE if kind in ("late", "pair") else CLASS_NOW
+        objects = [(claims(namespace), on_cards(each, 2, self.random.choice((5, 10, 20))) if kind == "cards" else
+                    claim(each, cls, self.random.choice((5, 10, 30, 60)), f"{self.random.randint(1, 20)}Gi")) for each in made]
+        user = None
+        if kind in ("pod", "late", "pair"):
+            user = name
+            objects.append((pods(namespace), pod(name, {f"x{number}": each for number, each in enumerate(made)})))
+        if self.random.random() < 0.5:
+            objects.reverse()
+        self.alive.append((namespace, made, user))
+        for path, body in objects:
+            self._attempt(lambda path=path, body=body: self.client.create(path, body))
+
+    def _take(self):
+        namespace, made, user = self.alive.pop(self.random.randrange(len(self.alive)))
+        paths = [f"{claims(namespace)}/{each}" for each in made] + ([f"{pods(namespace)}/{user}"] if user else [])
+        self.random.shuffle(paths)
+        for path in paths:
+            self._attempt(lambda path=path: self.client.delete(path))
+
+    def left_over(self):
+        """At rest: takes whatever is there and not counted as alive. How much that was."""
+        known = {(namespace, name) for namespace, made, user in self.alive for name in (*made, *([user] if user else []))}
+        found = 0
+        for namespace in self.namespaces:
+            for path in (claims(namespace), pods(namespace)):
+                for each in self.client.items(path):
+                    if (namespace, each["metadata"]["name"]) not in known and "deletionTimestamp" not in each["metadata"]:
+                        found += self._attempt(lambda path=path, each=each: self.client.delete(f"{path}/{each['metadata']['name']}"))
+        return found
+
+    def complete(self):
+        """At rest: items of which a part was never made, or was taken by somebody else, are taken whole."""
+        for namespace in self.namespaces:
+            has = {each["metadata"]["name"] for each in self.client.items(claims(namespace)) if "deletionTimestamp" not in each["metadata"]}
+            users = {each["metadata"]["name"] for each in self.client.items(pods(namespace)) if "deletionTimestamp" not in each["metadata"]}
+            self.alive = [each for each in self.alive if each[0] != namespace or (
+                set(each[1]) <= has and (each[2] is None or each[2] in users))]
+        self.left_over()
+
+
+def unsettled(client, namespaces):
+    """What is not yet as it must become once nothing more happens: claims bound, pods running, all that was deleted gone."""
+    late = set()
+    for namespace in namespaces:
+        users = client.items(pods(namespace))
+        late |= {f"pod {namespace}/{each['metadata']['name']} is {each['status'].get('phase')}" for each in users
+                 if each["status"].get("phase") != "Running" or "deletionTimestamp" in each["metadata"]}
+        named = {claim["resourceClaimName"] for each in users for claim in each["spec"].get("resourceClaims", [])}
+        there = client.items(claims(namespace))
+        for each in there:
+            name, phase = each["metadata"]["name"], each.get("status", {}).get("phase")
+            waits = any(condition["reason"] == "WaitingForConsumer" for condition in each.get("status", {}).get("conditions", []))
+            if "deletionTimestamp" in each["metadata"] or not (phase == "Bound" or (waits and name not in named)):
+                late.add(f"claim {namespace}/{name} is {'deleted and' if 'deletionTimestamp' in each['metadata'] else ''} {phase}: "
+                         f"{[(c['type'], c['reason'], c.get('message', '')[:90]) for c in each.get('status', {}).get('conditions', [])]}")
+        owned = {each["metadata"]["name"] for each in there}
+        late |= {f"ResourceClaim {namespace}/{each['metadata']['name']} has no claim" for each in client.items(carriers(namespace))
+                 if each["metadata"]["name"] not in owned}
+    return late
