@@ -62,7 +62,7 @@ std::string Snapshot::holder(std::string_view device) const {
   return it == holders.end() ? "device " + std::string(device) : it->second;
 }
 
-scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim) {
+scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool evenIdle) {
   scheduler::ClaimRecord record;
   record.name = core::keyOf(claim.metadata).str();
   if (const auto device = deviceOf(stores, claim)) record.device = device->metadata.uid;
@@ -86,7 +86,7 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim) {
     auto consumers = consumersOf(stores, claim);
     if (consumers.empty() && record.device.empty()) {
       record.why = "it waits for the first pod that uses it";
-      return record;
+      if (!evenIdle) return record;
     }
     if (!consumers.empty()) record.suits = suitsAll(stores, std::move(consumers));
   }

@@ -57,7 +57,7 @@ core::ObjectKey claimKeyOf(const std::string& text, const std::string& space) {
 base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKey& key) {
   const auto claim = stores.claims.get(key);
   if (!claim) return Status(Code::notFound, "claim: there is no ElasticGPUClaim \"" + key.str() + "\"");
-  auto record = recordOf(stores, *claim);
+  auto record = recordOf(stores, *claim, true);
   Subject subject;
   subject.claim = std::move(record.name);
   subject.exists = true;
@@ -74,6 +74,7 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   subject.why = std::move(record.why);
   subject.suits = std::move(record.suits);
   if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
+  if (subject.request && !subject.why.empty()) subject.note = subject.why + ", whose node conditions are not known yet";
   return subject;
 }
 

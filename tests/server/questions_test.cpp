@@ -156,6 +156,33 @@ TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
   has(answer("/explain", "claim=waits&format=text"), "not decided: ElasticGPUClass \"gone\" not found");
 }
 
+TEST_F(QuestionsTest, AClaimThatWaitsForItsFirstPodIsAskedAboutButNotPlaced) {
+  auto cls = *stores.classes.get({"", "share"});
+  cls.metadata.resourceVersion = next();
+  cls.bindingMode = "WaitForFirstConsumer";
+  stores.classes.informed(cls);
+  has(answer("/explain", "claim=waits"), R"("note":"it waits for the first pod that uses it, whose node conditions)");
+  has(answer("/explain", "claim=waits"), R"("before":4,"after":0)");
+  has(answer("/simulate", "release=c"), R"("bound":[],"waiting":0})");
+}
+
+TEST_F(QuestionsTest, ItsPodsConditionsCount) {
+  auto cls = *stores.classes.get({"", "share"});
+  cls.metadata.resourceVersion = next();
+  cls.bindingMode = "WaitForFirstConsumer";
+  stores.classes.informed(cls);
+  core::Pod pod;
+  pod.metadata.name = pod.metadata.uid = "p";
+  pod.metadata.namespace_ = "default";
+  pod.metadata.resourceVersion = next();
+  pod.nodeSelector = {{"zone", "far"}};
+  pod.resourceClaims = {{"gpu", "waits"}};
+  stores.pods.informed(pod);
+  has(answer("/explain", "claim=waits"), R"("reasons":[{"reason":"not suitable for the pod","count":2}])");
+  has(answer("/simulate", "release=c&add=new,like=n1"),
+      R"("bound":[{"claim":"default/waits","to":{"fits":true,"node":"new")");
+}
+
 TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
   const auto fits = answer("/simulate", "class=share&gpu-core=30");
   has(fits, R"("ranking":[{"node":"n1")");
