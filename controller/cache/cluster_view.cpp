@@ -202,6 +202,11 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   }
 }
 
+void ClusterView::learn(const Ask& ask) {
+  if (learned_.size() >= kMostLearned) learned_.clear();
+  if (learned_.insert(ask.claimUid).second) cluster_.observe(ask.request);
+}
+
 void ClusterView::drop(std::string_view claimUid) {
   auto it = assumptions_.find(std::string(claimUid));
   if (it == assumptions_.end()) return;
@@ -218,8 +223,12 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   const bool grew = grew_;
   const auto start = std::chrono::steady_clock::now();
   drop(ask.claimUid);
+  learn(ask);
   auto decision = scheduler::decide(cluster_, ask.request, suits);
-  if (decision.fits) assume(ask, decision);
+  if (decision.fits) {
+    assume(ask, decision);
+    learned_.erase(ask.claimUid);  // it no longer waits
+  }
   grew_ = grew;  // trying frees nothing
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
@@ -239,6 +248,7 @@ std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<A
     const std::lock_guard lock(mutex_);
     const bool grew = grew_;
     for (const auto& ask : asks) drop(ask.claimUid);
+    for (const auto& ask : asks) learn(ask);
     for (std::size_t i = 0; i < asks.size(); ++i) {
       auto request = asks[i].request;
       if (i > 0) request.pinnedNode = decisions.front().node;

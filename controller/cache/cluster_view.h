@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "controller/cache/stores.h"
@@ -139,6 +140,8 @@ class ClusterView {
   void setTake(const std::string& card, const std::string& uid, const std::function<void(Take&)>& change);
   void offer(const std::string& card);
   std::string reasonAgainst(const std::string& card, const CardState& state) const;
+  /// Lets the cluster learn from a request, once however often it is tried in vain.
+  void learn(const Ask& ask);
   void assume(const Ask& ask, const scheduler::Decision& decision);
   void drop(std::string_view claimUid);
   void forgetIfEmpty(const std::string& card);
@@ -159,6 +162,10 @@ class ClusterView {
     std::vector<std::string> cards;
   };
   std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
+  /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more: those that
+  /// went while they waited are among them.
+  std::unordered_set<std::string> learned_;
+  static constexpr std::size_t kMostLearned = 65'536;
   bool grew_ = false;
 };
 

@@ -70,38 +70,51 @@ bool CardChoice::fits(const NodeRecord& node) {
   return divided(node, Division(request_.split, total_->steps(), std::move(room)), chosen);
 }
 
+bool CardChoice::pick(const NodeRecord& node, std::vector<Pick>& picks) {
+  int64_t linkGap = 0;
+  return pickInto(node, picks, linkGap);
+}
+
+bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int64_t& linkGap) {
+  picks.clear();
+  if (request_.cards == 0) return true;
+  collect(node);
+  chosen_.cards.clear();
+  chosen_.linkGap = 0;
+  std::vector<Amount> granted;
+  if (total_) {
+    const Division division(request_.split, total_->steps(), rooms());
+    if (!divided(node, division, chosen_)) return false;
+    std::vector<const CardType*> types;
+    for (uint32_t at : chosen_.cards) types.push_back(&state_.types[state_.cards[candidates_[at].card].type]);
+    granted = total_->amounts(types, division.parts(chosen_.cards));
+  } else {
+    const auto wanted = static_cast<std::size_t>(request_.cards);
+    if (candidates_.size() < wanted || !policy_.choose({node, candidates_, wanted}, chosen_)) return false;
+  }
+  linkGap = chosen_.linkGap;
+  for (std::size_t i = 0; i < chosen_.cards.size(); ++i) {
+    const CardId id = candidates_[chosen_.cards[i]].card;
+    if (total_) {
+      picks.push_back({id, granted[i], chargedFor(granted[i], request_)});
+    } else {
+      const Need& need = needs_.of(state_.cards[id].type);
+      picks.push_back({id, need.granted, need.charged});
+    }
+  }
+  return true;
+}
+
 Decision CardChoice::choose(const NodeRecord& node) {
   Decision decision;
   decision.fits = true;
   decision.node = node.name;
-  if (request_.cards == 0) return decision;
-  collect(node);
-  Chosen chosen;
-  std::vector<Amount> granted;
-  if (total_) {
-    const Division division(request_.split, total_->steps(), rooms());
-    divided(node, division, chosen);
-    std::vector<const CardType*> types;
-    for (uint32_t at : chosen.cards) types.push_back(&state_.types[state_.cards[candidates_[at].card].type]);
-    granted = total_->amounts(types, division.parts(chosen.cards));
-  } else {
-    policy_.choose({node, candidates_, static_cast<std::size_t>(request_.cards)}, chosen);
-  }
-  decision.linkGap = chosen.linkGap;
-  decision.placements.reserve(chosen.cards.size());
-  for (std::size_t i = 0; i < chosen.cards.size(); ++i) {
-    const CardId id = candidates_[chosen.cards[i]].card;
-    Placement placement{std::string(state_.cardName(id)), std::string(state_.cardUuid(id)), {}, {}};
-    if (total_) {
-      placement.granted = granted[i];
-      placement.charged = chargedFor(granted[i], request_);
-    } else {
-      const Need& need = needs_.of(state_.cards[id].type);
-      placement.granted = need.granted;
-      placement.charged = need.charged;
-    }
-    decision.placements.push_back(std::move(placement));
-  }
+  std::vector<Pick> picks;
+  pickInto(node, picks, decision.linkGap);
+  decision.placements.reserve(picks.size());
+  for (const Pick& pick : picks)
+    decision.placements.push_back(
+        {std::string(state_.cardName(pick.card)), std::string(state_.cardUuid(pick.card)), pick.granted, pick.charged});
   return decision;
 }
 

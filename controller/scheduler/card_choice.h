@@ -19,6 +19,12 @@ class CardChoice {
 
   /// Whether the node's cards can hold the request; the node's own limits are not asked.
   bool fits(const NodeRecord& node);
+  struct Pick {
+    CardId card = kNone;
+    Amount granted, charged;
+  };
+  /// The cards that the request would be given there; false if the node's cards can't hold it.
+  bool pick(const NodeRecord& node, std::vector<Pick>& picks);
   /// What the request is given there. Only if it fits.
   Decision choose(const NodeRecord& node);
 
@@ -28,6 +34,8 @@ class CardChoice {
   void collect(const NodeRecord& node);
   /// Of a total to be divided: the rooms of the collected cards; cards without room are dropped.
   std::vector<int64_t> rooms();
+  /// The same, without asking first whether it fits; linkGap as in Chosen.
+  bool pickInto(const NodeRecord& node, std::vector<Pick>& picks, int64_t& linkGap);
   bool divided(const NodeRecord& node, const Division& division, Chosen& chosen) const;
 
   const Cluster::State& state_;
@@ -36,6 +44,7 @@ class CardChoice {
   Needs& needs_;
   std::optional<SplitTotal> total_;  ///< if the request is to be divided
   std::vector<Candidate> candidates_;
+  Chosen chosen_;
 };
 
 }  // namespace egpu::scheduler

@@ -201,6 +201,7 @@ Summary Cluster::State::summarise(NodeId id, Scale scale) const {
 }
 
 void Cluster::State::refresh(NodeId id) {
+  outlook.changed(id);
   const NodeRecord& node = nodes[id];
   if (!node.offered()) {
     index.remove(id);
@@ -220,6 +221,7 @@ void Cluster::State::refresh(NodeId id) {
 }
 
 void Cluster::State::touch(NodeId id) {
+  outlook.changed(id);
   if (!index.holds(id)) return;
   const NodeIndex::ShapeId shape = index.shapeOf(id);
   index.put(id, shape, fillOfNode(id), summarise(id, index.shapes()[shape].scale));
@@ -415,6 +417,8 @@ void Cluster::giveBackOfNode(std::string_view name, std::string_view uid) {
   node.takes.pop_back();
   s.touch(id);
 }
+
+void Cluster::observe(const Request& request) { state_->outlook.observe(*state_, request); }
 
 std::size_t Cluster::nodeCount() const { return state_->nodeIds.size(); }
 std::size_t Cluster::cardCount() const { return state_->cardIds.size(); }

@@ -66,6 +66,10 @@ class Cluster {
   /// Forgets it; absent = no-op.
   void giveBackOfNode(std::string_view node, std::string_view uid);
 
+  /// A request is about to be decided. The fragmentation policy learns from it what is asked for (demand.h): call it
+  /// once per request, whatever its policy and whether or not it fits, before the first decide() for it.
+  void observe(const Request& request);
+
   std::size_t nodeCount() const;
   std::size_t cardCount() const;
   /// Null name = not known.

@@ -18,6 +18,7 @@ class Deciding {
         request_(request),
         suits_(suits),
         needs_(state, request),
+        cardPolicy_(policy),
         cards_(state, request, policy, needs_) {}
 
   Decision run(const NodePolicy& policy) {
@@ -25,7 +26,7 @@ class Deciding {
     if (!request_.pinnedNode.empty() || !request_.pinnedCards.empty()) {
       node = pinnedNode();
     } else {
-      node = policy.order == NodeOrder::fill ? bestNode(policy) : bestByScore(policy);
+      node = best(policy);
     }
     return node == kNone ? Decision{} : cards_.choose(state_.nodes[node]);
   }
@@ -35,6 +36,13 @@ class Deciding {
     const NodeRecord& node = state_.nodes[id];
     if (!node.offered() || !nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_)) return false;
     return cards_.fits(node) && (!suits_ || suits_(node.name));
+  }
+
+  NodeId best(const NodePolicy& policy) {
+    if (policy.order == NodeOrder::fill) return bestNode(policy);
+    if (policy.order != NodeOrder::fragmentation) return bestByScore(policy);
+    return state_.outlook.prices() != nullptr ? state_.outlook.best(state_, request_, cards_, cardPolicy_, suits_)
+                                              : bestNode(policy);
   }
 
   NodeId pinnedNode() {
@@ -174,6 +182,7 @@ class Deciding {
   const Request& request_;
   const NodePredicate& suits_;
   Needs needs_;
+  const CardPolicy& cardPolicy_;
   CardChoice cards_;
 };
 

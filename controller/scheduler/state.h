@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
+#include "controller/scheduler/fragmentation/outlook.h"
 #include "controller/scheduler/ids.h"
 #include "controller/scheduler/index.h"
 #include "controller/scheduler/request.h"
@@ -134,6 +135,7 @@ struct Cluster::State {
   std::map<std::string, NodeId, std::less<>> nodeIds;
   topology::Shapes shapes;
   NodeIndex index;  ///< the nodes that are offered
+  fragmentation::Outlook outlook;
 
   CardId findCard(std::string_view name) const;
   NodeId findNode(std::string_view name) const;

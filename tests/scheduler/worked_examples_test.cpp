@@ -6,7 +6,9 @@
 #include <set>
 #include <sstream>
 
+#include "controller/scheduler/card_choice.h"
 #include "controller/scheduler/fill.h"
+#include "controller/scheduler/fragmentation/judging.h"
 #include "controller/scheduler/load_score.h"
 #include "controller/scheduler/preset.h"
 #include "tests/scheduler/topology/nodes.h"
@@ -75,6 +77,29 @@ TEST(WorkedExamples, WhichNode) {
     }
     expectRow(row + ' ' + decide(cluster, share(policy, "binpack")).node + " |");
   }
+}
+
+TEST(WorkedExamples, WhichNodeLosesLeast) {
+  Cluster cluster = threeNodes();
+  Request half;
+  half.perCard = {500, 4 * kGi};
+  half.nodePolicy = "fragmentation";
+  for (int i = 0; i < 1000; ++i) cluster.observe(half);
+  const Request request = share("fragmentation", "binpack");
+  const Cluster::State& state = cluster.state();
+  Needs needs(state, request);
+  const CardPolicy& policy = *findCardPolicy("binpack");
+  CardChoice cards(state, request, policy, needs);
+  fragmentation::Counting counting(std::make_shared<const fragmentation::Prices>(*state.outlook.prices()));
+  fragmentation::NodeJudge judge(state, request, cards, policy, counting);
+  std::string row = "| `fragmentation` |";
+  for (const char* node : kNodes) {
+    fragmentation::KnownState known;
+    fragmentation::readNode(state, state.findNode(node), known.state);
+    judge.appraise(known);
+    row += ' ' + std::to_string(judge.judge(state.findNode(node), known)) + " |";
+  }
+  expectRow(row + ' ' + decide(cluster, request).node + " |");
 }
 
 /// The indexes of the cards given, as "1 3"; "–" if nothing fits.

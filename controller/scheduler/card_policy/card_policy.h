@@ -41,6 +41,8 @@ struct CardPolicy {
   /// Whatever cards fit, so many of them will do, or are enough to be divided over. Otherwise a node with enough
   /// fitting cards may still not be one.
   bool takesAny = true;
+  /// Links between cards count: of two nodes whose cards have the same free, different ones may be given.
+  bool seesLinks = false;
 };
 
 /// Null if there is no such policy.

@@ -15,6 +15,6 @@ namespace egpu::scheduler::card_policy {
 bool chooseFixedSet(const Offer& offer, Chosen& chosen);
 bool divideOverFixedSet(const Offer& offer, const Division& division, Chosen& chosen);
 
-inline constexpr CardPolicy kStatic{"static", chooseFixedSet, divideOverFixedSet, false};
+inline constexpr CardPolicy kStatic{"static", chooseFixedSet, divideOverFixedSet, false, true};
 
 }  // namespace egpu::scheduler::card_policy

@@ -18,6 +18,6 @@ namespace egpu::scheduler::card_policy {
 bool chooseWellLinked(const Offer& offer, Chosen& chosen);
 bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& chosen);
 
-inline constexpr CardPolicy kTopology{"topology", chooseWellLinked, divideOverWellLinked};
+inline constexpr CardPolicy kTopology{"topology", chooseWellLinked, divideOverWellLinked, true, true};
 
 }  // namespace egpu::scheduler::card_policy

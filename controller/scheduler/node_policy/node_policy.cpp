@@ -2,14 +2,15 @@
 
 #include "controller/scheduler/node_policy/binpack.h"
 #include "controller/scheduler/node_policy/compact_first.h"
+#include "controller/scheduler/node_policy/fragmentation.h"
 #include "controller/scheduler/node_policy/low_load_first.h"
 #include "controller/scheduler/node_policy/spread.h"
 
 namespace egpu::scheduler {
 namespace {
 // The table of node policies, sorted by name. A new policy is a file and a line here.
-constexpr NodePolicy kPolicies[] = {node_policy::kBinpack, node_policy::kCompactFirst, node_policy::kLowLoadFirst,
-                                    node_policy::kSpread};
+constexpr NodePolicy kPolicies[] = {node_policy::kBinpack, node_policy::kCompactFirst, node_policy::kFragmentation,
+                                    node_policy::kLowLoadFirst, node_policy::kSpread};
 }  // namespace
 
 const NodePolicy* findNodePolicy(std::string_view name) {

@@ -1,0 +1,94 @@
+#include "bench/openb/replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+namespace egpu::bench::openb {
+namespace {
+
+void countFailure(const Pod& pod, Result& result) {
+  if (pod.cards == 0) {
+    ++result.failedCpu;
+  } else if (pod.milli < 1000) {
+    ++result.failedShare;
+  } else if (pod.cards == 1) {
+    ++result.failed1;
+  } else if (pod.cards == 2) {
+    ++result.failed2;
+  } else if (pod.cards <= 4) {
+    ++result.failed4;
+  } else {
+    ++result.failed8;
+  }
+}
+
+std::string number(std::optional<double> value, const char* format) {
+  if (!value) return "null";
+  char text[64];
+  std::snprintf(text, sizeof text, format, *value);
+  return text;
+}
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+Result replay(const Trace& trace, Placer& placer) {
+  Result result;
+  double capacity = 0, arrived = 0, used = 0;
+  for (const Node& node : trace.nodes) capacity += 1000 * static_cast<double>(node.cards);
+  std::array<double, Result::kPoints> sums{};
+  std::array<int64_t, Result::kPoints> counts{};
+  std::chrono::steady_clock::duration took{};
+  for (const std::size_t at : trace.arrivals) {
+    const Pod& pod = trace.pods[at];
+    const double milli = static_cast<double>(pod.milli * pod.cards);
+    arrived += milli;
+    const auto start = std::chrono::steady_clock::now();
+    const bool placed = placer.place(pod);
+    took += std::chrono::steady_clock::now() - start;
+    if (placed) {
+      used += milli;
+    } else {
+      countFailure(pod, result);
+      if (!result.firstFailure) result.firstFailure = 100 * arrived / capacity;
+    }
+    const auto point = static_cast<std::size_t>(std::lround(100 * arrived / capacity));
+    if (point >= Result::kPoints) continue;
+    sums[point] += 100 * used / capacity;
+    ++counts[point];
+  }
+  for (std::size_t i = 0; i < Result::kPoints; ++i)
+    if (counts[i] > 0) result.allocated[i] = sums[i] / static_cast<double>(counts[i]);
+  result.seconds = std::chrono::duration<double>(took).count();
+  return result;
+}
+
+std::string toJson(const std::string& policy, const Result& result, std::size_t decisions, bool withCurve) {
+  const auto count = [](const char* name, int64_t n) { return std::string("\"") + name + "\": " + std::to_string(n); };
+  std::string out = "{\"policy\": " + quoted(policy);
+  for (const std::size_t point : {95, 100, 130})
+    out += ", \"alloc" + std::to_string(point) + "\": " + number(result.allocated[point], "%.4f");
+  out += ", \"first_failure\": " + number(result.firstFailure, "%.4f") + ", \"failed\": {" +
+         count("cpu", result.failedCpu) + ", " + count("share", result.failedShare) + ", " +
+         count("1", result.failed1) + ", " + count("2", result.failed2) + ", " + count("4", result.failed4) + ", " +
+         count("8", result.failed8) +
+         "}, \"decisions_per_s\": " + number(static_cast<double>(decisions) / std::max(result.seconds, 1e-9), "%.0f");
+  if (withCurve) {
+    out += ", \"curve\": [";
+    for (std::size_t i = 0; i < Result::kPoints; ++i) out += (i > 0 ? ", " : "") + number(result.allocated[i], "%.3f");
+    out += "]";
+  }
+  return out + "}";
+}
+
+}  // namespace egpu::bench::openb

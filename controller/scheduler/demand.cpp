@@ -1,0 +1,96 @@
+#include "controller/scheduler/demand.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <tuple>
+
+namespace egpu::scheduler {
+namespace {
+
+// 0.9^(-1/200): multiplied up once per request, so that no library function's rounding decides.
+constexpr double kGrowth = 1.000526941363137;
+
+/// Everything that is demand, as values to compare; of what a field makes meaningless, nothing.
+auto demandOf(const Request& r) {
+  const bool ownCore = !r.wholeCards && r.tflopsPerCard == 0;
+  const bool ownMemory = !r.wholeCards && !r.memoryFromCore;
+  return std::tuple(r.cards, r.wholeCards, ownCore ? r.perCard.core : 0, ownMemory ? r.perCard.memory : 0,
+                    r.memoryFromCore, r.tflopsPerCard, r.coreOvercommit, r.memoryOvercommit, r.minMemory, r.cpuMilli,
+                    r.podMemory, static_cast<int>(r.split));
+}
+
+}  // namespace
+
+bool sameDemand(const Request& a, const Request& b) { return demandOf(a) == demandOf(b) && a.models == b.models; }
+
+std::size_t demandHash(const Request& request) {
+  std::size_t hash = 0;
+  const auto mix = [&hash](std::size_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  };
+  std::apply([&](auto... field) { (mix(static_cast<std::size_t>(field)), ...); }, demandOf(request));
+  for (const std::string& model : request.models) mix(std::hash<std::string_view>()(model));
+  return hash;
+}
+
+void Demand::observe(const Request& request) {
+  const std::size_t hash = demandHash(request);
+  Entry* entry = nullptr;
+  const auto [from, to] = entries_.equal_range(hash);
+  for (auto it = from; it != to && entry == nullptr; ++it)
+    if (sameDemand(it->second.what.request, request)) entry = &it->second;
+  if (entry == nullptr) {
+    entry = &entries_.emplace(hash, Entry{{request, 0}, seen_})->second;
+    Request& kept = entry->what.request;
+    kept.nodePolicy.clear();
+    kept.cardPolicy.clear();
+    kept.pinnedNode.clear();
+    kept.pinnedCards.clear();
+    kept.maxClaimsPerCard = kept.maxClaimsPerNode = 0;
+  }
+  entry->what.weight += unit_;
+  unit_ *= kGrowth;
+  if (++seen_ % kWindow == 0) tidy();
+}
+
+void Demand::tidy() {
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    it->second.what.weight /= unit_;
+    it = it->second.what.weight < kForgotten ? entries_.erase(it) : std::next(it);
+  }
+  unit_ = 1;
+  if (entries_.size() <= kMost) return;
+  const Entry last = *heaviestFirst()[kMost - 1];
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    const Entry& entry = it->second;
+    const bool goes = std::tuple(-entry.what.weight, entry.first) > std::tuple(-last.what.weight, last.first);
+    it = goes ? entries_.erase(it) : std::next(it);
+  }
+}
+
+std::vector<const Demand::Entry*> Demand::heaviestFirst() const {
+  std::vector<const Entry*> order;
+  order.reserve(entries_.size());
+  for (const auto& [hash, entry] : entries_) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
+    return std::tuple(-a->what.weight, a->first) < std::tuple(-b->what.weight, b->first);
+  });
+  return order;
+}
+
+double Demand::total() const {
+  double sum = 0;
+  for (const Entry* entry : heaviestFirst()) sum += entry->what.weight;  // in one order: sums of doubles depend on it
+  return sum / unit_;
+}
+
+std::vector<Demand::Class> Demand::classes() const {
+  std::vector<Class> classes;
+  if (!known()) return classes;
+  for (const Entry* entry : heaviestFirst()) classes.push_back({entry->what.request, entry->what.weight / unit_});
+  return classes;
+}
+
+}  // namespace egpu::scheduler

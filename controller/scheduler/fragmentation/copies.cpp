@@ -1,0 +1,97 @@
+#include "controller/scheduler/fragmentation/copies.h"
+
+#include <algorithm>
+
+namespace egpu::scheduler::fragmentation {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kMost = 4'000'000;  // milli-CPU or MiB: with a half added still exact in a float
+constexpr std::size_t kMostRows = 1 << 14;
+constexpr float kPlenty = 1e6F;
+
+float counted(int64_t n) { return static_cast<float>(std::clamp<int64_t>(n, -1, kMost)); }
+
+}  // namespace
+
+std::size_t Copies::CardHash::operator()(const CardState& card) const {
+  uint64_t hash = static_cast<uint64_t>(card.free.core) << 33 ^ static_cast<uint64_t>(card.free.memory) ^
+                  uint64_t { card.type } << 1 ^ (card.empty ? 1 : 0);
+  hash *= 0x9e3779b97f4a7c15u;
+  return static_cast<std::size_t>(hash ^ hash >> 32);
+}
+
+Copies::Copies(std::vector<Shape> shapes)
+    : shapes_(std::move(shapes)), padded_((shapes_.size() + kLanes - 1) / kLanes * kLanes) {
+  for (auto* numbers : {&perCopy_, &perCpu_, &perMemory_, &cpuFree_, &memoryFree_}) numbers->assign(padded_, 0);
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    const Shape& shape = shapes_[i];
+    perCopy_[i] = 1 / static_cast<float>(shape.cards);
+    const int64_t memory = (shape.ofNode.memory + kMiB - 1) / kMiB;
+    if (shape.ofNode.cpuMilli > 0) {
+      perCpu_[i] = 1 / counted(shape.ofNode.cpuMilli);
+    } else {
+      cpuFree_[i] = kPlenty;
+    }
+    if (memory > 0) {
+      perMemory_[i] = 1 / counted(memory);
+    } else {
+      memoryFree_[i] = kPlenty;
+    }
+  }
+}
+
+void Copies::fill(const CardState& card, uint16_t* parts) const {
+  for (std::size_t i = 0; i < shapes_.size(); ++i) {
+    const Shape& shape = shapes_[i];
+    parts[i] = 0;
+    if (card.type >= shape.on.size() || !shape.on[card.type].possible) continue;
+    if (shape.wholeCards) {
+      parts[i] = card.empty ? 1 : 0;
+      continue;
+    }
+    const Amount& charged = shape.on[card.type].charged;
+    int64_t room = 1000;
+    if (charged.core > 0) room = std::min(room, std::max<int64_t>(0, card.free.core) / charged.core);
+    if (charged.memory > 0) room = std::min(room, std::max<int64_t>(0, card.free.memory) / charged.memory);
+    // Each card of a copy is another card.
+    parts[i] = static_cast<uint16_t>(shape.cards > 1 ? std::min<int64_t>(room, 1) : room);
+  }
+}
+
+std::span<const uint16_t> Copies::partsOn(const CardState& card) {
+  auto it = known_.find(card);
+  if (it == known_.end()) {
+    if (known_.size() >= kMostRows) {
+      known_.clear();
+      rows_.clear();
+    }
+    it = known_.emplace(card, static_cast<uint32_t>(known_.size())).first;
+    rows_.resize(rows_.size() + padded_, 0);
+    fill(card, &rows_[rows_.size() - padded_]);
+  }
+  return {&rows_[it->second * padded_], padded_};
+}
+
+void Copies::partsOn(const NodeState& node, Parts& sum) {
+  sum.assign(padded_, 0);
+  for (const CardState& card : node.cards) {
+    const uint16_t* parts = partsOn(card).data();
+    for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + parts[i]);
+  }
+}
+
+void Copies::on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const {
+  copies.resize(padded_);
+  // The half keeps ⌊free ÷ amount⌋ exact when it is worked out as free times a rounded reciprocal.
+  const float cpu = counted(free.cpuMilli) + 0.5F, memory = counted(free.memory / kMiB) + 0.5F;
+  for (std::size_t i = 0; i < padded_; ++i) {
+    const float byCards = (static_cast<float>(parts[i]) + 0.5F) * perCopy_[i];
+    const float byCpu = cpu * perCpu_[i] + cpuFree_[i];
+    const float byMemory = memory * perMemory_[i] + memoryFree_[i];
+    const float most = std::min(byCards, std::min(byCpu, byMemory));
+    copies[i] = static_cast<float>(static_cast<int32_t>(most));
+  }
+}
+
+}  // namespace egpu::scheduler::fragmentation

@@ -1,0 +1,63 @@
+// How many copies of each of a list of shapes of request a node could hold, were it given nothing else: the number that
+// both scarcity and worth are counted in. Internal to scheduler/.
+//
+// Copies on a node = min(⌊Σ over its cards of what each has room for ÷ cards per copy⌋, ⌊CPU left ÷ CPU⌋,
+// ⌊memory left ÷ memory⌋). CPU beyond 4,000 cores and memory beyond 4 TiB count as that, memory in whole MiB.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "controller/scheduler/fragmentation/node_state.h"
+
+namespace egpu::scheduler::fragmentation {
+
+/// What a request takes, as far as copies are concerned.
+struct Shape {
+  /// What it takes of one card of a type, charged.
+  struct OnType {
+    bool possible = false;
+    Amount charged;
+  };
+  int64_t cards = 1;        ///< per copy, ≥ 1
+  bool wholeCards = false;  ///< each must be empty
+  NodeAmount ofNode;        ///< CPU and memory per copy; 0 = none
+  std::vector<OnType> on;   ///< by TypeId; types beyond its end are not possible
+};
+
+/// Per shape, what the cards of a node have room for, in single cards' parts.
+using Parts = std::vector<uint16_t>;
+
+class Copies {
+ public:
+  /// Shapes are padded to a multiple of kLanes, so that loops over them need no remainder.
+  static constexpr std::size_t kLanes = 8;
+  explicit Copies(std::vector<Shape> shapes);
+
+  std::size_t shapes() const { return shapes_.size(); }
+  std::size_t padded() const { return padded_; }
+
+  /// What a card has room for, per shape: the same for equal cards, so it is kept. Valid until the next call.
+  std::span<const uint16_t> partsOn(const CardState& card);
+  void partsOn(const NodeState& node, Parts& sum);
+
+  /// Copies per shape, of which `parts` is the sum over the cards.
+  void on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const;
+
+ private:
+  struct CardHash {
+    std::size_t operator()(const CardState& card) const;
+  };
+  void fill(const CardState& card, uint16_t* parts) const;
+
+  std::vector<Shape> shapes_;
+  std::size_t padded_;
+  std::vector<float> perCopy_, perCpu_, perMemory_;  // reciprocals; 0: no constraint
+  std::vector<float> cpuFree_, memoryFree_;          // what counts as unconstrained: a large number, else 0
+  std::unordered_map<CardState, uint32_t, CardHash> known_;
+  std::vector<uint16_t> rows_;
+};
+
+}  // namespace egpu::scheduler::fragmentation

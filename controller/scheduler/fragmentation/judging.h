@@ -1,0 +1,51 @@
+// How well a request goes onto a node: what it takes away from what the node is worth (prices.h), once the card policy
+// has chosen its cards. Internal to scheduler/.
+//
+//   worth(node)  Σ over the priced requests of copies that fit · worth of a copy + Σ over its cards of their rests'
+//   worth loss         worth before − worth after + Σ over the given cards of share · pressure on their type score
+//   ⌊−loss ÷ 80⌋: small differences do not count, so that of nearly equal nodes the lowest name is filled
+//                first and others stay whole
+#pragma once
+
+#include <vector>
+
+#include "controller/scheduler/card_choice.h"
+#include "controller/scheduler/fragmentation/prices.h"
+#include "controller/scheduler/fragmentation/scores.h"
+
+namespace egpu::scheduler::fragmentation {
+
+/// Prices and what is counted under them, kept together from one decision to the next.
+struct Counting {
+  explicit Counting(std::shared_ptr<const Prices> of) : prices(std::move(of)), copies(prices->shapes()) {}
+  std::shared_ptr<const Prices> prices;
+  Copies copies;
+};
+
+class NodeJudge : public Judge {
+ public:
+  static constexpr float kStep = 80;  ///< milli-cards of loss per point
+
+  /// All of them must outlive it.
+  NodeJudge(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
+            Counting& counting);
+
+  void appraise(KnownState& state) override;
+  Score judge(NodeId node, const KnownState& state) override;
+  bool byStateAlone() const override { return byStateAlone_; }
+
+ private:
+  float worthOf(const NodeState& state, const Parts& parts);
+
+  const Cluster::State& state_;
+  const Request& request_;
+  CardChoice& cards_;
+  Counting& counting_;
+  bool byStateAlone_;
+  std::vector<CardChoice::Pick> picks_;
+  NodeState after_;
+  Parts partsAfter_;
+  std::vector<float> copies_;
+};
+
+}  // namespace egpu::scheduler::fragmentation

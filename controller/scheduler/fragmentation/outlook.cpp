@@ -1,0 +1,76 @@
+#include "controller/scheduler/fragmentation/outlook.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "controller/scheduler/demand.h"
+#include "controller/scheduler/fragmentation/judging.h"
+#include "controller/scheduler/fragmentation/prices.h"
+#include "controller/scheduler/fragmentation/scores.h"
+#include "controller/scheduler/node_policy/node_policy.h"
+#include "controller/scheduler/state.h"
+
+namespace egpu::scheduler::fragmentation {
+namespace {
+
+/// Requests between two looks at whether prices are outdated: more often while little is known, and in a large cluster
+/// so seldom that a look's scan is spread over as many requests as make it cheap.
+int64_t untilNextLook(int64_t seen, std::size_t nodes) {
+  const int64_t most = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 64);
+  return std::clamp<int64_t>(seen / 4, 1, most);
+}
+
+}  // namespace
+
+struct Outlook::Kept {
+  Demand demand;
+  std::shared_ptr<const Prices> prices;
+  int64_t nextLook = 0;  // by Demand::seen
+  // What can be worked out again.
+  Scores scores;
+  std::optional<Counting> counting;
+};
+
+Outlook::Outlook() : kept_(std::make_unique<Kept>()) {}
+Outlook::~Outlook() = default;
+Outlook::Outlook(const Outlook& other) : Outlook() { *this = other; }
+Outlook& Outlook::operator=(const Outlook& other) {
+  if (this == &other) return *this;
+  kept_->demand = other.kept_->demand;
+  kept_->prices = other.kept_->prices;
+  kept_->nextLook = other.kept_->nextLook;
+  kept_->scores.clear();
+  kept_->counting.reset();
+  return *this;
+}
+
+void Outlook::observe(const Cluster::State& state, const Request& request) {
+  Kept& kept = *kept_;
+  kept.demand.observe(request);
+  const NodePolicy* policy = findNodePolicy(request.nodePolicy);
+  if (policy == nullptr || policy->order != NodeOrder::fragmentation) return;
+  const int64_t seen = kept.demand.seen();
+  bool due = !kept.prices || !kept.prices->knowsTypes(state.types.size()) || seen == Demand::kLeast;
+  if (!due && seen >= kept.nextLook) {
+    due = kept.prices->outdated(state, kept.demand);
+    kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
+  }
+  if (!due) return;
+  kept.prices = std::make_shared<const Prices>(state, kept.demand, kept.prices.get());
+  kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
+  kept.scores.clear();
+  kept.counting.reset();
+}
+
+void Outlook::changed(NodeId node) { kept_->scores.changed(node); }
+
+const Prices* Outlook::prices() const { return kept_->prices.get(); }
+
+NodeId Outlook::best(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
+                     const NodePredicate& suits) const {
+  if (!kept_->counting) kept_->counting.emplace(kept_->prices);
+  NodeJudge judge(state, request, cards, policy, *kept_->counting);
+  return kept_->scores.best(state, request, judge, suits);
+}
+
+}  // namespace egpu::scheduler::fragmentation

@@ -1,0 +1,163 @@
+#include "controller/scheduler/fragmentation/prices.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+namespace egpu::scheduler::fragmentation {
+namespace {
+
+constexpr double kUnknown = 200;        // requests' worth of demand that is assumed rather than seen
+constexpr double kScarceFrom = 0.5;     // demand ÷ supply below which nothing needs protection
+constexpr double kScarceMost = 2;       // and above which more of it changes nothing
+constexpr double kOneCard = 0.5;        // weight of copies on one card
+constexpr double kSeveralCards = 2;     // and on several, which can't be put together again
+constexpr double kMostPressure = 2;     // of one set of types
+constexpr double kMoved = 0.1;          // prices are made anew when this much has changed
+constexpr int32_t kRests = 2;           // weight of the rests of cards
+constexpr std::size_t kMostSizes = 32;  // shares of cards that rests are judged by: the most frequent
+
+/// Shares of one card of a type that are asked for, by size.
+std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::vector<Wanted>& wanted) {
+  std::map<int64_t, double> weights;
+  for (const Wanted& each : wanted) {
+    if (each.shape.cards != 1 || each.shape.wholeCards || each.hash == 0) continue;
+    // Of a request for other types its size there: a card that is of use to all should not be cut up either.
+    const Shape::OnType& on = each.shape.on[type];
+    const int64_t size = on.possible ? shareOfCard(on.charged, card) : static_cast<int64_t>(each.size);
+    if (size > 0 && size < 1000) weights[size] += each.weight;
+  }
+  std::vector<ShareDemand> shares;
+  for (const auto& [size, weight] : weights) shares.push_back({size, weight});
+  if (shares.size() > kMostSizes) {
+    std::stable_sort(shares.begin(), shares.end(),
+                     [](const ShareDemand& a, const ShareDemand& b) { return a.weight > b.weight; });
+    shares.resize(kMostSizes);
+  }
+  return shares;
+}
+
+}  // namespace
+
+Prices::Prices(const Cluster::State& state, const Demand& demand, const Prices* before) : types_(state.types.size()) {
+  const Supply supply(state, Supply::Detail::nodes);
+  free_ = supply.allFree;
+  std::vector<Wanted> wanted = wantedOf(state, supply, demand);
+  asked_ = volumes(wanted);
+  if (before != nullptr && before->types_ == types_ && apart(asked_, before->asked_) <= kMoved) {
+    asked_ = before->asked_;  // the sum of small steps counts
+    cardWorth_ = before->cardWorth_;
+  } else {
+    priceCards(state, wanted);
+  }
+
+  const double unknown = wanted.empty() ? 1 : kUnknown / (kUnknown + demand.total());
+  for (Wanted& each : wanted) each.part *= 1 - unknown;
+  for (Wanted& each : wholeNodes(state, supply)) {
+    each.part *= unknown;
+    wanted.push_back(std::move(each));
+  }
+  priceTypes(supply, wanted);
+  priceCopies(supply, wanted);
+}
+
+void Prices::priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted) {
+  std::vector<std::vector<ShareDemand>> shares;  // mostly the same on all types
+  for (TypeId type = 0; type < types_; ++type) {
+    std::vector<ShareDemand> here = sharesOn(type, state.types[type], wanted);
+    const auto same = std::find(shares.begin(), shares.end(), here);
+    cardWorth_.push_back(same != shares.end() ? cardWorth_[static_cast<std::size_t>(same - shares.begin())]
+                                              : std::make_shared<const CardWorth>(worthOfRests(here)));
+    shares.push_back(std::move(here));
+  }
+}
+
+void Prices::priceTypes(const Supply& supply, const std::vector<Wanted>& wanted) {
+  pressure_.assign(types_, 0);
+  std::map<TypeSet, double> confined;
+  for (const Wanted& each : wanted)
+    if (each.types != supply.all) confined[each.types] += each.part;
+  for (const auto& [set, part] : confined) {
+    double free = 0;
+    for (TypeId type = 0; type < types_; ++type)
+      if ((set & only(type)) != 0) free += supply.free[type];
+    const double offered = free / std::max(1.0, supply.allFree);
+    const double ratio = offered > 1e-9 ? part / offered : kMostPressure;
+    for (TypeId type = 0; type < types_; ++type)
+      if ((set & only(type)) != 0) pressure_[type] += static_cast<float>(std::min(kMostPressure, ratio));
+  }
+}
+
+void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
+  std::vector<Shape> all;
+  for (const Wanted& each : wanted) all.push_back(each.shape);
+  Copies counting(std::move(all));
+  std::vector<double> fitting(counting.padded(), 0);
+  Parts parts;
+  std::vector<float> copies;
+  for (const NodeState& node : supply.nodes) {
+    counting.partsOn(node, parts);
+    counting.on(node.free, parts, copies);
+    for (std::size_t i = 0; i < copies.size(); ++i) fitting[i] += static_cast<double>(copies[i]);
+  }
+  std::vector<double> perCopy(wanted.size(), 0), together(wanted.size(), 0);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Wanted& one = wanted[i];
+    const double size = one.size * static_cast<double>(one.shape.cards);
+    const double offered = fitting[i] * size / std::max(1.0, supply.allFree);
+    if (offered <= 0) continue;  // nothing is left to protect
+    double confined = 0;
+    for (const Wanted& other : wanted)
+      if (needsAtLeast(other, one)) confined += other.part;
+    const double scarce = std::max(0.0, std::min(confined / offered, kScarceMost) - kScarceFrom);
+    perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
+    together[i] = perCopy[i] * fitting[i];
+    if (perCopy[i] > 0) order.push_back(i);
+  }
+  if (order.size() > kMostShapes) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return together[a] > together[b]; });
+    order.resize(kMostShapes);
+  }
+  for (const std::size_t i : order) {
+    shapes_.push_back(std::move(wanted[i].shape));
+    perCopy_.push_back(static_cast<float>(perCopy[i]));
+  }
+  perCopy_.resize((perCopy_.size() + Copies::kLanes - 1) / Copies::kLanes * Copies::kLanes, 0);
+}
+
+int32_t Prices::cardWorth(TypeId type, int64_t freeShare) const {
+  return type < cardWorth_.size() ? kRests * (*cardWorth_[type])[static_cast<std::size_t>(freeShare)] : 0;
+}
+
+std::vector<Prices::ClassVolume> Prices::volumes(const std::vector<Wanted>& wanted) {
+  std::vector<ClassVolume> volumes;
+  for (const Wanted& each : wanted) volumes.push_back({each.hash, each.part});
+  std::sort(volumes.begin(), volumes.end(), [](const ClassVolume& a, const ClassVolume& b) { return a.hash < b.hash; });
+  return volumes;
+}
+
+double Prices::apart(const std::vector<ClassVolume>& a, const std::vector<ClassVolume>& b) {
+  double sum = 0;
+  auto x = a.begin(), y = b.begin();
+  while (x != a.end() || y != b.end()) {
+    if (y == b.end() || (x != a.end() && x->hash < y->hash)) {
+      sum += (x++)->part;
+    } else if (x == a.end() || y->hash < x->hash) {
+      sum += (y++)->part;
+    } else {
+      sum += std::abs((x++)->part - (y++)->part);
+    }
+  }
+  return a.empty() && b.empty() ? 0 : sum / (a.empty() || b.empty() ? 1 : 2);
+}
+
+bool Prices::outdated(const Cluster::State& state, const Demand& demand) const {
+  const Supply supply(state, Supply::Detail::sums);
+  if (std::abs(supply.allFree - free_) > kMoved * std::min(supply.allFree, free_)) return true;
+  return apart(volumes(wantedOf(state, supply, demand)), asked_) > kMoved;
+}
+
+}  // namespace egpu::scheduler::fragmentation

@@ -1,0 +1,72 @@
+// What a copy of a request, the rest of a card and a type of card are worth now: what the fragmentation policy weighs
+// nodes by. Made from the demand that was learned and from what is free, now and then; a value that does not change.
+//
+// All amounts are shares of cards in thousandths (milli-cards); a request's is the larger of its shares of core and
+// memory. q(t) is class t's part of the volume that is asked for. A part 200 ÷ (200 + weight of what was seen) of it is
+// kept for what is not known yet: whole nodes of each kind, by the cards they have.
+//
+//   scarcity of t    ρ = Σ q(u) over the classes u that need at least what t needs, and so can only go where t can
+//                        ÷ (cards' worth of copies of t that fit now ÷ all that is free)
+//   worth of a copy  k · (min(ρ, 2) − ½)²₊ · √q(t) · size of t, k = ½ for one card and 2 for several: what is not
+//   scarce
+//                    costs nothing, and sets of several cards, that can't be put together again, cost more
+//   rest of a card   twice its worth for the shares that are asked for (card_worth.h)
+//   pressure on a type of card = Σ over the sets M of types that requests confine themselves to and that contain it, of
+//                    min(2, part of the volume confined to M ÷ M's part of what is free)
+//
+// The constants hold for every cluster; bench/openb.cpp measures them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "controller/scheduler/demand.h"
+#include "controller/scheduler/fragmentation/card_worth.h"
+#include "controller/scheduler/fragmentation/copies.h"
+#include "controller/scheduler/fragmentation/wanted.h"
+#include "controller/scheduler/state.h"
+
+namespace egpu::scheduler::fragmentation {
+
+class Prices {
+ public:
+  static constexpr std::size_t kMostShapes = 96;  ///< those whose copies together are worth most
+
+  /// One scan of the cluster. `before` spares working out again what depends on the demand alone.
+  Prices(const Cluster::State& state, const Demand& demand, const Prices* before);
+
+  /// The requests a copy of which is worth something, and what, in milli-cards; as long as Copies' padded lists.
+  const std::vector<Shape>& shapes() const { return shapes_; }
+  const std::vector<float>& perCopy() const { return perCopy_; }
+  /// A healthy card with so much free, in milli-cards: 0 … 2000. A type that came later is worth nothing.
+  int32_t cardWorth(TypeId type, int64_t freeShare) const;
+  /// Per milli-card of this type that is given away.
+  float pressure(TypeId type) const { return type < pressure_.size() ? pressure_[type] : 0; }
+
+  /// Whether the world has moved on by a tenth: what is asked for, by volume, or what is free. One scan of the cluster.
+  bool outdated(const Cluster::State& state, const Demand& demand) const;
+  bool knowsTypes(std::size_t types) const { return types <= types_; }
+
+ private:
+  struct ClassVolume {
+    std::size_t hash = 0;
+    double part = 0;  ///< of all that is asked for
+  };
+  static std::vector<ClassVolume> volumes(const std::vector<Wanted>& wanted);
+  static double apart(const std::vector<ClassVolume>& a, const std::vector<ClassVolume>& b);
+
+  void priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted);
+  void priceTypes(const Supply& supply, const std::vector<Wanted>& wanted);
+  void priceCopies(const Supply& supply, std::vector<Wanted>& wanted);
+
+  std::size_t types_ = 0;
+  std::vector<Shape> shapes_;
+  std::vector<float> perCopy_;
+  std::vector<std::shared_ptr<const CardWorth>> cardWorth_;  // by type
+  std::vector<float> pressure_;
+  std::vector<ClassVolume> asked_;  // by hash; when cardWorth_ was made
+  double free_ = 0;                 // milli-cards
+};
+
+}  // namespace egpu::scheduler::fragmentation

@@ -1,0 +1,144 @@
+#include "controller/scheduler/fragmentation/wanted.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "controller/scheduler/fit.h"
+#include "controller/scheduler/split.h"
+
+namespace egpu::scheduler::fragmentation {
+namespace {
+
+constexpr std::size_t kMostClasses = 256;
+constexpr std::size_t kMostKinds = 64;
+
+/// So much of a total on each of so many cards.
+Request dividedBy(const Request& request, int64_t cards) {
+  const auto part = [cards](int64_t total) { return (total + cards - 1) / cards; };
+  Request each = request;
+  each.split = Split::none;
+  each.cards = cards;
+  each.perCard = {part(request.perCard.core), part(request.perCard.memory)};
+  each.tflopsPerCard = part(request.tflopsPerCard);
+  return each;
+}
+
+/// What a class takes of each type of card; sizes by the type of which there is most.
+bool shapeOf(const Cluster::State& state, const Supply& supply, const Request& request, Wanted& out) {
+  out.shape = {};
+  out.shape.cards = request.cards;
+  out.shape.wholeCards = request.wholeCards;
+  out.shape.ofNode = {request.cpuMilli, request.podMemory};
+  out.shape.on.resize(state.types.size());
+  double most = 0;
+  for (TypeId type = 0; type < state.types.size(); ++type) {
+    const Need need = needOn(state.types[type], request);
+    if (!need.possible()) continue;
+    out.shape.on[type] = {true, need.charged};
+    if (supply.cards[type] <= 0) continue;
+    out.types |= only(type);
+    if (supply.cards[type] <= most) continue;
+    most = supply.cards[type];
+    const int64_t share = request.wholeCards ? 1000 : shareOfCard(need.charged, state.types[type]);
+    out.size = static_cast<double>(std::max<int64_t>(1, share));
+  }
+  return most > 0;
+}
+
+/// The parts of a volume, adding up to 1.
+void share(std::vector<Wanted>& wanted) {
+  double all = 0;
+  for (const Wanted& each : wanted) all += each.volume();
+  if (all <= 0) return;
+  for (Wanted& each : wanted) each.part = each.volume() / all;
+}
+
+}  // namespace
+
+int64_t shareOfCard(const Amount& amount, const CardType& type) {
+  const auto share = [](int64_t n, int64_t of) -> int64_t {
+    if (n <= 0) return 0;
+    if (n >= of) return 1000;
+    return static_cast<int64_t>((static_cast<__int128>(n) * 1000 + of - 1) / of);
+  };
+  return std::max(share(amount.core, type.core), share(amount.memory, type.memory));
+}
+
+Supply::Supply(const Cluster::State& state, Detail detail) : cards(state.types.size(), 0), free(state.types.size(), 0) {
+  std::map<std::tuple<int64_t, int64_t, TypeId, int64_t>, double> alike;
+  for (const auto& [name, id] : state.nodesByName()) {
+    const NodeRecord& node = state.nodes[id];
+    if (!node.offered()) continue;
+    if (detail == Detail::nodes || nodes.empty()) nodes.emplace_back();  // for sums one is enough
+    NodeState& here = nodes.back();
+    readNode(state, id, here);
+    if (here.cards.empty()) continue;
+    const TypeId first = here.cards.front().type;
+    int64_t ofFirst = 0;
+    for (const CardState& card : here.cards) {
+      const auto share = static_cast<double>(freeShare(card, state.types[card.type]));
+      cards[card.type] += 1;
+      free[card.type] += share;
+      allFree += share;
+      all |= only(card.type);
+      if (card.type == first) ++ofFirst;
+    }
+    if (detail == Detail::nodes) alike[{node.capacity.cpuMilli, node.capacity.memory, first, ofFirst}] += 1;
+  }
+  for (const auto& [kind, count] : alike) {
+    const auto& [cpu, memory, type, number] = kind;
+    kinds.push_back({{cpu, memory}, type, number, count});
+  }
+}
+
+std::vector<Wanted> wantedOf(const Cluster::State& state, const Supply& supply, const Demand& demand) {
+  std::vector<Wanted> wanted;
+  for (const Demand::Class& each : demand.classes()) {
+    if (wanted.size() == kMostClasses) break;
+    const Request& request = each.request;
+    if (request.cards <= 0) continue;
+    Wanted one;
+    bool held = false;
+    if (!divides(request)) {
+      held = shapeOf(state, supply, request, one);
+    } else {  // as if it were divided evenly over as few cards as could hold it
+      for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMostCards) && !held; ++n)
+        held = shapeOf(state, supply, dividedBy(request, n), one);
+    }
+    if (!held) continue;
+    one.weight = each.weight;
+    one.hash = demandHash(request);
+    wanted.push_back(std::move(one));
+  }
+  share(wanted);
+  return wanted;
+}
+
+std::vector<Wanted> wholeNodes(const Cluster::State& state, const Supply& supply) {
+  std::vector<Wanted> wanted;
+  for (const Supply::Kind& kind : supply.kinds) {
+    Wanted& one = wanted.emplace_back();
+    one.shape.cards = kind.cards;
+    one.shape.wholeCards = true;
+    one.shape.ofNode = kind.capacity;
+    one.shape.on.resize(state.types.size());
+    one.shape.on[kind.type] = {true, {state.types[kind.type].core, state.types[kind.type].memory}};
+    one.types = only(kind.type);
+    one.size = 1000;
+    one.weight = kind.count;
+  }
+  std::stable_sort(wanted.begin(), wanted.end(),
+                   [](const Wanted& a, const Wanted& b) { return a.volume() > b.volume(); });
+  if (wanted.size() > kMostKinds) wanted.resize(kMostKinds);
+  share(wanted);
+  return wanted;
+}
+
+bool needsAtLeast(const Wanted& a, const Wanted& b) {
+  if (a.shape.ofNode.cpuMilli < b.shape.ofNode.cpuMilli || a.shape.ofNode.memory < b.shape.ofNode.memory) return false;
+  if ((a.types & ~b.types) != 0 || a.shape.cards < b.shape.cards) return false;
+  return a.size >= b.size || (b.shape.cards == 1 && a.shape.cards > 1);
+}
+
+}  // namespace egpu::scheduler::fragmentation

@@ -1,0 +1,58 @@
+// What is asked for and what there is, in the terms that prices are made in. Internal to fragmentation/.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "controller/scheduler/demand.h"
+#include "controller/scheduler/fragmentation/copies.h"
+
+namespace egpu::scheduler::fragmentation {
+
+/// A set of types of card. Types beyond the 63rd are one.
+using TypeSet = uint64_t;
+inline TypeSet only(TypeId type) { return TypeSet{1} << (type < 63 ? type : 63); }
+
+/// What is free on the nodes that are offered, from one scan.
+struct Supply {
+  enum class Detail { sums, nodes };  ///< sums: without `nodes` and `kinds`
+  Supply(const Cluster::State& state, Detail detail);
+
+  std::vector<NodeState> nodes;
+  std::vector<double> cards;  ///< by type: how many healthy ones
+  std::vector<double> free;   ///< by type: milli-cards
+  double allFree = 0;         ///< milli-cards
+  TypeSet all = 0;            ///< types of which there are cards
+  /// Nodes that are alike, were they empty: what is known of the demand while nothing has been seen.
+  struct Kind {
+    NodeAmount capacity;
+    TypeId type = kNone;  ///< of its first card
+    int64_t cards = 0;    ///< of that type
+    double count = 0;     ///< nodes
+  };
+  std::vector<Kind> kinds;
+};
+
+/// A class of requests.
+struct Wanted {
+  Shape shape;
+  TypeSet types = 0;     ///< that could hold it, were they empty
+  double size = 0;       ///< milli-cards of each of its cards
+  double weight = 0;     ///< how often it is asked for
+  double part = 0;       ///< of the volume, once known
+  std::size_t hash = 0;  ///< demandHash; 0 of what is assumed
+  double volume() const { return weight * size * static_cast<double>(shape.cards); }
+};
+
+/// The classes that take cards and could have them here, at most 256: the heaviest. Their `part`s add up to 1.
+std::vector<Wanted> wantedOf(const Cluster::State& state, const Supply& supply, const Demand& demand);
+/// Whole nodes of each kind, at most 64 kinds; parts by the cards they have, adding up to 1.
+std::vector<Wanted> wholeNodes(const Cluster::State& state, const Supply& supply);
+
+/// Whatever holds a copy of `a` holds one of `b`.
+bool needsAtLeast(const Wanted& a, const Wanted& b);
+
+/// The larger of an amount's shares of a card's core and memory, in milli-cards, rounded up.
+int64_t shareOfCard(const Amount& amount, const CardType& type);
+
+}  // namespace egpu::scheduler::fragmentation

@@ -1,0 +1,130 @@
+// What is worth protecting: small cases by hand.
+#include "controller/scheduler/fragmentation/prices.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/scheduler/decide.h"
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::fragmentation {
+namespace {
+
+using scheduler::testing::kGi;
+using scheduler::testing::makeCard;
+
+void addNode(Cluster& cluster, const std::string& name, int64_t cards, const std::string& model = "V100") {
+  cluster.upsertNode({name, true});
+  for (int64_t c = 0; c < cards; ++c)
+    cluster.upsertCard(makeCard(name + "-" + std::to_string(c), name, c, 32 * kGi, model));
+}
+
+Request share(int64_t core) {
+  Request request;
+  request.perCard = {core, 0};
+  request.nodePolicy = "fragmentation";
+  return request;
+}
+
+Request whole(int64_t cards) {
+  Request request;
+  request.cards = cards;
+  request.wholeCards = true;
+  request.nodePolicy = "fragmentation";
+  return request;
+}
+
+TEST(Copies, AreBoundByCardsCpuAndMemory) {
+  Shape pair;
+  pair.cards = 2;
+  pair.wholeCards = true;
+  pair.ofNode = {3000, 5 * kGi};
+  pair.on = {{true, {1000, 32 * kGi}}};
+  Shape third;
+  third.on = {{true, {333, 0}}};
+  Copies copies({pair, third});
+  NodeState node;
+  node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
+  node.cards[4] = {0, {700, 32 * kGi}, false};
+  Parts parts;
+  std::vector<float> on;
+  const auto count = [&](NodeAmount free) {
+    copies.partsOn(node, parts);
+    copies.on(free, parts, on);
+    return std::pair(on[0], on[1]);
+  };
+  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2.F, 14.F));
+  EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1.F, 14.F));
+  EXPECT_EQ(count({6'000, 100 * kGi}), std::pair(2.F, 14.F));
+  EXPECT_EQ(count({100'000, 5 * kGi - 1}), std::pair(0.F, 14.F));
+  node.cards[0].type = 1;  // of which nothing is known
+  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(1.F, 11.F));
+}
+
+TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
+  Cluster cluster;
+  addNode(cluster, "a", 8);
+  addNode(cluster, "b", 8);
+  const Prices prices(cluster.state(), Demand(), nullptr);
+  ASSERT_EQ(prices.shapes().size(), 1u);
+  EXPECT_EQ(prices.shapes()[0].cards, 8);
+  // Demand for whole nodes is all there is and they are all that is free: 2 · (1 − ½)² · 1 · 8000.
+  EXPECT_FLOAT_EQ(prices.perCopy()[0], 4000);
+  EXPECT_EQ(prices.cardWorth(0, 1000), 2000);
+  EXPECT_EQ(prices.cardWorth(0, 999), 0);
+  EXPECT_EQ(prices.pressure(0), 0);
+}
+
+TEST(Prices, AModelThatIsAskedForIsUnderPressure) {
+  Cluster cluster;
+  addNode(cluster, "a", 4, "V100");
+  addNode(cluster, "b", 4, "T4");
+  Request request = share(500);
+  request.models = {"T4"};
+  Demand demand;
+  for (int i = 0; i < 100'000; ++i) demand.observe(request);
+  const Prices prices(cluster.state(), demand, nullptr);
+  EXPECT_GT(prices.pressure(1), 1.7);  // all that is asked for, and half of what is free; a tenth is still unknown
+  EXPECT_LT(prices.pressure(0), 0.2);
+  EXPECT_EQ(prices.cardWorth(1, 999), 1000);  // one half
+}
+
+TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
+  Cluster cluster;
+  for (int n = 0; n < 10; ++n) addNode(cluster, "n" + std::to_string(n), 8);
+  Demand demand;
+  for (int i = 0; i < 5000; ++i) demand.observe(share(500));
+  const Prices prices(cluster.state(), demand, nullptr);
+  EXPECT_FALSE(prices.outdated(cluster.state(), demand));
+  for (int i = 0; i < 7; ++i) cluster.take("n0-" + std::to_string(i), "x", {1000, 0});
+  EXPECT_FALSE(prices.outdated(cluster.state(), demand));  // 73 of 80 are left
+  cluster.take("n1-0", "x", {1000, 0});
+  EXPECT_TRUE(prices.outdated(cluster.state(), demand));
+  for (int i = 0; i < 8; ++i) cluster.giveBack("n0-" + std::to_string(i), "x");
+  EXPECT_FALSE(prices.outdated(cluster.state(), demand));
+  for (int i = 0; i < 100; ++i) demand.observe(share(500));
+  EXPECT_FALSE(prices.outdated(cluster.state(), demand));
+  for (int i = 0; i < 200; ++i) demand.observe(share(800));
+  EXPECT_TRUE(prices.outdated(cluster.state(), demand));
+}
+
+/// A cluster of nodes of 8 and of 1, and pods of one card: those that come first must not break up the sets of 8 that
+/// are asked for now and then.
+TEST(Prices, SetsOfEightAreKeptForThoseWhoNeedThem) {
+  Cluster cluster;
+  for (int n = 0; n < 4; ++n) addNode(cluster, "a" + std::to_string(n), 8);
+  for (int n = 0; n < 32; ++n) addNode(cluster, "b" + std::to_string(n), 1);
+  int eights = 0, ones = 0;
+  for (int i = 0; i < 36; ++i) {
+    const Request request = i % 9 == 8 ? whole(8) : whole(1);
+    cluster.observe(request);
+    const Decision decision = decide(cluster, request);
+    ASSERT_TRUE(decision.fits) << "request " << i;
+    scheduler::testing::commit(cluster, decision, "d" + std::to_string(i));
+    (request.cards == 8 ? eights : ones) += 1;
+  }
+  EXPECT_EQ(eights, 4);
+  EXPECT_EQ(ones, 32);
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::fragmentation
