@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# Runs every benchmark and prints its table.  run.sh BIN_DIR [filter]
+# Runs every benchmark and prints its table; writes bench/openb.svg.  run.sh BIN_DIR [filter]
+# With a filter only the benchmarks that it matches, without the traces.
 set -euo pipefail
 bin=${1:?usage: run.sh BIN_DIR [filter]}
 for b in decide_bench topology_bench watch_bench memory_bench bind_bench client_bench; do
   printf '\n== %s\n' "$b"
   "$bin/$b" --benchmark_counters_tabular=true ${2:+--benchmark_filter="$2"}
 done
+if [ $# -lt 2 ]; then
+  printf '\n== openb\n'
+  python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
+fi

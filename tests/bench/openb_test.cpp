@@ -1,0 +1,210 @@
+// The replay of traces: the protocol on a trace small enough to work out by hand, FGD's score, and what is refused.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "bench/openb/fgd.h"
+#include "bench/openb/replay.h"
+#include "bench/openb/scheduled.h"
+#include "bench/openb/trace.h"
+
+namespace egpu::bench::openb {
+namespace {
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("egpu-openb-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+const char* const kNodes =
+    "sn,cpu_milli,memory_mib,gpu,model\n"
+    "x,16000,65536,2,T4\n"
+    "y,16000,65536,2,V100\n"
+    "z,8000,65536,0,\n";
+const char* const kPods =
+    "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\n"
+    "p0,1000,1024,1,600,,LS\n"         // 0
+    "p1,1000,1024,1,500,,LS\n"         // 1
+    "p2,1000,1024,2,1000,,LS\n"        // 2
+    "p3,1000,1024,1,1000,T4,LS\n"      // 3
+    "p4,20000,1024,0,0,,BE\n"          // 4: more CPU than any node has
+    "p5,1000,1024,1,500,T4|V100,LS\n"  // 5
+    "p6,1000,1024,1,300,A10,LS\n";     // 6: no such card here
+// 4 cards: each pod of 1000 arriving is 25 %.
+const char* const kOrder = "8\n0 1 2 3 4 5 6 0\n1 0 2\n";
+
+struct Files {
+  Folder folder;
+  std::string nodes, pods, order;
+  explicit Files(const std::string& n = kNodes, const std::string& p = kPods, const std::string& o = kOrder)
+      : nodes(folder.write("nodes.csv", n)), pods(folder.write("pods.csv", p)), order(folder.write("order", o)) {}
+  Trace read() const { return readTrace(nodes, pods, order); }
+};
+
+// binpack/binpack. Ranks: y before x. p0 (600) goes to y's card 0. p1 (500) does not fit beside it, so onto y's card 1,
+// the fuller node; p2 onto both cards of x; p3 wants a whole T4: none is left (arrived 600+500+2000+1000 = 4100 of
+// 4000); p4 fits nowhere; p5 beside p1; p6 has no model; p0 again: y has 400 left on card 0.
+TEST(OpenbReplay, FollowsTheProtocol) {
+  const Files files;
+  const Trace trace = files.read();
+  Policies policies;
+  ASSERT_TRUE(findPolicies("binpack", policies));
+  Scheduled placer(trace, policies);
+  const Result result = replay(trace, placer);
+  ASSERT_TRUE(result.firstFailure.has_value());
+  EXPECT_DOUBLE_EQ(*result.firstFailure, 102.5);
+  EXPECT_EQ(result.failedCpu, 1);
+  EXPECT_EQ(result.failedShare, 2);
+  EXPECT_EQ(result.failed1, 1);
+  EXPECT_EQ(result.failed2 + result.failed4 + result.failed8, 0);
+  EXPECT_DOUBLE_EQ(result.allocated[15].value(), 15);    // 600 of 4000 arrived
+  EXPECT_DOUBLE_EQ(result.allocated[28].value(), 27.5);  // 1100: rounds up
+  EXPECT_DOUBLE_EQ(result.allocated[78].value(), 77.5);
+  EXPECT_DOUBLE_EQ(result.allocated[103].value(), 77.5);  // p3 and p4 at 102.5: the mean of two equal ones
+  EXPECT_DOUBLE_EQ(result.allocated[115].value(), 90);
+  EXPECT_FALSE(result.allocated[100].has_value());
+  EXPECT_EQ(toJson("binpack", result, 8, false).substr(0, 134),
+            "{\"policy\": \"binpack\", \"alloc95\": null, \"alloc100\": null, \"alloc130\": null, \"first_failure\": "
+            "102.5000, \"failed\": {\"cpu\": 1, \"share\": 2,");
+}
+
+TEST(OpenbReplay, CpuAndMemoryAreUsedUp) {
+  const Files files("sn,cpu_milli,memory_mib,gpu,model\nx,3000,2048,4,T4\n",
+                    "cpu_milli,memory_mib,num_gpu,gpu_milli\n1000,1024,1,100\n1000,1,0,0\n1000,0,4,1000\n",
+                    "5\n0 0 0 1 1\n0\n");
+  const Trace trace = files.read();
+  Policies policies;
+  ASSERT_TRUE(findPolicies("spread", policies));
+  EXPECT_EQ(policies.card, "spread");
+  Scheduled placer(trace, policies);
+  Fgd fgd(trace);
+  for (Placer* each : {static_cast<Placer*>(&placer), static_cast<Placer*>(&fgd)}) {
+    const Result result = replay(trace, *each);
+    EXPECT_EQ(result.failedShare, 1);  // memory for two
+    EXPECT_EQ(result.failedCpu, 2);    // no memory left, though CPU for one
+    EXPECT_DOUBLE_EQ(*result.firstFailure, 7.5);
+  }
+}
+
+// All typical pods ask for half a card. y has a card of 600 free and one whole, x two whole. A half goes onto the 600:
+// F rises from 0 to 100; on a whole card, from 0 to 0. 100 · sigmoid(−0.1) = 47.5 against 50: so a whole card of the
+// lowest rank, y, takes it.
+TEST(OpenbFgd, TakesWhereFewestFragmentsComeUp) {
+  Trace trace;
+  trace.nodes = {{"x", 16000, 65536, 2, "T4", 1}, {"y", 16000, 65536, 2, "T4", 0}};
+  trace.pods.assign(99, {0, 0, 1, 500, {}});
+  trace.pods.push_back({0, 0, 1, 400, {}});
+  trace.pods.push_back({0, 0, 2, 1000, {}});
+  Fgd fgd(trace);
+  ASSERT_TRUE(fgd.place(trace.pods[99]));  // onto y, which then has 600 and 1000 free
+  ASSERT_TRUE(fgd.place(trace.pods[0]));   // onto y's whole card: no fragment anywhere, and the lowest rank
+  ASSERT_TRUE(fgd.place(trace.pods[100])) << "x is whole still";
+  EXPECT_FALSE(fgd.place(trace.pods[100]));
+  ASSERT_TRUE(fgd.place(trace.pods[0]));
+  ASSERT_TRUE(fgd.place(trace.pods[0]));
+  EXPECT_FALSE(fgd.place(trace.pods[0]));  // 100 is left of y's first card
+}
+
+std::string whatIsWrong(const std::string& nodes, const std::string& pods, const std::string& order) {
+  const Files files(nodes, pods, order);
+  try {
+    files.read();
+  } catch (const BadTrace& bad) {
+    const std::string text = bad.what();
+    return text.substr(text.rfind('/') + 1);
+  }
+  return "nothing";
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  return text.replace(text.find(from), from.size(), to);
+}
+
+TEST(OpenbTrace, SaysWhatIsWrongWithAFile) {
+  EXPECT_EQ(whatIsWrong(kNodes, kPods, kOrder), "nothing");
+  EXPECT_EQ(whatIsWrong(replaced(kNodes, "16000,65536,2,T4", "16000,65536,two,T4"), kPods, kOrder),
+            "nodes.csv: line 2: gpu: \"two\" is no whole number");
+  EXPECT_EQ(whatIsWrong(replaced(kNodes, "y,16000", "x,16000"), kPods, kOrder),
+            "nodes.csv: line 3: sn: \"x\" is there twice");
+  EXPECT_EQ(whatIsWrong(replaced(kNodes, "cpu_milli", "cpu"), kPods, kOrder),
+            "nodes.csv: line 1: there is no column \"cpu_milli\"");
+  EXPECT_EQ(whatIsWrong(kNodes, replaced(kPods, "p2,1000,1024,2,1000", "p2,1000,1024,2,900"), kOrder),
+            "pods.csv: line 4: gpu_milli: several cards are always 1000 each");
+  EXPECT_EQ(whatIsWrong(kNodes, replaced(kPods, "1,600,,LS", "1,1600,,LS"), kOrder),
+            "pods.csv: line 2: gpu_milli: 1600 is not within 1 … 1000");
+  EXPECT_EQ(whatIsWrong(kNodes, replaced(kPods, "1,600,,LS", "1,600,LS"), kOrder),
+            "pods.csv: line 2: 6 fields where the header has 7");
+  EXPECT_EQ(whatIsWrong(kNodes, replaced(kPods, "T4|V100", "T4||V100"), kOrder),
+            "pods.csv: line 7: gpu_spec: \"T4||V100\" names an empty model");
+  EXPECT_EQ(whatIsWrong(kNodes, kPods, "3\n0 1\n0 1 2\n"), "order: line 2: 2 arrivals where line 1 says 3");
+  EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n7\n0 1 2\n"), "order: line 2: row: 7 is not within 0 … 6");
+  EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n0\n0 1\n"), "order: line 3: 2 ranks for 3 nodes");
+  EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n0\n0 1 1\n"), "order: line 3: rank: 1 is there twice");
+  EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n0\n"), "order: line 2: the ranks of the nodes are missing");
+  EXPECT_THROW(readTrace("/nowhere/nodes.csv", "", ""), BadTrace);
+}
+
+/// What the program prints and its status.
+std::pair<int, std::string> run(const std::string& arguments) {
+  const std::string command = std::string(EGPU_BIN_DIR) + "/openb " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string out;
+  char text[256];
+  while (std::fgets(text, sizeof text, pipe) != nullptr) out += text;
+  const int status = pclose(pipe);
+  return {WEXITSTATUS(status), out};
+}
+
+TEST(OpenbProgram, PrintsOneLineOfJsonForEveryPolicy) {
+  const Files files;
+  const std::string where = "--nodes " + files.nodes + " --pods " + files.pods + " --order " + files.order;
+  std::vector<std::string> names = policyNames();
+  names.push_back("fgd");
+  names.push_back("binpack/topology");
+  names.push_back("fragmentation --classes trace");
+  for (const std::string& name : names) {
+    const auto [status, out] = run(where + " --policy " + name);
+    EXPECT_EQ(status, 0) << out;
+    EXPECT_EQ(out.find("{\"policy\": \"" + name.substr(0, name.find(' ')) + "\", \"alloc95\": "), 0u) << out;
+    EXPECT_EQ(out.find('\n'), out.size() - 1) << out;
+    EXPECT_NE(out.find("\"decisions_per_s\": "), std::string::npos) << out;
+  }
+}
+
+TEST(OpenbProgram, RefusesWhatItCannotUse) {
+  const Files files;
+  const std::string where = "--nodes " + files.nodes + " --pods " + files.pods + " --order " + files.order;
+  const std::pair<std::string, std::string> cases[] = {
+      {where, "--policy: is missing"},
+      {where + " --policy best", "\"best\" is none of fgd, binpack, compact-first, fragmentation"},
+      {where + " --policy binpack --classes guessed", "\"guessed\" is neither learned nor trace"},
+      {where + " --policy fgd --classes learned", "it does not learn"},
+      {where + " --policy", "--policy: its value is missing"},
+      {where + " --policy binpack --fast yes", "--fast: no such option"},
+      {where + " --policy binpack --nodes x", "--nodes: is given twice"},
+      {"--nodes /nowhere --pods " + files.pods + " --order " + files.order + " --policy binpack", "can't be opened"}};
+  for (const auto& [arguments, why] : cases) {
+    const auto [status, out] = run(arguments);
+    EXPECT_EQ(status, 2) << arguments;
+    EXPECT_NE(out.find(why), std::string::npos) << out;
+  }
+}
+
+}  // namespace
+}  // namespace egpu::bench::openb
