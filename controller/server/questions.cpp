@@ -23,8 +23,8 @@ using base::Status;
 
 constexpr std::size_t kMostNames = 1000;
 constexpr std::size_t kMostTop = 100;
-constexpr int64_t kForecastDecisions = 1'000'000;
-constexpr int64_t kMetricDecisions = 10'000;  // per class
+constexpr int64_t kForecastDecisions = 50'000;  // per class
+constexpr int64_t kMetricDecisions = 10'000;    // per class
 
 http::Response plain(int status, std::string body) {
   http::Response r;

@@ -309,6 +309,8 @@ TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
   refuses(400, "resize: \"gpu-core\" is not of the form name=value", "/simulate", "resize=a,gpu-core");
   refuses(400, "add: \"lik\" is unknown; known are like, count", "/simulate", "add=x,lik=n1");
   refuses(400, "steps[0].add: give one of like", "/simulate", "add=x");
+  refuses(400, "steps[1].add.count: more than 100000 cards in all", "/simulate",
+          "add=x,like=n1,count=30000&add=y,like=n1,count=30000");
   refuses(400, "steps[0].add.name: there is a node \"n2\" already", "/simulate", "add=n2,like=n1");
 }
 
