@@ -89,6 +89,19 @@ TEST(AllocationMap, ABarIsAsLongAsItsShare) {
   EXPECT_EQ(std::count(bar.begin(), bar.end(), bar[0]), 3) << text;
 }
 
+TEST(AllocationMap, EmptyCellsOfABarShareOneColour) {
+  AllocationMap map;
+  cache::MapNode n;
+  n.name = "n";
+  n.cards = {card(0, {{"d", "u", "ns/a", "Bound", 300, 0}})};
+  map.nodes.push_back(n);
+  const auto text = toText(map, {true, 10});
+  std::size_t grey = 0;
+  for (auto at = text.find("\033[38;5;240m"); at != std::string::npos; at = text.find("\033[38;5;240m", at + 1)) ++grey;
+  EXPECT_EQ(grey, 2u) << text;  // one run of cells in each of the two bars
+  EXPECT_NE(text.find("░░░░░░░\033[0m"), std::string::npos) << text;
+}
+
 TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
   AllocationMap map;
   cache::MapNode n;
