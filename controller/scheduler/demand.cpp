@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -38,11 +39,12 @@ std::size_t demandHash(const Request& request) {
 void Demand::observe(const Request& request) {
   const std::size_t hash = demandHash(request);
   Entry* entry = nullptr;
-  const auto [from, to] = entries_.equal_range(hash);
+  const auto [from, to] = places_.equal_range(hash);
   for (auto it = from; it != to && entry == nullptr; ++it)
-    if (sameDemand(it->second.what.request, request)) entry = &it->second;
+    if (sameDemand(entries_[it->second].what.request, request)) entry = &entries_[it->second];
   if (entry == nullptr) {
-    entry = &entries_.emplace(hash, Entry{{request, 0}, seen_})->second;
+    places_.emplace(hash, entries_.size());
+    entry = &entries_.emplace_back(Entry{{request, 0}, hash});
     Request& kept = entry->what.request;
     kept.nodePolicy.clear();
     kept.cardPolicy.clear();
@@ -56,33 +58,33 @@ void Demand::observe(const Request& request) {
 }
 
 void Demand::tidy() {
-  for (auto it = entries_.begin(); it != entries_.end();) {
-    it->second.what.weight /= unit_;
-    it = it->second.what.weight < kForgotten ? entries_.erase(it) : std::next(it);
-  }
+  for (Entry& entry : entries_) entry.what.weight /= unit_;
   unit_ = 1;
-  if (entries_.size() <= kMost) return;
-  const Entry last = *heaviestFirst()[kMost - 1];
-  for (auto it = entries_.begin(); it != entries_.end();) {
-    const Entry& entry = it->second;
-    const bool goes = std::tuple(-entry.what.weight, entry.first) > std::tuple(-last.what.weight, last.first);
-    it = goes ? entries_.erase(it) : std::next(it);
+  std::erase_if(entries_, [](const Entry& entry) { return entry.what.weight < kForgotten; });
+  if (entries_.size() > kMost) {
+    const std::vector<const Entry*> order = heaviestFirst();
+    std::set<const Entry*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMost), order.end());
+    std::vector<Entry> kept;
+    for (Entry& entry : entries_)
+      if (gone.count(&entry) == 0) kept.push_back(std::move(entry));
+    entries_ = std::move(kept);
   }
+  places_.clear();
+  for (std::size_t at = 0; at < entries_.size(); ++at) places_.emplace(entries_[at].hash, at);
 }
 
 std::vector<const Demand::Entry*> Demand::heaviestFirst() const {
   std::vector<const Entry*> order;
   order.reserve(entries_.size());
-  for (const auto& [hash, entry] : entries_) order.push_back(&entry);
-  std::sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) {
-    return std::tuple(-a->what.weight, a->first) < std::tuple(-b->what.weight, b->first);
-  });
+  for (const Entry& entry : entries_) order.push_back(&entry);
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Entry* a, const Entry* b) { return a->what.weight > b->what.weight; });
   return order;
 }
 
 double Demand::total() const {
   double sum = 0;
-  for (const Entry* entry : heaviestFirst()) sum += entry->what.weight;  // in one order: sums of doubles depend on it
+  for (const Entry& entry : entries_) sum += entry.what.weight;
   return sum / unit_;
 }
 

@@ -36,16 +36,22 @@ class Demand {
   double total() const;
   /// The heaviest first; of equal ones that seen earlier. Empty until known().
   std::vector<Class> classes() const;
+  /// f(const Request&, std::size_t hash, double weight) for every class, in the order in which they were first seen.
+  template <class F>
+  void each(F f) const {
+    for (const Entry& entry : entries_) f(entry.what.request, entry.hash, entry.what.weight / unit_);
+  }
 
  private:
   struct Entry {
     Class what;  ///< weight in units of `unit_`
-    int64_t first = 0;
+    std::size_t hash = 0;
   };
   std::vector<const Entry*> heaviestFirst() const;
   void tidy();
 
-  std::unordered_multimap<std::size_t, Entry> entries_;  ///< by hash of what is asked for
+  std::vector<Entry> entries_;                                ///< in the order in which they were first seen
+  std::unordered_multimap<std::size_t, std::size_t> places_;  ///< in entries_, by hash of what is asked for
   int64_t seen_ = 0;
   double unit_ = 1;  ///< what a request seen now weighs: growing instead of letting all others shrink
 };

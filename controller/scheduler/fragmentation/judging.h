@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "controller/scheduler/card_choice.h"
+#include "controller/scheduler/fit.h"
 #include "controller/scheduler/fragmentation/prices.h"
 #include "controller/scheduler/fragmentation/scores.h"
 
@@ -20,6 +21,11 @@ struct Counting {
   explicit Counting(std::shared_ptr<const Prices> of) : prices(std::move(of)), copies(prices->shapes()) {}
   std::shared_ptr<const Prices> prices;
   Copies copies;
+  // Room to work in, so that a decision need not allocate.
+  std::vector<CardChoice::Pick> picks;
+  NodeState after;
+  Parts partsAfter;
+  std::vector<float> copiesNow;
 };
 
 class NodeJudge : public Judge {
@@ -35,6 +41,8 @@ class NodeJudge : public Judge {
   bool byStateAlone() const override { return byStateAlone_; }
 
  private:
+  /// False: no node in this state can hold it. One look spares most nodes of a full cluster.
+  bool mayHold(const KnownState& state);
   float worthOf(const NodeState& state, const Parts& parts);
 
   const Cluster::State& state_;
@@ -42,10 +50,7 @@ class NodeJudge : public Judge {
   CardChoice& cards_;
   Counting& counting_;
   bool byStateAlone_;
-  std::vector<CardChoice::Pick> picks_;
-  NodeState after_;
-  Parts partsAfter_;
-  std::vector<float> copies_;
+  Needs needs_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

@@ -20,7 +20,9 @@ void readNode(const Cluster::State& state, NodeId id, NodeState& out, std::vecto
 int64_t freeShare(const CardState& card, const CardType& type) {
   const auto share = [](int64_t free, int64_t of) -> int64_t {
     if (of <= 0 || free >= of) return 1000;  // what a card has none of is no constraint
-    return free <= 0 ? 0 : static_cast<int64_t>(static_cast<__int128>(free) * 1000 / of);
+    if (free <= 0) return 0;
+    if (free < int64_t{1} << 53) return free * 1000 / of;
+    return static_cast<int64_t>(static_cast<__int128>(free) * 1000 / of);
   };
   return std::min(share(card.free.core, type.core), share(card.free.memory, type.memory));
 }

@@ -44,11 +44,13 @@ Prices::Prices(const Cluster::State& state, const Demand& demand, const Prices* 
   const Supply supply(state, Supply::Detail::nodes);
   free_ = supply.allFree;
   std::vector<Wanted> wanted = wantedOf(state, supply, demand);
-  asked_ = volumes(wanted);
-  if (before != nullptr && before->types_ == types_ && apart(asked_, before->asked_) <= kMoved) {
+  if (before != nullptr && before->types_ == types_ && !before->asked_.empty() &&
+      before->moved(state, supply, demand) <= kMoved) {
     asked_ = before->asked_;  // the sum of small steps counts
     cardWorth_ = before->cardWorth_;
   } else {
+    if (demand.known()) demand.each([this](const Request&, std::size_t hash, double) { asked_[hash] = {}; });
+    for (const Wanted& each : wanted) asked_[each.hash] = {each.volumeEach(), each.part};
     priceCards(state, wanted);
   }
 
@@ -101,7 +103,7 @@ void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
     counting.on(node.free, parts, copies);
     for (std::size_t i = 0; i < copies.size(); ++i) fitting[i] += static_cast<double>(copies[i]);
   }
-  std::vector<double> perCopy(wanted.size(), 0), together(wanted.size(), 0);
+  std::vector<double> perCopy(wanted.size(), 0);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Wanted& one = wanted[i];
@@ -113,12 +115,10 @@ void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
       if (needsAtLeast(other, one)) confined += other.part;
     const double scarce = std::max(0.0, std::min(confined / offered, kScarceMost) - kScarceFrom);
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
-    together[i] = perCopy[i] * fitting[i];
     if (perCopy[i] > 0) order.push_back(i);
   }
   if (order.size() > kMostShapes) {
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return together[a] > together[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return perCopy[a] > perCopy[b]; });
     order.resize(kMostShapes);
   }
   for (const std::size_t i : order) {
@@ -132,32 +132,32 @@ int32_t Prices::cardWorth(TypeId type, int64_t freeShare) const {
   return type < cardWorth_.size() ? kRests * (*cardWorth_[type])[static_cast<std::size_t>(freeShare)] : 0;
 }
 
-std::vector<Prices::ClassVolume> Prices::volumes(const std::vector<Wanted>& wanted) {
-  std::vector<ClassVolume> volumes;
-  for (const Wanted& each : wanted) volumes.push_back({each.hash, each.part});
-  std::sort(volumes.begin(), volumes.end(), [](const ClassVolume& a, const ClassVolume& b) { return a.hash < b.hash; });
-  return volumes;
-}
-
-double Prices::apart(const std::vector<ClassVolume>& a, const std::vector<ClassVolume>& b) {
-  double sum = 0;
-  auto x = a.begin(), y = b.begin();
-  while (x != a.end() || y != b.end()) {
-    if (y == b.end() || (x != a.end() && x->hash < y->hash)) {
-      sum += (x++)->part;
-    } else if (x == a.end() || y->hash < x->hash) {
-      sum += (y++)->part;
-    } else {
-      sum += std::abs((x++)->part - (y++)->part);
+double Prices::moved(const Cluster::State& state, const Supply& supply, const Demand& demand) const {
+  double all = 0, sum = 0, found = 0;
+  std::vector<std::pair<double, double>> parts;  // volume now, part then
+  demand.each([&](const Request& request, std::size_t hash, double weight) {
+    const auto then = asked_.find(hash);
+    double each = 0;
+    if (then != asked_.end()) {
+      each = then->second.each;
+    } else if (Wanted wanted; wantedOf(state, supply, request, wanted)) {
+      each = wanted.volumeEach();
     }
+    parts.emplace_back(weight * each, then != asked_.end() ? then->second.part : 0);
+    all += weight * each;
+  });
+  if (all <= 0) return asked_.empty() ? 0 : 1;
+  for (const auto& [volume, part] : parts) {
+    sum += std::abs(volume / all - part);
+    found += part;
   }
-  return a.empty() && b.empty() ? 0 : sum / (a.empty() || b.empty() ? 1 : 2);
+  return (sum + std::max(0.0, 1 - found)) / 2;  // what is no longer asked for has moved as well
 }
 
 bool Prices::outdated(const Cluster::State& state, const Demand& demand) const {
   const Supply supply(state, Supply::Detail::sums);
   if (std::abs(supply.allFree - free_) > kMoved * std::min(supply.allFree, free_)) return true;
-  return apart(volumes(wantedOf(state, supply, demand)), asked_) > kMoved;
+  return demand.known() && moved(state, supply, demand) > kMoved;
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "controller/scheduler/demand.h"
@@ -31,7 +32,7 @@ namespace egpu::scheduler::fragmentation {
 
 class Prices {
  public:
-  static constexpr std::size_t kMostShapes = 96;  ///< those whose copies together are worth most
+  static constexpr std::size_t kMostShapes = 96;  ///< those of which a copy is worth most
 
   /// One scan of the cluster. `before` spares working out again what depends on the demand alone.
   Prices(const Cluster::State& state, const Demand& demand, const Prices* before);
@@ -50,11 +51,11 @@ class Prices {
 
  private:
   struct ClassVolume {
-    std::size_t hash = 0;
+    double each = 0;  ///< milli-cards of one request; 0 of what takes no cards or can't have them here
     double part = 0;  ///< of all that is asked for
   };
-  static std::vector<ClassVolume> volumes(const std::vector<Wanted>& wanted);
-  static double apart(const std::vector<ClassVolume>& a, const std::vector<ClassVolume>& b);
+  /// How much of what is asked for, by volume, is not what asked_ says: 0 … 1.
+  double moved(const Cluster::State& state, const Supply& supply, const Demand& demand) const;
 
   void priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted);
   void priceTypes(const Supply& supply, const std::vector<Wanted>& wanted);
@@ -65,8 +66,8 @@ class Prices {
   std::vector<float> perCopy_;
   std::vector<std::shared_ptr<const CardWorth>> cardWorth_;  // by type
   std::vector<float> pressure_;
-  std::vector<ClassVolume> asked_;  // by hash; when cardWorth_ was made
-  double free_ = 0;                 // milli-cards
+  std::unordered_map<std::size_t, ClassVolume> asked_;  // by demandHash; when cardWorth_ was made
+  double free_ = 0;                                     // milli-cards
 };
 
 }  // namespace egpu::scheduler::fragmentation

@@ -19,14 +19,14 @@ std::size_t hashOfRequest(const Request& request) {
 }  // namespace
 
 void Scores::clear() {
-  tables_.clear();
+  for (const auto& table : tables_) table->scores.clear();  // to be made anew where it lies
   log_.clear();
   logStart_ = 0;
   forgetStates();
 }
 
 void Scores::forgetStates() {
-  states_.clear();
+  count_ = 0;
   stateIds_.clear();
   nodeStates_.assign(nodeStates_.size(), kNone);
   for (const auto& table : tables_) table->ofState.clear();
@@ -64,25 +64,26 @@ Scores::Table& Scores::tableOf(const Cluster::State& state, const Request& reque
 
 uint32_t Scores::stateOf(const Cluster::State& state, Judge& judge, NodeId node) {
   uint32_t& known = nodeStates_[node];
-  if (known != kNone) return known;
-  KnownState read;
+  if (!state.nodes[node].live || !state.nodes[node].offered()) return known = kNotOffered;
+  if (count_ == states_.size()) states_.emplace_back();
+  KnownState& read = states_[count_];  // where it will lie if it is new
   readNode(state, node, read.state);
   const std::size_t hash = hashOf(read.state);
   const auto [from, to] = stateIds_.equal_range(hash);
   for (auto it = from; it != to; ++it)
     if (states_[it->second].state == read.state) return known = it->second;
   judge.appraise(read);
-  known = static_cast<uint32_t>(states_.size());
-  states_.push_back(std::move(read));
+  known = count_++;
   stateIds_.emplace(hash, known);
   return known;
 }
 
 Score Scores::scoreOf(const Cluster::State& state, Table& table, Judge& judge, NodeId node) {
-  if (!state.nodes[node].live || !state.nodes[node].offered()) return kUnfit;
-  const uint32_t at = stateOf(state, judge, node);
+  uint32_t at = nodeStates_[node];
+  if (at == kNone) at = stateOf(state, judge, node);
+  if (at == kNotOffered) return kUnfit;
   if (!judge.byStateAlone()) return judge.judge(node, states_[at]);
-  if (table.ofState.size() <= at) table.ofState.resize(states_.size(), kUnjudged);
+  if (table.ofState.size() <= at) table.ofState.resize(count_, kUnjudged);
   Score& score = table.ofState[at];
   if (score == kUnjudged) score = judge.judge(node, states_[at]);
   return score;
@@ -107,7 +108,7 @@ NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size
 void Scores::update(const Cluster::State& state, Table& table, Judge& judge) {
   const std::size_t nodes = state.nodes.size();
   nodeStates_.resize(std::max(nodes, nodeStates_.size()), kNone);
-  if (states_.size() > 4 * nodes + 4096) forgetStates();
+  if (count_ > 4 * nodes + 4096) forgetStates();
   const uint64_t end = logStart_ + log_.size();
   if (table.scores.size() != nodes || table.upTo < logStart_) {
     table.scores.resize(nodes);

@@ -29,6 +29,10 @@ struct KnownState {
   NodeState state;
   std::vector<uint16_t> parts;  ///< Copies::partsOn of it
   float worth = 0;
+  // What tells most requests at once that they don't fit.
+  TypeId onlyType = kNone;  ///< of all its cards; kNone: there are none, or several types
+  Amount most;              ///< free core of the card with most, and memory likewise
+  int64_t empty = 0;        ///< cards
 };
 
 /// What judges a node; the same for all tables of a request's class.
@@ -63,6 +67,7 @@ class Scores {
   static constexpr std::size_t kBlock = 64;
   static constexpr std::size_t kMostScores = std::size_t{1} << 24;  // of all tables together
   static constexpr Score kUnjudged = kUnfit + 1;
+  static constexpr uint32_t kNotOffered = kNone - 1;
 
   struct Table {
     Request request;
@@ -85,9 +90,10 @@ class Scores {
 
   std::vector<std::unique_ptr<Table>> tables_;
   uint64_t uses_ = 0;
-  std::deque<KnownState> states_;
+  std::deque<KnownState> states_;  // the first count_ are in use
+  uint32_t count_ = 0;
   std::unordered_multimap<std::size_t, uint32_t> stateIds_;  // by hash
-  std::vector<uint32_t> nodeStates_;                         // by node; kNone: to be read
+  std::vector<uint32_t> nodeStates_;                         // by node; kNone: to be read; kNotOffered
   std::vector<NodeId> log_;
   uint64_t logStart_ = 0;  // how many were dropped from its front
 };

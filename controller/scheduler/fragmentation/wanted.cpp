@@ -67,7 +67,7 @@ int64_t shareOfCard(const Amount& amount, const CardType& type) {
 
 Supply::Supply(const Cluster::State& state, Detail detail) : cards(state.types.size(), 0), free(state.types.size(), 0) {
   std::map<std::tuple<int64_t, int64_t, TypeId, int64_t>, double> alike;
-  for (const auto& [name, id] : state.nodesByName()) {
+  for (NodeId id = 0; id < state.nodes.size(); ++id) {  // in any order: all sums are of whole numbers
     const NodeRecord& node = state.nodes[id];
     if (!node.offered()) continue;
     if (detail == Detail::nodes || nodes.empty()) nodes.emplace_back();  // for sums one is enough
@@ -92,23 +92,23 @@ Supply::Supply(const Cluster::State& state, Detail detail) : cards(state.types.s
   }
 }
 
+bool wantedOf(const Cluster::State& state, const Supply& supply, const Request& request, Wanted& out) {
+  if (request.cards <= 0) return false;
+  if (!divides(request)) return shapeOf(state, supply, request, out);
+  // As if it were divided evenly over as few cards as could hold it.
+  for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMostCards); ++n)
+    if (shapeOf(state, supply, dividedBy(request, n), out)) return true;
+  return false;
+}
+
 std::vector<Wanted> wantedOf(const Cluster::State& state, const Supply& supply, const Demand& demand) {
   std::vector<Wanted> wanted;
   for (const Demand::Class& each : demand.classes()) {
     if (wanted.size() == kMostClasses) break;
-    const Request& request = each.request;
-    if (request.cards <= 0) continue;
     Wanted one;
-    bool held = false;
-    if (!divides(request)) {
-      held = shapeOf(state, supply, request, one);
-    } else {  // as if it were divided evenly over as few cards as could hold it
-      for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMostCards) && !held; ++n)
-        held = shapeOf(state, supply, dividedBy(request, n), one);
-    }
-    if (!held) continue;
+    if (!wantedOf(state, supply, each.request, one)) continue;
     one.weight = each.weight;
-    one.hash = demandHash(request);
+    one.hash = demandHash(each.request);
     wanted.push_back(std::move(one));
   }
   share(wanted);

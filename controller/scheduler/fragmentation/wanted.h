@@ -41,9 +41,12 @@ struct Wanted {
   double weight = 0;     ///< how often it is asked for
   double part = 0;       ///< of the volume, once known
   std::size_t hash = 0;  ///< demandHash; 0 of what is assumed
-  double volume() const { return weight * size * static_cast<double>(shape.cards); }
+  double volume() const { return weight * volumeEach(); }
+  double volumeEach() const { return size * static_cast<double>(shape.cards); }  ///< milli-cards
 };
 
+/// False if it takes no card or no card here could ever hold it. Without weight, part and hash.
+bool wantedOf(const Cluster::State& state, const Supply& supply, const Request& request, Wanted& out);
 /// The classes that take cards and could have them here, at most 256: the heaviest. Their `part`s add up to 1.
 std::vector<Wanted> wantedOf(const Cluster::State& state, const Supply& supply, const Demand& demand);
 /// Whole nodes of each kind, at most 64 kinds; parts by the cards they have, adding up to 1.
