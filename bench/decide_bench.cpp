@@ -2,7 +2,7 @@
 // has (7i + 13c) mod 10 tenths used), then brought to the wanted fill by claims of core 10 + i mod 40 %, memory 6 of 32
 // GiB, and kept there: each round releases claims chosen at random until there is room for the next one, decides for
 // that and commits it. Rounds are timed one by one; times are those of the whole decision, strings of the answer
-// included.
+// and what is learned from the request included.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -121,8 +121,13 @@ class Workload {
   }
   std::string nextDevice() { return uid(next_++); }
 
+  Decision observeAndDecide(const Request& request) {
+    cluster_.observe(request);
+    return decide(cluster_, request);
+  }
+
   bool place(const Request& request) {
-    const Decision decision = decide(cluster_, request);
+    const Decision decision = observeAndDecide(request);
     failed_ = !decision.fits;
     if (failed_) return false;
     const std::string device = nextDevice();
@@ -131,7 +136,6 @@ class Workload {
     return true;
   }
 
-  const Cluster& cluster() const { return cluster_; }
   double bytesPerCard() const { return bytesPerCard_; }
   double fill() const { return static_cast<double>(used_) / static_cast<double>(cluster_.cardCount()) / 10; }
 
@@ -198,7 +202,7 @@ void decideAndCommit(benchmark::State& state, const char* nodePolicy, const char
     const auto t1 = Clock::now();
     const std::string device = w.nextDevice();
     const auto t2 = Clock::now();
-    const Decision decision = decide(w.cluster(), request);
+    const Decision decision = w.observeAndDecide(request);
     const auto t3 = Clock::now();
     if (decision.fits) w.commit(decision, device);
     const auto t4 = Clock::now();
@@ -229,6 +233,13 @@ BENCHMARK_CAPTURE(decideAndCommit, binpack_binpack, "binpack", "binpack")->Apply
 BENCHMARK_CAPTURE(decideAndCommit, binpack_spread, "binpack", "spread")->Apply(sizes);
 BENCHMARK_CAPTURE(decideAndCommit, spread_binpack, "spread", "binpack")->Apply(sizes);
 BENCHMARK_CAPTURE(decideAndCommit, spread_spread, "spread", "spread")->Apply(sizes);
+
+void smallerSizes(benchmark::internal::Benchmark* b) {
+  for (int64_t nodes : {100, 1'000, 10'000})
+    for (int64_t fill : {50, 95}) b->Args({nodes, fill});
+  b->ArgNames({"nodes", "fill"})->Iterations(20'000)->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK_CAPTURE(decideAndCommit, fragmentation_binpack, "fragmentation", "binpack")->Apply(smallerSizes);
 
 void printGrowth() {
   std::printf(

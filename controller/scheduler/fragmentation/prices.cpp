@@ -11,6 +11,7 @@ namespace {
 constexpr double kUnknown = 200;        // requests' worth of demand that is assumed rather than seen
 constexpr double kScarceFrom = 0.5;     // demand ÷ supply below which nothing needs protection
 constexpr double kScarceMost = 2;       // and above which more of it changes nothing
+constexpr double kDeviations = 2;       // by which more is expected than on average: rare requests come in twos
 constexpr double kOneCard = 0.5;        // weight of copies on one card
 constexpr double kSeveralCards = 2;     // and on several, which can't be put together again
 constexpr double kMostPressure = 2;     // of one set of types
@@ -108,12 +109,13 @@ void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Wanted& one = wanted[i];
     const double size = one.size * static_cast<double>(one.shape.cards);
-    const double offered = fitting[i] * size / std::max(1.0, supply.allFree);
-    if (offered <= 0) continue;  // nothing is left to protect
+    if (fitting[i] <= 0) continue;  // nothing is left to protect
     double confined = 0;
     for (const Wanted& other : wanted)
       if (needsAtLeast(other, one)) confined += other.part;
-    const double scarce = std::max(0.0, std::min(confined / offered, kScarceMost) - kScarceFrom);
+    const double copies = confined * supply.allFree / size;  // that are expected before everything is full
+    const double asked = copies + kDeviations * std::sqrt(copies);
+    const double scarce = std::max(0.0, std::min(asked / fitting[i], kScarceMost) - kScarceFrom);
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
     if (perCopy[i] > 0) order.push_back(i);
   }

@@ -5,8 +5,9 @@
 // memory. q(t) is class t's part of the volume that is asked for. A part 200 ÷ (200 + weight of what was seen) of it is
 // kept for what is not known yet: whole nodes of each kind, by the cards they have.
 //
-//   scarcity of t    ρ = Σ q(u) over the classes u that need at least what t needs, and so can only go where t can
-//                        ÷ (cards' worth of copies of t that fit now ÷ all that is free)
+//   scarcity of t    ρ = (n + 2·√n) ÷ copies of t that fit now. n: the copies of t that are expected until everything
+//                        is full, those of classes u that need at least what t needs, and so can only go where t can,
+//                        among them: Σ q(u) · all that is free ÷ size of t; two standard deviations of a count more
 //   worth of a copy  k · (min(ρ, 2) − ½)²₊ · √q(t) · size of t, k = ½ for one card and 2 for several: what is not
 //   scarce
 //                    costs nothing, and sets of several cards, that can't be put together again, cost more

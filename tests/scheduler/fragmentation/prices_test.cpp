@@ -67,8 +67,8 @@ TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
   const Prices prices(cluster.state(), Demand(), nullptr);
   ASSERT_EQ(prices.shapes().size(), 1u);
   EXPECT_EQ(prices.shapes()[0].cards, 8);
-  // Demand for whole nodes is all there is and they are all that is free: 2 · (1 − ½)² · 1 · 8000.
-  EXPECT_FLOAT_EQ(prices.perCopy()[0], 4000);
+  // Two are expected, 2 · √2 more for chance, and two are there: more than twice as many. 2 · (2 − ½)² · 1 · 8000.
+  EXPECT_FLOAT_EQ(prices.perCopy()[0], 36'000);
   EXPECT_EQ(prices.cardWorth(0, 1000), 2000);
   EXPECT_EQ(prices.cardWorth(0, 999), 0);
   EXPECT_EQ(prices.pressure(0), 0);
