@@ -44,10 +44,11 @@ class Cluster:
     """A Kubernetes in one folder. url, pki and kubeconfig say how to reach it as its administrator.
 
     wanted: names of parts, API_SERVER or more. stays: it outlives this process. audit: audit.log in the folder holds every
-    request of our service accounts. features: feature gates of the API server, as its flag takes them. Parts can be stopped, killed, paused and restarted by name (processes); they keep their
-    ports and data. Not thread-safe."""
+    request of our service accounts. features: feature gates of the API server, as its flag takes them; flags: more of its flags.
+    fsync: etcd's writes reach the disk, as they do where performance is measured. Parts can be stopped, killed, paused and restarted
+    by name (processes); they keep their ports and data. Not thread-safe."""
 
-    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features=""):
+    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features="", flags=(), fsync=False):
         self.folder = pathlib.Path(folder).resolve()
         self.pki = self.folder / "pki"
         self.kubeconfig = self.folder / "kubeconfig"
@@ -57,6 +58,8 @@ class Cluster:
         self.wanted = wanted
         self.audit = audit
         self.features = features
+        self.flags = flags
+        self.fsync = fsync
         self.processes = Processes(self.folder, stays)
         self.binaries = None
 
@@ -101,10 +104,10 @@ class Cluster:
         if self.audit:
             (self.folder / "audit-policy.yaml").write_text(AUDIT_POLICY)
             audit = (self.folder / "audit-policy.yaml", self.audit_log)
-        self.processes.start("etcd", parts.etcd(self.binaries / "etcd", self.folder / "etcd", client, peer))
+        self.processes.start("etcd", parts.etcd(self.binaries / "etcd", self.folder / "etcd", client, peer, self.fsync))
         self.processes.start("kube-apiserver", parts.kube_apiserver(
             self.binaries / "kube-apiserver", self.pki, self.etcd_url, secure,
-            service_accounts="kube-controller-manager" in self.wanted, audit=audit, features=self.features))
+            service_accounts="kube-controller-manager" in self.wanted, audit=audit, features=self.features) + list(self.flags))
         self.wait_ready()
 
     def _start_client(self, name):

@@ -34,7 +34,7 @@ class ReconcileTest : public ::testing::Test {
     world.registry.forgetListeners();
     driver.reset();
     driver =
-        std::make_unique<support::Driver>(*world.server, *world.transport, world.registry, world.clock, summaryDelay);
+        std::make_unique<support::Driver>(world.handler(), *world.transport, world.registry, world.clock, summaryDelay);
     driver->start();
     driver->settle();
   }
@@ -42,7 +42,7 @@ class ReconcileTest : public ::testing::Test {
   void startOver(kube::Transport& line) {
     world.registry.forgetListeners();
     driver.reset();
-    driver = std::make_unique<support::Driver>(*world.server, line, world.registry, world.clock);
+    driver = std::make_unique<support::Driver>(world.handler(), line, world.registry, world.clock);
     driver->start();
     driver->settle();
   }
@@ -53,7 +53,7 @@ class ReconcileTest : public ::testing::Test {
   }
   void settle() { driver->settle(); }
   /// Writes that the API server has seen, as versions.
-  uint64_t writes() const { return world.server->resourceVersion(); }
+  uint64_t writes() const { return world.writes(); }
   std::string deviceOf(const std::string& claim) { return "egpu-" + world.claim(claim).metadata.uid; }
 
   support::World world;

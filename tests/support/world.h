@@ -1,4 +1,5 @@
-// A cluster for tests: the embedded API server in process, and what users, node agents and the scheduler do to it.
+// A cluster for tests: the embedded API server in process (or a real one, see real_handler.h), and what users, node agents
+// and the scheduler do to it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@
 #include "controller/reconcile/conditions.h"
 #include "controller/standalone/apiserver/server.h"
 #include "tests/support/driver.h"
+#include "tests/support/real_handler.h"
 
 namespace egpu::support {
 
@@ -29,6 +31,13 @@ class World {
   World() : client([this]() -> kube::Transport& { return makeServer(); }(), clock, random, metrics, Driver::options()) {
     registry.add(plugin);
   }
+
+  http::Handler& handler() {
+    if (real) return *real;
+    return *server;
+  }
+  /// Changes that the server has taken.
+  uint64_t writes() const { return real ? real->writes() : server->resourceVersion(); }
 
   void addNamespace(const std::string& name) {
     core::Namespace ns;
@@ -299,7 +308,8 @@ class World {
   base::ManualClock clock;
   base::Random random{7};
   base::NoMetrics metrics;
-  std::unique_ptr<apiserver::Server> server;
+  std::unique_ptr<apiserver::Server> server;  ///< null where the server is a real one
+  std::unique_ptr<RealHandler> real;          ///< null where it is not
   std::unique_ptr<HandlerTransport> transport;
   FakeProvisioner plugin{kPlugin};
   FakeRegistry registry;
@@ -307,6 +317,10 @@ class World {
 
  private:
   kube::Transport& makeServer() {
+    if ((real = RealHandler::fromEnvironment())) {
+      transport = std::make_unique<HandlerTransport>(*real);
+      return *transport;
+    }
     apiserver::Options options;
     options.bookmarkInterval = std::chrono::milliseconds(0);  // watches answer at once, see ManualInformer
     options.historyLength = 100'000;

@@ -21,12 +21,7 @@ LIMITS = ["--enable-priority-and-fairness=false", "--max-requests-inflight=4", "
 
 
 def main(arguments):
-    with tempfile.TemporaryDirectory(prefix="egpu-contract-") as folder, apiserver.Cluster(folder) as cluster:
-        processes = cluster.processes
-        command, environment = processes.commands["kube-apiserver"]
-        processes.stop("kube-apiserver")
-        processes.start("kube-apiserver", [*command, *LIMITS], environment)
-        cluster.wait_ready()
+    with tempfile.TemporaryDirectory(prefix="egpu-contract-") as folder, apiserver.Cluster(folder, flags=LIMITS) as cluster:
         return subprocess.run(arguments, check=False, preexec_fn=apiserver.die_with_parent, env={
             **os.environ,
             "EGPU_CONTRACT_KUBECONFIG": str(cluster.kubeconfig),
