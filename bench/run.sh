@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every benchmark and prints its table; writes bench/openb.svg.  run.sh BIN_DIR [filter]
-# With a filter only the benchmarks that it matches, without the traces.
+# With a filter only the benchmarks that it matches, without the traces and a real API server.
 set -euo pipefail
 bin=${1:?usage: run.sh BIN_DIR [filter]}
 for b in decide_bench topology_bench watch_bench memory_bench bind_bench client_bench; do
@@ -10,4 +10,6 @@ done
 if [ $# -lt 2 ]; then
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
+  printf '\n== against a real API server\n'
+  python3 "$(dirname "$0")/real_server.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
 fi

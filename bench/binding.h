@@ -1,0 +1,219 @@
+// Claims bound by the controller, and the same writes sent raw: what the benchmarks of binding share.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/v1alpha/keys.h"
+#include "controller/codec/patch.h"
+#include "controller/kube/client.h"
+#include "controller/kube/events.h"
+#include "controller/kube/transport/curl_transport.h"
+#include "controller/plugin/in_process.h"
+#include "controller/reconcile/controller.h"
+#include "controller/standalone/sim/cluster.h"
+
+namespace egpu::bench {
+
+namespace keys = v1alpha::keys;
+
+inline void must(const base::Status& s) {
+  if (s.ok()) return;
+  std::fprintf(stderr, "%s\n", s.str().c_str());
+  std::abort();
+}
+template <class T>
+T must(base::Result<T> r) {
+  must(r.status());
+  return std::move(*r);
+}
+
+inline double secondsSince(std::chrono::steady_clock::time_point from) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
+}
+
+/// Counts what is asked for: "POST elasticgpus 201" and how often. Thread-safe.
+class CountingTransport final : public kube::Transport {
+ public:
+  explicit CountingTransport(kube::Transport& real) : real_(real) {}
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    auto answer = real_.perform(request, std::move(stop));
+    const std::lock_guard lock(mutex_);
+    ++counts_[std::string(kube::toString(request.method)) + " " + resource(request.target) + " " +
+              (answer ? std::to_string(answer->status) : "failed")];
+    return answer;
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
+                                          std::stop_token stop) override {
+    return real_.stream(request, data, std::move(stop));
+  }
+  std::map<std::string, int64_t> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(counts_, {});
+  }
+
+ private:
+  /// "elasticgpus/status" of "/apis/elasticgpu.io/v1alpha/elasticgpus/egpu-…/status".
+  static std::string resource(const std::string& target) {
+    const std::string path = target.substr(0, target.find('?'));
+    for (const char* each : {"elasticgpuclaims", "elasticgpuclasses", "elasticgpus", "events", "nodes"}) {
+      const auto at = path.find(std::string("/") + each);
+      if (at == std::string::npos) continue;
+      const bool status = path.size() > 7 && path.compare(path.size() - 7, 7, "/status") == 0;
+      return std::string(each) + (status ? "/status" : "");
+    }
+    return path;
+  }
+  kube::Transport& real_;
+  std::mutex mutex_;
+  std::map<std::string, int64_t> counts_;
+};
+
+/// A client of an API server with 100 nodes of 8 cards, a class and claims on it.
+class Site {
+ public:
+  explicit Site(const kube::Endpoint& endpoint) : transport_(must(kube::curlTransport(endpoint, clock))) {
+    must(plugins.load(EGPU_GPUSHARE));
+  }
+
+  void publish(int claims) {
+    sim::Cluster cluster(
+        must(sim::parseNodes("nodes: [{name: n, count: 100, gpus: [{model: A100, count: 8, memory: 80Gi}]}]")), client,
+        plugins, events, clock);
+    must(cluster.publish({}));
+    v1alpha::ElasticGPUClass cls;
+    cls.metadata.name = "share";
+    cls.provisioner = "gpushare.provisioner.elasticgpu.io";
+    must(client.create(cls));
+    for (int i = 0; i < claims; ++i) (void)makeClaim(i, "share");
+  }
+  v1alpha::ElasticGPUClaim makeClaim(int i, const std::string& cls) {
+    v1alpha::ElasticGPUClaim c;
+    c.metadata.name = "c" + std::to_string(i);
+    c.metadata.namespace_ = "default";
+    c.spec.className = cls;
+    c.spec.requests = {{"elasticgpu.io/gpu-core", std::to_string(5 + i % 30)},
+                       {"elasticgpu.io/gpu-memory", std::to_string(1 + i % 20)}};
+    return must(client.create(c));
+  }
+  int64_t bound() {
+    int64_t n = 0;
+    for (const auto& c : must(client.listAll<v1alpha::ElasticGPUClaim>({}))) n += c.status.phase == "Bound" ? 1 : 0;
+    return n;
+  }
+
+  base::SystemClock clock;
+  base::Random random{7};
+  base::NoMetrics metrics;
+
+ private:
+  std::unique_ptr<kube::Transport> transport_;
+
+ public:
+  CountingTransport transport{*transport_};
+  kube::Client client{transport, clock, random, metrics};
+  kube::EventRecorder events{client, "bench"};
+  plugin::InProcessRegistry plugins;
+};
+
+/// Seconds that a controller takes from its start until all `claims` of the site are bound.
+inline double bindAll(Site& site, int claims, int workers) {
+  reconcile::ControllerOptions options;
+  options.workers = workers;
+  reconcile::Controller controller(site.client, site.plugins, site.clock, site.events, site.metrics, options);
+  const auto start = std::chrono::steady_clock::now();
+  controller.start();
+  // The controller's own cache tells when all is bound: asking the server would slow it down.
+  while (true) {
+    int64_t n = 0;
+    controller.stores().claims.forEach([&](const auto& c) { n += c->status.phase == "Bound" ? 1 : 0; });
+    if (n == claims) break;
+    if (secondsSince(start) > 600)
+      must(base::Status(base::Code::deadline, std::to_string(n) + " claims bound after ten minutes"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const double took = secondsSince(start);
+  controller.stop();
+  if (site.bound() != claims) std::abort();
+  return took;
+}
+
+/// W1, W2, W4, W5 and W6 of one claim, as the controller writes them.
+inline void rawBind(kube::Client& client, const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPU& card) {
+  const core::ObjectKey key = core::keyOf(claim.metadata);
+  v1alpha::ElasticGPU d;
+  d.metadata.name = std::string(keys::kDevicePrefix) + claim.metadata.uid;
+  d.metadata.labels = {{std::string(keys::kRoleLabel), std::string(keys::kRoleDevice)},
+                       {std::string(keys::kNodeLabel), card.spec.card->nodeName}};
+  d.metadata.finalizers = {std::string(keys::kDeviceFinalizer)};
+  d.spec.source.kind = v1alpha::SourceKind::gpuShare;
+  d.spec.source.gpuNames = {card.metadata.name};
+  d.spec.nodeName = card.spec.card->nodeName;
+  d.spec.cards = {{card.metadata.name, card.spec.card->uuid, 20, 1 << 30, 20, 1 << 30}};
+  d.spec.provisioner = "gpushare.provisioner.elasticgpu.io";
+  d.spec.className = "share";
+  d.spec.reclaimPolicy = "Delete";
+  d.spec.nodeAffinityRequired = core::NodeSelector{{{{}, {{"metadata.name", "In", {d.spec.nodeName}}}}}};
+  d.spec.claimRef = v1alpha::ClaimRef{key.namespace_, key.name, claim.metadata.uid};
+  const auto made = must(client.create(d));
+  must(client
+           .patch<v1alpha::ElasticGPU>({"", card.metadata.name}, kube::PatchType::merge,
+                                       codec::patch::ledgerEntry(card.metadata.uid, made.metadata.uid,
+                                                                 {d.metadata.name, key.str(), 20, 1 << 30}))
+           .status());
+  v1alpha::ElasticGPUStatus gpuStatus;
+  gpuStatus.phase = "Bound";
+  must(client
+           .patch<v1alpha::ElasticGPU>(
+               {"", d.metadata.name}, kube::PatchType::merge,
+               codec::patch::gpuStatus(made.metadata.uid, made.metadata.resourceVersion, {}, gpuStatus), "status")
+           .status());
+  const auto named = must(client.patch<v1alpha::ElasticGPUClaim>(
+      key, kube::PatchType::merge,
+      codec::patch::claimBind(claim.metadata.uid, claim.metadata.resourceVersion, {std::string(keys::kClaimFinalizer)},
+                              d.metadata.name)));
+  v1alpha::ElasticGPUClaimStatus status;
+  status.phase = "Bound";
+  status.elasticGPUName = d.metadata.name;
+  status.nodeName = d.spec.nodeName;
+  status.capacity = {{"core", "2%"}, {"memory", "1Gi"}};
+  status.conditions = {{"Accepted", "True", "Accepted", "", "2026-01-02T03:04:05Z", 1},
+                       {"Bound", "True", "Bound", "", "2026-01-02T03:04:05Z", 1}};
+  must(client
+           .patch<v1alpha::ElasticGPUClaim>(
+               key, kube::PatchType::merge,
+               codec::patch::claimStatus(claim.metadata.uid, named.metadata.resourceVersion, {}, status), "status")
+           .status());
+}
+
+/// Seconds that the same writes take without watches and decisions, as many claims at once.
+inline double rawBindAll(Site& site, int inFlight) {
+  const auto claims = must(site.client.listAll<v1alpha::ElasticGPUClaim>({}));
+  const auto cards = must(site.client.listAll<v1alpha::ElasticGPU>({}));
+  std::atomic<std::size_t> next{0};
+  const auto start = std::chrono::steady_clock::now();
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < inFlight; ++t)
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < claims.size(); i = next++)
+          rawBind(site.client, claims[i], cards[i % cards.size()]);
+      });
+  }
+  const double took = secondsSince(start);
+  if (site.bound() != static_cast<int64_t>(claims.size())) std::abort();
+  return took;
+}
+
+}  // namespace egpu::bench

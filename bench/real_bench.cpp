@@ -1,0 +1,175 @@
+// One measurement against a real API server, one line of JSON on standard output. real_server.py starts the servers,
+// interleaves what is compared and prints the tables.
+//   real_bench KUBECONFIG bind N     N claims that wait, then a controller: claims bound per second
+//   real_bench KUBECONFIG raw N      the same writes, sent raw
+//   real_bench KUBECONFIG latency N  one claim at a time: from create to Bound; and its writes one after the other
+//   real_bench KUBECONFIG list       all claims, devices and cards, each kind's pages one after the other, kinds at
+//   once real_bench KUBECONFIG start      a standby's cold start: until it has mirrored everything
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/binding.h"
+#include "controller/base/log.h"
+#include "controller/kube/config/kubeconfig.h"
+
+namespace {
+
+using namespace egpu;
+using bench::must;
+using bench::Site;
+
+constexpr int kInFlight = 32;
+
+double cpuSeconds() {
+  rusage u{};
+  ::getrusage(RUSAGE_SELF, &u);
+  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
+
+/// Bytes that are resident, once the allocator has given back what it can.
+int64_t resident() {
+  ::malloc_trim(0);
+  std::ifstream in("/proc/self/statm");
+  int64_t size = 0, pages = 0;
+  in >> size >> pages;
+  return pages * 4096;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void printCounts(const std::map<std::string, int64_t>& counts) {
+  std::printf("\"requests\":{");
+  const char* separator = "";
+  for (const auto& [what, times] : counts) {
+    std::printf("%s\"%s\":%lld", separator, what.c_str(), static_cast<long long>(times));
+    separator = ",";
+  }
+  std::printf("}");
+}
+
+int bind(Site& site, int claims, bool raw) {
+  site.publish(claims);
+  (void)site.transport.take();
+  const double cpu = cpuSeconds();
+  const double took = raw ? bench::rawBindAll(site, kInFlight) : bench::bindAll(site, claims, kInFlight);
+  std::printf("{\"claims_per_s\":%.1f,\"cpu_us_per_claim\":%.1f,", claims / took, (cpuSeconds() - cpu) / claims * 1e6);
+  printCounts(site.transport.take());
+  std::printf("}\n");
+  return 0;
+}
+
+/// In turns of some claims each: by a controller, then by hand while there is none.
+int latency(Site& site, int claims) {
+  constexpr int kTurns = 5;
+  site.publish(0);
+  const auto cards = must(site.client.listAll<v1alpha::ElasticGPU>({}));
+  std::vector<double> bound, raw;
+  int number = 0;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    {
+      reconcile::Controller controller(site.client, site.plugins, site.clock, site.events, site.metrics, {});
+      controller.start();
+      (void)controller.waitUntilReady();
+      for (int i = 0; i < claims / kTurns; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        const auto key = core::keyOf(site.makeClaim(number++, "share").metadata);
+        for (auto seen = controller.stores().claims.get(key); !seen || seen->status.phase != "Bound";
+             seen = controller.stores().claims.get(key))
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        bound.push_back(bench::secondsSince(start) * 1e3);
+      }
+      controller.stop();
+    }
+    for (int i = 0; i < claims / kTurns; ++i) {
+      const auto& card = cards[static_cast<std::size_t>(number) % cards.size()];
+      const auto start = std::chrono::steady_clock::now();
+      bench::rawBind(site.client, site.makeClaim(number++, "share"), card);
+      raw.push_back(bench::secondsSince(start) * 1e3);
+    }
+  }
+  std::printf("{\"bound_ms\":%.3f,\"writes_ms\":%.3f,\"bound_min_ms\":%.3f,\"writes_min_ms\":%.3f}\n", median(bound),
+              median(raw), *std::min_element(bound.begin(), bound.end()), *std::min_element(raw.begin(), raw.end()));
+  return 0;
+}
+
+/// Objects and bytes of all pages of one collection, undecoded but for the token of the next page.
+std::pair<int64_t, int64_t> pages(kube::Client& client, const std::string& path) {
+  std::string token;
+  int64_t objects = 0, bytes = 0;
+  do {
+    kube::HttpRequest request;
+    request.target = path + "?limit=500" + (token.empty() ? "" : "&continue=" + token);
+    const auto answer = must(client.call(request));
+    bytes += static_cast<int64_t>(answer.body.size());
+    for (auto at = answer.body.find("\"uid\":\""); at != std::string::npos; at = answer.body.find("\"uid\":\"", at + 1))
+      ++objects;
+    const std::string mark = "\"continue\":\"";
+    const auto at = answer.body.find(mark);
+    const auto from = at + mark.size();
+    token = at == std::string::npos ? "" : answer.body.substr(from, answer.body.find('"', from) - from);
+  } while (!token.empty());
+  return {objects, bytes};
+}
+
+int list(Site& site) {
+  const auto start = std::chrono::steady_clock::now();
+  std::pair<int64_t, int64_t> claims, gpus;
+  {
+    std::jthread one(
+        [&] { claims = pages(site.client, kube::Client::path(core::kindOf<v1alpha::ElasticGPUClaim>, {})); });
+    std::jthread two([&] { gpus = pages(site.client, kube::Client::path(core::kindOf<v1alpha::ElasticGPU>, {})); });
+  }
+  std::printf("{\"seconds\":%.3f,\"megabytes\":%.1f}\n", bench::secondsSince(start),
+              static_cast<double>(claims.second + gpus.second) / 1e6);
+  return 0;
+}
+
+int start(Site& site) {
+  reconcile::ControllerOptions options;
+  options.standby = true;
+  const int64_t before = resident();
+  const double cpu = cpuSeconds();
+  const auto from = std::chrono::steady_clock::now();
+  reconcile::Controller controller(site.client, site.plugins, site.clock, site.events, site.metrics, options);
+  controller.start();
+  (void)controller.waitUntilReady();
+  const double took = bench::secondsSince(from), used = cpuSeconds() - cpu;
+  const auto claims = static_cast<int64_t>(controller.stores().claims.size());
+  const auto gpus = static_cast<int64_t>(controller.stores().devices.size() + controller.stores().cards.size());
+  std::printf("{\"seconds\":%.3f,\"cpu_s\":%.3f,\"claims\":%lld,\"gpus\":%lld,\"resident_bytes\":%lld}\n", took, used,
+              static_cast<long long>(claims), static_cast<long long>(gpus),
+              static_cast<long long>(resident() - before));
+  controller.stop();
+  return 0;
+}
+
+int usage() {
+  std::fprintf(stderr, "usage: real_bench KUBECONFIG bind|raw|latency N, or list|start\n");
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return usage();
+  base::log::configure(base::log::Level::warn, false);
+  Site site(must(kube::loadEndpoint({argv[1], {}}, kube::Environment::process())));
+  const std::string what = argv[2];
+  const int count = argc > 3 ? std::atoi(argv[3]) : 0;
+  if (what == "list") return list(site);
+  if (what == "start") return start(site);
+  if (count <= 0) return usage();
+  if (what == "bind" || what == "raw") return bind(site, count, what == "raw");
+  if (what == "latency") return latency(site, count);
+  return usage();
+}
