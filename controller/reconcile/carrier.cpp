@@ -11,6 +11,8 @@ namespace keys = v1alpha::keys;
 namespace {
 constexpr std::chrono::milliseconds kFirstRewrite{1000};
 constexpr std::chrono::milliseconds kLastRewrite{300'000};
+constexpr int kRewritesAtOnce =
+    10;  ///< for the same pods; the scheduler itself waits 1 s to 10 s between two looks at one
 /// The scheduler may be about to reserve what we take back. It reads the claim again then, and would reserve whatever
 /// it finds without looking at the node: so for that long it finds nothing.
 constexpr std::chrono::milliseconds kSettle{3000};
@@ -111,8 +113,12 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
   }
   {
     std::set<std::string> pods;
-    for (const auto& pod : stores_.podsOfClaim(key))
-      if (alive(*pod)) pods.insert(pod->metadata.uid + "@" + pod->nodeName);
+    bool roomIsMade = false;
+    for (const auto& pod : stores_.podsOfClaim(key)) {
+      if (!alive(*pod)) continue;
+      pods.insert(pod->metadata.uid + "@" + pod->nodeName);
+      roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == wanted.nodeName);
+    }
     std::lock_guard lock(mutex_);
     if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
       const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - taken->second);
@@ -120,13 +126,18 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
       withdrawn_.erase(taken);
     }
     auto& memory = written_[key.str()];
-    if (memory.uid != carrier->metadata.uid) memory = {carrier->metadata.uid, key, 0, {}, {}};
+    if (memory.uid != carrier->metadata.uid) memory = {carrier->metadata.uid, key, 0, 0, {}, {}};
     if (memory.writes > 0) {
       if (!rewrite) return {State::cleared, {}, {}};
-      if (pods != memory.pods) memory = {memory.uid, key, 1, {}, pods};  // others than those whom it did not help
+      if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};  // others than those whom it did not help
       const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
       const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - memory.last);
-      if (passed < wait) return {State::waiting, wait - passed, {}};
+      // Victims were evicted for one of the pods: if the scheduler comes back and finds no allocation, it gives their
+      // room away, and evicts others the next time.
+      if (roomIsMade && memory.atOnce < kRewritesAtOnce)
+        ++memory.atOnce;
+      else if (passed < wait)
+        return {State::waiting, wait - passed, {}};
     }
     ++memory.writes;
     memory.last = clock_.now();
@@ -148,7 +159,7 @@ std::vector<core::ObjectKey> Carrier::resetAllBackoff() {
   std::lock_guard lock(mutex_);
   for (auto& [text, memory] : written_) {
     if (memory.writes < 2) continue;
-    memory = {memory.uid, memory.claim, 1, {}, memory.pods};
+    memory = {memory.uid, memory.claim, 1, 0, {}, memory.pods};
     claims.push_back(memory.claim);
   }
   return claims;

@@ -77,6 +77,7 @@ class Carrier {
     std::string uid;  ///< of the carrier
     core::ObjectKey claim;
     int writes = 0;  ///< of its allocation, since the last reset
+    int atOnce = 0;  ///< of those, without a wait
     base::Clock::Steady last{};
     std::set<std::string> pods;  ///< live ones at the last write, with their nodes
   };

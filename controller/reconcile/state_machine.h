@@ -32,8 +32,8 @@
 //   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
 //   W6 claim status          computed from claim and device at any time
 //   W7 create ResourceClaim  AlreadyExists: owned by this claim → go on; else CarrierTaken
-//   W8 its allocation        equal → done; cleared: bound → again with back-off; unprovisioned → moveAway, but where the scheduler makes
-//                            room for the pod (nominatedNodeName): again with back-off. Not placed in time → moveAway
+//   W8 its allocation        equal → done; cleared: bound → again with back-off; unprovisioned → moveAway. Where the scheduler makes room
+//                            for the pod (nominatedNodeName): again at once, some times. Not placed in time → moveAway
 //   W9 pod: pin and lift     gate gone → done
 //   moveAway: of the pod's unprovisioned claims: allocation taken back if nobody reserves it, node rejected for a while, rollBack. What
 //             the scheduler had not cleared stays empty for some seconds: its binding reads the claim again and would reserve anything

@@ -10,6 +10,7 @@ namespace egpu::reconcile {
 namespace {
 
 using std::chrono::hours;
+using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
 using support::StockScheduler;
@@ -287,6 +288,26 @@ TEST_F(CarrierTest, APinnedPodThatCannotFitStarvesNobodyAndEvictsNobodyTwice) {
   for (const auto* name : {"huge", "high", "good"}) EXPECT_EQ(scheduler.count(std::string(name) + " cleared"), 0);
   EXPECT_EQ(allocationsWritten(), 1u);
   for (const auto* name : {"huge", "high", "good"}) world.removePod(name);
+}
+
+TEST_F(CarrierTest, W8_APodWithoutGateGetsTheRoomThatWasMadeForIt) {
+  world.addNode("n2");  // free, so that the scheduler clears what it can't use at once
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.occupy("victim", "n1", "40");
+  pod("urgent", {"a"}, "60", 100, false);
+  settle();
+  for (int i = 0; i < 10 && world.pod("urgent").nodeName.empty(); ++i) {
+    (void)scheduler.round();
+    settle();  // the scheduler comes back after a second: sooner than any back-off ends
+    // Whoever replaces the victim takes its room, unless it was promised.
+    if (world.pod("urgent").nominatedNodeName.empty() && world.pod("urgent").nodeName.empty())
+      world.occupy("victim-" + std::to_string(i), "n1", "40");
+    world.clock.advance(milliseconds(50));
+  }
+  EXPECT_EQ(world.pod("urgent").nodeName, "n1");
+  EXPECT_EQ(scheduler.count("urgent cleared"), 1);
+  EXPECT_EQ(scheduler.count("urgent evicted"), 1);
+  world.removePod("urgent");
 }
 
 TEST_F(CarrierTest, AWholeNamespaceGoes) {

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""Where the carrier could do harm on a real cluster: pods that don't fit beside pods that do, evictions, ResourceClaims of others,
+pods that end in other ways than being deleted.
+
+    carrier_test.py BIN_DIR
+"""
+
+import sys
+import tempfile
+
+import installation
+import nodes
+import verify
+from apiserver import Cluster, guarded
+from client import CLASSES, Report, carriers, claims, pods, until
+from parts import WHOLE
+from pods_test import claim, expect_clean, gpu_class, pod, running
+
+NODE_NAMES = ["n-0", "n-1"]
+CPU = 64  # of each node, see nodes.py
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
+
+
+def asking(made, cpu, priority=""):
+    made["spec"]["containers"][0]["resources"]["requests"]["cpu"] = str(cpu)
+    if priority:
+        made["spec"]["priorityClassName"] = priority
+    return made
+
+
+def own_claim(name, wanted):
+    """A pod that writes resourceClaims itself: no annotation, no gate, so nothing keeps the scheduler from clearing."""
+    made = pod(name, {})
+    made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": wanted}]
+    made["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+    return made
+
+
+def bound_on(client, name):
+    def look():
+        status = client.get(f"{claims()}/{name}").get("status", {})
+        return status.get("phase") == "Bound" and status.get("nodeName")
+
+    return until(f"{name} is bound", look)
+
+
+def events(client, reason):
+    """How often something was said, repetitions counted."""
+    return sum(each.get("count") or (each.get("series") or {}).get("count") or 1
+               for each in client.items("/api/v1/namespaces/default/events") if each["reason"] == reason)
+
+
+def unschedulable(client, name):
+    conditions = client.get(f"{pods()}/{name}")["status"].get("conditions", [])
+    return any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions)
+
+
+def no_starving(client, report):
+    """Two kinds of pods that fit nowhere, one that does, one claim: the good one runs, whoever came first."""
+    for kind, make in (("pinned", lambda name, of: pod(name, {"main": of})), ("own", own_claim)):
+        name = f"shared-{kind}"
+        client.create(claims(), claim(name, "now", 10, "1Gi"))
+        home = bound_on(client, name)
+        client.create(pods(), asking(make(f"huge-{kind}", name), 10 * CPU))
+        until("the huge one was tried", lambda kind=kind: unschedulable(client, f"huge-{kind}"))
+        client.create(pods(), make(f"good-{kind}", name))
+        until("the good one runs", lambda kind=kind: f"good-{kind}" in running(client))
+        report.check(f"{kind}: it is where its claim is", client.get(f"{pods()}/good-{kind}")["spec"]["nodeName"] == home)
+        report.check(f"{kind}: the huge one still waits", f"huge-{kind}" not in running(client))
+        client.delete(f"{pods()}/huge-{kind}")
+        client.delete(f"{pods()}/good-{kind}")
+
+
+def evicted_once(client, report):
+    """The claim's node is full of lesser pods, which a ReplicaSet makes anew and only there; the other node is free. Room is made
+    once, however often the scheduler clears what it can't use at once."""
+    for name, value in (("low", 0), ("high", 1000)):
+        client.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
+    victims = 4
+    for kind, make in (("pinned", lambda name, of: pod(name, {"main": of})), ("own", own_claim)):
+        name = f"wanted-{kind}"
+        client.create(claims(), claim(name, "now", 10, "1Gi"))
+        home = bound_on(client, name)
+        template = asking(pod("any", {}), CPU // victims - 1, "low")
+        template["metadata"] = {"labels": {"set": kind}}
+        template["spec"]["nodeSelector"] = {"kubernetes.io/hostname": home}
+        # (more of them than have room, so that one waits for whatever becomes free)
+        client.create(REPLICA_SETS, {"metadata": {"name": kind}, "spec": {
+            "replicas": victims + 1, "selector": {"matchLabels": {"set": kind}}, "template": template}})
+
+        def filled(kind=kind):
+            there = client.items(pods(), f"&labelSelector=set%3D{kind}")
+            return sum(each["status"].get("phase") == "Running" for each in there) == victims
+
+        until("the node is full", filled)
+        before = events(client, "Preempted")
+        client.create(pods(), asking(make(f"urgent-{kind}", name), 2 * (CPU // victims - 1), "high"))
+        until("the urgent one runs", lambda kind=kind: f"urgent-{kind}" in running(client))
+        report.check(f"{kind}: on its claim's node", client.get(f"{pods()}/urgent-{kind}")["spec"]["nodeName"] == home)
+        evicted = events(client, "Preempted") - before
+        print(f"{kind}: {evicted} evicted for it", flush=True)
+        report.check(f"{kind}: no more went than had to, {evicted}", evicted == 2)
+        expect_clean(client, report, f"after {kind}")
+        client.delete(f"{REPLICA_SETS}/{kind}?propagationPolicy=Background")
+        client.delete(f"{pods()}/urgent-{kind}")
+        until("they are gone", lambda kind=kind: not client.items(pods(), f"&labelSelector=set%3D{kind}"))
+
+
+def foreign(client, report):
+    """A ResourceClaim of the claim's name that is not ours is left alone, and the claim says so; when it goes, ours comes."""
+    theirs = {"metadata": {"name": "taken", "labels": {"whose": "theirs"}}, "spec": {"devices": {"requests": [
+        {"name": "x", "exactly": {"deviceClassName": "of-another-driver"}}]}}}
+    client.create(carriers(), theirs)
+    client.create(claims(), claim("taken", "now", 10, "1Gi"))
+    client.create(pods(), pod("waits-for-it", {"main": "taken"}))
+
+    def said():
+        return any(each["reason"] == "CarrierTaken" for each in client.get(f"{claims()}/taken").get("status", {}).get("conditions", []))
+
+    until("the claim says that its carrier is taken", said)
+    seen = client.get(f"{carriers()}/taken")
+    report.check("theirs is as it was", not seen.get("status", {}).get("allocation") and not seen["metadata"].get("finalizers"), seen)
+    client.delete(f"{carriers()}/taken")
+    until("the pod runs once theirs is gone", lambda: "waits-for-it" in running(client))
+
+
+def ends_of_pods(client, report):
+    """Finished without being deleted; deleted by force. Either lets go of the claim."""
+    for name in ("finished", "forced"):
+        client.create(claims(), claim(name, "now", 10, "1Gi"))
+        client.create(pods(), pod(name, {"main": name}))
+    until("both run", lambda: {"finished", "forced"} <= running(client))
+    client.patch(f"{pods()}/finished/status", {"status": {"phase": "Succeeded"}})
+    client.call("DELETE", f"{pods()}/forced", {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0})
+    for name in ("finished", "forced"):
+        client.delete(f"{claims()}/{name}")
+        until(f"the claim of the {name} pod goes", lambda name=name: not client.exists(f"{claims()}/{name}"))
+    report.check("the finished pod is still there", client.exists(f"{pods()}/finished"))
+
+
+def main():
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="egpu-carrier-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        client = installation.client_of(cluster)
+        nodes.publish(client, NODE_NAMES, 2)
+        until("the nodes are ready", lambda: nodes.all_ready(client, NODE_NAMES))
+        installation.start_controller(cluster, sys.argv[1])
+        client.create(CLASSES, gpu_class("now", "Immediate"))
+        try:
+            for part in (no_starving, evicted_once, foreign, ends_of_pods):
+                part(client, report)
+        except BaseException:
+            for name in ("kube-scheduler", "controller"):
+                print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
+            raise
+        client.delete_all(pods())
+        client.delete_all(claims())
+        until("all is given back", lambda: not verify.World(client).devices and not client.items(carriers()))
+        expect_clean(client, report, "at the end")
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
