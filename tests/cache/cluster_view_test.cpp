@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/scheduler/demand.h"
+#include "controller/scheduler/state.h"
+
 namespace egpu::cache {
 namespace {
 
@@ -71,6 +74,19 @@ TEST_F(ClusterViewTest, ADecisionCountsUntilItsDeviceIsSeen) {
   EXPECT_EQ(grown, 0);
   view.forget("k");
   EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
+}
+
+TEST_F(ClusterViewTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
+  const auto learned = [this] { return view.copy().state().outlook.demand().seen(); };
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
+  EXPECT_EQ(learned(), 1);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(view.decideAndAssume(ask("other", 600)).fits);
+  EXPECT_EQ(learned(), 2);
+  view.forget("k");
+  EXPECT_TRUE(view.decideAndAssume(ask("other", 600)).fits);
+  EXPECT_EQ(learned(), 2);
+  EXPECT_TRUE(view.decideTogether({ask("a", 900), ask("b", 900)}, {}).empty());
+  EXPECT_EQ(learned(), 4);
 }
 
 TEST_F(ClusterViewTest, ForgettingTellsThoseWhoWait) {

@@ -64,6 +64,8 @@ void Outlook::observe(const Cluster::State& state, const Request& request) {
 
 void Outlook::changed(NodeId node) { kept_->scores.changed(node); }
 
+const Demand& Outlook::demand() const { return kept_->demand; }
+
 const Prices* Outlook::prices() const { return kept_->prices.get(); }
 
 NodeId Outlook::best(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,

@@ -14,6 +14,7 @@
 namespace egpu::scheduler {
 class CardChoice;
 struct CardPolicy;
+class Demand;
 }  // namespace egpu::scheduler
 
 namespace egpu::scheduler::fragmentation {
@@ -31,6 +32,7 @@ class Outlook {
   /// A node came, went, or has more or less free.
   void changed(NodeId node);
 
+  const Demand& demand() const;
   /// Null until they were made: without, best() must not be called.
   const Prices* prices() const;
   /// The node that loses least by the request; of equal ones the lowest name. kNone: none fits.
