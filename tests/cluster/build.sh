@@ -4,6 +4,7 @@
 #
 #   build.sh [NAME...]   default: etcd kube-apiserver
 #                        also: kubectl kube-scheduler kube-controller-manager kubelet kwok
+#   EGPU_KUBERNETES=1.34   the oldest Kubernetes that is supported, instead of the newest (no kubectl, no kubelet)
 #
 # Beside kwok stands kwok-stages.yaml: its module's rules for nodes and pods without kubelets.
 # What is there already is left alone, so a second run costs nothing; two runs at
@@ -18,7 +19,12 @@ readonly go_floor=26 # of Go 1.x: what Kubernetes' own go.mod asks for
 pinned() { # MODULE GO_MOD: the version that the go.mod pins
   awk -v module="$1" '{ sub(/^require /, "") } $1 == module && $2 ~ /^v[0-9]/ { print $2; exit }' "$2"
 }
-kubernetes=$(pinned k8s.io/kubernetes "$here/kubernetes/go.mod")
+readonly modules="$here/kubernetes${EGPU_KUBERNETES:+-$EGPU_KUBERNETES}"
+[[ -d $modules ]] || {
+  printf 'cluster: no such EGPU_KUBERNETES: %s\n' "${EGPU_KUBERNETES:-}" >&2
+  exit 1
+}
+kubernetes=$(pinned k8s.io/kubernetes "$modules/go.mod")
 etcd=$(pinned go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
 kwok=$(pinned sigs.k8s.io/kwok "$here/kwok/go.mod")
 readonly kubernetes etcd kwok
@@ -73,7 +79,7 @@ build() { # NAME
     write_stages || return 1
     ;;
   *)
-    module=$here/kubernetes package=k8s.io/kubernetes/cmd/$name
+    module=$modules package=k8s.io/kubernetes/cmd/$name
     local stamp=k8s.io/component-base/version minor=${kubernetes#v*.}
     flags+=" -X $stamp.gitVersion=$kubernetes -X $stamp.gitMajor=1 -X $stamp.gitMinor=${minor%%.*}"
     ;;
