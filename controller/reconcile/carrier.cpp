@@ -65,9 +65,12 @@ base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std
   auto written = writer_.create(carrier, stop);
   if (written.ok()) return written;
   const auto code = written.status().code();
-  if (code == base::Code::alreadyExists || code == base::Code::unknownOutcome || code == base::Code::deadline)
-    return writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
-  return written;
+  if (code != base::Code::alreadyExists && code != base::Code::unknownOutcome && code != base::Code::deadline)
+    return written;
+  auto there = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
+  // It never arrived, or is gone again: no event tells, so the write's own failure has it tried again.
+  if (there.status().code() == base::Code::notFound) return written;
+  return there;
 }
 
 Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite,

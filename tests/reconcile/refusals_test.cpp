@@ -70,6 +70,18 @@ TEST_F(RefusalsTest, W1_AFirstConsumersClaim) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
+TEST_F(RefusalsTest, W7_MayHaveArrivedAndDidNot) {
+  line.code = 0;
+  refuse(kube::Method::post, "/resourceclaims");
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_GT(line.refused, 0);
+  line.refuses = nullptr;
+  driver->run();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
 TEST_F(RefusalsTest, W5_TheClaimItself) {
   refuse(kube::Method::patch, "/elasticgpuclaims/a", "finalizers");
   world.addClaim("a", "share", {{"gpu-core", "10"}});

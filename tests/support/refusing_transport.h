@@ -16,13 +16,14 @@ class RefusingTransport final : public kube::Transport {
 
   /// Requests for which this holds get `code` with `message`; none = all pass.
   std::function<bool(const kube::HttpRequest&)> refuses;
-  int code = 403;
+  int code = 403;  ///< 0: the connection breaks before the request has arrived, which nobody can know
   std::string message = "exceeded quota";
   int refused = 0;  ///< so many so far
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     if (!refuses || !refuses(request)) return next_.perform(request, stop);
     ++refused;
+    if (code == 0) return base::Status(base::Code::unknownOutcome, "connection reset");
     kube::HttpResponse no;
     no.status = code;
     no.headers = {{"content-type", "application/json"}};
