@@ -176,7 +176,7 @@ class Store {
   }
 
   /// Removes the object if it is of that uid, and remembers that the uid is gone.
-  void bury(const core::ObjectKey& key, std::string uid, uint64_t version) {
+  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version) {
     Ptr before;
     {
       std::unique_lock lock(mutex_);

@@ -38,7 +38,7 @@ base::Status writeFile(const std::string& path, const std::string& text, unsigne
     const auto n = ::write(fd, text.data() + at, text.size() - at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {
-      const auto s = failed("can't write");
+      auto s = failed("can't write");
       ::close(fd);
       return s;
     }

@@ -121,9 +121,11 @@ base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
 }
 
 /// Defines the three for one kind.
+// NOLINTBEGIN(bugprone-macro-parentheses): a type can't stand in them.
 #define EGPU_CODEC_INSTANTIATE(T)                                                                    \
   template base::Result<T> decode<T>(std::string_view);                                              \
   template base::Result<ListMeta> decodeList<T>(std::string_view, const std::function<void(T &&)>&); \
   template base::Result<WatchEvent<T>> decodeWatchEvent<T>(std::string_view)
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace egpu::codec

@@ -134,7 +134,7 @@ base::Status toStatus(int http, const ServerStatus& status) {
   base::Status out(codeOf(http, status), std::move(message));
   out.http = http;
   out.reason = status.reason;
-  constexpr int64_t most = 24 * 3600;
+  constexpr int64_t most = int64_t{24} * 3600;
   if (status.retryAfterSeconds > 0)
     out.retryAfter = std::chrono::seconds(status.retryAfterSeconds < most ? status.retryAfterSeconds : most);
   return out;

@@ -135,7 +135,7 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
     std::string plain;
     for (const char c : text)
       if (c != '_') plain += c;
-    if (const auto number = integer(plain)) return number;
+    if (auto number = integer(plain)) return number;
     if (accept("float") && isFloat(plain)) {
       if (auto number = real(plain)) return number;
       return quoted(text);  // out of range, so no number

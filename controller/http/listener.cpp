@@ -27,8 +27,8 @@
 namespace egpu::http {
 namespace {
 
-constexpr std::size_t kMaxBody = 3 * 1024 * 1024;           // as a real API server
-constexpr std::size_t kMaxRequestBytes = 64 * 1024 * 1024;  // read at all, the refused rest of a body included
+constexpr std::size_t kMaxBody = std::size_t{3} * 1024 * 1024;           // as a real API server
+constexpr std::size_t kMaxRequestBytes = std::size_t{64} * 1024 * 1024;  // read at all, the refused rest of a body included
 constexpr std::size_t kMaxConnections = 1024;               // a thread each
 constexpr int kIdleMilliseconds = 120'000;                  // between two requests of one connection
 constexpr int kReadMilliseconds = 10'000;                   // within one request
@@ -89,7 +89,7 @@ class Connection final : public httplib::Stream {
   ssize_t write(const char* from, size_t size) override {
     if (broken_) return -1;
     out_.append(from, size);
-    if (out_.size() >= 64 * 1024 && !flush()) {
+    if (out_.size() >= std::size_t{64} * 1024 && !flush()) {
       broken_ = true;
       return -1;
     }
@@ -128,7 +128,7 @@ class Connection final : public httplib::Stream {
 
   const int fd_;
   const std::atomic<bool>& stopping_;
-  std::array<char, 16 * 1024> in_;
+  std::array<char, 16'384> in_;
   std::size_t begin_ = 0, end_ = 0;
   std::size_t received_ = 0;
   std::string out_;

@@ -76,7 +76,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
   if (answer.state == Carrier::State::allocated && current && current->metadata.uid == uid) {
     auto message = "room on node " + node + " is set aside until the scheduler places the pod";
     if (const auto rejections = waiting_.rejections(uid); !rejections.empty()) message += "; " + rejections;
-    const auto said = refuse(*current, kBound, reason::kWaitingForConsumer, message, stop);
+    auto said = refuse(*current, kBound, reason::kWaitingForConsumer, message, stop);
     if (said.kind != Outcome::Kind::done) return said;
   }
   return again.count() > 0 ? Outcome::after(again) : Outcome::done();
@@ -98,7 +98,7 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
       if (outcome.kind == Outcome::Kind::retry) return outcome;
     }
   }
-  const auto outcome = giveUp(claim, device, why, stop);
+  auto outcome = giveUp(claim, device, why, stop);
   if (outcome.kind == Outcome::Kind::retry) return outcome;
   waiting_.choiceFailed(claim.metadata.uid);
   status_.moves(claim, "node " + device.spec.nodeName + " is given up: " + why);

@@ -110,7 +110,7 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   ready.message = answer.message;
   ready.observedGeneration = cls->metadata.generation;
   // A plugin that isn't there tells by the registry when it is; one that is there and could not answer does not.
-  const auto again = answer.passing ? Outcome::retry({base::Code::unavailable, answer.message}) : Outcome::done();
+  auto again = answer.passing ? Outcome::retry({base::Code::unavailable, answer.message}) : Outcome::done();
   if (!setCondition(conditions, ready, base::rfc3339(clock_.wall()))) return again;
   const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
   auto written = writer_.patch(*cls, body, "status", stop);

@@ -68,7 +68,7 @@ base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view ty
         reason == v1alpha::keys::reason::kWaitingForConsumer || reason == v1alpha::keys::reason::kProvisioning;
     tell(claim, usual ? "Normal" : "Warning", reason, message);
   }
-  return write(claim, std::move(after), stop);
+  return write(claim, after, stop);
 }
 
 base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
@@ -88,7 +88,7 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kAccepted, true, "Accepted", "", claim.metadata.generation), now);
   setCondition(after.conditions, condition(kBound, true, "Bound", "", claim.metadata.generation), now);
-  return write(claim, std::move(after), stop);
+  return write(claim, after, stop);
 }
 
 base::Status ClaimStatus::lost(const cache::Claim& claim, const std::string& message, std::stop_token stop) {
@@ -98,7 +98,7 @@ base::Status ClaimStatus::lost(const cache::Claim& claim, const std::string& mes
   const auto reason = v1alpha::keys::reason::kCardGone;
   setCondition(after.conditions, condition(kBound, false, reason, message, claim.metadata.generation), now);
   if (claim.status.phase != "Lost") tell(claim, "Warning", reason, message);
-  return write(claim, std::move(after), stop);
+  return write(claim, after, stop);
 }
 
 void ClaimStatus::moves(const cache::Claim& claim, const std::string& message) {
@@ -113,7 +113,7 @@ base::Status ClaimStatus::inUse(const cache::Claim& claim, const std::string& me
   setCondition(after.conditions,
                condition(kBound, old != nullptr && old->status == "True", reason, message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
-  return write(claim, std::move(after), stop);
+  return write(claim, after, stop);
 }
 
 base::Status ClaimStatus::carried(const cache::Claim& claim, std::string_view reason, const std::string& message,
@@ -127,10 +127,11 @@ base::Status ClaimStatus::carried(const cache::Claim& claim, std::string_view re
                          claim.metadata.generation),
                now);
   if (!reason.empty() && (old == nullptr || old->reason != reason)) tell(claim, "Warning", reason, message);
-  return write(claim, std::move(after), stop);
+  return write(claim, after, stop);
 }
 
-base::Status ClaimStatus::write(const cache::Claim& claim, v1alpha::ElasticGPUClaimStatus after, std::stop_token stop) {
+base::Status ClaimStatus::write(const cache::Claim& claim, const v1alpha::ElasticGPUClaimStatus& after,
+                                std::stop_token stop) {
   if (!differs(claim.status, after)) return {};
   const auto body = codec::patch::claimStatus(claim.metadata.uid, claim.metadata.resourceVersion, claim.status, after);
   auto result = writer_.patch(claim, body, "status", stop);

@@ -48,7 +48,7 @@ class ClaimStatus {
                        std::stop_token stop);
 
  private:
-  base::Status write(const cache::Claim& claim, v1alpha::ElasticGPUClaimStatus after, std::stop_token stop);
+  base::Status write(const cache::Claim& claim, const v1alpha::ElasticGPUClaimStatus& after, std::stop_token stop);
   void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
 
   Writer& writer_;

@@ -41,7 +41,7 @@ Outcome Consumer::step(const core::ObjectKey& key, std::stop_token stop) {
     plan(*pod, used);
   }
   if (!open && !gated(*pod)) return Outcome::done();
-  const auto outcome = open ? choose(*pod, used, stop) : letGo(*pod, used, stop);
+  auto outcome = open ? choose(*pod, used, stop) : letGo(*pod, used, stop);
   tellConditions(*pod, used);
   return outcome;
 }

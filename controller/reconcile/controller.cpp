@@ -8,7 +8,6 @@ namespace egpu::reconcile {
 Controller::Controller(kube::Client& client, plugin::Registry& registry, base::Clock& clock, kube::EventSink& events,
                        base::Metrics& metrics, ControllerOptions options)
     : options_(std::move(options)),
-      clock_(clock),
       metrics_(metrics),
       leads_(!options_.standby),
       cluster_(stores_),

@@ -67,7 +67,6 @@ class Controller {
   void enqueueAll();
 
   const ControllerOptions options_;
-  base::Clock& clock_;
   base::Metrics& metrics_;
   std::atomic<bool> leads_;  ///< before all that may enqueue
   cache::Stores stores_;

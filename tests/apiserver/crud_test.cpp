@@ -169,10 +169,10 @@ TEST_F(CrudTest, PutNeedsTheVersionItSaw) {
   EXPECT_EQ(call("PUT", kClaims + "/a", renamed).status, 400);
 }
 
-TEST_F(CrudTest, PreconditionsInABodyAreConflicts) {
+TEST_F(CrudTest, APatchHoldsAgainstTheObjectItMeans) {
   Reply made = make(kClaims, claim("a"));
   auto patch = [&](const Json& m) { return merge(kClaims + "/a", {{"metadata", m}}).status; };
-  EXPECT_EQ(patch({{"uid", "other"}, {"labels", {{"a", "1"}}}}), 409);
+  EXPECT_EQ(patch({{"uid", "other"}, {"labels", {{"a", "1"}}}}), 422) << "a uid is immutable";
   EXPECT_EQ(patch({{"resourceVersion", "1"}, {"labels", {{"a", "1"}}}}), 409);
   EXPECT_EQ(patch({{"uid", made.uid()}, {"resourceVersion", made.version()}, {"labels", {{"a", "1"}}}}), 200);
   EXPECT_EQ(patch({{"resourceVersion", made.version()}, {"labels", {{"a", "2"}}}}), 409);

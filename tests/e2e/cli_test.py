@@ -158,6 +158,7 @@ def questions(r, binary, s, ops, work):
         objects = kubectl.json("get", "egpu,egpuc,egpuclass,nodes")["items"]
         return [(o["kind"], o["metadata"]["uid"], o.get("spec"), o.get("status", {}).get("phase")) for o in objects], ask("map", "--format", "json")
 
+    until(lambda: all(o.get("status", {}).get("phase") for o in kubectl.json("get", "egpu")["items"]))
     before = state()
     shows("explain names the stages", ask("explain", "large"), "claim default/large of class share: gpu-core 500", "fits nowhere: 0/2 nodes fit",
           "STAGE", "in use", "smallest change")

@@ -1,12 +1,12 @@
 // What a decision promises, one case each; property_test.cpp holds the whole against plain loops.
 #include "controller/scheduler/decide.h"
-#include "controller/scheduler/explain.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/explain.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/state.h"
 #include "tests/scheduler/world.h"

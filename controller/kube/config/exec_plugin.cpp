@@ -17,8 +17,6 @@
 #include "controller/base/subprocess.h"
 #include "controller/kube/config/base64.h"
 
-extern char** environ;
-
 namespace egpu::kube {
 
 using base::Code;

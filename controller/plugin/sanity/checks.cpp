@@ -273,6 +273,7 @@ std::string keepsDeadlines(Subject& s) {
 
 std::string concurrent(Subject& s) {
   std::vector<DeviceRequest> devices;
+  devices.reserve(8);
   for (int i = 0; i < 8; ++i) devices.push_back(s.device());
   const DeviceRequest shared = s.device();
   std::vector<std::string> wrong(devices.size());

@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::json;
 using Errors = std::vector<FieldError>;
 
-constexpr size_t kMaxAnnotationBytes = 256 * 1024;
+constexpr size_t kMaxAnnotationBytes = size_t{256} * 1024;
 
 // The words of the API machinery, which users look up.
 constexpr std::string_view kSubdomainText =

@@ -15,7 +15,7 @@
 namespace egpu::apiserver {
 namespace {
 
-constexpr std::size_t kMaxRequestBytes = 3 * 1024 * 1024;
+constexpr std::size_t kMaxRequestBytes = std::size_t{3} * 1024 * 1024;
 
 /// Counts a request among those in flight as long as it lives.
 class InFlight {

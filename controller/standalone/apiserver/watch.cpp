@@ -9,7 +9,7 @@ namespace egpu::apiserver {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
-constexpr std::size_t kChunkBytes = 256 * 1024;
+constexpr std::size_t kChunkBytes = std::size_t{256} * 1024;
 constexpr std::size_t kEventsAtOnce = 512;
 // How long a quiet watch holds its thread before it lets the listener look whether the client is still there.
 constexpr std::chrono::milliseconds kPulse{1000};
