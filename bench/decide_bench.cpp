@@ -106,7 +106,7 @@ class Workload {
   }
 
   void commit(const Decision& decision, const std::string& device) {
-    for (const Placement& p : decision.placements) cluster_.take(p.card, device, p.charged);
+    for (const Placement& p : decision.placements) cluster_.take(p.ref(), device, p.charged);
   }
   void note(const Decision& decision, const std::string& device) {
     failed_ = !decision.fits;

@@ -179,7 +179,6 @@ void ClusterView::offer(const std::string& card) {
   auto info = it->second.info;
   info.healthy = info.healthy && reasonAgainst(card, it->second).empty();
   const auto view = cluster_.findCard(card);
-  if (view.card != nullptr && view.healthy == info.healthy && *view.card == info.card) return;
   if (info.healthy && !view.healthy) grew_ = true;
   cluster_.upsertCard(info);
 }

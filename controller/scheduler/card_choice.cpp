@@ -113,8 +113,8 @@ Decision CardChoice::choose(const NodeRecord& node) {
   pickInto(node, picks, decision.linkGap);
   decision.placements.reserve(picks.size());
   for (const Pick& pick : picks)
-    decision.placements.push_back(
-        {std::string(state_.cardName(pick.card)), std::string(state_.cardUuid(pick.card)), pick.granted, pick.charged});
+    decision.placements.push_back({std::string(state_.cardName(pick.card)), std::string(state_.cardUuid(pick.card)),
+                                   pick.granted, pick.charged, pick.card});
   return decision;
 }
 

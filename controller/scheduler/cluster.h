@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +13,8 @@
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler {
+
+class CardFacts;
 
 struct NodeInfo {
   std::string name;
@@ -27,16 +29,29 @@ struct CardInfo {
   bool healthy = true;  ///< false: quarantined; existing takes stay
 };
 
-/// A read-only view of one card.
+/// A card by its object name. A decision also knows where it found the card, which spares the look-up as long as the
+/// card stands there.
+struct CardRef {
+  static constexpr uint32_t kNoHint = UINT32_MAX;
+  std::string_view name;
+  uint32_t hint = kNoHint;
+
+  CardRef(std::string_view n, uint32_t h = kNoHint) : name(n), hint(h) {}
+  CardRef(const std::string& n) : name(n) {}
+  CardRef(const char* n) : name(n) {}
+};
+
+/// A read-only view of one card. Its texts are valid until the cluster changes.
 struct CardView {
-  std::string_view name;  ///< of the view: valid until the cluster changes
-  std::string_view node;
-  const v1alpha::Card* card = nullptr;
+  const CardFacts* card = nullptr;  ///< null: no such card; opaque outside scheduler/
+  std::string_view name;
+  std::string_view node;  ///< empty if the card does not say
+  std::string_view model;
+  int64_t index = 0;
   bool healthy = true;
   Amount capacity;
   Amount used;         ///< Σ charged of takes
   int64_t claims = 0;  ///< number of takes
-  bool known() const { return !name.empty(); }
 };
 
 class Cluster {
@@ -57,9 +72,9 @@ class Cluster {
   /// Records that a device takes this much (charged) of a card; replaces an earlier take of the same device. Unknown
   /// card: ignored, false. `ofNode` is what goes off the CPU and memory of the card's node with it, and comes back with
   /// it: a device of several cards gives it with one of them.
-  bool take(std::string_view card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {});
+  bool take(CardRef card, std::string_view deviceUid, Amount charged, NodeAmount ofNode = {});
   /// Forgets a take and what it took of the node; absent = no-op.
-  void giveBack(std::string_view card, std::string_view deviceUid);
+  void giveBack(CardRef card, std::string_view deviceUid);
   /// Records that a pod that takes no card takes this much of a node; replaces an earlier amount of the same uid. It
   /// is no claim. No such Node object: ignored, false. Removing the node forgets it.
   bool takeOfNode(std::string_view node, std::string_view uid, NodeAmount amount);
@@ -72,8 +87,10 @@ class Cluster {
 
   std::size_t nodeCount() const;
   std::size_t cardCount() const;
-  /// Null name = not known.
+  /// CardView::card is null if there is no such card.
   CardView findCard(std::string_view name) const;
+  /// A card as it was described, in full.
+  std::optional<v1alpha::Card> describe(std::string_view name) const;
   /// Card object names of a node, by index then uuid.
   std::vector<std::string> cardsOf(std::string_view node) const;
   std::vector<std::string> nodes() const;

@@ -1,8 +1,5 @@
 #include "controller/scheduler/decide.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "controller/scheduler/card_choice.h"
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/node_policy/node_policy.h"
@@ -62,120 +59,65 @@ class Deciding {
     return id != kNone && fits(id) ? id : kNone;
   }
 
-  /// What a node of this shape must at least have. False: no node of it can ever hold the request.
-  bool thresholdFor(const NodeIndex::Shape& shape, Threshold& t) {
-    if (request_.cpuMilli > 0) t.require(Summary::kNodeCpu, request_.cpuMilli / Summary::kCpuUnit);
-    if (request_.podMemory > 0) t.require(Summary::kNodeMemory, request_.podMemory / Summary::kNodeMemoryUnit);
-    if (request_.maxClaimsPerNode > 0) t.require(Summary::kNodeClaims, Summary::kMax - request_.maxClaimsPerNode + 1);
-    if (request_.cards == 0) return true;
-    Amount least{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
-    bool possible = false;
-    int64_t total = std::numeric_limits<int64_t>::max();  // core of a divided request, were it all on cards of one type
-    for (TypeId type : shape.types) {
-      const Need& need = needs_.of(type);
-      if (!need.possible()) continue;
-      possible = true;
-      if (divides(request_)) total = std::min(total, totalCoreOn(state_.types[type]));
-      least = {std::min(least.core, need.charged.core), std::min(least.memory, need.charged.memory)};
+  NodeId bestNode(const NodePolicy& policy) {
+    using Answer = NodeIndex::Answer;
+    const NodeIndex& index = state_.index;
+    NodeIndex::Found best;
+    auto accept = [&](NodeId id, int64_t fill) {
+      // Strictly worse than what another shape has: it can't even tie.
+      if (best.node != kNone && (policy.walk == Walk::fullestFirst ? fill < best.fill : fill > best.fill))
+        return Answer::stop;
+      return fits(id) ? Answer::yes : Answer::no;
+    };
+    for (const NodeIndex::Shape& shape : index.shapes()) {
+      Summary least;
+      if (shape.root == kNone || !leastOn(shape, request_, needs_, least)) continue;
+      const NodeIndex::Found found = policy.walk == Walk::emptiestFirst ? index.emptiest(shape, least, accept)
+                                                                        : index.fullest(shape, least, accept);
+      if (found.node == kNone) continue;
+      if (best.node == kNone || found.fill != best.fill || index.namedBefore(found.node, best.node)) best = found;
     }
-    if (!possible) return false;
-    if (divides(request_)) t.require(Summary::kFreeCore, chargedFor(total, request_.coreOvercommit));
-    const int64_t cards = request_.cards;
-    if (request_.wholeCards) {
-      t.require(Summary::kEmpty, cards);
-    } else {
-      const int64_t memory = least.memory >> shape.scale.shift;
-      auto step = [](int64_t n, std::size_t steps) { return std::min(static_cast<std::size_t>(n), steps - 1); };
-      t.require(Summary::kCoreAt + step(memory >> shape.scale.step, Summary::kMemorySteps), least.core);
-      t.require(Summary::kMemoryAt + step(least.core / Summary::kCoreStep, Summary::kCoreSteps), memory);
-      // The last card that is needed is at least as good as the one of the next power of two below.
-      std::size_t rank = 0;
-      while (rank < 4 && (int64_t{2} << rank) <= cards) ++rank;
-      if (rank > 0) {
-        t.require(Summary::kCoreRanks + rank - 1, least.core);
-        t.require(Summary::kMemoryRanks + rank - 1, memory);
-      }
-    }
-    if (request_.maxClaimsPerCard > 0) t.require(Summary::kCardClaims, Summary::kMax - request_.maxClaimsPerCard + 1);
-    return true;
-  }
-
-  /// No more than what a divided request takes of cards of this type together.
-  int64_t totalCoreOn(const CardType& type) const {
-    if (request_.tflopsPerCard == 0) return request_.perCard.core;
-    return static_cast<int64_t>(static_cast<__int128>(request_.tflopsPerCard) * type.core / type.tflops);
+    return best.node;
   }
 
   /// The node with the highest score; the index's bounds spare most others.
   NodeId bestByScore(const NodePolicy& policy) {
+    using Answer = NodeIndex::Answer;
     const NodeIndex& index = state_.index;
     const std::size_t number = policy.order == NodeOrder::usedScore ? Summary::kUsedScore : Summary::kAvailableScore;
     const bool ascending = policy.walk == Walk::emptiestFirst;
-    NodeId best = kNone;
-    int16_t highest = -1;
+    NodeIndex::Found best;
+    int32_t highest = -1;
     for (const NodeIndex::Shape& shape : index.shapes()) {
-      Threshold t;
-      if (!thresholdFor(shape, t)) continue;
+      Summary least;
+      if (!leastOn(shape, request_, needs_, least)) continue;
       // Of equal scores the first on the walk is met first: only more than the highest is looked at.
-      NodeId here = kNone;
-      int16_t above = static_cast<int16_t>(highest - 1);  // in a further shape, an equal one may come first
-      index.eachAbove(shape, t, ascending, number, above, [&](NodeId id, int16_t score) {
+      NodeIndex::Found here;
+      int32_t above = highest - 1;  // in a further shape, an equal one may come first
+      index.eachAbove(shape, least, ascending, number, above, [&](NodeId id, int64_t fill, int32_t score) {
         if (!fits(id)) return;
-        here = id;
+        here = {id, fill};
         above = score;
       });
-      if (here == kNone) continue;
-      const int64_t fill = index.keyOf(here).fill;
+      if (here.node == kNone) continue;
       if (!ascending) {  // downhill, equal nodes come in the wrong order: the first of them by name is wanted
-        here = index.ascendFrom(shape, t, fill, [&](NodeId id) {
-          if (index.keyOf(id).fill != fill) return NodeIndex::Answer::stop;
-          const bool equal = index.summaryOf(id).at[number] == above && fits(id);
-          return equal ? NodeIndex::Answer::yes : NodeIndex::Answer::no;
-        });
+        const int64_t fill = here.fill;
+        auto equal = [&](NodeId id, int64_t itsFill) {
+          if (itsFill != fill) return Answer::stop;
+          return index.summaryOf(id).wide(number) == above && fits(id) ? Answer::yes : Answer::no;
+        };
+        here = index.emptiest(shape, least, equal, fill);
       }
-      const bool first = best == kNone || above > highest || comesFirst(here, best, ascending);
-      if (!first) continue;
+      if (best.node != kNone && above <= highest && !comesFirst(here, best, ascending)) continue;
       best = here;
       highest = above;
     }
-    return best;
+    return best.node;
   }
 
-  bool comesFirst(NodeId a, NodeId b, bool ascending) const {
-    const NodeIndex::Key &x = state_.index.keyOf(a), &y = state_.index.keyOf(b);
-    if (x.fill != y.fill) return ascending ? x.fill < y.fill : x.fill > y.fill;
-    return x.label < y.label;
-  }
-
-  NodeId bestNode(const NodePolicy& policy) {
-    using Answer = NodeIndex::Answer;
-    const NodeIndex& index = state_.index;
-    NodeId best = kNone;
-    auto worse = [&](NodeId id) {  // strictly: it can't even tie
-      const int64_t fill = index.keyOf(id).fill, bestFill = index.keyOf(best).fill;
-      return policy.walk == Walk::fullestFirst ? fill < bestFill : fill > bestFill;
-    };
-    auto accept = [&](NodeId id) {
-      if (best != kNone && worse(id)) return Answer::stop;
-      return fits(id) ? Answer::yes : Answer::no;
-    };
-    for (const NodeIndex::Shape& shape : index.shapes()) {
-      Threshold t;
-      if (shape.root == kNone || !thresholdFor(shape, t)) continue;
-      NodeId found;
-      if (policy.walk == Walk::emptiestFirst) {
-        found = index.ascend(shape, t, accept);
-      } else {
-        found = index.descend(shape, t, accept);
-        // Downhill, equal nodes come in the wrong order: the first of them by name is wanted.
-        if (found != kNone) found = index.ascendFrom(shape, t, index.keyOf(found).fill, accept);
-      }
-      if (found == kNone) continue;
-      if (best == kNone || index.keyOf(found).fill != index.keyOf(best).fill ||
-          index.keyOf(found).label < index.keyOf(best).label)
-        best = found;
-    }
-    return best;
+  bool comesFirst(const NodeIndex::Found& a, const NodeIndex::Found& b, bool ascending) const {
+    if (a.fill != b.fill) return ascending ? a.fill < b.fill : a.fill > b.fill;
+    return state_.index.namedBefore(a.node, b.node);
   }
 
   const Cluster::State& state_;

@@ -19,7 +19,14 @@ struct Placement {
   std::string uuid;
   Amount granted;
   Amount charged;  ///< ⌈granted ÷ overcommit⌉; what the ledger holds
-  bool operator==(const Placement&) const = default;
+  /// Where the cluster has the card: spares Cluster::take() the look-up. Tells nothing else, and does not make two
+  /// placements different.
+  uint32_t hint = CardRef::kNoHint;
+
+  CardRef ref() const { return {card, hint}; }
+  bool operator==(const Placement& other) const {
+    return card == other.card && uuid == other.uuid && granted == other.granted && charged == other.charged;
+  }
 };
 
 struct Decision {

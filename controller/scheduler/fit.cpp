@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "controller/scheduler/split.h"
 
@@ -69,13 +70,64 @@ Need needOn(const CardType& type, const Request& request) {
 }
 
 const Need& Needs::lookUp(TypeId type) {
-  for (const Known& known : known_) {
-    if (known.first != type) continue;
-    last_ = &known;
-    return known.second;
+  const auto known = std::find_if(others_.begin(), others_.end(), [type](const Known& k) { return k.first == type; });
+  if (first_.first == type) {
+    last_ = &first_;
+  } else if (known != others_.end()) {
+    last_ = &*known;
+  } else {
+    const Known fresh{type, needOn(state_.types[type], request_)};
+    last_ = first_.first == kNone ? &(first_ = fresh) : &others_.emplace_back(fresh);
   }
-  last_ = &known_.emplace_back(type, needOn(state_.types[type], request_));
   return last_->second;
+}
+
+namespace {
+
+/// No more than what a divided request takes of cards of this type together.
+int64_t totalCoreOn(const CardType& type, const Request& request) {
+  if (request.tflopsPerCard == 0) return request.perCard.core;
+  return static_cast<int64_t>(static_cast<__int128>(request.tflopsPerCard) * type.core / type.tflops);
+}
+
+}  // namespace
+
+bool leastOn(const NodeIndex::Shape& shape, const Request& request, Needs& needs, Summary& least) {
+  least = {};
+  auto require = [&least](std::size_t number, uint8_t value) { least.at[number] = std::max(least.at[number], value); };
+  if (request.cpuMilli > 0) require(Summary::kNodeCpu, Summary::coarse(request.cpuMilli, Summary::kCpuUnit));
+  if (request.podMemory > 0)
+    require(Summary::kNodeMemory, Summary::coarse(request.podMemory, Summary::kNodeMemoryUnit));
+  if (request.maxClaimsPerNode > 0)
+    require(Summary::kNodeClaims, Summary::clamped(Summary::kMost + 1 - request.maxClaimsPerNode));
+  if (request.cards == 0) return true;
+  Amount charged{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
+  bool possible = false;
+  int64_t total = std::numeric_limits<int64_t>::max();  // core of a divided request, were it all on cards of one type
+  for (TypeId type : shape.types) {
+    const Need& need = needs.of(type);
+    if (!need.possible()) continue;
+    possible = true;
+    if (divides(request)) total = std::min(total, totalCoreOn(needs.type(type), request));
+    charged = {std::min(charged.core, need.charged.core), std::min(charged.memory, need.charged.memory)};
+  }
+  if (!possible) return false;
+  if (divides(request))
+    require(Summary::kFreeCore, Summary::coarse(chargedFor(total, request.coreOvercommit), Summary::kCoreUnit));
+  if (request.maxClaimsPerCard > 0)
+    require(Summary::kCardClaims, Summary::clamped(Summary::kMost + 1 - request.maxClaimsPerCard));
+  if (request.wholeCards) {
+    require(Summary::kEmpty, Summary::clamped(request.cards));
+    return true;
+  }
+  const uint8_t core = shape.scale.core(charged.core), memory = shape.scale.memory(charged.memory);
+  require(Summary::kCoreAt + shape.scale.stepOfMemory(memory), core);
+  require(Summary::kMemoryAt + shape.scale.stepOfCore(core), memory);
+  // The last card that is needed is at least as good as the one of the next power of two below.
+  if (request.cards >= 2) require(Summary::kMemoryRank, memory);
+  for (std::size_t rank = 0; rank < 2 && (int64_t{2} << rank) <= request.cards; ++rank)
+    require(Summary::kCoreRanks + rank, core);
+  return true;
 }
 
 }  // namespace egpu::scheduler

@@ -1,7 +1,7 @@
 // Whether a card or a node can hold a request: the one place that says so, for decide() and explain() alike.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <utility>
 
 #include "controller/scheduler/request.h"
@@ -56,20 +56,29 @@ inline bool nodeHasRoom(const NodeRecord& node, const Request& request) {
 class Needs {
  public:
   Needs(const Cluster::State& state, const Request& request) : state_(state), request_(request) {}
+  Needs(const Needs&) = delete;
+  Needs& operator=(const Needs&) = delete;
+
   const Need& of(TypeId type) {
     // Neighbouring cards are mostly of one type.
-    if (last_ && last_->first == type) return last_->second;
-    return lookUp(type);
+    return type == last_->first ? last_->second : lookUp(type);
   }
 
+  const CardType& type(TypeId id) const { return state_.types[id]; }
+
  private:
-  const Cluster::State& state_;
   using Known = std::pair<TypeId, Need>;
   const Need& lookUp(TypeId type);
 
+  const Cluster::State& state_;
   const Request& request_;
-  std::deque<Known> known_;  // a deque: what was handed out stays where it is
-  const Known* last_ = nullptr;
+  Known first_{kNone, {}};
+  std::list<Known> others_;  // mostly none; a list: what was handed out stays where it is
+  const Known* last_ = &first_;
 };
+
+/// What a node of this shape must at least have free for the request to have a chance, as the index states it. False:
+/// no node of it can ever hold the request.
+bool leastOn(const NodeIndex::Shape& shape, const Request& request, Needs& needs, Summary& least);
 
 }  // namespace egpu::scheduler

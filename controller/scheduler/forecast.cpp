@@ -95,7 +95,7 @@ class Forecasting {
       const Decision decision = decide(*copy_, here);
       if (!decision.fits) return;
       std::set<std::string_view> models;
-      for (const Placement& placement : decision.placements) models.insert(copy_->findCard(placement.card).card->model);
+      for (const Placement& placement : decision.placements) models.insert(copy_->findCard(placement.card).model);
       std::string label;
       for (std::string_view model : models) label += (label.empty() ? "" : "|") + std::string(model);
       hold(*copy_, "forecast/" + std::to_string(limit_ - decisionsLeft_), decision,

@@ -8,6 +8,7 @@ namespace egpu::scheduler {
 using NodeId = uint32_t;
 using CardId = uint32_t;
 using TypeId = uint32_t;
+using DeviceId = uint32_t;
 inline constexpr uint32_t kNone = UINT32_MAX;
 
 }  // namespace egpu::scheduler

@@ -1,5 +1,6 @@
 #include "controller/scheduler/index.h"
 
+#include <algorithm>
 #include <iterator>
 
 namespace egpu::scheduler {
@@ -14,7 +15,7 @@ using Names = NodeIndex::Names;
 
 /// Makes room next to `at` by spreading the labels of the smallest surrounding range that is sparse enough (after
 /// Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic).
-void spread(std::vector<NodeIndex::Key>& keys, const Names& names, Names::const_iterator at, NodeId fresh,
+void spread(std::vector<uint64_t>& labels, const Names& names, Names::const_iterator at, NodeId fresh,
             uint64_t around) {
   auto low = at, high = std::next(at);  // [low, high) get new labels; at itself is the one without
   uint64_t members = 1;
@@ -23,37 +24,29 @@ void spread(std::vector<NodeIndex::Key>& keys, const Names& names, Names::const_
     sparse *= 4.0 / 3;
     const uint64_t size = uint64_t{1} << bits;
     const uint64_t from = around & ~(size - 1);
-    auto inside = [&](NodeId id) { return id != fresh && keys[id].label - from < size; };
+    auto inside = [&](NodeId id) { return id != fresh && labels[id] - from < size; };
     while (low != names.begin() && inside(std::prev(low)->second)) --low, ++members;
     while (high != names.end() && inside(high->second)) ++high, ++members;
     if (static_cast<double>(members) > sparse || size / (members + 1) < 2) continue;
     uint64_t label = from;
-    for (auto it = low; it != high; ++it) keys[it->second].label = label += size / (members + 1);
+    for (auto it = low; it != high; ++it) labels[it->second] = label += size / (members + 1);
     return;
   }
 }
 
 }  // namespace
 
-Scale Scale::forCards(int64_t largestMemory) {
-  Scale scale{0, 0};
-  while ((largestMemory >> scale.shift) > Summary::kMax) ++scale.shift;
-  constexpr int64_t kSteps = Summary::kMemorySteps;
-  while ((largestMemory >> scale.shift >> scale.step) >= kSteps) ++scale.step;
-  return scale;
-}
-
 void NodeIndex::name(NodeId id, const Names& names, Names::const_iterator at) {
-  if (id >= keys_.size()) {
-    keys_.resize(id + 1);
+  if (id >= labels_.size()) {
+    labels_.resize(id + 1);
     places_.resize(id + 1);
   }
   const bool hasPrevious = at != names.begin(), hasNext = std::next(at) != names.end();
-  const uint64_t below = hasPrevious ? keys_[std::prev(at)->second].label : 0;
-  const uint64_t above = hasNext ? keys_[std::next(at)->second].label : kLabels;
-  uint64_t& label = keys_[id].label;
+  const uint64_t below = hasPrevious ? labels_[std::prev(at)->second] : 0;
+  const uint64_t above = hasNext ? labels_[std::next(at)->second] : kLabels;
+  uint64_t& label = labels_[id];
   if (above - below < 2) {
-    spread(keys_, names, at, id, hasPrevious ? below : above);
+    spread(labels_, names, at, id, hasPrevious ? below : above);
   } else if (hasPrevious && !hasNext && above - below > kGap) {
     label = below + kGap;  // names that come in order leave the room to those after them
   } else {
@@ -61,7 +54,7 @@ void NodeIndex::name(NodeId id, const Names& names, Names::const_iterator at) {
   }
 }
 
-NodeIndex::ShapeId NodeIndex::shapeFor(const std::vector<TypeId>& types, int64_t largestMemory) {
+NodeIndex::ShapeId NodeIndex::shapeFor(const std::vector<TypeId>& types, int64_t largestCore, int64_t largestMemory) {
   if (auto it = shapeIds_.find(types); it != shapeIds_.end()) return it->second;
   if (shapeIds_.size() >= kMaxShapes) {
     Shape& any = shapes_[0];
@@ -80,36 +73,73 @@ NodeIndex::ShapeId NodeIndex::shapeFor(const std::vector<TypeId>& types, int64_t
   }
   Shape& shape = shapes_[id];
   shape.types = types;
-  shape.scale = Scale::forCards(largestMemory);
+  shape.scale = Scale::forCards(largestCore, largestMemory);
   shapeIds_.emplace(types, id);
   return id;
 }
 
-void NodeIndex::put(NodeId id, ShapeId shape, int64_t fill, const Summary& summary) {
-  Place& place = places_[id];
-  if (place.leaf != kNone && place.shape == shape) {
-    Block& leaf = blocks_[place.leaf];
-    uint32_t at = 0;
-    while (leaf.child[at] != id) ++at;
-    const Key key{fill, keys_[id].label};
-    // Most changes leave a node where it is; the edges of a leaf take the long way.
-    const bool stays =
-        key.fill == keys_[id].fill ||
-        (at > 0 && at + 1 < leaf.count && keys_[leaf.child[at - 1]] < key && key < keys_[leaf.child[at + 1]]);
-    if (stays) {
-      keys_[id].fill = fill;
-      leaf.summary[at] = summary;
-      for (uint32_t b = place.leaf; restate(b);) b = blocks_[b].parent;
-      return;
+int64_t NodeIndex::fillOf(NodeId id) const {
+  const Block& leaf = blocks_[places_[id].leaf];
+  return leaf.fill[slotIn(leaf, id)];
+}
+
+const Summary& NodeIndex::summaryOf(NodeId id) const {
+  const Block& leaf = blocks_[places_[id].leaf];
+  return leaf.summary[slotIn(leaf, id)];
+}
+
+NodeId NodeIndex::firstNode(const Block& block, uint32_t slot) const {
+  const Block* b = &block;
+  uint32_t child = b->child[slot];
+  while (!b->leaf) {
+    b = &blocks_[child];
+    child = b->child[0];
+  }
+  return child;
+}
+
+bool NodeIndex::below(const Block& block, uint32_t slot, const Key& key) const {
+  if (block.fill[slot] != key.fill) return block.fill[slot] < key.fill;
+  return labels_[firstNode(block, slot)] < key.label;
+}
+
+uint32_t NodeIndex::countBelow(const Block& block, const Key& key) const {
+  uint32_t low = 0, high = block.count;
+  while (low < high) {
+    const uint32_t middle = (low + high) / 2;
+    if (below(block, middle, key)) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
   }
-  if (place.leaf != kNone) {
+  return low;
+}
+
+bool NodeIndex::stays(NodeId id, const Key& key, const Summary& summary) {
+  const uint32_t leafId = places_[id].leaf;
+  Block& leaf = blocks_[leafId];
+  const uint32_t at = slotIn(leaf, id);
+  if (key.fill > leaf.fill[at]) {
+    if (at + 1 == leaf.count || below(leaf, at + 1, key)) return false;
+  } else if (key.fill < leaf.fill[at]) {
+    if (at == 0 || !below(leaf, at - 1, key)) return false;
+  }
+  leaf.fill[at] = key.fill;
+  leaf.summary[at] = summary;
+  for (uint32_t b = leafId; restate(b);) b = blocks_[b].parent;
+  return true;
+}
+
+void NodeIndex::put(NodeId id, ShapeId shape, int64_t fill, const Summary& summary) {
+  const Key key{static_cast<int32_t>(fill), labels_[id]};
+  if (holds(id)) {
+    if (places_[id].shape == shape && stays(id, key, summary)) return;
     ++shapes_[shape].nodes;  // keeps the shape alive if the node was its last and returns to it
     erase(id);
     --shapes_[shape].nodes;
   }
-  keys_[id].fill = fill;
-  insert(id, shape, summary);
+  insert(id, shape, key, summary);
 }
 
 void NodeIndex::remove(NodeId id) {
@@ -136,13 +166,6 @@ void NodeIndex::releaseBlock(uint32_t block) {
   freeBlocks_.push_back(block);
 }
 
-uint32_t NodeIndex::slotOf(uint32_t block) const {
-  const Block& parent = blocks_[blocks_[block].parent];
-  uint32_t slot = 0;
-  while (parent.child[slot] != block) ++slot;
-  return slot;
-}
-
 void NodeIndex::adopt(uint32_t block, uint32_t slot) {
   const Block& b = blocks_[block];
   if (b.leaf) {
@@ -150,6 +173,26 @@ void NodeIndex::adopt(uint32_t block, uint32_t slot) {
   } else {
     blocks_[b.child[slot]].parent = block;
   }
+}
+
+void NodeIndex::open(Block& b, uint32_t slot) {
+  std::copy_backward(&b.fill[slot], &b.fill[b.count], &b.fill[b.count] + 1);
+  std::copy_backward(&b.child[slot], &b.child[b.count], &b.child[b.count] + 1);
+  std::copy_backward(&b.summary[slot], &b.summary[b.count], &b.summary[b.count] + 1);
+  ++b.count;
+}
+
+void NodeIndex::cut(Block& b, uint32_t slot) {
+  std::copy(&b.fill[slot] + 1, &b.fill[0] + b.count, &b.fill[slot]);
+  std::copy(&b.child[slot] + 1, &b.child[0] + b.count, &b.child[slot]);
+  std::copy(&b.summary[slot] + 1, &b.summary[0] + b.count, &b.summary[slot]);
+  --b.count;
+}
+
+Summary NodeIndex::boundOf(const Block& block) {
+  Summary all;
+  for (uint32_t i = 0; i < block.count; ++i) all.raise(block.summary[i]);
+  return all;
 }
 
 void NodeIndex::split(uint32_t parentId, uint32_t slot) {
@@ -163,25 +206,18 @@ void NodeIndex::split(uint32_t parentId, uint32_t slot) {
   low.count -= high.count;
   for (uint32_t i = 0; i < high.count; ++i) {
     high.child[i] = low.child[low.count + i];
-    high.first[i] = low.first[low.count + i];
+    high.fill[i] = low.fill[low.count + i];
     high.summary[i] = low.summary[low.count + i];
     adopt(highId, i);
   }
-  for (uint32_t i = parent.count; i > slot + 1; --i) {
-    parent.child[i] = parent.child[i - 1];
-    parent.first[i] = parent.first[i - 1];
-    parent.summary[i] = parent.summary[i - 1];
-  }
-  ++parent.count;
+  open(parent, slot + 1);
   parent.child[slot + 1] = highId;
-  parent.first[slot + 1] = high.first[0];
-  parent.summary[slot] = Summary();
-  parent.summary[slot + 1] = Summary();
-  for (uint32_t i = 0; i < low.count; ++i) parent.summary[slot].raise(low.summary[i]);
-  for (uint32_t i = 0; i < high.count; ++i) parent.summary[slot + 1].raise(high.summary[i]);
+  parent.fill[slot + 1] = high.fill[0];
+  parent.summary[slot] = boundOf(low);
+  parent.summary[slot + 1] = boundOf(high);
 }
 
-void NodeIndex::insert(NodeId id, ShapeId shapeId, const Summary& summary) {
+void NodeIndex::insert(NodeId id, ShapeId shapeId, const Key& key, const Summary& summary) {
   Shape& shape = shapes_[shapeId];
   ++shape.nodes;
   if (shape.root == kNone) shape.root = obtainBlock(true);
@@ -190,79 +226,50 @@ void NodeIndex::insert(NodeId id, ShapeId shapeId, const Summary& summary) {
     Block& top = blocks_[root];
     top.count = 1;
     top.child[0] = shape.root;
-    top.first[0] = blocks_[shape.root].first[0];
+    top.fill[0] = blocks_[shape.root].fill[0];
     blocks_[shape.root].parent = root;
     shape.root = root;
     split(root, 0);
   }
   // On the way down, full children are split (their parent has room by then) and the bounds raised.
-  const Key key = keys_[id];
-  auto below = [&](const Block& b) {  // how many children start at or below the key
-    uint32_t low = 0, high = b.count;
-    while (low < high) {
-      const uint32_t middle = (low + high) / 2;
-      if (keys_[b.first[middle]] < key) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return low;
-  };
   uint32_t at = shape.root;
   while (!blocks_[at].leaf) {
-    uint32_t slot = below(blocks_[at]);
+    uint32_t slot = countBelow(blocks_[at], key);
     if (slot > 0) --slot;
     if (blocks_[blocks_[at].child[slot]].count == kWidth) {
       split(at, slot);
-      if (keys_[blocks_[at].first[slot + 1]] < key) ++slot;
+      if (below(blocks_[at], slot + 1, key)) ++slot;
     }
     Block& b = blocks_[at];
     b.summary[slot].raise(summary);
-    if (key < keys_[b.first[slot]]) b.first[slot] = id;
+    b.fill[slot] = std::min(b.fill[slot], key.fill);
     at = b.child[slot];
   }
   Block& leaf = blocks_[at];
-  const uint32_t slot = below(leaf);
-  for (uint32_t i = leaf.count; i > slot; --i) {
-    leaf.child[i] = leaf.child[i - 1];
-    leaf.first[i] = leaf.first[i - 1];
-    leaf.summary[i] = leaf.summary[i - 1];
-  }
-  ++leaf.count;
+  const uint32_t slot = countBelow(leaf, key);
+  open(leaf, slot);
   leaf.child[slot] = id;
-  leaf.first[slot] = id;
+  leaf.fill[slot] = key.fill;
   leaf.summary[slot] = summary;
   places_[id] = {shapeId, at};
-}
-
-void NodeIndex::cut(Block& block, uint32_t slot) {
-  --block.count;
-  for (uint32_t i = slot; i < block.count; ++i) {
-    block.child[i] = block.child[i + 1];
-    block.first[i] = block.first[i + 1];
-    block.summary[i] = block.summary[i + 1];
-  }
 }
 
 bool NodeIndex::restate(uint32_t block) {
   const Block& b = blocks_[block];
   if (b.parent == kNone) return false;
   Block& parent = blocks_[b.parent];
-  const uint32_t slot = slotOf(block);
-  Summary all;
-  for (uint32_t i = 0; i < b.count; ++i) all.raise(b.summary[i]);
-  if (parent.first[slot] == b.first[0] && parent.summary[slot] == all) return false;
-  parent.first[slot] = b.first[0];
+  const uint32_t slot = slotIn(parent, block);
+  const Summary all = boundOf(b);
+  if (parent.fill[slot] == b.fill[0] && parent.summary[slot] == all) return false;
+  parent.fill[slot] = b.fill[0];
   parent.summary[slot] = all;
   return true;
 }
 
 uint32_t NodeIndex::mergeIfSmall(uint32_t block) {
   if (blocks_[block].count > kSmall || blocks_[block].parent == kNone) return kNone;
-  const uint32_t parentId = blocks_[block].parent;
-  Block& parent = blocks_[parentId];
-  const uint32_t slot = slotOf(block);
+  Block& parent = blocks_[blocks_[block].parent];
+  const uint32_t slot = slotIn(parent, block);
   for (uint32_t left : {slot - 1, slot}) {
     if (left >= parent.count || left + 1 >= parent.count) continue;  // slot − 1 wraps for the first child
     const uint32_t lowId = parent.child[left], highId = parent.child[left + 1];
@@ -271,7 +278,7 @@ uint32_t NodeIndex::mergeIfSmall(uint32_t block) {
     if (low.count + high.count > kJoined) continue;
     for (uint32_t i = 0; i < high.count; ++i) {
       low.child[low.count] = high.child[i];
-      low.first[low.count] = high.first[i];
+      low.fill[low.count] = high.fill[i];
       low.summary[low.count] = high.summary[i];
       adopt(lowId, low.count++);
     }
@@ -287,14 +294,12 @@ void NodeIndex::erase(NodeId id) {
   Shape& shape = shapes_[shapeId];
   uint32_t block = places_[id].leaf;
   places_[id].leaf = kNone;
-  uint32_t slot = 0;
-  while (blocks_[block].child[slot] != id) ++slot;
-  cut(blocks_[block], slot);
+  cut(blocks_[block], slotIn(blocks_[block], id));
   --shape.nodes;
   // A block left empty goes, and its parent with it if it was the only child.
   while (blocks_[block].count == 0 && blocks_[block].parent != kNone) {
     const uint32_t parent = blocks_[block].parent;
-    cut(blocks_[parent], slotOf(block));
+    cut(blocks_[parent], slotIn(blocks_[parent], block));
     releaseBlock(block);
     block = parent;
   }

@@ -3,16 +3,26 @@
 
 namespace egpu::scheduler {
 
-const Summary& NodeIndex::summaryOf(NodeId id) const {
-  const Block& leaf = blocks_[places_[id].leaf];
-  uint32_t slot = 0;
-  while (leaf.child[slot] != id) ++slot;
-  return leaf.summary[slot];
+std::size_t NodeIndex::bytes() const {
+  return labels_.capacity() * sizeof(uint64_t) + places_.capacity() * sizeof(Place) +
+         blocks_.capacity() * sizeof(Block) + shapes_.capacity() * sizeof(Shape);
 }
 
-std::size_t NodeIndex::bytes() const {
-  return keys_.capacity() * sizeof(Key) + places_.capacity() * sizeof(Place) + blocks_.capacity() * sizeof(Block) +
-         shapes_.capacity() * sizeof(Shape);
+void NodeIndex::collect(uint32_t block, std::vector<NodeId>& out) const {
+  const Block& b = blocks_[block];
+  for (uint32_t i = 0; i < b.count; ++i) {
+    if (b.leaf) {
+      out.push_back(b.child[i]);
+    } else {
+      collect(b.child[i], out);
+    }
+  }
+}
+
+std::vector<NodeId> NodeIndex::inOrder(const Shape& shape) const {
+  std::vector<NodeId> nodes;
+  if (shape.root != kNone) collect(shape.root, nodes);
+  return nodes;
 }
 
 std::string NodeIndex::checkBlock(uint32_t block, uint32_t parent, ShapeId shape, std::vector<NodeId>& inOrder) const {
@@ -22,18 +32,14 @@ std::string NodeIndex::checkBlock(uint32_t block, uint32_t parent, ShapeId shape
   for (uint32_t i = 0; i < b.count; ++i) {
     if (b.leaf) {
       const NodeId node = b.child[i];
-      if (b.first[i] != node) return "a leaf's first is another node";
       if (places_[node].leaf != block || places_[node].shape != shape) return "a node is elsewhere than noted";
       inOrder.push_back(node);
       continue;
     }
-    const std::size_t before = inOrder.size();
     if (std::string fault = checkBlock(b.child[i], block, shape, inOrder); !fault.empty()) return fault;
-    if (b.first[i] != inOrder[before]) return "a block's first is not its lowest node";
-    Summary all;
     const Block& child = blocks_[b.child[i]];
-    for (uint32_t j = 0; j < child.count; ++j) all.raise(child.summary[j]);
-    if (!(b.summary[i] == all)) return "a bound is not the maximum of what is below";
+    if (b.fill[i] != child.fill[0]) return "a block's fill is not that of its lowest node";
+    if (!(b.summary[i] == boundOf(child))) return "a bound is not the maximum of what is below";
   }
   return {};
 }
@@ -52,8 +58,11 @@ std::string NodeIndex::check() const {
     std::vector<NodeId> inOrder;
     if (std::string fault = checkBlock(shape.root, kNone, id, inOrder); !fault.empty()) return fault;
     if (inOrder.size() != shape.nodes) return "a shape miscounts its nodes";
-    for (std::size_t i = 1; i < inOrder.size(); ++i)
-      if (!(keys_[inOrder[i - 1]] < keys_[inOrder[i]])) return "nodes are out of order";
+    for (std::size_t i = 1; i < inOrder.size(); ++i) {
+      const Key low{static_cast<int32_t>(fillOf(inOrder[i - 1])), labels_[inOrder[i - 1]]};
+      const Key high{static_cast<int32_t>(fillOf(inOrder[i])), labels_[inOrder[i]]};
+      if (!(low < high)) return "nodes are out of order";
+    }
     inTrees += inOrder.size();
   }
   if (live != shapeIds_.size()) return "an empty shape was kept";

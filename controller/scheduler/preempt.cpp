@@ -153,7 +153,7 @@ class Preempting {
   }
 
   void search(const Place& place) {
-    const std::string& node = state_.nodes[place.node].name;
+    const std::string node(state_.nodes[place.node].name);
     const Holdings holdings = holdingsOn(cluster_, node);
     const std::vector<Holder> holders = holdersAt(place, holdings);
     here_ = request_;

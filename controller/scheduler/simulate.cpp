@@ -14,9 +14,9 @@ RankedNode describe(const Cluster& cluster, Decision decision) {
   std::vector<RankedCard> given(decision.placements.size()), others;
   for (const std::string& name : cluster.cardsOf(decision.node)) {
     const CardView view = cluster.findCard(name);
-    const Amount whole{view.card->core, view.card->memory};
+    const Amount whole = view.capacity;
     Amount after = view.used;
-    RankedCard card{name, view.card->index, view.healthy, false, fillOf(view.used, whole), 0};
+    RankedCard card{name, view.index, view.healthy, false, fillOf(view.used, whole), 0};
     RankedCard* slot = nullptr;
     for (std::size_t i = 0; i < decision.placements.size(); ++i) {
       const Placement& placement = decision.placements[i];

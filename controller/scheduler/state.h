@@ -1,5 +1,8 @@
 // What a Cluster holds. Internal to scheduler/: everybody else sees cluster.h.
-// Records live in vectors and name each other by position, so a copy for simulation is a copy of a few vectors.
+//
+// Records live in arrays and name each other by position, so a copy for simulation is a copy of a few arrays. A large
+// cluster does not fit into the processor's caches, and waiting for memory is most of what a decision costs: the cards
+// of a node are neighbours, a record has only what decisions read, and text stands elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +11,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
+#include "controller/scheduler/devices.h"
+#include "controller/scheduler/facts.h"
 #include "controller/scheduler/fragmentation/outlook.h"
 #include "controller/scheduler/ids.h"
 #include "controller/scheduler/index.h"
+#include "controller/scheduler/names.h"
+#include "controller/scheduler/ranges.h"
 #include "controller/scheduler/request.h"
 #include "controller/scheduler/topology/dgx.h"
 #include "controller/scheduler/topology/shape.h"
@@ -30,56 +36,82 @@ struct CardType {
   auto operator<=>(const CardType&) const = default;
 };
 
-/// What rarely changes of a card; shared between a cluster and its copies.
-struct CardFacts {
-  std::string name;
-  v1alpha::Card card;
-};
-
+/// What one device takes of one card.
 struct Take {
-  std::size_t hash;  ///< of device; looked at first, which spares following a pointer to text that differs
-  std::string device;
+  DeviceId device;
+  uint32_t nodeShare = kNone;  ///< what goes off the node with it: position in State::nodeShares
   Amount charged;
-  NodeAmount ofNode;
-
-  bool by(std::size_t h, std::string_view uid) const { return hash == h && device == uid; }
 };
 
 struct CardRecord {
-  std::shared_ptr<const CardFacts> facts;  ///< null: an unused slot
-  Amount capacity;
-  Amount used;
-  std::vector<Take> takes;
+  Amount left;  ///< capacity − Σ charged; negative if it is overdrawn
   NodeId node = kNone;
-  TypeId type = kNone;
-  bool healthy = true;
+  TypeId type : 31;  ///< its capacity, too
+  uint32_t healthy : 1;
+  Range takes;
 
-  Amount free() const { return {capacity.core - used.core, capacity.memory - used.memory}; }
+  CardRecord() : type(0), healthy(0) {}
+  const Amount& free() const { return left; }
   /// Nobody holds any of it.
-  bool empty() const { return takes.empty(); }
+  bool empty() const { return takes.count == 0; }
   /// Devices that hold some of it.
-  int64_t claims() const { return static_cast<int64_t>(takes.size()); }
+  int64_t claims() const { return takes.count; }
+};
+static_assert(sizeof(CardRecord) == 32);
+
+/// The cards of a node, neighbours in State::cards.
+class CardIds {
+ public:
+  class Iterator {
+   public:
+    using iterator_category = std::forward_iterator_tag;
+    using value_type = CardId;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const CardId*;
+    using reference = CardId;
+    Iterator() = default;
+    explicit Iterator(CardId at) : at_(at) {}
+    CardId operator*() const { return at_; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    Iterator operator++(int) { return Iterator(at_++); }
+    bool operator==(const Iterator&) const = default;
+
+   private:
+    CardId at_ = 0;
+  };
+  CardIds() = default;
+  explicit CardIds(Range range) : range_(range) {}
+  Iterator begin() const { return Iterator(range_.first); }
+  Iterator end() const { return Iterator(range_.first + range_.count); }
+  std::size_t size() const { return range_.count; }
+  bool empty() const { return range_.count == 0; }
+  CardId operator[](std::size_t place) const { return range_.first + static_cast<CardId>(place); }
+
+ private:
+  friend struct Cluster::State;
+  Range range_;
 };
 
 /// What a pod without cards takes of a node.
 struct NodeTake {
-  std::string uid;
+  DeviceId pod;
   NodeAmount amount;
 };
 
 struct NodeRecord {
-  std::string name;
-  std::vector<CardId> cards;        ///< by index, then uuid, then name
-  std::vector<std::size_t> takers;  ///< hash of the device of every take here, unordered
-  int64_t claims = 0;               ///< distinct devices that take something here
-  NodeAmount capacity;              ///< allocatable; 0 = unknown
-  NodeAmount used;                  ///< Σ over the takes of its cards and its own
-  std::vector<NodeTake> takes;      ///< of pods without cards
+  CardIds cards;        ///< by index, then uuid, then name
+  int64_t claims = 0;   ///< distinct devices that take something of its cards
+  NodeAmount capacity;  ///< allocatable; 0 = unknown
+  NodeAmount used;      ///< Σ over the takes of its cards and its own
+  Range takes;          ///< of pods without cards
+  std::string_view name;
   std::shared_ptr<const topology::Shape> topology;  ///< of cards, in their order; null if they tell nothing
   topology::Machine machine = topology::Machine::other;
-  bool hasObject = false;           ///< upsertNode was called: there is a Node
+  bool hasObject = false;  ///< upsertNode was called: there is a Node
   bool schedulable = false;
-  bool live = false;  ///< false: an unused slot
 
   bool offered() const { return hasObject && schedulable; }
   void use(const NodeAmount& amount, int64_t sign = 1) {
@@ -97,30 +129,21 @@ struct NodeRecord {
 /// The nodes in the order of their names: for (const auto& [name, id] : state.nodesByName()).
 class NodesByName {
  public:
-  using Map = std::map<std::string, NodeId, std::less<>>;
-  struct Entry {
-    std::string_view name;
-    NodeId id;
-  };
-  class Iterator {
-   public:
-    explicit Iterator(Map::const_iterator at) : at_(at) {}
-    Entry operator*() const { return {at_->first, at_->second}; }
-    Iterator& operator++() {
-      ++at_;
-      return *this;
-    }
-    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
-
-   private:
-    Map::const_iterator at_;
-  };
-  explicit NodesByName(const Map& map) : map_(map) {}
-  Iterator begin() const { return Iterator(map_.begin()); }
-  Iterator end() const { return Iterator(map_.end()); }
+  explicit NodesByName(const NodeIndex::Names& names) : names_(names) {}
+  auto begin() const { return names_.begin(); }
+  auto end() const { return names_.end(); }
+  /// From the first name greater than this one on.
+  auto after(std::string_view name) const { return names_.upper_bound(name); }
+  std::size_t size() const { return names_.size(); }
 
  private:
-  const Map& map_;
+  const NodeIndex::Names& names_;
+};
+
+/// What the index keeps about a node, and where in its order it belongs.
+struct Survey {
+  int64_t fill = 0;  ///< fill.h, of the healthy cards
+  Summary summary;
 };
 
 /// Read records through the functions below rather than their fields: how they are kept changes.
@@ -128,53 +151,118 @@ struct Cluster::State {
   std::vector<CardType> types;
   std::map<CardType, TypeId> typeIds;
   std::vector<CardRecord> cards;
-  std::vector<CardId> freeCards;
-  std::unordered_map<std::string_view, CardId> cardIds;  ///< keys point into CardFacts
+  std::vector<const CardFacts*> facts;  ///< by card; null: nothing stands here
   std::vector<NodeRecord> nodes;
-  std::vector<NodeId> freeNodes;
-  std::map<std::string, NodeId, std::less<>> nodeIds;
   topology::Shapes shapes;
   NodeIndex index;  ///< the nodes that are offered
   fragmentation::Outlook outlook;
 
-  CardId findCard(std::string_view name) const;
-  NodeId findNode(std::string_view name) const;
-  NodesByName nodesByName() const { return NodesByName(nodeIds); }
-  std::string_view cardName(CardId id) const { return cards[id].facts->name; }
-  std::string_view cardUuid(CardId id) const { return cards[id].facts->card.uuid; }
-  int64_t cardIndex(CardId id) const { return cards[id].facts->card.index; }
-  const v1alpha::CardTopology& topologyOf(CardId id) const { return cards[id].facts->card.topology; }
-  Amount capacityOf(CardId id) const { return cards[id].capacity; }
-  Amount usedOf(CardId id) const { return cards[id].used; }
+  CardId findCard(std::string_view name) const {
+    return cardIds_.find(name, NameTable::hashOf(name), [this](CardId id) { return facts[id]->name(); });
+  }
+  /// As findCard(), fast if the card stands where the hint says.
+  CardId findCard(std::string_view name, CardId hint) const {
+    if (hint < facts.size() && facts[hint] && facts[hint]->name() == name) return hint;
+    return findCard(name);
+  }
+  NodeId findNode(std::string_view name) const {
+    return nodeIds_.find(name, NameTable::hashOf(name), [this](NodeId id) { return nodes[id].name; });
+  }
+  NodesByName nodesByName() const { return NodesByName(names_); }
+  std::size_t cardCount() const { return cardIds_.size(); }
+
+  std::string_view cardName(CardId id) const { return facts[id]->name(); }
+  std::string_view cardUuid(CardId id) const { return facts[id]->uuid(); }
+  int64_t cardIndex(CardId id) const { return facts[id]->index(); }
+  const v1alpha::CardTopology& topologyOf(CardId id) const;
+  Amount capacityOf(CardId id) const {
+    const CardType& type = types[cards[id].type];
+    return {type.core, type.memory};
+  }
+  Amount usedOf(CardId id) const {
+    const CardRecord& card = cards[id];
+    const CardType& type = types[card.type];
+    return {type.core - card.left.core, type.memory - card.left.memory};
+  }
   /// The card as it was described, put together: a copy.
-  v1alpha::Card cardOf(CardId id) const { return cards[id].facts->card; }
+  v1alpha::Card cardOf(CardId id) const;
   /// f(std::string_view deviceUid, const Amount& charged, const NodeAmount& ofNode) for every take of a card, in no
   /// order.
   template <class F>
   void eachTake(CardId id, F f) const {
-    for (const Take& take : cards[id].takes) f(std::string_view(take.device), take.charged, take.ofNode);
+    for (const Take& take : takes_.of(cards[id].takes)) f(devices_.uidOf(take.device), take.charged, ofNode(take));
   }
+
+  // What Cluster does, by position.
+  void upsertNode(const NodeInfo& info);
+  void removeNode(NodeId id);
+  void upsertCard(const CardInfo& info);
+  void removeCard(CardId id);
+  void take(CardId id, std::string_view uid, const Amount& charged, const NodeAmount& ofNode);
+  void giveBack(CardId id, std::string_view uid);
+  void takeOfNode(NodeId id, std::string_view uid, const NodeAmount& amount);
+  void giveBackOfNode(NodeId id, std::string_view uid);
+
+  /// What the index should know of a node.
+  Survey survey(const NodeRecord& node, const Scale& scale) const;
+  /// Recomputes everything that is kept up to date by event; names the first difference, empty if there is none.
+  std::string check() const;
+
+ private:
   NodeId obtainNode(std::string_view name);
   TypeId obtainType(const v1alpha::Card& card);
+  uint32_t obtainTopology(const v1alpha::CardTopology& topology);
+  void writeFacts(CardId id, const CardInfo& info);
+  void dropFacts(CardId id);
+  bool describes(CardId id, const v1alpha::Card& card) const;
   /// Drops a node that has neither an object nor cards.
   void dropIfUnused(NodeId id);
-  void detach(CardId id);
-  void attach(CardId id, NodeId node);
-  bool deviceOnNode(const NodeRecord& node, std::size_t hash, std::string_view device) const;
+  /// Moves text that is still read to a new arena if much of the old one is not.
+  void tidyText();
+
+  /// Positions for cards: `from` must not be used any more; `to` must be free.
+  void moveCard(CardId from, CardId to);
+  CardId obtainCard();
+  void releaseCard(CardId id);
+  /// Puts a card that stands alone among a node's, in their order; returns where.
+  CardId attach(CardId id, NodeId node);
+  /// Takes a card from its node; it stands alone then, where this returns.
+  CardId detach(CardId id);
+  bool ordered(CardId a, CardId b) const;
   /// Works out a node's topology and machine anew.
   void rewire(NodeRecord& node);
-  /// Works out a node's takers, claims and used anew.
-  void recount(NodeRecord& node) const;
+
+  NodeAmount ofNode(const Take& take) const {
+    return take.nodeShare == kNone ? NodeAmount{} : nodeShares_[take.nodeShare];
+  }
+  void setShare(Take& take, const NodeAmount& share);
+  /// Whether the device takes something of the node's cards.
+  bool onNode(const NodeRecord& node, DeviceId device) const;
   int64_t countClaims(const NodeRecord& node) const;
+  NodeAmount countUsed(const NodeRecord& node) const;
+  /// Adds what a card's takes mean to its node, or takes it away.
+  void count(NodeId node, CardId card, int sign);
   /// Brings the index up to date with a node whose cards, health or readiness changed.
   void refresh(NodeId id);
   /// The same where only amounts and claims changed.
   void touch(NodeId id);
-  int64_t fillOfNode(NodeId id) const;
-  /// What the index keeps about a node.
-  Summary summarise(NodeId id, Scale scale) const;
-  /// Recomputes everything that is kept up to date by event; names the first difference, empty if there is none.
-  std::string check() const;
+
+  std::string checkNode(NodeId id) const;
+  std::string checkCard(CardId id) const;
+
+  Arena text_;  // names, facts
+  Ranges cardRanges_;
+  NameTable cardIds_;
+  std::vector<NodeId> freeNodes_;
+  NameTable nodeIds_;
+  NodeIndex::Names names_;
+  Lists<Take> takes_;
+  Lists<NodeTake> nodeTakes_;
+  std::vector<NodeAmount> nodeShares_;
+  std::vector<uint32_t> freeShares_;
+  Devices devices_;
+  std::vector<std::shared_ptr<const v1alpha::CardTopology>> topologies_;  // null: free
+  std::vector<uint32_t> freeTopologies_;
 };
 
 }  // namespace egpu::scheduler

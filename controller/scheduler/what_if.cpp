@@ -41,7 +41,7 @@ Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings,
   for (const Holding& each : holdings) {
     const CardView view = cluster.findCard(each.card);
     alone.upsertNode({std::string(view.node), true});
-    alone.upsertCard({each.card, *view.card, true});
+    alone.upsertCard({each.card, *cluster.describe(each.card), true});
     if (!others) continue;
     alone.take(each.card, "others", {view.used.core - each.charged.core, view.used.memory - each.charged.memory});
     if (view.claims == 1) alone.giveBack(each.card, "others");

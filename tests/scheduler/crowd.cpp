@@ -14,10 +14,10 @@ std::string dump(const Cluster& cluster) {
     number(used.cpuMilli);
     number(used.memory);
     for (const std::string& name : cluster.cardsOf(node)) {
-      const CardView card = cluster.findCard(name);
-      out += "\n  " + name + ' ' + card.card->uuid + ' ' + card.card->model + (card.healthy ? " " : " ill ");
-      for (int64_t n : {card.card->index, card.card->core, card.card->memory, card.card->tflops, card.used.core,
-                        card.used.memory, card.claims})
+      const CardView view = cluster.findCard(name);
+      const v1alpha::Card card = cluster.describe(name).value();
+      out += "\n  " + name + ' ' + card.uuid + ' ' + card.model + (view.healthy ? " " : " ill ");
+      for (int64_t n : {card.index, card.core, card.memory, card.tflops, view.used.core, view.used.memory, view.claims})
         number(n);
     }
     for (const auto& [device, holdings] : holdingsOn(cluster, node))

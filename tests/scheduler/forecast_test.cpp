@@ -17,7 +17,7 @@ Forecast reallyPlaced(Cluster cluster, const Request& request, const NodePredica
     const Decision decision = decide(cluster, request, suits);
     if (!decision.fits) return real;
     std::set<std::string> models;
-    for (const Placement& placement : decision.placements) models.insert(cluster.findCard(placement.card).card->model);
+    for (const Placement& placement : decision.placements) models.emplace(cluster.findCard(placement.card).model);
     std::string label;
     for (const std::string& model : models) label += (label.empty() ? "" : "|") + model;
     ++real.byModel[label];

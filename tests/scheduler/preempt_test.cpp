@@ -16,10 +16,7 @@ using Cost = std::tuple<int64_t, int64_t, std::string>;  ///< holders, millionth
 
 int64_t shareOfHoldings(const Cluster& cluster, const std::vector<Holding>& holdings) {
   int64_t sum = 0;
-  for (const Holding& each : holdings) {
-    const v1alpha::Card& card = *cluster.findCard(each.card).card;
-    sum += fillOf(each.charged, {card.core, card.memory});
-  }
+  for (const Holding& each : holdings) sum += fillOf(each.charged, cluster.findCard(each.card).capacity);
   return sum;
 }
 

@@ -123,10 +123,10 @@ class Twin {
     devices_.push_back(device);
     for (const Placement& p : got.placements) {
       const CardView before = cluster.findCard(p.card);
-      ASSERT_LE(before.used.core + p.charged.core, before.card->core);
-      ASSERT_LE(before.used.memory + p.charged.memory, before.card->memory);
+      ASSERT_LE(before.used.core + p.charged.core, before.capacity.core);
+      ASSERT_LE(before.used.memory + p.charged.memory, before.capacity.memory);
       ASSERT_TRUE(before.healthy);
-      cluster.take(p.card, device, p.charged, ofNode);
+      cluster.take(p.ref(), device, p.charged, ofNode);
       world.take(p.card, device, p.charged, ofNode);
       ofNode = {};  // once per device
     }
@@ -149,7 +149,7 @@ class Twin {
       ASSERT_EQ(view.used, plain.used());
       ASSERT_EQ(view.claims, static_cast<int64_t>(plain.takes.size()));
       ASSERT_EQ(view.healthy, plain.info.healthy);
-      ASSERT_EQ(*view.card, plain.info.card);
+      ASSERT_EQ(cluster.describe(name), plain.info.card);
     }
   }
 

@@ -154,8 +154,8 @@ TEST(WhatIf, AddedNodesAreLikeTheOneTheyFollow) {
     const auto model = after.cardsOf("node-1"), added = after.cardsOf("extra-1");
     ASSERT_EQ(added.size(), model.size());
     for (std::size_t i = 0; i < added.size(); ++i) {
-      v1alpha::Card a = *after.findCard(added[i]).card;
-      const v1alpha::Card& m = *after.findCard(model[i]).card;
+      v1alpha::Card a = after.describe(added[i]).value();
+      const v1alpha::Card m = after.describe(model[i]).value();
       ASSERT_NE(a.uuid, m.uuid);
       ASSERT_EQ(a.nodeName, "extra-1");
       a.uuid = m.uuid;
@@ -180,10 +180,10 @@ TEST(WhatIf, LinksOfAddedCardsStayWithinTheNode) {
   auto answer = whatIf(s, {AddNodes{"b", 1, "a", {}, {}}});
   ASSERT_TRUE(answer.ok());
   const auto names = answer->after.cluster.cardsOf("b");
-  const CardView first = answer->after.cluster.findCard(names.at(0)),
-                 second = answer->after.cluster.findCard(names.at(1));
-  EXPECT_EQ(first.card->topology.links.at(0).peer, second.card->uuid);
-  EXPECT_EQ(second.card->topology.links.at(0).peer, first.card->uuid);
+  const v1alpha::Card first = answer->after.cluster.describe(names.at(0)).value();
+  const v1alpha::Card second = answer->after.cluster.describe(names.at(1)).value();
+  EXPECT_EQ(first.topology.links.at(0).peer, second.uuid);
+  EXPECT_EQ(second.topology.links.at(0).peer, first.uuid);
 }
 
 TEST(WhatIf, CreateEqualsDecideAndTake) {
@@ -313,9 +313,10 @@ TEST(WhatIf, EveryResizeInPlaceObeysTheRule) {
       bool allowed = true;
       for (const Resizing::OfCard& row : r.cards) {
         const CardView card = crowd.situation.cluster.findCard(row.card);
-        ASSERT_EQ(row.available, (Amount{card.card->core - card.used.core, card.card->memory - card.used.memory}));
+        ASSERT_EQ(row.available,
+                  (Amount{card.capacity.core - card.used.core, card.capacity.memory - card.used.memory}));
         const bool holds = wanted.split != Split::none ||
-                           (wanted.perCard.core <= card.card->core && wanted.perCard.memory <= card.card->memory);
+                           (wanted.perCard.core <= card.capacity.core && wanted.perCard.memory <= card.capacity.memory);
         ASSERT_TRUE(row.wanted.has_value() || !r.inPlace);
         allowed = allowed && holds && row.wanted && row.left().core >= 0 && row.left().memory >= 0;
       }

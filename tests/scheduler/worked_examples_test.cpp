@@ -105,7 +105,7 @@ TEST(WorkedExamples, WhichNodeLosesLeast) {
 /// The indexes of the cards given, as "1 3"; "–" if nothing fits.
 std::string indexes(const Cluster& cluster, const Decision& decision) {
   std::set<int64_t> all;
-  for (const Placement& p : decision.placements) all.insert(cluster.findCard(p.card).card->index);
+  for (const Placement& p : decision.placements) all.insert(cluster.findCard(p.card).index);
   std::string text;
   for (const int64_t index : all) text += (text.empty() ? "" : " ") + std::to_string(index);
   return text.empty() ? "–" : text;

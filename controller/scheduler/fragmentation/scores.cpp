@@ -64,7 +64,7 @@ Scores::Table& Scores::tableOf(const Cluster::State& state, const Request& reque
 
 uint32_t Scores::stateOf(const Cluster::State& state, Judge& judge, NodeId node) {
   uint32_t& known = nodeStates_[node];
-  if (!state.nodes[node].live || !state.nodes[node].offered()) return known = kNotOffered;
+  if (!state.nodes[node].offered()) return known = kNotOffered;
   if (count_ == states_.size()) states_.emplace_back();
   KnownState& read = states_[count_];  // where it will lie if it is new
   readNode(state, node, read.state);
@@ -91,7 +91,7 @@ Score Scores::scoreOf(const Cluster::State& state, Table& table, Judge& judge, N
 
 bool Scores::better(const Cluster::State& state, const Table& table, NodeId a, NodeId b) {
   if (table.scores[a] != table.scores[b]) return table.scores[a] > table.scores[b];
-  return state.index.keyOf(a).label < state.index.keyOf(b).label;
+  return state.index.namedBefore(a, b);
 }
 
 NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size_t block, uint64_t without) {
