@@ -27,12 +27,13 @@
 namespace egpu::http {
 namespace {
 
-constexpr std::size_t kMaxBody = std::size_t{3} * 1024 * 1024;           // as a real API server
-constexpr std::size_t kMaxRequestBytes = std::size_t{64} * 1024 * 1024;  // read at all, the refused rest of a body included
-constexpr std::size_t kMaxConnections = 1024;               // a thread each
-constexpr int kIdleMilliseconds = 120'000;                  // between two requests of one connection
-constexpr int kReadMilliseconds = 10'000;                   // within one request
-constexpr int kWriteMilliseconds = 10'000;                  // a client that reads nothing for so long is given up
+constexpr std::size_t kMaxBody = std::size_t{3} * 1024 * 1024;  // as a real API server
+constexpr std::size_t kMaxRequestBytes =
+    std::size_t{64} * 1024 * 1024;             // read at all, the refused rest of a body included
+constexpr std::size_t kMaxConnections = 1024;  // a thread each
+constexpr int kIdleMilliseconds = 120'000;     // between two requests of one connection
+constexpr int kReadMilliseconds = 10'000;      // within one request
+constexpr int kWriteMilliseconds = 10'000;     // a client that reads nothing for so long is given up
 
 /// One socket as the library's stream: buffered both ways, so that an answer's head and body leave in one packet.
 class Connection final : public httplib::Stream {

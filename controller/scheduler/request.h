@@ -28,8 +28,8 @@ struct NodeAmount {
 /// How a claim's total is divided over the cards of a node: split.h.
 enum class Split { none, evenly, fill };
 
-/// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card, or, if `split` says so,
-/// the total over however many cards it takes.
+/// What a claim asks for, after units, defaults and the class's parameters. Amounts are per card, or, if `split` says
+/// so, the total over however many cards it takes.
 struct Request {
   int64_t cards = 1;        ///< number of cards on one node; 0: a pod that takes only of the node; split: 1
   bool wholeCards = false;  ///< every card must be empty and is granted whole (core 1000 and its full memory)

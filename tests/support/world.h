@@ -1,5 +1,5 @@
-// A cluster for tests: the embedded API server in process (or a real one, see real_handler.h), and what users, node agents
-// and the scheduler do to it.
+// A cluster for tests: the embedded API server in process (or a real one, see real_handler.h), and what users, node
+// agents and the scheduler do to it.
 #pragma once
 
 #include <gtest/gtest.h>

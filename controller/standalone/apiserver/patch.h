@@ -14,7 +14,7 @@ inline constexpr std::string_view kMergePatch = "application/merge-patch+json";
 inline constexpr std::string_view kStrategicMergePatch = "application/strategic-merge-patch+json";
 inline constexpr std::string_view kApplyPatch = "application/apply-patch+yaml";
 
-inline constexpr size_t kMaxPatchOperations = 10000;       ///< as a real API server
+inline constexpr size_t kMaxPatchOperations = 10000;               ///< as a real API server
 inline constexpr size_t kMaxPatchBytes = size_t{3} * 1024 * 1024;  ///< as a real API server's request limit
 
 /// `current` with the patch applied. `contentType` may carry parameters. Failures carry http and reason as for a
