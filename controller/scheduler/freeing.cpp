@@ -36,10 +36,10 @@ std::pair<int64_t, Remedy::Room> Freeing::missing(CardId id, const Amount& charg
   return {fillOf(room.amount, state_.capacityOf(id)) + room.claims, std::move(room)};
 }
 
-void Freeing::add(Freed& freed, std::pair<int64_t, Remedy::Room> missing) const {
-  auto& [cost, room] = missing;
+void Freeing::add(Freed& freed, const std::pair<int64_t, Remedy::Room>& missing) const {
+  const auto& [cost, room] = missing;
   freed.cost += cost;
-  if (room.amount != Amount{} || room.claims > 0) freed.rooms.push_back(std::move(room));
+  if (room.amount != Amount{} || room.claims > 0) freed.rooms.push_back(room);
 }
 
 std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {

@@ -38,7 +38,7 @@ class Freeing {
   std::optional<Freed> each(const Cards& cards);
   std::optional<Freed> divided(const Cards& cards, bool all);
   std::pair<int64_t, Remedy::Room> missing(CardId id, const Amount& charged) const;
-  void add(Freed& freed, std::pair<int64_t, Remedy::Room> missing) const;
+  void add(Freed& freed, const std::pair<int64_t, Remedy::Room>& missing) const;
 
   const Cluster::State& state_;
   const Request& request_;

@@ -90,7 +90,7 @@ class Trying {
     std::vector<Leaving> leaving;
     for (auto& [device, holdings] : holdingsOn(now_.cluster, step.node)) {
       const auto claim = std::find_if(now_.claims.begin(), now_.claims.end(),
-                                      [&](const ClaimRecord& c) { return c.device == device; });
+                                      [&name = device](const ClaimRecord& c) { return c.device == name; });
       if (claim == now_.claims.end()) {
         report.moved.push_back({"device " + device, step.node, {}, "no claim is known to have it"});
       } else if (!claim->request) {

@@ -181,7 +181,7 @@ class Mock final : public Provisioner {
   }
 
   Status deprovision(Call& call) override {
-    const Status status = actByKey(call, "deprovision");
+    Status status = actByKey(call, "deprovision");
     if (status.code != EGPU_OK) return status;
     const std::lock_guard lock(store_.mutex);
     store_.erase(call.key());
@@ -189,7 +189,7 @@ class Mock final : public Provisioner {
   }
 
   Status resize(Call& call, const Device& device) override {
-    const Status status = actByKey(call, "resize");
+    Status status = actByKey(call, "resize");
     if (status.code != EGPU_OK) return status;
     const std::lock_guard lock(store_.mutex);
     const auto found = store_.records.find(device.key);

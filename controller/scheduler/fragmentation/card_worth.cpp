@@ -1,6 +1,7 @@
 #include "controller/scheduler/fragmentation/card_worth.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 
@@ -74,7 +75,8 @@ class Cutting {
     cards_.resize(n_);
     prices_.resize(n_);
     for (std::size_t i = 0; i < n_; ++i) {  // to begin with, each size is cut from cards of its own
-      const auto times = static_cast<double>(static_cast<int64_t>(kWhole) / sizes[i].size);
+      const auto times = static_cast<double>(static_cast<int64_t>(kWhole) /
+                                             sizes[i].size);  // NOLINT(bugprone-integer-division): whole copies
       inverse_[i * n_ + i] = 1 / times;
       cards_[i] = sizes[i].weight / times;
       prices_[i] = 1 / times;
@@ -136,7 +138,7 @@ CardWorth worthOfRests(const std::vector<ShareDemand>& demand) {
   Cutting(demand).run(best);
   const double most = std::max(1.0, best.valueOf(kWhole));  // above 1 only if the iterations ended early
   for (std::size_t rest = 0; rest < kWhole; ++rest)
-    worth[rest] = static_cast<int32_t>(best.valueOf(rest) / most * 1000 + 0.5);
+    worth[rest] = static_cast<int32_t>(std::lround(best.valueOf(rest) / most * 1000));
   return worth;
 }
 

@@ -30,6 +30,7 @@ std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::
     if (size > 0 && size < 1000) weights[size] += each.weight;
   }
   std::vector<ShareDemand> shares;
+  shares.reserve(weights.size());
   for (const auto& [size, weight] : weights) shares.push_back({size, weight});
   if (shares.size() > kMostSizes) {
     std::stable_sort(shares.begin(), shares.end(),
@@ -94,6 +95,7 @@ void Prices::priceTypes(const Supply& supply, const std::vector<Wanted>& wanted)
 
 void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
   std::vector<Shape> all;
+  all.reserve(wanted.size());
   for (const Wanted& each : wanted) all.push_back(each.shape);
   Copies counting(std::move(all));
   std::vector<double> fitting(counting.padded(), 0);

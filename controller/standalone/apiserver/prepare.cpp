@@ -13,7 +13,7 @@ namespace egpu::apiserver {
 namespace {
 
 constexpr std::size_t kMaxObjectBytes =
-    1536 * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
+    std::size_t{1536} * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
 
 std::string mediaType(std::string_view contentType) {
   std::string out(contentType.substr(0, contentType.find(';')));

@@ -170,7 +170,7 @@ http::Response Rest::watch(const Call& call) {
   o.bookmarkInterval = bookmarkInterval_;
   const int64_t seconds = std::min<int64_t>(
       call.number("timeoutSeconds").value_or(kMinWatchSeconds + static_cast<int64_t>(random_.below(kMinWatchSeconds))),
-      24 * 3600);
+      int64_t{24} * 3600);
   o.end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   if (q.version && *q.version > store_.version()) throw versionTooLarge(*q.version, store_.version());
 

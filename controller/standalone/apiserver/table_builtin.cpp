@@ -14,7 +14,7 @@ using Cells = std::vector<Json>;
 const BuiltinColumn kName{"Name", "string", "Unique within a namespace.", 0};
 const BuiltinColumn kAge{"Age", "string", "How long ago it was made.", 0};
 
-std::string orNone(std::string text) { return text.empty() ? "<none>" : text; }
+std::string orNone(const std::string& text) { return text.empty() ? "<none>" : text; }
 Json nameOf(const Json& object) { return textAt(object, {"metadata", "name"}); }
 bool deleting(const Json& object) { return !textAt(object, {"metadata", "deletionTimestamp"}).empty(); }
 

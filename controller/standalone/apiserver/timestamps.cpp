@@ -77,7 +77,7 @@ std::optional<int64_t> parseTimestamp(std::string_view text) {
     d.expect(":");
     const int minutes = d.number(2);
     if (hours > 23 || minutes > 59) return std::nullopt;
-    offset = sign * (hours * 3600 + minutes * 60);
+    offset = sign * (int64_t{3600} * hours + int64_t{60} * minutes);
   }
   if (d.failed || !d.atEnd()) return std::nullopt;
   static constexpr std::array<int, 12> kDays = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
@@ -85,7 +85,7 @@ std::optional<int64_t> parseTimestamp(std::string_view text) {
   if (month < 1 || month > 12 || day < 1 || day > kDays[static_cast<size_t>(month - 1)] + (month == 2 && leap ? 1 : 0))
     return std::nullopt;
   if (hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  return daysFromCivil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - offset;
+  return daysFromCivil(year, month, day) * 86400 + int64_t{3600} * hour + int64_t{60} * minute + second - offset;
 }
 
 std::string humanDuration(int64_t seconds) {
