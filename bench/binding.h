@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
+#include "bench/measure.h"
 #include "controller/codec/patch.h"
 #include "controller/kube/client.h"
 #include "controller/kube/events.h"
@@ -26,21 +27,6 @@
 namespace egpu::bench {
 
 namespace keys = v1alpha::keys;
-
-inline void must(const base::Status& s) {
-  if (s.ok()) return;
-  std::fprintf(stderr, "%s\n", s.str().c_str());
-  std::abort();
-}
-template <class T>
-T must(base::Result<T> r) {
-  must(r.status());
-  return std::move(*r);
-}
-
-inline double secondsSince(std::chrono::steady_clock::time_point from) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count();
-}
 
 /// Counts what is asked for: "POST elasticgpus 201" and how often. Thread-safe.
 class CountingTransport final : public kube::Transport {

@@ -3,7 +3,6 @@
 //   EGPU_BENCH_KUBECONFIG   measures that API server too; its namespace "default" gets leases named bench-…
 #include <benchmark/benchmark.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/measure.h"
 #include "controller/base/log.h"
 #include "controller/http/http.h"
 #include "controller/kube/client.h"
@@ -29,19 +29,10 @@
 namespace {
 
 using namespace egpu;
+using bench::cpuSeconds;
+using bench::must;
 
 constexpr int kLeases = 256;
-
-void must(const base::Status& s) {
-  if (s.ok()) return;
-  std::fprintf(stderr, "%s\n", s.str().c_str());
-  std::abort();
-}
-template <class T>
-T must(base::Result<T> r) {
-  must(r.status());
-  return std::move(*r);
-}
 
 /// The embedded API server in a child, so that its CPU time is not taken for the client's.
 class ServerProcess {
@@ -108,13 +99,6 @@ struct Servers {
   }
   ~Servers() { std::filesystem::remove_all(folder); }
 };
-
-double cpuSeconds() {
-  rusage u{};
-  ::getrusage(RUSAGE_SELF, &u);
-  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
 
 int openSockets() {
   int n = 0;

@@ -6,7 +6,6 @@
 //   real_bench KUBECONFIG list       all claims, devices and cards, each kind's pages one after the other, kinds at
 //   once real_bench KUBECONFIG start      a standby's cold start: until it has mirrored everything
 #include <malloc.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
@@ -15,23 +14,18 @@
 #include <vector>
 
 #include "bench/binding.h"
+#include "bench/measure.h"
 #include "controller/base/log.h"
 #include "controller/kube/config/kubeconfig.h"
 
 namespace {
 
 using namespace egpu;
+using bench::cpuSeconds;
 using bench::must;
 using bench::Site;
 
 constexpr int kInFlight = 32;
-
-double cpuSeconds() {
-  rusage u{};
-  ::getrusage(RUSAGE_SELF, &u);
-  return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
 
 /// Bytes that are resident, once the allocator has given back what it can.
 int64_t resident() {

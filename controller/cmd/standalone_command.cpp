@@ -87,7 +87,7 @@ int standaloneCommand(const StandaloneOptions& options) {
   apiserver::Options serverOptions;
   serverOptions.dataDirectory = options.data;
   serverOptions.admission.push_back(sim::admitPod);
-  auto server = apiserver::Server::create(std::move(serverOptions), clock, random);
+  auto server = apiserver::Server::create(serverOptions, clock, random);
   if (!server) return fail(options.data.empty() ? "API server" : "--data", server.status());
   auto listener = http::listen(options.listen, **server);
   if (!listener) return fail("--listen", listener.status());

@@ -64,7 +64,7 @@ CardView Cluster::findCard(std::string_view name) const {
   if (id == kNone) return {};
   const CardRecord& card = s.cards[id];
   CardView view;
-  view.card = s.facts[id];
+  view.known = true;
   view.name = s.cardName(id);
   if (card.node != kNone) view.node = s.nodes[card.node].name;
   view.index = s.cardIndex(id);

@@ -14,8 +14,6 @@
 
 namespace egpu::scheduler {
 
-class CardFacts;
-
 struct NodeInfo {
   std::string name;
   bool schedulable = true;  ///< not cordoned, ready; a node without a Node object is not schedulable
@@ -43,7 +41,7 @@ struct CardRef {
 
 /// A read-only view of one card. Its texts are valid until the cluster changes.
 struct CardView {
-  const CardFacts* card = nullptr;  ///< null: no such card; opaque outside scheduler/
+  bool known = false;  ///< there is such a card; else the rest says nothing
   std::string_view name;
   std::string_view node;  ///< empty if the card does not say
   std::string_view model;
@@ -87,7 +85,6 @@ class Cluster {
 
   std::size_t nodeCount() const;
   std::size_t cardCount() const;
-  /// CardView::card is null if there is no such card.
   CardView findCard(std::string_view name) const;
   /// A card as it was described, in full.
   std::optional<v1alpha::Card> describe(std::string_view name) const;

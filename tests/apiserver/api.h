@@ -138,7 +138,7 @@ class ApiTest : public ::testing::Test {
   void SetUp() override { start({}); }
   void start(Options options) {
     server.reset();
-    auto made = Server::create(std::move(options), clock, random);
+    auto made = Server::create(options, clock, random);
     ASSERT_TRUE(made.ok()) << made.status().str();
     server = std::move(*made);
   }

@@ -174,7 +174,7 @@ TEST_F(PersistenceTest, ForeignAndDamagedFilesAreNamed) {
       [&] {
         Options o;
         o.dataDirectory = "/proc/no";
-        return Server::create(std::move(o), clock, random).status().code();
+        return Server::create(o, clock, random).status().code();
       }(),
       base::Code::unavailable);
 }

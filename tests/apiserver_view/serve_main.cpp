@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   base::SystemClock clock;
   base::Random random;
   apiserver::Options options;
-  auto server = apiserver::Server::create(std::move(options), clock, random);
+  auto server = apiserver::Server::create(options, clock, random);
   if (!server.ok()) {
     std::fprintf(stderr, "error: %s\n", server.status().str().c_str());
     return 1;

@@ -56,22 +56,21 @@ def two_leaders(ground, seconds):
     other.start()
 
 
-def api_server_killed(ground, seconds):
+def killed_and_back(ground, seconds, server):
     ground.pass_time(seconds)
-    ground.cluster.processes.kill("kube-apiserver")
+    ground.cluster.processes.kill(server)
     ground.pass_time(1)
-    ground.cluster.processes.restart("kube-apiserver")
+    ground.cluster.processes.restart(server)
     ground.cluster.wait_ready()
     ground.pass_time(seconds)
+
+
+def api_server_killed(ground, seconds):
+    killed_and_back(ground, seconds, "kube-apiserver")
 
 
 def etcd_killed(ground, seconds):
-    ground.pass_time(seconds)
-    ground.cluster.processes.kill("etcd")
-    ground.pass_time(1)
-    ground.cluster.processes.restart("etcd")
-    ground.cluster.wait_ready()
-    ground.pass_time(seconds)
+    killed_and_back(ground, seconds, "etcd")
 
 
 def lagging_server(ground, seconds):

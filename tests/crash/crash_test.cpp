@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/crash/workload.h"
+#include "tests/support/forwarding_transport.h"
 
 namespace egpu::crash {
 namespace {
@@ -30,23 +31,17 @@ class DeathPoint {
   }
 };
 
-class MortalTransport final : public kube::Transport {
+class MortalTransport final : public support::ForwardingTransport {
  public:
-  MortalTransport(kube::Transport& next, DeathPoint& death) : next_(next), death_(death) {}
+  MortalTransport(kube::Transport& next, DeathPoint& death) : ForwardingTransport(next), death_(death) {}
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     if (death_.dead) throw Died();
-    if (request.method == kube::Method::get) return next_.perform(request, stop);
+    if (request.method == kube::Method::get) return ForwardingTransport::perform(request, stop);
     return death_.pass(std::string(kube::toString(request.method)) + " " + request.target,
-                       [&] { return next_.perform(request, stop); });
-  }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
-                                          const std::function<bool(std::string_view)>& data,
-                                          std::stop_token stop) override {
-    return next_.stream(request, data, stop);
+                       [&] { return ForwardingTransport::perform(request, stop); });
   }
 
  private:
-  kube::Transport& next_;
   DeathPoint& death_;
 };
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/crash/workload.h"
+#include "tests/support/forwarding_transport.h"
 
 namespace egpu::crash {
 namespace {
@@ -61,22 +62,16 @@ class Gate {
   bool done_[2] = {false, false};
 };
 
-class GatedTransport final : public kube::Transport {
+class GatedTransport final : public support::ForwardingTransport {
  public:
-  GatedTransport(kube::Transport& next, int who) : next_(next), who_(who) {}
+  GatedTransport(kube::Transport& next, int who) : ForwardingTransport(next), who_(who) {}
   Gate* gate = nullptr;
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     if (gate != nullptr) gate->call(who_);
-    return next_.perform(request, stop);
-  }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
-                                          const std::function<bool(std::string_view)>& data,
-                                          std::stop_token stop) override {
-    return next_.stream(request, data, stop);
+    return ForwardingTransport::perform(request, std::move(stop));
   }
 
  private:
-  kube::Transport& next_;
   const int who_;
 };
 

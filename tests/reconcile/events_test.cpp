@@ -9,25 +9,6 @@ namespace {
 
 using EventsTest = ReconcileTest;
 
-/// Answers some requests in the server's stead.
-class FaultyTransport final : public kube::Transport {
- public:
-  explicit FaultyTransport(kube::Transport& next) : next_(next) {}
-  std::function<bool(const kube::HttpRequest&)> fails;
-  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
-    if (fails && fails(request)) return base::Status(base::Code::unknownOutcome, "the line went dead");
-    return next_.perform(request, stop);
-  }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
-                                          const std::function<bool(std::string_view)>& data,
-                                          std::stop_token stop) override {
-    return next_.stream(request, data, stop);
-  }
-
- private:
-  kube::Transport& next_;
-};
-
 TEST_F(EventsTest, C2_AFirstConsumerOfAClassThatComesLater) {
   world.addClaim("a", "later", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
@@ -285,9 +266,10 @@ TEST_F(EventsTest, W2_ALedgerHoldsSoManyEntriesAndNoMore) {
 }
 
 TEST_F(EventsTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
-  FaultyTransport line(*world.transport);
+  support::RefusingTransport line(*world.transport);
+  line.code = 0;
   startOver(line);
-  line.fails = [](const kube::HttpRequest& r) {
+  line.refuses = [](const kube::HttpRequest& r) {
     return r.target.find("/elasticgpus") != std::string::npos && r.method != kube::Method::patch;
   };
   world.addClaim("a", "share", {{"gpu", "2"}});
@@ -295,7 +277,7 @@ TEST_F(EventsTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
   EXPECT_EQ(driver->cluster.totals().usedCore, 2000);  // it may exist
   world.removeClaim("a");
   settle();
-  line.fails = nullptr;
+  line.refuses = nullptr;
   driver->run();
   EXPECT_EQ(driver->cluster.totals().usedCore, 0);
   world.addClaim("b", "share", {{"gpu", "2"}});
@@ -305,14 +287,15 @@ TEST_F(EventsTest, W1_AnAssumptionOfUnknownOutcomeEndsWithItsClaim) {
 }
 
 TEST_F(EventsTest, W1_AnAssumptionOfAnEarlierClaimOfThatNameIsGivenBack) {
-  FaultyTransport line(*world.transport);
+  support::RefusingTransport line(*world.transport);
+  line.code = 0;
   startOver(line);
-  line.fails = [](const kube::HttpRequest& r) {
+  line.refuses = [](const kube::HttpRequest& r) {
     return r.target.find("/elasticgpus") != std::string::npos && r.method != kube::Method::patch;
   };
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
-  line.fails = nullptr;
+  line.refuses = nullptr;
   world.removeClaim("a");
   world.addClaim("a", "share", {{"gpu", "2"}});
   driver->run();

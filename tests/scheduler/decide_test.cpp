@@ -361,7 +361,7 @@ TEST(Decide, ACardThatComesBackStartsEmpty) {
   cluster.take("node-0-0", "a", {900, kGi});
   cluster.removeCard("node-0-0");
   EXPECT_EQ(cluster.cardCount(), 0u);
-  EXPECT_EQ(cluster.findCard("node-0-0").card, nullptr);
+  EXPECT_FALSE(cluster.findCard("node-0-0").known);
   EXPECT_FALSE(cluster.take("node-0-0", "a", {900, kGi}));
   cluster.upsertCard(makeCard("node-0-0", "node-0", 0));
   EXPECT_TRUE(decide(cluster, whole(1)).fits) << "its owner puts the takes back before it offers the card";

@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "controller/kube/transport/transport.h"
+#include "tests/support/forwarding_transport.h"
 
 namespace egpu::support {
 
 /// Not thread-safe.
-class RecordingTransport final : public kube::Transport {
+class RecordingTransport final : public ForwardingTransport {
  public:
-  explicit RecordingTransport(kube::Transport& next) : next_(next) {}
+  using ForwardingTransport::ForwardingTransport;
 
   struct Write {
     std::string method, path, body;  ///< path without the query
@@ -35,16 +35,8 @@ class RecordingTransport final : public kube::Transport {
     if (request.method != kube::Method::get)
       writes.push_back({std::string(kube::toString(request.method)), request.target.substr(0, request.target.find('?')),
                         request.body});
-    return next_.perform(request, stop);
+    return ForwardingTransport::perform(request, std::move(stop));
   }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
-                                          const std::function<bool(std::string_view)>& data,
-                                          std::stop_token stop) override {
-    return next_.stream(request, data, stop);
-  }
-
- private:
-  kube::Transport& next_;
 };
 
 }  // namespace egpu::support

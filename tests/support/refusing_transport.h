@@ -5,14 +5,14 @@
 #include <string>
 #include <utility>
 
-#include "controller/kube/transport/transport.h"
+#include "tests/support/forwarding_transport.h"
 
 namespace egpu::support {
 
 /// Not thread-safe.
-class RefusingTransport final : public kube::Transport {
+class RefusingTransport final : public ForwardingTransport {
  public:
-  explicit RefusingTransport(kube::Transport& next) : next_(next) {}
+  using ForwardingTransport::ForwardingTransport;
 
   /// Requests for which this holds get `code` with `message`; none = all pass.
   std::function<bool(const kube::HttpRequest&)> refuses;
@@ -21,7 +21,7 @@ class RefusingTransport final : public kube::Transport {
   int refused = 0;  ///< so many so far
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
-    if (!refuses || !refuses(request)) return next_.perform(request, stop);
+    if (!refuses || !refuses(request)) return ForwardingTransport::perform(request, std::move(stop));
     ++refused;
     if (code == 0) return base::Status(base::Code::unknownOutcome, "connection reset");
     kube::HttpResponse no;
@@ -32,14 +32,6 @@ class RefusingTransport final : public kube::Transport {
               R"(,"message":")" + message + R"("})";
     return no;
   }
-  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
-                                          const std::function<bool(std::string_view)>& data,
-                                          std::stop_token stop) override {
-    return next_.stream(request, data, stop);
-  }
-
- private:
-  kube::Transport& next_;
 };
 
 }  // namespace egpu::support

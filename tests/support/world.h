@@ -324,7 +324,7 @@ class World {
     apiserver::Options options;
     options.bookmarkInterval = std::chrono::milliseconds(0);  // watches answer at once, see ManualInformer
     options.historyLength = 100'000;
-    auto made = apiserver::Server::create(std::move(options), clock, random);
+    auto made = apiserver::Server::create(options, clock, random);
     server = must(std::move(made));
     transport = std::make_unique<HandlerTransport>(*server);
     return *transport;

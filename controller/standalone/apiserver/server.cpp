@@ -140,7 +140,7 @@ class EmbeddedServer final : public Server {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Server>> Server::create(Options options, base::Clock& clock, base::Random& random) {
+base::Result<std::unique_ptr<Server>> Server::create(const Options& options, base::Clock& clock, base::Random& random) {
   auto table = std::make_unique<ResourceTable>();
   if (base::Status s = addBuiltinKinds(*table); !s.ok()) return s;
   if (base::Status s = addCustomKinds(*table); !s.ok()) return s;

@@ -42,7 +42,7 @@ class Server : public http::Handler {
  public:
   /// `clock` and `random` must outlive the server. Fails with Code::invalid on a bad CRD, Code::unavailable if the data
   /// folder can't be used or another process holds it, Code::malformed if it holds something else or is damaged.
-  static base::Result<std::unique_ptr<Server>> create(Options options, base::Clock& clock, base::Random& random);
+  static base::Result<std::unique_ptr<Server>> create(const Options& options, base::Clock& clock, base::Random& random);
 
   /// The version of the last write; never smaller than an earlier one, restarts included.
   virtual uint64_t resourceVersion() const = 0;

@@ -156,7 +156,7 @@ base::Status Store::admit(const Write& write) const {
   return {};
 }
 
-void Store::apply(const Write& write, ObjectPtr object) {
+void Store::apply(const Write& write, const ObjectPtr& object) {
   Collection& c = of(*write.resource);
   Event event{Event::Type::added, object->version, object, write.expected};
   if (write.expected) index(*write.resource, *write.expected, false);

@@ -134,7 +134,7 @@ class Store {
 
   Collection& of(const Resource& resource) const { return *collections_.at(&resource); }
   base::Status admit(const Write& write) const;
-  void apply(const Write& write, ObjectPtr object);
+  void apply(const Write& write, const ObjectPtr& object);
   void index(const Resource& resource, const Object& object, bool present);
   void lead(std::unique_lock<std::mutex>& lock);
 

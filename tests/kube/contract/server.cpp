@@ -70,7 +70,7 @@ void ContractServer::embed() {
     if (hook) hook();
     return base::Status::okay();
   });
-  auto server = apiserver::Server::create(std::move(options), clock_, random_);
+  auto server = apiserver::Server::create(options, clock_, random_);
   if (!server) fail(server.status().str());
   embedded_ = std::move(*server);
   auto listener = http::listen("127.0.0.1:0", *embedded_);
