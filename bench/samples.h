@@ -46,7 +46,7 @@ inline v1alpha::ElasticGPU card(int64_t n) {
   c.index = n % 8;
   c.model = "A100-SXM4-80GB";
   c.smCount = 108;
-  c.tflops = 312;
+  c.milliTflops = 312'000;
   c.memory = int64_t{80} << 30;
   g.metadata.name = "gpu-" + uid(n);
   g.metadata.uid = uid(5'000'000 + n);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 namespace egpu::v1alpha {
 
@@ -61,12 +62,20 @@ std::optional<Scale> scaleOf(std::string_view suffix) {
 
 }  // namespace
 
-std::optional<int64_t> Quantity::asInteger() const {
-  if (nano % kNano != 0) return std::nullopt;
-  const __int128 whole = nano / kNano;
+namespace {
+
+/// The value in units of so many nanos if it is a whole number of them that fits int64.
+std::optional<int64_t> exactlyIn(__int128 nanosPerUnit, __int128 nano) {
+  if (nano % nanosPerUnit != 0) return std::nullopt;
+  const __int128 whole = nano / nanosPerUnit;
   if (whole > kMost || whole < INT64_MIN) return std::nullopt;
   return static_cast<int64_t>(whole);
 }
+
+}  // namespace
+
+std::optional<int64_t> Quantity::asInteger() const { return exactlyIn(kNano, nano); }
+std::optional<int64_t> Quantity::asMilli() const { return exactlyIn(kNano / 1000, nano); }
 
 int64_t Quantity::ceil() const {
   __int128 whole = nano / kNano;
@@ -195,6 +204,15 @@ std::string formatMilliCards(int64_t milli) {
   out += std::to_string(amount / 10);
   if (amount % 10 != 0) out += "." + std::to_string(amount % 10);
   return out + "%";
+}
+
+std::string formatThousandths(int64_t milli) {
+  std::string text = std::to_string(milli / 1000);
+  if (milli % 1000 == 0) return text;
+  if (milli < 0 && milli > -1000) text = "-0";
+  std::string fraction = std::to_string(1000 + std::abs(milli % 1000)).substr(1);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return text + "." + fraction;
 }
 
 }  // namespace egpu::v1alpha

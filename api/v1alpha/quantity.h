@@ -20,6 +20,8 @@ struct Quantity {
 
   /// The value if it is a whole number that fits int64, else nothing.
   std::optional<int64_t> asInteger() const;
+  /// The value in thousandths if that is a whole number that fits int64, else nothing.
+  std::optional<int64_t> asMilli() const;
   /// ⌈value⌉ saturated to int64.
   int64_t ceil() const;
   bool negative() const { return nano < 0; }
@@ -36,5 +38,8 @@ std::string formatBytes(int64_t bytes);
 std::string readableBytes(int64_t bytes);
 /// 100 → "10%", 1000 → "100%", 5 → "0.5%".
 std::string formatMilliCards(int64_t milli);
+
+/// 20000 → "20", 1500 → "1.5", 125 → "0.125". Parses back exactly.
+std::string formatThousandths(int64_t milli);
 
 }  // namespace egpu::v1alpha

@@ -31,9 +31,9 @@ struct Card {
   int64_t index = 0;
   std::string model;
   int64_t smCount = 0;
-  int64_t tflops = 0;   ///< whole TFLOPS rating, 0 = unknown
-  int64_t core = 1000;  ///< milli-cards
-  int64_t memory = 0;   ///< bytes
+  int64_t milliTflops = 0;  ///< rating in thousandths of a TFLOPS (written as `tflops: 19.5`), 0 = unknown
+  int64_t core = 1000;      ///< milli-cards
+  int64_t memory = 0;       ///< bytes
   CardTopology topology;
   bool operator==(const Card&) const = default;
 };

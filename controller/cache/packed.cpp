@@ -184,7 +184,7 @@ void fields(A& a, v1alpha::CardTopology& x) {
 }
 template <class A>
 void fields(A& a, v1alpha::Card& x) {
-  put(a, x.uuid, x.nodeName, x.index, x.model, x.smCount, x.tflops, x.core, x.memory, x.topology);
+  put(a, x.uuid, x.nodeName, x.index, x.model, x.smCount, x.milliTflops, x.core, x.memory, x.topology);
 }
 template <class A>
 void fields(A& a, v1alpha::LedgerEntry& x) {

@@ -1,4 +1,5 @@
 // Readers of the group elasticgpu.io.
+#include "api/v1alpha/quantity.h"
 #include "controller/codec/decode_object.h"
 
 namespace egpu::codec {
@@ -25,6 +26,18 @@ bool read(Value& value, CardTopology& out, Failure& f) {
   });
 }
 
+/// A quantity such as 312 or "19.5", in thousandths.
+bool readThousandths(Value& value, int64_t& out, Failure& f) {
+  std::string text;
+  if (!readQuantity(value, text, f)) return false;
+  if (text.empty()) return true;
+  const auto quantity = parseQuantity(text);
+  const auto milli = quantity ? quantity->asMilli() : std::nullopt;
+  if (!milli) return f.is("must be a number such as 312 or \"19.5\", of at most three decimals");
+  out = *milli;
+  return true;
+}
+
 bool read(Value& value, Card& out, Failure& f) {
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "uuid") return read(v, out.uuid, f);
@@ -32,7 +45,7 @@ bool read(Value& value, Card& out, Failure& f) {
     if (key == "index") return read(v, out.index, f);
     if (key == "model") return read(v, out.model, f);
     if (key == "smCount") return read(v, out.smCount, f);
-    if (key == "tflops") return read(v, out.tflops, f);
+    if (key == "tflops") return readThousandths(v, out.milliTflops, f);
     if (key == "core") return read(v, out.core, f);
     if (key == "memory") return read(v, out.memory, f);
     if (key == "topology") return read(v, out.topology, f);

@@ -1,4 +1,5 @@
 // Writers of the group elasticgpu.io.
+#include "api/v1alpha/quantity.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/encode_object.h"
 #include "controller/codec/encode_parts.h"
@@ -21,7 +22,11 @@ void write(JsonText& j, const v1alpha::Card& card, bool replaces) {
   j.key("index").value(card.index);
   text("model", card.model);
   j.key("smCount").value(card.smCount);
-  j.key("tflops").value(card.tflops);
+  j.key("tflops");
+  if (card.milliTflops % 1000 == 0)
+    j.value(card.milliTflops / 1000);
+  else
+    j.value(v1alpha::formatThousandths(card.milliTflops));
   j.key("core").value(card.core);
   j.key("memory").value(card.memory);
   j.key("topology").beginObject();

@@ -16,8 +16,9 @@ using base::Code;
 using base::Status;
 using Json = nlohmann::json;
 
-constexpr int64_t kMostCards = 1024;               // of one node
-constexpr int64_t kMostMemory = int64_t{1} << 50;  // of one card, as for requests
+constexpr int64_t kMostCards = 1024;                 // of one node
+constexpr int64_t kMostMilliTflops = 1'000'000'000;  // of one card, as the CRD has it
+constexpr int64_t kMostMemory = int64_t{1} << 50;    // of one card, as for requests
 constexpr std::size_t kMostSteps = 100;
 
 Status invalid(const std::string& field, const std::string& what) {
@@ -60,6 +61,13 @@ base::Result<int64_t> count(const Json& object, const char* key, const std::stri
     return invalid(under(path, key),
                    "must be a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   return it->get<int64_t>();
+}
+
+/// Nothing if it is missing or no quantity; a number is one too.
+std::optional<v1alpha::Quantity> quantityOf(const Json& object, const char* key) {
+  const auto it = object.find(key);
+  if (it == object.end() || (!it->is_string() && !it->is_number())) return std::nullopt;
+  return v1alpha::parseQuantity(it->is_string() ? it->get<std::string>() : it->dump());
 }
 
 /// Quantities may be numbers, as in a claim.
@@ -109,15 +117,15 @@ base::Result<std::vector<v1alpha::Card>> cardsOf(const Json& value, const std::s
     card.model = std::move(*model);
     const auto many = count(each, "count", at, 1, kMostCards, 1);
     if (!many) return many.status();
-    const auto rating = count(each, "tflops", at, 0, 1'000'000'000, 0);
-    if (!rating) return rating.status();
-    card.tflops = *rating;
-    const auto memory = each.find("memory");
-    std::optional<int64_t> bytes;
-    if (memory != each.end() && (memory->is_string() || memory->is_number())) {
-      const auto quantity = v1alpha::parseQuantity(memory->is_string() ? memory->get<std::string>() : memory->dump());
-      if (quantity) bytes = quantity->asInteger();
+    if (each.contains("tflops")) {
+      const auto rating = quantityOf(each, "tflops");
+      const auto milli = rating ? rating->asMilli() : std::nullopt;
+      if (!milli || *milli < 0 || *milli > kMostMilliTflops)
+        return invalid(under(at, "tflops"), "must be a rating such as 65 or 19.5, at most 1000000, to three decimals");
+      card.milliTflops = *milli;
     }
+    const auto memory = quantityOf(each, "memory");
+    const auto bytes = memory ? memory->asInteger() : std::nullopt;
     if (!bytes || *bytes < 1 || *bytes > kMostMemory)
       return invalid(under(at, "memory"), "must be an amount of memory such as 16Gi, at most 1Pi");
     card.memory = *bytes;

@@ -14,11 +14,11 @@ constexpr double kGrowth = 1.000526941363137;
 
 /// Everything that is demand, as values to compare; of what a field makes meaningless, nothing.
 auto demandOf(const Request& r) {
-  const bool ownCore = !r.wholeCards && r.tflopsPerCard == 0;
+  const bool ownCore = !r.wholeCards && r.milliTflopsPerCard == 0;
   const bool ownMemory = !r.wholeCards && !r.memoryFromCore;
   return std::tuple(r.cards, r.wholeCards, ownCore ? r.perCard.core : 0, ownMemory ? r.perCard.memory : 0,
-                    r.memoryFromCore, r.tflopsPerCard, r.coreOvercommit, r.memoryOvercommit, r.minMemory, r.cpuMilli,
-                    r.podMemory, static_cast<int>(r.split));
+                    r.memoryFromCore, r.milliTflopsPerCard, r.coreOvercommit, r.memoryOvercommit, r.minMemory,
+                    r.cpuMilli, r.podMemory, static_cast<int>(r.split));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ struct Counting {
 
 std::string number(int64_t n) { return std::to_string(std::max<int64_t>(n, 0)); }
 std::string share(int64_t n) { return v1alpha::formatMilliCards(std::max<int64_t>(n, 0)); }
-std::string tflops(int64_t n) { return number(n) + " TFLOPS"; }
+std::string tflops(int64_t n) { return v1alpha::formatThousandths(std::max<int64_t>(n, 0)) + " TFLOPS"; }
 std::string cpu(int64_t n) { return n > 0 && n % 1000 != 0 ? number(n) + 'm' : number(n / 1000); }
 
 /// Who has too little of something, and how close the best came; its text is made once the best is known.
@@ -66,7 +66,7 @@ struct Shortfall {
 
 /// How amounts of what is divided are written.
 std::string (*unitOf(const Request& request, std::string (*ofMemory)(int64_t)))(int64_t) {
-  if (request.tflopsPerCard > 0) return tflops;
+  if (request.milliTflopsPerCard > 0) return tflops;
   return request.perCard.core > 0 ? share : ofMemory;
 }
 

@@ -51,7 +51,8 @@ Need needOn(const CardType& type, const Request& request) {
     need.granted = need.charged = {type.core, type.memory};
     return need;
   }
-  if (request.tflopsPerCard > 0 && type.tflops <= 0) {
+  const int64_t rating = type.milliTflops;
+  if (request.milliTflopsPerCard > 0 && rating <= 0) {
     need.verdict = TypeVerdict::noRating;
     return need;
   }
@@ -59,9 +60,9 @@ Need needOn(const CardType& type, const Request& request) {
     need.granted = SplitTotal(request).atMost(type, 1);
   } else {
     need.granted = request.perCard;
-    if (request.tflopsPerCard > 0)
+    if (request.milliTflopsPerCard > 0)
       need.granted.core =
-          saturate((static_cast<__int128>(request.tflopsPerCard) * type.core + type.tflops - 1) / type.tflops);
+          saturate((static_cast<__int128>(request.milliTflopsPerCard) * type.core + rating - 1) / rating);
     if (request.memoryFromCore) need.granted.memory = memoryInProportion(need.granted.core, type);
   }
   if (need.granted.core > type.core || need.granted.memory > type.memory) need.verdict = TypeVerdict::tooSmall;
@@ -86,8 +87,8 @@ namespace {
 
 /// No more than what a divided request takes of cards of this type together.
 int64_t totalCoreOn(const CardType& type, const Request& request) {
-  if (request.tflopsPerCard == 0) return request.perCard.core;
-  return static_cast<int64_t>(static_cast<__int128>(request.tflopsPerCard) * type.core / type.tflops);
+  if (request.milliTflopsPerCard == 0) return request.perCard.core;
+  return static_cast<int64_t>(static_cast<__int128>(request.milliTflopsPerCard) * type.core / type.milliTflops);
 }
 
 }  // namespace

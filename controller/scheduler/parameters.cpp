@@ -109,6 +109,24 @@ std::optional<int64_t> readCount(std::string_view field, std::string_view text, 
   return static_cast<int64_t>(q->nano / kNano);
 }
 
+std::optional<int64_t> readMilli(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
+  constexpr __int128 kMicro = kNano / 1000;  // nanos of a thousandth
+  std::optional<Quantity> q = readPositive(field, text, refusal);
+  if (!q) return std::nullopt;
+  if (q->nano > static_cast<__int128>(max) * kNano) {
+    refusal = refuse(reason::kNotRepresentable, field,
+                     quoted(text) + " is more than anything has; the most is " + std::to_string(max));
+    return std::nullopt;
+  }
+  if (q->nano % kMicro != 0) {
+    refusal =
+        refuse(reason::kNotRepresentable, field,
+               quoted(text) + ": no finer than a thousandth; nearest: " + neighbours(q->nano * 1000, max * 1000, "m"));
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(q->nano / kMicro);
+}
+
 std::optional<int64_t> readMemory(std::string_view field, std::string_view text, int64_t unit, Refusal& refusal) {
   std::optional<Quantity> q = readPositive(field, text, refusal);
   if (!q) return std::nullopt;

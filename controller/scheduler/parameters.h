@@ -38,6 +38,8 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
 
 /// A whole number from 1 to max: its value, or nothing and a refusal for that field.
 std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal);
+/// A number of up to three decimals, above 0 and at most max: its thousandths. Likewise.
+std::optional<int64_t> readMilli(std::string_view field, std::string_view text, int64_t max, Refusal& refusal);
 /// An amount of memory in bytes; a bare integer counts units. Likewise.
 std::optional<int64_t> readMemory(std::string_view field, std::string_view text, int64_t unit, Refusal& refusal);
 

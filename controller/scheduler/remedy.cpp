@@ -97,15 +97,15 @@ class Searching {
     auto coreText = [&](const Request& r) { return "gpu-core " + std::to_string(r.perCard.core / kPercent) + each; };
     auto memoryText = [&](const Request& r) { return "gpu-memory " + v1alpha::formatBytes(r.perCard.memory) + each; };
     const bool shares = !request_.wholeCards;
-    const bool ownCore = shares && request_.tflopsPerCard == 0;
+    const bool ownCore = shares && request_.milliTflopsPerCard == 0;
     const bool ownMemory = shares && !request_.memoryFromCore;
     if (ownCore)
       tryShrinking(
           best, request_.perCard.core, kPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
-    if (shares && request_.tflopsPerCard > 0)
+    if (shares && request_.milliTflopsPerCard > 0)
       tryShrinking(
-          best, request_.tflopsPerCard, 1, [](Request& r, int64_t v) { r.tflopsPerCard = v; },
-          [&](const Request& r) { return "tflops " + std::to_string(r.tflopsPerCard) + each; });
+          best, request_.milliTflopsPerCard, tflopsStep(), [](Request& r, int64_t v) { r.milliTflopsPerCard = v; },
+          [&](const Request& r) { return "tflops " + v1alpha::formatThousandths(r.milliTflopsPerCard) + each; });
     if (ownMemory)
       tryShrinking(
           best, request_.perCard.memory, kMiB, [](Request& r, int64_t v) { r.perCard.memory = v; }, memoryText);
@@ -125,11 +125,12 @@ class Searching {
   /// No single amount is to blame: compute and memory in the same proportion, then each as far up again as it goes.
   void shrinkBoth(std::optional<Smaller>& best, const std::string& each) const {
     constexpr int64_t kParts = 1000;
-    const bool rated = request_.tflopsPerCard > 0;
+    const bool rated = request_.milliTflopsPerCard > 0;
+    const int64_t unit = rated ? tflopsStep() : kPercent;
     if (!rated && request_.perCard.core < kPercent) return;
-    const int64_t compute = rated ? request_.tflopsPerCard : request_.perCard.core / kPercent;
+    const int64_t compute = (rated ? request_.milliTflopsPerCard : request_.perCard.core) / unit;
     const int64_t memory = request_.perCard.memory / kMiB;
-    auto setCompute = [&](Request& r, int64_t v) { rated ? r.tflopsPerCard = v : r.perCard.core = v * kPercent; };
+    auto setCompute = [&](Request& r, int64_t v) { (rated ? r.milliTflopsPerCard : r.perCard.core) = v * unit; };
     auto setMemory = [&](Request& r, int64_t v) { r.perCard.memory = v * kMiB; };
     auto part = [](int64_t whole, int64_t parts) { return std::max<int64_t>(1, whole * parts / kParts); };
     std::optional<int64_t> parts = largest(kParts, [&](Request& r, int64_t n) {
@@ -148,10 +149,15 @@ class Searching {
     Smaller smaller{request_, std::min(shareOf(*c, compute), shareOf(*m, memory)), {}};
     setCompute(smaller.request, *c);
     setMemory(smaller.request, *m);
-    smaller.text = (rated ? "tflops " : "gpu-core ") + std::to_string(*c) + " with gpu-memory " +
-                   v1alpha::formatBytes(*m * kMiB) + each;
+    smaller.text = (rated ? "tflops " + v1alpha::formatThousandths(*c * unit) : "gpu-core " + std::to_string(*c)) +
+                   " with gpu-memory " + v1alpha::formatBytes(*m * kMiB) + each;
     best = std::move(smaller);
   }
+
+  /// Whole TFLOPS are answered with whole ones.
+  int64_t tflopsStep() const { return request_.milliTflopsPerCard % 1000 == 0 ? 1000 : 1; }
+  /// The least whole rating that holds so many thousandths.
+  static int64_t ratingFor(int64_t milli) { return (milli + 999) / 1000 * 1000; }
 
   bool eligible(const NodeRecord& node) const {
     return node.offered() && nodeHasRoom(node, request_) &&
@@ -194,7 +200,7 @@ class Searching {
     remedy.text =
         "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
         atLeastText(remedy.card.memory) +
-        (remedy.card.tflops > 0 ? " and " + std::to_string(remedy.card.tflops) + " TFLOPS" : "") +
+        (remedy.card.milliTflops > 0 ? " and " + v1alpha::formatThousandths(remedy.card.milliTflops) + " TFLOPS" : "") +
         (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
     return remedy;
   }
@@ -204,9 +210,9 @@ class Searching {
     v1alpha::Card card;
     const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;
     const int64_t part = std::min(perCard, lacking);
-    card.tflops = total.of() == SplitTotal::Of::tflops ? part : 0;
+    card.milliTflops = total.of() == SplitTotal::Of::tflops ? ratingFor(total.inUnits(part)) : 0;
     if (part == 0) return std::nullopt;
-    const Amount most = total.atMost({{}, card.core, 0, card.tflops}, part);
+    const Amount most = total.atMost({{}, card.core, 0, card.milliTflops}, part);
     card.memory = std::max({request_.minMemory, most.memory, kGiB});
     return std::pair(card, (lacking + part - 1) / part);
   }
@@ -248,7 +254,7 @@ class Searching {
     remedy.cards = request_.cards;
     remedy.card.core = std::max<int64_t>(1000, request_.wholeCards ? 0 : request_.perCard.core);
     remedy.card.memory = std::max({request_.minMemory, request_.wholeCards ? 0 : request_.perCard.memory, kGiB});
-    remedy.card.tflops = request_.tflopsPerCard;
+    remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
     // The node that is closest; a new one if none has any fitting card.
     int64_t most = 0;
     for (const auto& [name, id] : state_.nodesByName()) {

@@ -119,9 +119,9 @@ class Reading {
 
   bool tflops() {
     if (!entries_.tflops) return true;
-    std::optional<int64_t> n = readCount(fieldOf(entries_.tflops->key), entries_.tflops->text, kMaxTflops, refusal_);
+    std::optional<int64_t> n = readMilli(fieldOf(entries_.tflops->key), entries_.tflops->text, kMaxTflops, refusal_);
     if (!n) return false;
-    request_.tflopsPerCard = *n;
+    request_.milliTflopsPerCard = *n;
     return true;
   }
 

@@ -36,7 +36,8 @@ struct Request {
   Amount perCard;           ///< granted per card, or in total; ignored when wholeCards
   bool memoryFromCore =
       false;  ///< memory in proportion to core, ⌊to a MiB⌋, by the chosen card's size; perCard.memory is ignored
-  int64_t tflopsPerCard = 0;  ///< > 0: core from each chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
+  /// > 0, thousandths of a TFLOPS: core from each chosen card's rating, ⌈to a milli-card⌉; perCard.core is ignored
+  int64_t milliTflopsPerCard = 0;
   int64_t coreOvercommit = 1000;    ///< thousandths ≥ 1000; charged = ⌈granted·1000/overcommit⌉
   int64_t memoryOvercommit = 1000;  ///< likewise
   std::vector<std::string> models;  ///< empty = any; case-sensitive equality

@@ -9,6 +9,7 @@
 namespace egpu::scheduler {
 namespace {
 
+constexpr int64_t kMilli = 1000;  // thousandths of a TFLOPS in one
 constexpr int64_t kPercent = 10;  // milli-cards
 
 /// The coarser step if it divides the amount.
@@ -25,9 +26,10 @@ int64_t scaledUp(int64_t value, int64_t times, int64_t by) {
 
 SplitTotal::SplitTotal(const Request& request) : request_(request) {
   const Amount& whole = request.perCard;
-  if (request.tflopsPerCard > 0) {
+  if (request.milliTflopsPerCard > 0) {
     of_ = Of::tflops;
-    steps_ = request.tflopsPerCard;
+    step_ = stepOf(request.milliTflopsPerCard, kMilli);
+    steps_ = request.milliTflopsPerCard / step_;
   } else if (whole.core > 0) {
     step_ = stepOf(whole.core, kPercent);
     steps_ = whole.core / step_;
@@ -44,17 +46,17 @@ SplitTotal::SplitTotal(const Request& request) : request_(request) {
 
 int64_t SplitTotal::coreFor(const CardType& type, int64_t part) const {
   if (of_ == Of::memory) return 0;
-  return of_ == Of::core ? part * step_ : scaledUp(part, type.core, type.tflops);
+  return of_ == Of::core ? part * step_ : scaledUp(part * step_, type.core, type.milliTflops);
 }
 
 int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
-  if (steps_ <= 0 || (of_ == Of::tflops && (type.tflops <= 0 || type.core <= 0))) return 0;
+  if (steps_ <= 0 || (of_ == Of::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
   // Who is overdrawn gives nothing, not even what needs none of it.
   if (free.core < 0 || free.memory < 0) return 0;
   const int64_t core = std::min(type.core, grantableFrom(free.core, request_.coreOvercommit));
   const int64_t memory = std::min(type.memory, grantableFrom(free.memory, request_.memoryOvercommit));
   if (of_ == Of::memory) return memory / step_;
-  int64_t room = of_ == Of::core ? core / step_ : scaled(core, type.tflops, type.core);
+  int64_t room = of_ == Of::core ? core / step_ : scaled(core, type.milliTflops, type.core) / step_;
   if (!request_.memoryFromCore) {
     if (memory_ > 0) room = std::min(room, scaled(memory / memoryUnit_, steps_, memory_));
     return room;

@@ -46,7 +46,7 @@ class SplitTotal {
   std::vector<Amount> amounts(std::span<const CardType* const> types, std::span<const int64_t> parts) const;
   enum class Of { core, tflops, memory };
   Of of() const { return of_; }
-  /// So many steps of what is divided: milli-cards, TFLOPS or bytes.
+  /// So many steps of what is divided: milli-cards, thousandths of a TFLOPS or bytes.
   int64_t inUnits(int64_t steps) const { return steps * step_; }
 
   static constexpr std::size_t kMostCards = 16;  ///< of one device

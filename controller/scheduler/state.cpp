@@ -21,7 +21,7 @@ v1alpha::Card Cluster::State::cardOf(CardId id) const {
   card.index = f.index();
   card.model = type.model;
   card.smCount = f.smCount();
-  card.tflops = type.tflops;
+  card.milliTflops = type.milliTflops;
   card.core = type.core;
   card.memory = type.memory;
   card.topology = topologyOf(id);
@@ -34,7 +34,7 @@ bool Cluster::State::describes(CardId id, const v1alpha::Card& card) const {
   const NodeId node = cards[id].node;
   return f.uuid() == card.uuid && card.nodeName == (node == kNone ? std::string_view() : nodes[node].name) &&
          f.index() == card.index && f.smCount() == card.smCount && type.model == card.model && type.core == card.core &&
-         type.memory == card.memory && type.tflops == card.tflops && topologyOf(id) == card.topology;
+         type.memory == card.memory && type.milliTflops == card.milliTflops && topologyOf(id) == card.topology;
 }
 
 NodeId Cluster::State::obtainNode(std::string_view name) {
@@ -65,7 +65,7 @@ void Cluster::State::dropIfUnused(NodeId id) {
 }
 
 TypeId Cluster::State::obtainType(const v1alpha::Card& card) {
-  CardType type{card.model, card.core, card.memory, card.tflops};
+  CardType type{card.model, card.core, card.memory, card.milliTflops};
   auto [it, isNew] = typeIds.try_emplace(type, static_cast<TypeId>(types.size()));
   if (isNew) types.push_back(std::move(type));
   return it->second;

@@ -30,9 +30,9 @@ namespace egpu::scheduler {
 /// What makes two empty cards interchangeable for a request: its needs are the same on both.
 struct CardType {
   std::string model;
-  int64_t core = 0;    ///< milli-cards
-  int64_t memory = 0;  ///< bytes
-  int64_t tflops = 0;  ///< 0 = unknown
+  int64_t core = 0;         ///< milli-cards
+  int64_t memory = 0;       ///< bytes
+  int64_t milliTflops = 0;  ///< thousandths of a TFLOPS, 0 = unknown
   auto operator<=>(const CardType&) const = default;
 };
 

@@ -301,6 +301,23 @@ TEST(FormatBytes, shortestExactForm) {
   }
 }
 
+TEST(Thousandths, readAndWritten) {
+  const auto milli = [](const char* text) { return parseQuantity(text)->asMilli(); };
+  EXPECT_EQ(milli("312"), 312'000);
+  EXPECT_EQ(milli("19.5"), 19'500);
+  EXPECT_EQ(milli("1500m"), 1500);
+  EXPECT_EQ(milli("0.0001"), std::nullopt);
+  EXPECT_EQ(milli("9223372036854775807"), std::nullopt) << "beyond int64 in thousandths";
+  EXPECT_EQ(formatThousandths(20'000), "20");
+  EXPECT_EQ(formatThousandths(1500), "1.5");
+  EXPECT_EQ(formatThousandths(125), "0.125");
+  EXPECT_EQ(formatThousandths(1050), "1.05");
+  EXPECT_EQ(formatThousandths(-5), "-0.005");
+  EXPECT_EQ(formatThousandths(-1500), "-1.5");
+  for (const int64_t n : {INT64_MIN, INT64_MAX, int64_t{-999}, int64_t{1001}})
+    EXPECT_EQ(parseQuantity(formatThousandths(n))->asMilli(), n);
+}
+
 TEST(FormatMilliCards, percent) {
   EXPECT_EQ(formatMilliCards(0), "0%");
   EXPECT_EQ(formatMilliCards(5), "0.5%");

@@ -35,7 +35,7 @@ claim: {spec: {egpuClassName: share}}
 steps:
 - drain: n1
 - add: {name: new, count: 2, like: n2}
-- add: {cards: [{model: T4, count: 2, memory: 16Gi, tflops: 65}, {memory: 24Gi}]}
+- add: {cards: [{model: T4, count: 2, memory: 16Gi, tflops: 65}, {memory: 24Gi, tflops: 30.3}]}
 - release: team/a
 - resize: {claim: b, requests: {gpu-core: 40, gpu-memory: 8Gi}}
 - create: {metadata: {name: c}, spec: {egpuClassName: share}})");
@@ -49,7 +49,8 @@ steps:
   EXPECT_EQ(q->steps[2].name, "new");
   EXPECT_EQ(q->steps[2].cards[1].model, "T4");
   EXPECT_EQ(q->steps[2].cards[1].index, 1);
-  EXPECT_EQ(q->steps[2].cards[1].tflops, 65);
+  EXPECT_EQ(q->steps[2].cards[1].milliTflops, 65'000);
+  EXPECT_EQ(q->steps[2].cards[2].milliTflops, 30'300);
   EXPECT_EQ(q->steps[2].cards[1].core, 1000);
   EXPECT_EQ(q->steps[2].cards[2].memory, int64_t{24} << 30);
   EXPECT_EQ(q->steps[3].name, "team/a");

@@ -152,7 +152,7 @@ class Fill {
       card.index = number();
       card.model = text();
       card.smCount = number();
-      card.tflops = number();
+      card.milliTflops = number();
       card.core = number();
       card.memory = number();
       card.topology.numa = number();

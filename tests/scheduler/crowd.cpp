@@ -17,7 +17,8 @@ std::string dump(const Cluster& cluster) {
       const CardView view = cluster.findCard(name);
       const v1alpha::Card card = cluster.describe(name).value();
       out += "\n  " + name + ' ' + card.uuid + ' ' + card.model + (view.healthy ? " " : " ill ");
-      for (int64_t n : {card.index, card.core, card.memory, card.tflops, view.used.core, view.used.memory, view.claims})
+      for (int64_t n :
+           {card.index, card.core, card.memory, card.milliTflops, view.used.core, view.used.memory, view.claims})
         number(n);
     }
     for (const auto& [device, holdings] : holdingsOn(cluster, node))
@@ -41,7 +42,7 @@ Crowd::Crowd(uint64_t seed, CrowdShape shape) : random(seed), shape_(shape) {
     for (int64_t c = 0; c < shape.cardsPerNode; ++c) {
       const int64_t kind = pick(random, 0, 3) == 0 ? pick(random, 0, 2) : n % 3;
       CardInfo card = makeCard(node + "-card-" + std::to_string(c), node, c, (16 + 16 * kind) * kGi, kModels[kind]);
-      card.card.tflops = kind == 2 ? 0 : 65 * (kind + 1);
+      card.card.milliTflops = kind == 2 ? 0 : 65'500 * (kind + 1);
       card.healthy = pick(random, 0, 9) != 0;
       situation.cluster.upsertCard(card);
     }
@@ -80,7 +81,7 @@ Request Crowd::request() {
       r.perCard = {0, pick(random, 1, 20) * kGi};
       break;
     case 3:
-      r.tflopsPerCard = pick(random, 1, 130);
+      r.milliTflopsPerCard = pick(random, 1, 130) * 1000;
       r.memoryFromCore = true;
       break;
     default:

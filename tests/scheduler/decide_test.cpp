@@ -194,18 +194,18 @@ TEST(Decide, TflopsByTheCardsRating) {
   Cluster cluster = grid(1, 0);
   CardInfo fast = makeCard("fast", "node-0", 0), slow = makeCard("slow", "node-0", 1),
            unrated = makeCard("unrated", "node-0", 2);
-  fast.card.tflops = 312;
-  slow.card.tflops = 65;
+  fast.card.milliTflops = 312'000;
+  slow.card.milliTflops = 65'000;
   for (const CardInfo& info : {fast, slow, unrated}) cluster.upsertCard(info);
   Request r;
-  r.tflopsPerCard = 100;
+  r.milliTflopsPerCard = 100'000;
   r.perCard.memory = kGi;
   const Decision decision = decide(cluster, r);
   ASSERT_EQ(cardsIn(decision), Names{"fast"});
   EXPECT_EQ(decision.placements[0].granted.core, 321) << "100/312 of a card, up to a milli-card";
   cluster.removeCard("fast");
   EXPECT_FALSE(decide(cluster, r).fits);
-  r.tflopsPerCard = 65;
+  r.milliTflopsPerCard = 65'000;
   EXPECT_EQ(cardsIn(decide(cluster, r)), Names{"slow"});
 }
 

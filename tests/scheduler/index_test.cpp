@@ -180,7 +180,7 @@ class Churn {
                              at % kCardsPerNode, (large ? 80 : 32) * kGi, large ? "A100" : "V100");
     if (pick(random_, 0, 19) == 0) info.card.memory = 16 * kGi;
     if (pick(random_, 0, 39) == 0) info.card.nodeName.clear();
-    info.card.tflops = 125;
+    info.card.milliTflops = 125'000;
     info.healthy = pick(random_, 0, 9) != 0;
     cluster_.upsertCard(info);
     world_.upsertCard(info);

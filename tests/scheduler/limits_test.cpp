@@ -26,7 +26,7 @@ constexpr Limit kLimits[] = {
     {"none", [](Request&) {}},
     {"tflops",
      [](Request& r) {
-       r.tflopsPerCard = r.split == Split::none ? 31 : 97;
+       r.milliTflopsPerCard = r.split == Split::none ? 31'000 : 97'500;
        r.perCard.core = 0;
      }},
     {"memory from core",
@@ -38,7 +38,7 @@ constexpr Limit kLimits[] = {
     {"memory overcommit", [](Request& r) { r.memoryOvercommit = 2300; }},
     {"both overcommitted, by rating",
      [](Request& r) {
-       r.tflopsPerCard = 31;
+       r.milliTflopsPerCard = 30'700;
        r.perCard.core = 0;
        r.coreOvercommit = 1999;
        r.memoryOvercommit = 1001;
@@ -71,24 +71,24 @@ bool isCharged(int64_t charged, int64_t granted, int64_t overcommit) {
 /// known by their wiring, a DGX-1 besides.
 Cluster site(bool machine = false) {
   Cluster cluster;
-  const auto add = [&](const std::string& node, int64_t index, const char* model, int64_t memory, int64_t tflops) {
+  const auto add = [&](const std::string& node, int64_t index, const char* model, int64_t memory, int64_t milliTflops) {
     CardInfo card = makeCard(node + "-" + std::to_string(index), node, index, memory, model);
-    card.card.tflops = tflops;
+    card.card.milliTflops = milliTflops;
     card.healthy = index != 2;
     cluster.upsertCard(card);
   };
   for (const std::string node : {"n0", "n1", "n2"}) cluster.upsertNode({node, true});
   for (int64_t i = 0; i < 4; ++i) {
-    add("n0", i, "V100", 32 * kGi, 125);
-    add("n1", i, "T4", 16 * kGi, 65);
-    add("n2", i, i % 2 == 0 ? "A100" : "T4", (i % 2 == 0 ? 80 : 16) * kGi, i % 2 == 0 ? 312 : 65);
+    add("n0", i, "V100", 32 * kGi, 125'000);
+    add("n1", i, "T4", 16 * kGi, 65'130);
+    add("n2", i, i % 2 == 0 ? "A100" : "T4", (i % 2 == 0 ? 80 : 16) * kGi, i % 2 == 0 ? 312'000 : 65'130);
   }
   if (!machine) return cluster;
   cluster.upsertNode({"n3", true});
   for (v1alpha::Card& card : topology::testing::dgx1Volta()) {
     card.nodeName = "n3";
     card.memory = 32 * kGi;
-    card.tflops = 125;
+    card.milliTflops = 125'000;
     cluster.upsertCard({"n3-" + std::to_string(card.index), card, card.index != 2});
   }
   return cluster;
@@ -125,7 +125,7 @@ class Limits : public ::testing::TestWithParam<std::tuple<std::string_view, std:
     std::set<std::string> cards;
     for (const Placement& placement : decision.placements) {
       const CardView card = cluster.findCard(placement.card);
-      const int64_t tflops = cluster.describe(placement.card).value().tflops;
+      const int64_t milliTflops = cluster.describe(placement.card).value().milliTflops;
       EXPECT_TRUE(cards.insert(placement.card).second) << "twice on " << placement.card;
       EXPECT_EQ(card.node, decision.node);
       EXPECT_TRUE(card.healthy) << placement.card << " is quarantined";
@@ -146,21 +146,21 @@ class Limits : public ::testing::TestWithParam<std::tuple<std::string_view, std:
       if (request.memoryFromCore) {
         EXPECT_EQ(placement.granted.memory, card.capacity.memory / kMi * placement.granted.core / 1000 * kMi);
       }
-      if (request.tflopsPerCard > 0 && !total) {
-        EXPECT_GE(placement.granted.core * tflops, request.tflopsPerCard * 1000);
-        EXPECT_LT((placement.granted.core - 1) * tflops, request.tflopsPerCard * 1000);
+      if (request.milliTflopsPerCard > 0 && !total) {
+        EXPECT_GE(placement.granted.core * milliTflops, request.milliTflopsPerCard * 1000);
+        EXPECT_LT((placement.granted.core - 1) * milliTflops, request.milliTflopsPerCard * 1000);
       } else if (!total) {
         EXPECT_EQ(placement.granted.core, request.perCard.core);
       }
       if (!request.memoryFromCore && !total) {
         EXPECT_EQ(placement.granted.memory, request.perCard.memory);
       }
-      sum.core += request.tflopsPerCard > 0 ? placement.granted.core * tflops : placement.granted.core;
+      sum.core += request.milliTflopsPerCard > 0 ? placement.granted.core * milliTflops : placement.granted.core;
       sum.memory += placement.granted.memory;
     }
     if (!total) return;
     // Each part may be rounded up by less than a milli-card or a byte, none down.
-    EXPECT_GE(sum.core, request.tflopsPerCard > 0 ? request.tflopsPerCard * 1000 : request.perCard.core);
+    EXPECT_GE(sum.core, request.milliTflopsPerCard > 0 ? request.milliTflopsPerCard * 1000 : request.perCard.core);
     if (!request.memoryFromCore) {
       EXPECT_GE(sum.memory, request.perCard.memory);
     }

@@ -23,9 +23,10 @@ struct Steps {
 Steps stepsOf(const Request& r) {
   Steps s;
   auto unit = [](int64_t amount, int64_t coarse) { return amount % coarse == 0 ? coarse : int64_t{1}; };
-  const bool memoryAlone = r.tflopsPerCard == 0 && r.perCard.core == 0;
-  if (r.tflopsPerCard > 0) {
-    s.total = r.tflopsPerCard;
+  const bool memoryAlone = r.milliTflopsPerCard == 0 && r.perCard.core == 0;
+  if (r.milliTflopsPerCard > 0) {
+    s.size = unit(r.milliTflopsPerCard, 1000);
+    s.total = r.milliTflopsPerCard / s.size;
   } else {
     const int64_t amount = memoryAlone ? r.perCard.memory : r.perCard.core;
     s.size = unit(amount, memoryAlone ? kMi : 10);
@@ -39,7 +40,7 @@ Steps stepsOf(const Request& r) {
 }
 
 int64_t coreOf(const Request& r, const v1alpha::Card& card, int64_t part) {
-  if (r.tflopsPerCard > 0) return up(static_cast<__int128>(part) * card.core, card.tflops);
+  if (r.milliTflopsPerCard > 0) return up(static_cast<__int128>(part) * stepsOf(r).size * card.core, card.milliTflops);
   return r.perCard.core > 0 ? part * stepsOf(r).size : 0;
 }
 
@@ -52,7 +53,7 @@ int64_t ownMemory(const v1alpha::Card& card, int64_t core) {
 Amount atMost(const Request& r, const v1alpha::Card& card, int64_t part) {
   const Steps s = stepsOf(r);
   const int64_t core = coreOf(r, card, part);
-  if (r.tflopsPerCard == 0 && r.perCard.core == 0) return {0, part * s.size};
+  if (r.milliTflopsPerCard == 0 && r.perCard.core == 0) return {0, part * s.size};
   if (r.memoryFromCore) return {core, ownMemory(card, core)};
   return {core, up(static_cast<__int128>(s.memory) * part, s.total) * s.memoryUnit};
 }
@@ -63,7 +64,7 @@ Amount chargedOf(const Request& r, const Amount& granted) {
 }
 
 bool holds(const Request& r, const v1alpha::Card& card, const Amount& used, int64_t part) {
-  if (r.tflopsPerCard > 0 && card.tflops == 0) return false;
+  if (r.milliTflopsPerCard > 0 && card.milliTflops == 0) return false;
   const Amount granted = atMost(r, card, part);
   if (granted.core > card.core || granted.memory > card.memory) return false;
   const Amount charged = chargedOf(r, granted);
@@ -289,7 +290,7 @@ class Choosing {
     const Indexes set = byRoom(chosen);
     const std::vector<int64_t> parts = partsOf(r_, s.total, set, rooms_);
     std::vector<Placement> placements;
-    const bool shared = r_.tflopsPerCard > 0 || r_.perCard.core > 0;
+    const bool shared = r_.milliTflopsPerCard > 0 || r_.perCard.core > 0;
     int64_t left = s.memory;
     for (std::size_t i = 0; i < set.size(); ++i) {
       const PlainCandidate& c = candidates_[set[i]];

@@ -44,7 +44,7 @@ class Site {
         r.perCard = {0, pick(random_, 1, 32 * 1024 * most) * kMi};
         break;
       case 2:
-        r.tflopsPerCard = pick(random_, 1, 125 * most);
+        r.milliTflopsPerCard = pick(random_, 1, 125 * most) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
         r.memoryFromCore = pick(random_, 0, 1) == 0;
         if (!r.memoryFromCore) r.perCard.memory = pick(random_, 1, 32 * 1024 * most) * kMi;
         break;
@@ -141,7 +141,7 @@ class Site {
       for (v1alpha::CardLink& peer : card.topology.links) peer.peer = node + "-" + peer.peer;
       card.nodeName = node;
       card.memory = pick(random_, 1, 3) * 16 * kGi - (pick(random_, 0, 5) == 0 ? 777 : 0);
-      card.tflops = pick(random_, 0, 4) * 31;
+      card.milliTflops = pick(random_, 0, 4) * 31'250;
       if (pick(random_, 0, 9) == 0) card.core = 500;
       const CardInfo info{"card-" + card.uuid, card, pick(random_, 0, 9) != 0};
       cluster.upsertCard(info);

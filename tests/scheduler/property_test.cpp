@@ -73,11 +73,11 @@ class Twin {
         r.perCard = {0, pick(random_, 1, 40 * 1024) * kMi};
         break;
       case 3:
-        r.tflopsPerCard = pick(random_, 1, 130);
+        r.milliTflopsPerCard = pick(random_, 1, 130) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
         r.memoryFromCore = true;
         break;
       case 4:
-        r.tflopsPerCard = pick(random_, 1, 130);
+        r.milliTflopsPerCard = pick(random_, 1, 130) * (pick(random_, 0, 1) == 0 ? 1000 : 777);
         r.perCard.memory = pick(random_, 1, 32) * kGi;
         break;
       default:
@@ -179,7 +179,7 @@ class Twin {
     CardInfo info = makeCard(cardName(n, c), nodeName(home), c, (16 + 16 * kind) * kGi, kModels[kind]);
     if (odd && pick(random_, 0, 3) == 0) info.card.memory -= 777;
     if (odd && pick(random_, 0, 5) == 0) info.card.core = 500;
-    info.card.tflops = kind == 2 ? 0 : 65 * (kind + 1);
+    info.card.milliTflops = kind == 2 ? 0 : 65'500 * (kind + 1);
     info.healthy = pick(random_, 0, 6) != 0;
     cluster.upsertCard(info);
     world.upsertCard(info);
@@ -320,8 +320,9 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
       Request more = remedy.request;
       if (more.cards != request.cards) {
         ++more.cards;
-      } else if (more.tflopsPerCard != request.tflopsPerCard) {
-        ++more.tflopsPerCard;
+      } else if (more.milliTflopsPerCard != request.milliTflopsPerCard) {
+        // What was asked for in whole TFLOPS is answered so.
+        more.milliTflopsPerCard += request.milliTflopsPerCard % 1000 == 0 ? 1000 : 1;
       } else if (more.perCard.core != request.perCard.core) {
         more.perCard.core = std::min(more.perCard.core + 10, request.perCard.core);
       } else {
@@ -360,7 +361,7 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
         info.card.model = remedy.card.model;
         info.card.core = remedy.card.core;
         info.card.memory = remedy.card.memory;
-        info.card.tflops = remedy.card.tflops;
+        info.card.milliTflops = remedy.card.milliTflops;
         ASSERT_FALSE(decide(cluster, request).fits) << "one card fewer would have done";
         cluster.upsertCard(info);
       }

@@ -43,7 +43,7 @@ struct Good {
   bool whole;
   Amount perCard;
   bool memoryFromCore;
-  int64_t tflops;
+  int64_t milliTflops;
 };
 
 class Units : public ::testing::TestWithParam<Good> {};
@@ -61,7 +61,7 @@ TEST_P(Units, BecomeIntegers) {
     EXPECT_EQ(r.perCard.memory, row.perCard.memory);
   }
   EXPECT_EQ(r.memoryFromCore, row.memoryFromCore);
-  EXPECT_EQ(r.tflopsPerCard, row.tflops);
+  EXPECT_EQ(r.milliTflopsPerCard, row.milliTflops);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -110,9 +110,12 @@ INSTANTIATE_TEST_SUITE_P(
              false,
              0},
         Good{"each with memory only", {{"gpu", "2"}, {"gpu-memory", "3"}}, {}, 2, false, {0, 3 * kGi}, false, 0},
-        Good{"tflops", {{"tflops", "20"}}, {}, 1, false, {}, true, 20},
-        Good{"tflops with memory", {{"tflops", "20"}, {"gpu-memory", "8"}}, {}, 1, false, {0, 8 * kGi}, false, 20},
-        Good{"tflops of each", {{"gpu", "4"}, {"tflops", "20"}}, {}, 4, false, {}, true, 20},
+        Good{"tflops", {{"tflops", "20"}}, {}, 1, false, {}, true, 20'000},
+        Good{"tflops fraction", {{"tflops", "1.5"}}, {}, 1, false, {}, true, 1500},
+        Good{"tflops below one", {{"tflops", "0.5"}}, {}, 1, false, {}, true, 500},
+        Good{"tflops in thousandths", {{"tflops", "1234m"}}, {}, 1, false, {}, true, 1234},
+        Good{"tflops with memory", {{"tflops", "20"}, {"gpu-memory", "8"}}, {}, 1, false, {0, 8 * kGi}, false, 20'000},
+        Good{"tflops of each", {{"gpu", "4"}, {"tflops", "20"}}, {}, 4, false, {}, true, 20'000},
         Good{"bytes", {{"gpu-memory", "1073741824e0"}}, {}, 1, false, {0, kGi}, false, 0},
         Good{"an exponent is bytes", {{"gpu-memory", "4e9"}}, {}, 1, false, {0, 4'000'000'000}, false, 0},
         Good{"a decimal suffix", {{"gpu-memory", "500M"}}, {}, 1, false, {0, 500'000'000}, false, 0},
@@ -190,7 +193,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"gpu fraction", {{"gpu", "1.5"}}, kNot, "gpu", {"1 or 2"}},
         Bad{"gpu zero", {{"gpu", "0"}}, kInvalid, "gpu", {"greater than zero"}},
         Bad{"gpu absurd", {{"gpu", "100000"}}, kNot, "gpu", {"1024"}},
-        Bad{"tflops fraction", {{"tflops", "1.5"}}, kNot, "tflops", {"1 or 2"}},
+        Bad{"tflops too fine", {{"tflops", "1.2345"}}, kNot, "tflops", {"1234m or 1235m"}},
+        Bad{"tflops next to nothing", {{"tflops", "0.0001"}}, kNot, "tflops", {"nearest: 1m"}},
+        Bad{"tflops absurd", {{"tflops", "1e10"}}, kNot, "tflops", {"the most is 1000000000"}},
         Bad{"tflops and core", {{"tflops", "20"}, {"gpu-core", "10"}}, kInvalid, "tflops", {"one of them"}},
         Bad{"unknown key", {{"gpu-cores", "10"}}, kInvalid, "gpu-cores", {"gpu-core", "gpu-memory", "tflops"}},
         Bad{"another provisioner's key", {{"other.io/gpu", "1"}}, kInvalid, "other.io/gpu", {"unknown key"}},

@@ -175,8 +175,8 @@ TEST(Split, MemoryAloneIsDividedItself) {
 TEST(Split, CardsOfUnequalSize) {
   Cluster cluster = oneNode(0);
   CardInfo large = makeCard("large", "n", 0, 80 * kGi), small = makeCard("small", "n", 1, 16 * kGi);
-  large.card.tflops = 312;
-  small.card.tflops = 65;
+  large.card.milliTflops = 312'000;
+  small.card.milliTflops = 65'000;
   cluster.upsertCard(large);
   cluster.upsertCard(small);
   Request r = total(1500, Split::evenly);
@@ -188,7 +188,7 @@ TEST(Split, CardsOfUnequalSize) {
             (std::map<std::string, Amount>{{"large", {1000, 32 * kGi}}, {"small", {500, 16 * kGi}}}));
   r = Request();
   r.split = Split::evenly;
-  r.tflopsPerCard = 350;
+  r.milliTflopsPerCard = 350'000;
   r.memoryFromCore = true;
   const auto granted = grantedIn(decide(cluster, r));
   EXPECT_EQ(granted.at("small").core, 1000) << "all of its 65 TFLOPS";

@@ -305,7 +305,7 @@ TEST(WhatIf, EveryResizeInPlaceObeysTheRule) {
       if (claim.device.empty() || claim.request->wholeCards) continue;
       Request wanted = *claim.request;
       wanted.memoryFromCore = false;
-      wanted.tflopsPerCard = 0;
+      wanted.milliTflopsPerCard = 0;
       wanted.perCard = {pick(crowd.random, 1, 100) * 10, pick(crowd.random, 1, 32) * kGi};
       auto answer = whatIf(crowd.situation, {ResizeClaim{claim.name, wanted}});
       ASSERT_TRUE(answer.ok());

@@ -33,9 +33,9 @@ bool amounts(const v1alpha::Card& card, const Request& r, Amount& granted, Amoun
     return true;
   }
   granted = r.perCard;
-  if (r.tflopsPerCard > 0) {
-    if (card.tflops == 0) return false;
-    granted.core = ceilDivide(static_cast<__int128>(r.tflopsPerCard) * card.core, card.tflops);
+  if (r.milliTflopsPerCard > 0) {
+    if (card.milliTflops == 0) return false;
+    granted.core = ceilDivide(static_cast<__int128>(r.milliTflopsPerCard) * card.core, card.milliTflops);
   }
   if (r.memoryFromCore) {
     const __int128 exact = static_cast<__int128>(card.memory) * granted.core / card.core;

@@ -26,7 +26,7 @@ std::string refused(const std::string& yaml) {
 TEST(NodesFile, CountMakesNumberedNodesAndCards) {
   const auto nodes = parsed(
       "nodes:\n- name: n\n  count: 3\n  cpu: 1500m\n  memory: 2Gi\n  gpus:\n  - {model: T4, count: 2, memory: 16Gi, "
-      "sms: 40, tflops: 65}\n  - {model: L4, memory: 24Gi}\n");
+      "sms: 40, tflops: 65}\n  - {model: L4, memory: 24Gi, tflops: 30.3}\n");
   ASSERT_EQ(nodes.size(), 3U);
   EXPECT_EQ(nodes[2].node.metadata.name, "n-2");
   EXPECT_EQ(nodes[0].node.cpuMilli, 1500);
@@ -36,7 +36,8 @@ TEST(NodesFile, CountMakesNumberedNodesAndCards) {
   EXPECT_EQ(nodes[0].cards[2].index, 2);
   EXPECT_EQ(nodes[0].cards[1].memory, int64_t{16} << 30);
   EXPECT_EQ(nodes[0].cards[1].core, 1000);
-  EXPECT_EQ(nodes[0].cards[1].tflops, 65);
+  EXPECT_EQ(nodes[0].cards[1].milliTflops, 65'000);
+  EXPECT_EQ(nodes[0].cards[2].milliTflops, 30'300);
 }
 
 TEST(NodesFile, WithoutCountTheNameIsUsedAsItIs) {
@@ -102,6 +103,10 @@ TEST(NodesFile, ErrorsNameFieldAndLine) {
       {"nodes: [{name: a, labels: {k: 'not a value'}}]", "nodes[0].labels.k"},
       {"nodes: [{name: a, cpu: '1e12'}]", "nodes[0].cpu"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 2Pi}]}]", "nodes[0].gpus[0].memory"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, tflops: 0}]}]", "nodes[0].gpus[0].tflops"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, tflops: 8.12345}]}]", "nodes[0].gpus[0].tflops"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, tflops: 2000000}]}]", "nodes[0].gpus[0].tflops"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, tflops: fast}]}]", "nodes[0].gpus[0].tflops"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 2, nvlinks: [[0, 1, 1], [1, 0, 2]]}]}]",
        "nodes[0].gpus[0].nvlinks"},
   };

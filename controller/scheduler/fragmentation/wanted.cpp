@@ -20,7 +20,7 @@ Request dividedBy(const Request& request, int64_t cards) {
   each.split = Split::none;
   each.cards = cards;
   each.perCard = {part(request.perCard.core), part(request.perCard.memory)};
-  each.tflopsPerCard = part(request.tflopsPerCard);
+  each.milliTflopsPerCard = part(request.milliTflopsPerCard);
   return each;
 }
 

@@ -25,6 +25,7 @@ using base::Status;
 constexpr std::size_t kMaxNodes = 100'000;
 constexpr std::size_t kMaxCards = 16;
 constexpr int64_t kMaxMilli = 1'000'000'000;
+constexpr int64_t kMaxMilliTflops = 1'000'000'000;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 constexpr int64_t kEphemeralBytes = int64_t{200} << 30;
 constexpr int64_t kDefaultSwitchLinks = 12;
@@ -86,6 +87,13 @@ int64_t bytes(const YAML::Node& n, const std::string& field) {
   return *v;
 }
 
+int64_t tflops(const YAML::Node& n, const std::string& field) {
+  const auto milli = quantity(n, field, "19.5").asMilli();
+  if (!milli) fail(field, n, "\"" + n.Scalar() + "\" has more than three decimals");
+  if (*milli > kMaxMilliTflops) fail(field, n, "is more than 1000000");
+  return *milli;
+}
+
 int64_t milli(const YAML::Node& n, const std::string& field) {
   const auto q = quantity(n, field, "64");
   const auto milli = q.nano / 1'000'000;
@@ -120,7 +128,7 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
     fail(field + ".model", g["model"], "must have 1 to 63 characters and no '|'");
   proto.memory = bytes(g["memory"], field + ".memory");
   if (g["sms"]) proto.smCount = whole(g["sms"], field + ".sms", 1, 100'000);
-  if (g["tflops"]) proto.tflops = whole(g["tflops"], field + ".tflops", 1, 1'000'000);
+  if (g["tflops"]) proto.milliTflops = tflops(g["tflops"], field + ".tflops");
   std::vector<int64_t> numa(static_cast<std::size_t>(count), -1);
   if (const auto n = g["numa"]; n && n.IsSequence()) {
     if (n.size() != numa.size())
