@@ -50,11 +50,16 @@ class NameTable {
   }
   template <class NameOf>
   uint32_t find(std::string_view name, uint32_t hash, NameOf nameOf) const {
+    return find(hash, [&](uint32_t id) { return nameOf(id) == name; });
+  }
+  /// The id of this hash of which is(id) says so; for what is known by more than a name, too.
+  template <class Is>
+  uint32_t find(uint32_t hash, Is is) const {
     if (slots_.empty()) return kNone;
     for (std::size_t at = hash & mask();; at = (at + 1) & mask()) {
       const Slot& slot = slots_[at];
       if (slot.id == kNone) return kNone;
-      if (slot.hash == hash && nameOf(slot.id) == name) return slot.id;
+      if (slot.hash == hash && is(slot.id)) return slot.id;
     }
   }
   /// A name that is not in the table.

@@ -1,6 +1,7 @@
 #include "controller/scheduler/fragmentation/copies.h"
 
 #include <algorithm>
+#include <array>
 
 namespace egpu::scheduler::fragmentation {
 namespace {
@@ -59,7 +60,7 @@ void Copies::fill(const CardState& card, uint16_t* parts) const {
   }
 }
 
-std::span<const uint16_t> Copies::partsOn(const CardState& card) {
+const uint16_t* Copies::rowOf(const CardState& card) {
   auto it = known_.find(card);
   if (it == known_.end()) {
     if (known_.size() >= kMostRows) {
@@ -70,28 +71,56 @@ std::span<const uint16_t> Copies::partsOn(const CardState& card) {
     rows_.resize(rows_.size() + padded_, 0);
     fill(card, &rows_[rows_.size() - padded_]);
   }
-  return {&rows_[it->second * padded_], padded_};
+  return &rows_[it->second * padded_];
+}
+
+void Copies::add(const CardState& card, Parts& sum) {
+  const uint16_t* const row = rowOf(card);
+  for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
+}
+
+void Copies::take(const CardState& card, Parts& sum) {
+  const uint16_t* const row = rowOf(card);
+  for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] - row[i]);
 }
 
 void Copies::partsOn(const NodeState& node, Parts& sum) {
   sum.assign(padded_, 0);
+  const CardState* last = nullptr;
+  const uint16_t* row = nullptr;
   for (const CardState& card : node.cards) {
-    const uint16_t* parts = partsOn(card).data();
-    for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + parts[i]);
+    if (last == nullptr || card != *last) row = rowOf(card);  // neighbours are often alike
+    last = &card;
+    for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
   }
+}
+
+// The half keeps ⌊free ÷ amount⌋ exact when it is worked out as free times a rounded reciprocal.
+Copies::Left::Left(const NodeAmount& free)
+    : cpu(counted(free.cpuMilli) + 0.5F), memory(counted(free.memory / kMiB) + 0.5F) {}
+
+inline float Copies::copiesOf(std::size_t shape, const Left& left, uint16_t parts) const {
+  const float byCards = (static_cast<float>(parts) + 0.5F) * perCopy_[shape];
+  const float byCpu = left.cpu * perCpu_[shape] + cpuFree_[shape];
+  const float byMemory = left.memory * perMemory_[shape] + memoryFree_[shape];
+  return static_cast<float>(static_cast<int32_t>(std::min(byCards, std::min(byCpu, byMemory))));
 }
 
 void Copies::on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const {
   copies.resize(padded_);
-  // The half keeps ⌊free ÷ amount⌋ exact when it is worked out as free times a rounded reciprocal.
-  const float cpu = counted(free.cpuMilli) + 0.5F, memory = counted(free.memory / kMiB) + 0.5F;
-  for (std::size_t i = 0; i < padded_; ++i) {
-    const float byCards = (static_cast<float>(parts[i]) + 0.5F) * perCopy_[i];
-    const float byCpu = cpu * perCpu_[i] + cpuFree_[i];
-    const float byMemory = memory * perMemory_[i] + memoryFree_[i];
-    const float most = std::min(byCards, std::min(byCpu, byMemory));
-    copies[i] = static_cast<float>(static_cast<int32_t>(most));
-  }
+  const Left left(free);
+  for (std::size_t i = 0; i < padded_; ++i) copies[i] = copiesOf(i, left, parts[i]);
+}
+
+float Copies::worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const {
+  const Left left(free);
+  std::array<float, kLanes> sums{};  // several sums side by side: no one waits for the other
+  for (std::size_t i = 0; i < padded_; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      sums[lane] += copiesOf(i + lane, left, parts[i + lane]) * perCopy[i + lane];
+  float worth = 0;
+  for (const float sum : sums) worth += sum;
+  return worth;
 }
 
 }  // namespace egpu::scheduler::fragmentation

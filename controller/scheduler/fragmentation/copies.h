@@ -39,17 +39,29 @@ class Copies {
   std::size_t shapes() const { return shapes_.size(); }
   std::size_t padded() const { return padded_; }
 
-  /// What a card has room for, per shape: the same for equal cards, so it is kept. Valid until the next call.
-  std::span<const uint16_t> partsOn(const CardState& card);
+  /// What a node's cards have room for, per shape.
   void partsOn(const NodeState& node, Parts& sum);
+  /// The same with one more card, or with one less that was among them.
+  void add(const CardState& card, Parts& sum);
+  void take(const CardState& card, Parts& sum);
 
   /// Copies per shape, of which `parts` is the sum over the cards.
   void on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const;
+  /// Σ of those copies · worth of a copy; `perCopy` has padded() numbers.
+  float worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const;
 
  private:
   struct CardHash {
     std::size_t operator()(const CardState& card) const;
   };
+  /// What the node has left, in the terms of the reciprocals.
+  struct Left {
+    explicit Left(const NodeAmount& free);
+    float cpu, memory;
+  };
+  float copiesOf(std::size_t shape, const Left& left, uint16_t parts) const;
+  /// What a card has room for, per shape: the same for equal cards, so it is kept. Valid until the next call.
+  const uint16_t* rowOf(const CardState& card);
   void fill(const CardState& card, uint16_t* parts) const;
 
   std::vector<Shape> shapes_;

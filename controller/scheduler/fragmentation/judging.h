@@ -23,9 +23,7 @@ struct Counting {
   Copies copies;
   // Room to work in, so that a decision need not allocate.
   std::vector<CardChoice::Pick> picks;
-  NodeState after;
   Parts partsAfter;
-  std::vector<float> copiesNow;
 };
 
 class NodeJudge : public Judge {
@@ -36,14 +34,14 @@ class NodeJudge : public Judge {
   NodeJudge(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
             Counting& counting);
 
+  Room leastOn(TypeId type) override;
   void appraise(KnownState& state) override;
   Score judge(NodeId node, const KnownState& state) override;
   bool byStateAlone() const override { return byStateAlone_; }
 
  private:
-  /// False: no node in this state can hold it. One look spares most nodes of a full cluster.
-  bool mayHold(const KnownState& state);
-  float worthOf(const NodeState& state, const Parts& parts);
+  float worthOf(const NodeAmount& free, const Parts& parts, int32_t rests) const;
+  int32_t restOf(const CardState& card) const;
 
   const Cluster::State& state_;
   const Request& request_;

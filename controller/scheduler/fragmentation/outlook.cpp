@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "controller/scheduler/demand.h"
+#include "controller/scheduler/fragmentation/census.h"
 #include "controller/scheduler/fragmentation/judging.h"
 #include "controller/scheduler/fragmentation/prices.h"
 #include "controller/scheduler/fragmentation/scores.h"
@@ -27,8 +28,11 @@ struct Outlook::Kept {
   std::shared_ptr<const Prices> prices;
   int64_t nextLook = 0;  // by Demand::seen
   // What can be worked out again.
+  Census census;
   Scores scores;
   std::optional<Counting> counting;
+
+  void read(const Cluster::State& state) { scores.note(census.read(state), state.nodes.size()); }
 };
 
 Outlook::Outlook() : kept_(std::make_unique<Kept>()) {}
@@ -39,7 +43,8 @@ Outlook& Outlook::operator=(const Outlook& other) {
   kept_->demand = other.kept_->demand;
   kept_->prices = other.kept_->prices;
   kept_->nextLook = other.kept_->nextLook;
-  kept_->scores.clear();
+  kept_->census = {};
+  kept_->scores = {};
   kept_->counting.reset();
   return *this;
 }
@@ -52,17 +57,21 @@ void Outlook::observe(const Cluster::State& state, const Request& request) {
   const int64_t seen = kept.demand.seen();
   bool due = !kept.prices || !kept.prices->knowsTypes(state.types.size()) || seen == Demand::kLeast;
   if (!due && seen >= kept.nextLook) {
-    due = kept.prices->outdated(state, kept.demand);
+    kept.read(state);
+    due = kept.prices->outdated(state, kept.census, kept.demand);
     kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
   }
   if (!due) return;
-  kept.prices = std::make_shared<const Prices>(state, kept.demand, kept.prices.get());
+  kept.read(state);
+  kept.prices = std::make_shared<const Prices>(state, kept.census, kept.demand, kept.prices.get());
   kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
-  kept.scores.clear();
+  kept.scores.repriced();
   kept.counting.reset();
 }
 
-void Outlook::changed(NodeId node) { kept_->scores.changed(node); }
+void Outlook::changed(NodeId node) { kept_->census.changed(node); }
+
+void Outlook::replaced(NodeId node) { kept_->census.replaced(node); }
 
 const Demand& Outlook::demand() const { return kept_->demand; }
 
@@ -71,8 +80,9 @@ const Prices* Outlook::prices() const { return kept_->prices.get(); }
 NodeId Outlook::best(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
                      const NodePredicate& suits) const {
   if (!kept_->counting) kept_->counting.emplace(kept_->prices);
+  kept_->read(state);
   NodeJudge judge(state, request, cards, policy, *kept_->counting);
-  return kept_->scores.best(state, request, judge, suits);
+  return kept_->scores.best(state, kept_->census, request, judge, suits);
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -42,12 +42,13 @@ std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::
 
 }  // namespace
 
-Prices::Prices(const Cluster::State& state, const Demand& demand, const Prices* before) : types_(state.types.size()) {
-  const Supply supply(state, Supply::Detail::nodes);
+Prices::Prices(const Cluster::State& state, const Census& census, const Demand& demand, const Prices* before)
+    : types_(state.types.size()) {
+  const Supply supply(state, census);
   free_ = supply.allFree;
-  std::vector<Wanted> wanted = wantedOf(state, supply, demand);
+  std::vector<Wanted> wanted = wantedOf(state, supply.cards, demand);
   if (before != nullptr && before->types_ == types_ && !before->asked_.empty() &&
-      before->moved(state, supply, demand) <= kMoved) {
+      before->moved(state, supply.cards, demand) <= kMoved) {
     asked_ = before->asked_;  // the sum of small steps counts
     cardWorth_ = before->cardWorth_;
   } else {
@@ -63,7 +64,7 @@ Prices::Prices(const Cluster::State& state, const Demand& demand, const Prices* 
     wanted.push_back(std::move(each));
   }
   priceTypes(supply, wanted);
-  priceCopies(supply, wanted);
+  priceCopies(census, wanted);
 }
 
 void Prices::priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted) {
@@ -93,7 +94,7 @@ void Prices::priceTypes(const Supply& supply, const std::vector<Wanted>& wanted)
   }
 }
 
-void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
+void Prices::priceCopies(const Census& census, std::vector<Wanted>& wanted) {
   std::vector<Shape> all;
   all.reserve(wanted.size());
   for (const Wanted& each : wanted) all.push_back(each.shape);
@@ -101,10 +102,14 @@ void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
   std::vector<double> fitting(counting.padded(), 0);
   Parts parts;
   std::vector<float> copies;
-  for (const NodeState& node : supply.nodes) {
+  for (uint32_t number = 0; number < census.states(); ++number) {
+    const double nodes = census.nodesIn(number);
+    if (nodes <= 0) continue;
+    const NodeState& node = census.known(number).state;
     counting.partsOn(node, parts);
+    if (std::all_of(parts.begin(), parts.end(), [](uint16_t n) { return n == 0; })) continue;
     counting.on(node.free, parts, copies);
-    for (std::size_t i = 0; i < copies.size(); ++i) fitting[i] += static_cast<double>(copies[i]);
+    for (std::size_t i = 0; i < copies.size(); ++i) fitting[i] += nodes * static_cast<double>(copies[i]);
   }
   std::vector<double> perCopy(wanted.size(), 0);
   std::vector<std::size_t> order;
@@ -115,7 +120,7 @@ void Prices::priceCopies(const Supply& supply, std::vector<Wanted>& wanted) {
     double confined = 0;
     for (const Wanted& other : wanted)
       if (needsAtLeast(other, one)) confined += other.part;
-    const double copies = confined * supply.allFree / size;  // that are expected before everything is full
+    const double copies = confined * free_ / size;  // that are expected before everything is full
     const double asked = copies + kDeviations * std::sqrt(copies);
     const double scarce = std::max(0.0, std::min(asked / fitting[i], kScarceMost) - kScarceFrom);
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;
@@ -136,7 +141,7 @@ int32_t Prices::cardWorth(TypeId type, int64_t freeShare) const {
   return type < cardWorth_.size() ? kRests * (*cardWorth_[type])[static_cast<std::size_t>(freeShare)] : 0;
 }
 
-double Prices::moved(const Cluster::State& state, const Supply& supply, const Demand& demand) const {
+double Prices::moved(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand) const {
   double all = 0, sum = 0, found = 0;
   std::vector<std::pair<double, double>> parts;  // volume now, part then
   demand.each([&](const Request& request, std::size_t hash, double weight) {
@@ -144,7 +149,7 @@ double Prices::moved(const Cluster::State& state, const Supply& supply, const De
     double each = 0;
     if (then != asked_.end()) {
       each = then->second.each;
-    } else if (Wanted wanted; wantedOf(state, supply, request, wanted)) {
+    } else if (Wanted wanted; wantedOf(state, cards, request, wanted)) {
       each = wanted.volumeEach();
     }
     parts.emplace_back(weight * each, then != asked_.end() ? then->second.part : 0);
@@ -158,10 +163,10 @@ double Prices::moved(const Cluster::State& state, const Supply& supply, const De
   return (sum + std::max(0.0, 1 - found)) / 2;  // what is no longer asked for has moved as well
 }
 
-bool Prices::outdated(const Cluster::State& state, const Demand& demand) const {
-  const Supply supply(state, Supply::Detail::sums);
-  if (std::abs(supply.allFree - free_) > kMoved * std::min(supply.allFree, free_)) return true;
-  return demand.known() && moved(state, supply, demand) > kMoved;
+bool Prices::outdated(const Cluster::State& state, const Census& census, const Demand& demand) const {
+  const double free = census.free();
+  if (std::abs(free - free_) > kMoved * std::min(free, free_)) return true;
+  return demand.known() && moved(state, census.cards(), demand) > kMoved;
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -35,8 +35,9 @@ class Prices {
  public:
   static constexpr std::size_t kMostShapes = 96;  ///< those of which a copy is worth most
 
-  /// One scan of the cluster. `before` spares working out again what depends on the demand alone.
-  Prices(const Cluster::State& state, const Demand& demand, const Prices* before);
+  /// The census must be up to date; each state of a node costs once. `before` spares working out again what depends on
+  /// the demand alone.
+  Prices(const Cluster::State& state, const Census& census, const Demand& demand, const Prices* before);
 
   /// The requests a copy of which is worth something, and what, in milli-cards; as long as Copies' padded lists.
   const std::vector<Shape>& shapes() const { return shapes_; }
@@ -46,8 +47,9 @@ class Prices {
   /// Per milli-card of this type that is given away.
   float pressure(TypeId type) const { return type < pressure_.size() ? pressure_[type] : 0; }
 
-  /// Whether the world has moved on by a tenth: what is asked for, by volume, or what is free. One scan of the cluster.
-  bool outdated(const Cluster::State& state, const Demand& demand) const;
+  /// Whether the world has moved on by a tenth: what is asked for, by volume, or what is free. The
+  /// census must be up to date.
+  bool outdated(const Cluster::State& state, const Census& census, const Demand& demand) const;
   bool knowsTypes(std::size_t types) const { return types <= types_; }
 
  private:
@@ -56,11 +58,11 @@ class Prices {
     double part = 0;  ///< of all that is asked for
   };
   /// How much of what is asked for, by volume, is not what asked_ says: 0 … 1.
-  double moved(const Cluster::State& state, const Supply& supply, const Demand& demand) const;
+  double moved(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand) const;
 
   void priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted);
   void priceTypes(const Supply& supply, const std::vector<Wanted>& wanted);
-  void priceCopies(const Supply& supply, std::vector<Wanted>& wanted);
+  void priceCopies(const Census& census, std::vector<Wanted>& wanted);
 
   std::size_t types_ = 0;
   std::vector<Shape> shapes_;

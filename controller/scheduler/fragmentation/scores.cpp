@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <string_view>
+#include <utility>
 
 #include "controller/scheduler/demand.h"
 #include "controller/scheduler/state.h"
@@ -18,27 +19,19 @@ std::size_t hashOfRequest(const Request& request) {
 
 }  // namespace
 
-void Scores::clear() {
-  for (const auto& table : tables_) table->scores.clear();  // to be made anew where it lies
-  log_.clear();
-  logStart_ = 0;
-  forgetStates();
+void Scores::repriced() {
+  ++pricing_;
+  for (const auto& table : tables_) {  // to be made anew where they lie
+    table->scores.clear();
+    table->ofState.clear();
+  }
 }
 
-void Scores::forgetStates() {
-  count_ = 0;
-  stateIds_.clear();
-  nodeStates_.assign(nodeStates_.size(), kNone);
-  for (const auto& table : tables_) table->ofState.clear();
-}
-
-void Scores::changed(NodeId node) {
+void Scores::note(const std::vector<Census::Change>& changes, std::size_t nodes) {
   if (tables_.empty()) return;
-  if (node < nodeStates_.size()) nodeStates_[node] = kNone;
-  log_.push_back(node);
-  // A table that is further behind than there are nodes is cheaper to make anew.
-  if (log_.size() <= 2 * nodeStates_.size() + 1024) return;
-  const std::size_t half = log_.size() / 2;
+  log_.insert(log_.end(), changes.begin(), changes.end());
+  if (log_.size() <= 2 * nodes + 1024) return;
+  const std::size_t half = log_.size() / 2;  // a table that is further behind is cheaper to make anew
   log_.erase(log_.begin(), log_.begin() + static_cast<std::ptrdiff_t>(half));
   logStart_ += half;
 }
@@ -46,46 +39,42 @@ void Scores::changed(NodeId node) {
 Scores::Table& Scores::tableOf(const Cluster::State& state, const Request& request) {
   const std::size_t hash = hashOfRequest(request);
   ++uses_;
-  for (const auto& table : tables_) {
-    if (table->hash != hash || table->request != request) continue;
-    table->lastUsed = uses_;
-    return *table;
+  for (std::size_t at = 0; at < tables_.size(); ++at) {
+    if (hashes_[at] != hash || tables_[at]->request != request) continue;
+    tables_[at]->lastUsed = uses_;
+    return *tables_[at];
   }
   const std::size_t most = std::clamp<std::size_t>(kMostScores / (state.nodes.size() + 1), 8, 1024);
-  if (tables_.size() >= most)
-    tables_.erase(std::min_element(tables_.begin(), tables_.end(),
-                                   [](const auto& a, const auto& b) { return a->lastUsed < b->lastUsed; }));
+  if (tables_.size() >= most) {
+    const auto oldest = std::min_element(tables_.begin(), tables_.end(),
+                                         [](const auto& a, const auto& b) { return a->lastUsed < b->lastUsed; });
+    hashes_.erase(hashes_.begin() + (oldest - tables_.begin()));
+    tables_.erase(oldest);
+  }
   Table& table = *tables_.emplace_back(std::make_unique<Table>());
+  hashes_.push_back(hash);
   table.request = request;
-  table.hash = hash;
   table.lastUsed = uses_;
   return table;
 }
 
-uint32_t Scores::stateOf(const Cluster::State& state, Judge& judge, NodeId node) {
-  uint32_t& known = nodeStates_[node];
-  if (!state.nodes[node].offered()) return known = kNotOffered;
-  if (count_ == states_.size()) states_.emplace_back();
-  KnownState& read = states_[count_];  // where it will lie if it is new
-  readNode(state, node, read.state);
-  const std::size_t hash = hashOf(read.state);
-  const auto [from, to] = stateIds_.equal_range(hash);
-  for (auto it = from; it != to; ++it)
-    if (states_[it->second].state == read.state) return known = it->second;
-  judge.appraise(read);
-  known = count_++;
-  stateIds_.emplace(hash, known);
-  return known;
+Score Scores::judged(Reading& reading, Table& table, NodeId node, uint32_t number) {
+  const Room& room = reading.census.room(number);
+  if (!room.has(room.onlyType == kNone ? table.leastOfSeveral : table.least[room.onlyType])) return kUnfit;
+  KnownState& known = reading.census.known(number);
+  if (known.pricing != pricing_) {
+    reading.judge.appraise(known);
+    known.pricing = pricing_;
+  }
+  return reading.judge.judge(node, known);
 }
 
-Score Scores::scoreOf(const Cluster::State& state, Table& table, Judge& judge, NodeId node) {
-  uint32_t at = nodeStates_[node];
-  if (at == kNone) at = stateOf(state, judge, node);
-  if (at == kNotOffered) return kUnfit;
-  if (!judge.byStateAlone()) return judge.judge(node, states_[at]);
-  if (table.ofState.size() <= at) table.ofState.resize(count_, kUnjudged);
-  Score& score = table.ofState[at];
-  if (score == kUnjudged) score = judge.judge(node, states_[at]);
+inline Score Scores::scoreOf(Reading& reading, Table& table, NodeId node) {
+  const uint32_t number = reading.census.stateOf(node);
+  if (number >= Census::kNotOffered) return kUnfit;
+  if (!reading.byStateAlone) return judged(reading, table, node, number);
+  Score& score = table.ofState[number];
+  if (score == kUnjudged) score = judged(reading, table, node, number);
   return score;
 }
 
@@ -95,41 +84,64 @@ bool Scores::better(const Cluster::State& state, const Table& table, NodeId a, N
 }
 
 NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size_t block, uint64_t without) {
+  const std::size_t from = block * kBlock, size = std::min(kBlock, table.scores.size() - from);
+  const Score* const scores = &table.scores[from];
+  Score highest = kUnfit;
+  if (without == 0) {
+    for (std::size_t at = 0; at < size; ++at) highest = std::max(highest, scores[at]);
+  } else {
+    for (std::size_t at = 0; at < size; ++at)
+      if ((without >> at & 1) == 0) highest = std::max(highest, scores[at]);
+  }
   NodeId best = kNone;
-  const std::size_t from = block * kBlock, to = std::min(from + kBlock, table.scores.size());
-  for (std::size_t at = from; at < to; ++at) {
-    if (table.scores[at] == kUnfit || (without >> (at - from) & 1) != 0) continue;
-    const auto node = static_cast<NodeId>(at);
-    if (best == kNone || better(state, table, node, best)) best = node;
+  if (highest == kUnfit) return best;
+  for (std::size_t at = 0; at < size; ++at) {
+    if (scores[at] != highest || (without >> at & 1) != 0) continue;
+    const auto node = static_cast<NodeId>(from + at);
+    if (best == kNone || state.index.namedBefore(node, best)) best = node;
   }
   return best;
 }
 
-void Scores::update(const Cluster::State& state, Table& table, Judge& judge) {
-  const std::size_t nodes = state.nodes.size();
-  nodeStates_.resize(std::max(nodes, nodeStates_.size()), kNone);
-  if (count_ > 4 * nodes + 4096) forgetStates();
-  const uint64_t end = logStart_ + log_.size();
-  if (table.scores.size() != nodes || table.upTo < logStart_) {
-    table.scores.resize(nodes);
-    for (NodeId node = 0; node < nodes; ++node) table.scores[node] = scoreOf(state, table, judge, node);
-    table.bests.resize((nodes + kBlock - 1) / kBlock);
-    for (std::size_t block = 0; block < table.bests.size(); ++block)
-      table.bests[block] = bestOf(state, table, block, 0);
-  } else {
-    for (uint64_t at = table.upTo; at < end; ++at) {
-      const NodeId node = log_[static_cast<std::size_t>(at - logStart_)];
-      const Score score = scoreOf(state, table, judge, node);
-      NodeId& best = table.bests[node / kBlock];
-      table.scores[node] = score;
-      if (best == node) {  // it may have got worse, or be another node of the same id
-        best = bestOf(state, table, node / kBlock, 0);
-      } else if (score != kUnfit && (best == kNone || better(state, table, node, best))) {
-        best = node;
-      }
+void Scores::scan(Reading& reading, Table& table) {
+  const std::size_t nodes = reading.state.nodes.size();
+  table.scores.resize(nodes);
+  for (NodeId node = 0; node < nodes; ++node) table.scores[node] = scoreOf(reading, table, node);
+  table.bests.resize((nodes + kBlock - 1) / kBlock);
+  for (std::size_t block = 0; block < table.bests.size(); ++block)
+    table.bests[block] = bestOf(reading.state, table, block, 0);
+}
+
+void Scores::catchUp(Reading& reading, Table& table) {
+  for (auto at = static_cast<std::size_t>(table.upTo - logStart_); at < log_.size(); ++at) {
+    const auto [node, replaced] = log_[at];
+    const Score score = scoreOf(reading, table, node);
+    const Score before = std::exchange(table.scores[node], score);
+    NodeId& best = table.bests[node / kBlock];
+    if (best == node) {
+      if (score < before || replaced) best = bestOf(reading.state, table, node / kBlock, 0);
+    } else if (score != kUnfit && (best == kNone || better(reading.state, table, node, best))) {
+      best = node;
     }
   }
-  table.upTo = end;
+}
+
+void Scores::update(Reading& reading, Table& table) {
+  const std::size_t nodes = reading.state.nodes.size(), types = reading.state.types.size();
+  if (table.least.size() < types) {
+    for (auto type = static_cast<TypeId>(table.least.size()); type < types; ++type)
+      table.least.push_back(reading.judge.leastOn(type));
+    table.leastOfSeveral = reading.judge.leastOn(kNone);
+  }
+  if (table.generation != reading.census.generation()) table.ofState.clear();
+  table.generation = reading.census.generation();
+  if (reading.byStateAlone) table.ofState.resize(reading.census.states(), kUnjudged);
+  if (table.scores.size() != nodes || table.upTo < logStart_) {
+    scan(reading, table);
+  } else {
+    catchUp(reading, table);
+  }
+  table.upTo = logStart_ + log_.size();
 }
 
 NodeId Scores::bestThatSuits(const Cluster::State& state, const Table& table, const NodePredicate& suits) {
@@ -154,9 +166,11 @@ NodeId Scores::bestThatSuits(const Cluster::State& state, const Table& table, co
   return kNone;
 }
 
-NodeId Scores::best(const Cluster::State& state, const Request& request, Judge& judge, const NodePredicate& suits) {
+NodeId Scores::best(const Cluster::State& state, Census& census, const Request& request, Judge& judge,
+                    const NodePredicate& suits) {
   Table& table = tableOf(state, request);
-  update(state, table, judge);
+  Reading reading{state, census, judge, judge.byStateAlone()};
+  update(reading, table);
   if (suits) return bestThatSuits(state, table, suits);
   NodeId best = kNone;
   for (const NodeId each : table.bests)

@@ -7,14 +7,12 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <limits>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "controller/scheduler/decide.h"
-#include "controller/scheduler/fragmentation/node_state.h"
+#include "controller/scheduler/fragmentation/census.h"
 #include "controller/scheduler/ids.h"
 #include "controller/scheduler/request.h"
 
@@ -24,23 +22,16 @@ namespace egpu::scheduler::fragmentation {
 using Score = int32_t;
 inline constexpr Score kUnfit = std::numeric_limits<Score>::min();  ///< the node can't hold the request
 
-/// A state of a node that was met.
-struct KnownState {
-  NodeState state;
-  std::vector<uint16_t> parts;  ///< Copies::partsOn of it
-  float worth = 0;
-  // What tells most requests at once that they don't fit.
-  TypeId onlyType = kNone;  ///< of all its cards; kNone: there are none, or several types
-  Amount most;              ///< free core of the card with most, and memory likewise
-  int64_t empty = 0;        ///< cards
-};
-
 /// What judges a node; the same for all tables of a request's class.
 class Judge {
  public:
   virtual ~Judge() = default;
+  /// What a state of cards of this type alone, or of several types (kNone), must have at least; what lacks it is never
+  /// judged. The same whatever the prices are.
+  virtual Room leastOn(TypeId type) = 0;
   /// Fills in what a state is worth.
   virtual void appraise(KnownState& state) = 0;
+  /// A node in a state that was appraised.
   virtual Score judge(NodeId node, const KnownState& state) = 0;
   /// Nodes in equal states have equal scores.
   virtual bool byStateAlone() const = 0;
@@ -48,53 +39,55 @@ class Judge {
 
 class Scores {
  public:
-  Scores() = default;
-  Scores(const Scores&) {}
-  Scores& operator=(const Scores&) {
-    clear();
-    return *this;
-  }
-
-  /// A node came, went, or has more or less free. Cheap where nothing is kept.
-  void changed(NodeId node);
+  /// Nodes changed, as the census says; of so many.
+  void note(const std::vector<Census::Change>& changes, std::size_t nodes);
   /// Prices changed.
-  void clear();
+  void repriced();
 
   /// The node with the highest score of those that suit; of equal ones the lowest name. kNone: none fits.
-  NodeId best(const Cluster::State& state, const Request& request, Judge& judge, const NodePredicate& suits);
+  /// The census must be up to date, and its changes noted.
+  NodeId best(const Cluster::State& state, Census& census, const Request& request, Judge& judge,
+              const NodePredicate& suits);
 
  private:
   static constexpr std::size_t kBlock = 64;
   static constexpr std::size_t kMostScores = std::size_t{1} << 24;  // of all tables together
   static constexpr Score kUnjudged = kUnfit + 1;
-  static constexpr uint32_t kNotOffered = kNone - 1;
-
   struct Table {
     Request request;
-    std::size_t hash = 0;
     uint64_t upTo = 0;  ///< of the log
     uint64_t lastUsed = 0;
+    uint64_t generation = 0;     ///< of the census, that ofState is by
+    std::vector<Room> least;     ///< that a state of cards of one type must have, by type
+    Room leastOfSeveral;         ///< likewise of several types or no cards
     std::vector<Score> ofState;  ///< by state
     std::vector<Score> scores;   ///< by node
     std::vector<NodeId> bests;   ///< by block; kNone: none fits
   };
 
+  /// What a table is brought up to date with.
+  struct Reading {
+    const Cluster::State& state;
+    Census& census;
+    Judge& judge;
+    bool byStateAlone;
+  };
+
   Table& tableOf(const Cluster::State& state, const Request& request);
-  void update(const Cluster::State& state, Table& table, Judge& judge);
-  Score scoreOf(const Cluster::State& state, Table& table, Judge& judge, NodeId node);
-  uint32_t stateOf(const Cluster::State& state, Judge& judge, NodeId node);
-  void forgetStates();
+  void update(Reading& reading, Table& table);
+  void scan(Reading& reading, Table& table);
+  void catchUp(Reading& reading, Table& table);
+  Score scoreOf(Reading& reading, Table& table, NodeId node);
+  Score judged(Reading& reading, Table& table, NodeId node, uint32_t number);
   static bool better(const Cluster::State& state, const Table& table, NodeId a, NodeId b);
   static NodeId bestOf(const Cluster::State& state, const Table& table, std::size_t block, uint64_t without);
   static NodeId bestThatSuits(const Cluster::State& state, const Table& table, const NodePredicate& suits);
 
   std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<std::size_t> hashes_;  // of the tables, in their order: looked through for each decision
   uint64_t uses_ = 0;
-  std::deque<KnownState> states_;  // the first count_ are in use
-  uint32_t count_ = 0;
-  std::unordered_multimap<std::size_t, uint32_t> stateIds_;  // by hash
-  std::vector<uint32_t> nodeStates_;                         // by node; kNone: to be read; kNotOffered
-  std::vector<NodeId> log_;
+  uint64_t pricing_ = 1;  // which prices these are
+  std::vector<Census::Change> log_;
   uint64_t logStart_ = 0;  // how many were dropped from its front
 };
 

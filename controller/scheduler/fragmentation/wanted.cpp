@@ -25,7 +25,7 @@ Request dividedBy(const Request& request, int64_t cards) {
 }
 
 /// What a class takes of each type of card; sizes by the type of which there is most.
-bool shapeOf(const Cluster::State& state, const Supply& supply, const Request& request, Wanted& out) {
+bool shapeOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request, Wanted& out) {
   out.shape = {};
   out.shape.cards = request.cards;
   out.shape.wholeCards = request.wholeCards;
@@ -36,10 +36,10 @@ bool shapeOf(const Cluster::State& state, const Supply& supply, const Request& r
     const Need need = needOn(state.types[type], request);
     if (!need.possible()) continue;
     out.shape.on[type] = {true, need.charged};
-    if (supply.cards[type] <= 0) continue;
+    if (cards[type] <= 0) continue;
     out.types |= only(type);
-    if (supply.cards[type] <= most) continue;
-    most = supply.cards[type];
+    if (cards[type] <= most) continue;
+    most = cards[type];
     const int64_t share = request.wholeCards ? 1000 : shareOfCard(need.charged, state.types[type]);
     out.size = static_cast<double>(std::max<int64_t>(1, share));
   }
@@ -65,26 +65,26 @@ int64_t shareOfCard(const Amount& amount, const CardType& type) {
   return std::max(share(amount.core, type.core), share(amount.memory, type.memory));
 }
 
-Supply::Supply(const Cluster::State& state, Detail detail) : cards(state.types.size(), 0), free(state.types.size(), 0) {
+Supply::Supply(const Cluster::State& state, const Census& census)
+    : cards(census.cards()), allFree(census.free()), free(state.types.size(), 0) {
+  for (TypeId type = 0; type < cards.size(); ++type)
+    if (cards[type] > 0) all |= only(type);
+  for (uint32_t number = 0; number < census.states(); ++number) {
+    const double nodes = census.nodesIn(number);
+    if (nodes <= 0) continue;
+    for (const CardState& card : census.known(number).state.cards)
+      free[card.type] += nodes * static_cast<double>(freeShare(card, state.types[card.type]));  // exact: whole numbers
+  }
   std::map<std::tuple<int64_t, int64_t, TypeId, int64_t>, double> alike;
-  for (NodeId id = 0; id < state.nodes.size(); ++id) {  // in any order: all sums are of whole numbers
-    const NodeRecord& node = state.nodes[id];
-    if (!node.offered()) continue;
-    if (detail == Detail::nodes || nodes.empty()) nodes.emplace_back();  // for sums one is enough
-    NodeState& here = nodes.back();
-    readNode(state, id, here);
-    if (here.cards.empty()) continue;
-    const TypeId first = here.cards.front().type;
-    int64_t ofFirst = 0;
-    for (const CardState& card : here.cards) {
-      const auto share = static_cast<double>(freeShare(card, state.types[card.type]));
-      cards[card.type] += 1;
-      free[card.type] += share;
-      allFree += share;
-      all |= only(card.type);
-      if (card.type == first) ++ofFirst;
-    }
-    if (detail == Detail::nodes) alike[{node.capacity.cpuMilli, node.capacity.memory, first, ofFirst}] += 1;
+  for (NodeId node = 0; node < state.nodes.size(); ++node) {
+    const uint32_t number = census.stateOf(node);
+    if (number >= Census::kNotOffered) continue;
+    const std::vector<CardState>& here = census.known(number).state.cards;
+    if (here.empty()) continue;
+    const auto ofFirst =
+        std::count_if(here.begin(), here.end(), [&](const CardState& card) { return card.type == here.front().type; });
+    const NodeAmount& capacity = state.nodes[node].capacity;
+    alike[{capacity.cpuMilli, capacity.memory, here.front().type, ofFirst}] += 1;
   }
   for (const auto& [kind, count] : alike) {
     const auto& [cpu, memory, type, number] = kind;
@@ -92,21 +92,21 @@ Supply::Supply(const Cluster::State& state, Detail detail) : cards(state.types.s
   }
 }
 
-bool wantedOf(const Cluster::State& state, const Supply& supply, const Request& request, Wanted& out) {
+bool wantedOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request, Wanted& out) {
   if (request.cards <= 0) return false;
-  if (!divides(request)) return shapeOf(state, supply, request, out);
+  if (!divides(request)) return shapeOf(state, cards, request, out);
   // As if it were divided evenly over as few cards as could hold it.
   for (int64_t n = 1; n <= static_cast<int64_t>(SplitTotal::kMostCards); ++n)
-    if (shapeOf(state, supply, dividedBy(request, n), out)) return true;
+    if (shapeOf(state, cards, dividedBy(request, n), out)) return true;
   return false;
 }
 
-std::vector<Wanted> wantedOf(const Cluster::State& state, const Supply& supply, const Demand& demand) {
+std::vector<Wanted> wantedOf(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand) {
   std::vector<Wanted> wanted;
   for (const Demand::Class& each : demand.classes()) {
     if (wanted.size() == kMostClasses) break;
     Wanted one;
-    if (!wantedOf(state, supply, each.request, one)) continue;
+    if (!wantedOf(state, cards, each.request, one)) continue;
     one.weight = each.weight;
     one.hash = demandHash(each.request);
     wanted.push_back(std::move(one));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "controller/scheduler/demand.h"
+#include "controller/scheduler/fragmentation/census.h"
 #include "controller/scheduler/fragmentation/copies.h"
 
 namespace egpu::scheduler::fragmentation {
@@ -13,16 +14,14 @@ namespace egpu::scheduler::fragmentation {
 using TypeSet = uint64_t;
 inline TypeSet only(TypeId type) { return TypeSet{1} << (type < 63 ? type : 63); }
 
-/// What is free on the nodes that are offered, from one scan.
+/// What is free on the nodes that are offered.
 struct Supply {
-  enum class Detail { sums, nodes };  ///< sums: without `nodes` and `kinds`
-  Supply(const Cluster::State& state, Detail detail);
+  Supply(const Cluster::State& state, const Census& census);
 
-  std::vector<NodeState> nodes;
-  std::vector<double> cards;  ///< by type: how many healthy ones
-  std::vector<double> free;   ///< by type: milli-cards
-  double allFree = 0;         ///< milli-cards
-  TypeSet all = 0;            ///< types of which there are cards
+  const std::vector<double>& cards;  ///< by type: how many healthy ones; the census'
+  double allFree = 0;                ///< milli-cards
+  std::vector<double> free;          ///< by type: milli-cards
+  TypeSet all = 0;                   ///< types of which there are cards
   /// Nodes that are alike, were they empty: what is known of the demand while nothing has been seen.
   struct Kind {
     NodeAmount capacity;
@@ -46,9 +45,10 @@ struct Wanted {
 };
 
 /// False if it takes no card or no card here could ever hold it. Without weight, part and hash.
-bool wantedOf(const Cluster::State& state, const Supply& supply, const Request& request, Wanted& out);
+/// `cards`: how many healthy ones there are, by type.
+bool wantedOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request, Wanted& out);
 /// The classes that take cards and could have them here, at most 256: the heaviest. Their `part`s add up to 1.
-std::vector<Wanted> wantedOf(const Cluster::State& state, const Supply& supply, const Demand& demand);
+std::vector<Wanted> wantedOf(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand);
 /// Whole nodes of each kind, at most 64 kinds; parts by the cards they have, adding up to 1.
 std::vector<Wanted> wholeNodes(const Cluster::State& state, const Supply& supply);
 

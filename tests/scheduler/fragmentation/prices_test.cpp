@@ -33,6 +33,12 @@ Request whole(int64_t cards) {
   return request;
 }
 
+Prices pricesOf(const Cluster& cluster, const Demand& demand) {
+  Census census;
+  census.read(cluster.state());
+  return Prices(cluster.state(), census, demand, nullptr);
+}
+
 TEST(Copies, AreBoundByCardsCpuAndMemory) {
   Shape pair;
   pair.cards = 2;
@@ -64,7 +70,7 @@ TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
   Cluster cluster;
   addNode(cluster, "a", 8);
   addNode(cluster, "b", 8);
-  const Prices prices(cluster.state(), Demand(), nullptr);
+  const Prices prices = pricesOf(cluster, Demand());
   ASSERT_EQ(prices.shapes().size(), 1u);
   EXPECT_EQ(prices.shapes()[0].cards, 8);
   // Two are expected, 2 · √2 more for chance, and two are there: more than twice as many. 2 · (2 − ½)² · 1 · 8000.
@@ -82,7 +88,7 @@ TEST(Prices, AModelThatIsAskedForIsUnderPressure) {
   request.models = {"T4"};
   Demand demand;
   for (int i = 0; i < 100'000; ++i) demand.observe(request);
-  const Prices prices(cluster.state(), demand, nullptr);
+  const Prices prices = pricesOf(cluster, demand);
   EXPECT_GT(prices.pressure(1), 1.7);  // all that is asked for, and half of what is free; a tenth is still unknown
   EXPECT_LT(prices.pressure(0), 0.2);
   EXPECT_EQ(prices.cardWorth(1, 999), 1000);  // one half
@@ -93,18 +99,23 @@ TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
   for (int n = 0; n < 10; ++n) addNode(cluster, "n" + std::to_string(n), 8);
   Demand demand;
   for (int i = 0; i < 5000; ++i) demand.observe(share(500));
-  const Prices prices(cluster.state(), demand, nullptr);
-  EXPECT_FALSE(prices.outdated(cluster.state(), demand));
+  const Prices prices = pricesOf(cluster, demand);
+  const auto outdated = [&] {
+    Census census;
+    census.read(cluster.state());
+    return prices.outdated(cluster.state(), census, demand);
+  };
+  EXPECT_FALSE(outdated());
   for (int i = 0; i < 7; ++i) cluster.take("n0-" + std::to_string(i), "x", {1000, 0});
-  EXPECT_FALSE(prices.outdated(cluster.state(), demand));  // 73 of 80 are left
+  EXPECT_FALSE(outdated());  // 73 of 80 are left
   cluster.take("n1-0", "x", {1000, 0});
-  EXPECT_TRUE(prices.outdated(cluster.state(), demand));
+  EXPECT_TRUE(outdated());
   for (int i = 0; i < 8; ++i) cluster.giveBack("n0-" + std::to_string(i), "x");
-  EXPECT_FALSE(prices.outdated(cluster.state(), demand));
+  EXPECT_FALSE(outdated());
   for (int i = 0; i < 100; ++i) demand.observe(share(500));
-  EXPECT_FALSE(prices.outdated(cluster.state(), demand));
+  EXPECT_FALSE(outdated());
   for (int i = 0; i < 200; ++i) demand.observe(share(800));
-  EXPECT_TRUE(prices.outdated(cluster.state(), demand));
+  EXPECT_TRUE(outdated());
 }
 
 /// A cluster of nodes of 8 and of 1, and pods of one card: those that come first must not break up the sets of 8 that

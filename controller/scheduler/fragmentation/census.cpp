@@ -1,0 +1,90 @@
+#include "controller/scheduler/fragmentation/census.h"
+
+#include <algorithm>
+
+namespace egpu::scheduler::fragmentation {
+namespace {
+
+Room roomOf(const NodeState& state) {
+  Room room;
+  room.free = state.free;
+  if (state.cards.empty()) return room;
+  room.onlyType = state.cards.front().type;
+  for (const CardState& card : state.cards) {
+    if (card.type != state.cards.front().type) room.onlyType = kNone;
+    room.most = {std::max(room.most.core, card.free.core), std::max(room.most.memory, card.free.memory)};
+    room.empty += card.empty ? 1 : 0;
+  }
+  return room;
+}
+
+}  // namespace
+
+void Census::note(Change change) {
+  if (!used_) return;
+  if (isNoted_.size() <= change.node) isNoted_.resize(change.node + 1, 0);
+  uint8_t& mark = isNoted_[change.node];
+  if (mark == 0) noted_.push_back(change.node);
+  mark = std::max<uint8_t>(mark, change.replaced ? 2 : 1);
+}
+
+uint32_t Census::numberOf(const Cluster::State& state, NodeId node) {
+  if (!state.nodes[node].offered()) return kNotOffered;
+  if (count_ == states_.size()) states_.emplace_back();
+  KnownState& read = states_[count_];  // where it will lie if it is new
+  readNode(state, node, read.state);
+  const auto hash = static_cast<uint32_t>(hashOf(read.state));
+  const uint32_t met = numbers_.find(hash, [&](uint32_t number) { return states_[number].state == read.state; });
+  if (met != kNone) return met;
+  read.pricing = 0;
+  read.free = 0;
+  for (const CardState& card : read.state.cards)
+    read.free += static_cast<double>(freeShare(card, state.types[card.type]));
+  rooms_.push_back(roomOf(read.state));
+  nodesIn_.push_back(0);
+  numbers_.insert(hash, count_);
+  return count_++;
+}
+
+void Census::count(uint32_t number, int sign) {
+  if (number >= kNotOffered) return;
+  nodesIn_[number] += static_cast<uint32_t>(sign);
+  free_ += sign * states_[number].free;  // exact: whole numbers
+  for (const CardState& card : states_[number].state.cards) cards_[card.type] += sign;
+}
+
+void Census::forget() {
+  ++generation_;
+  count_ = 0;
+  rooms_.clear();
+  nodesIn_.clear();
+  numbers_ = {};
+  free_ = 0;
+  std::fill(cards_.begin(), cards_.end(), 0);
+}
+
+const std::vector<Census::Change>& Census::read(const Cluster::State& state) {
+  changes_.clear();
+  cards_.resize(state.types.size(), 0);
+  isNoted_.resize(state.nodes.size(), 0);
+  const bool all = !used_ || count_ > 4 * state.nodes.size() + 4096;
+  if (all) forget();
+  used_ = true;
+  ofNode_.resize(state.nodes.size(), kUnread);
+  for (const NodeId node : noted_) {
+    const bool replaced = isNoted_[node] == 2;
+    isNoted_[node] = 0;
+    const uint32_t before = ofNode_[node];
+    if (!all) {
+      count(before, -1);
+      count(ofNode_[node] = numberOf(state, node), 1);
+    }
+    if (all || replaced || ofNode_[node] != before) changes_.push_back({node, replaced});
+  }
+  noted_.clear();
+  if (all)
+    for (NodeId node = 0; node < state.nodes.size(); ++node) count(ofNode_[node] = numberOf(state, node), 1);
+  return changes_;
+}
+
+}  // namespace egpu::scheduler::fragmentation
