@@ -13,14 +13,14 @@ constexpr float kPlenty = 1e6F;
 
 float counted(int64_t n) { return static_cast<float>(std::clamp<int64_t>(n, -1, kMost)); }
 
-}  // namespace
-
-std::size_t Copies::CardHash::operator()(const CardState& card) const {
+uint32_t hashOf(const CardState& card) {
   uint64_t hash = static_cast<uint64_t>(card.free.core) << 33 ^ static_cast<uint64_t>(card.free.memory) ^
                   uint64_t { card.type } << 1 ^ (card.empty ? 1 : 0);
   hash *= 0x9e3779b97f4a7c15u;
-  return static_cast<std::size_t>(hash ^ hash >> 32);
+  return static_cast<uint32_t>(hash >> 32);
 }
+
+}  // namespace
 
 Copies::Copies(std::vector<Shape> shapes)
     : shapes_(std::move(shapes)), padded_((shapes_.size() + kLanes - 1) / kLanes * kLanes) {
@@ -61,17 +61,21 @@ void Copies::fill(const CardState& card, uint16_t* parts) const {
 }
 
 const uint16_t* Copies::rowOf(const CardState& card) {
-  auto it = known_.find(card);
-  if (it == known_.end()) {
-    if (known_.size() >= kMostRows) {
-      known_.clear();
+  const uint32_t hash = hashOf(card);
+  uint32_t row = known_.find(hash, [&](uint32_t each) { return cards_[each] == card; });
+  if (row == kNone) {
+    if (cards_.size() >= kMostRows) {
+      known_ = {};
+      cards_.clear();
       rows_.clear();
     }
-    it = known_.emplace(card, static_cast<uint32_t>(known_.size())).first;
+    row = static_cast<uint32_t>(cards_.size());
+    known_.insert(hash, row);
+    cards_.push_back(card);
     rows_.resize(rows_.size() + padded_, 0);
-    fill(card, &rows_[rows_.size() - padded_]);
+    fill(card, rows_.data() + row * padded_);
   }
-  return &rows_[it->second * padded_];
+  return rows_.data() + row * padded_;
 }
 
 void Copies::add(const CardState& card, Parts& sum) {

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "controller/scheduler/fragmentation/node_state.h"
+#include "controller/scheduler/names.h"
 
 namespace egpu::scheduler::fragmentation {
 
@@ -51,9 +51,6 @@ class Copies {
   float worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const;
 
  private:
-  struct CardHash {
-    std::size_t operator()(const CardState& card) const;
-  };
   /// What the node has left, in the terms of the reciprocals.
   struct Left {
     explicit Left(const NodeAmount& free);
@@ -68,7 +65,8 @@ class Copies {
   std::size_t padded_;
   std::vector<float> perCopy_, perCpu_, perMemory_;  // reciprocals; 0: no constraint
   std::vector<float> cpuFree_, memoryFree_;          // what counts as unconstrained: a large number, else 0
-  std::unordered_map<CardState, uint32_t, CardHash> known_;
+  NameTable known_;                                  // rows, by hash of the card's state
+  std::vector<CardState> cards_;                     // by row
   std::vector<uint16_t> rows_;
 };
 

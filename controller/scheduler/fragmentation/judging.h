@@ -35,6 +35,9 @@ class NodeJudge : public Judge {
             Counting& counting);
 
   Room leastOn(TypeId type) override;
+  bool leastOn(const NodeIndex::Shape& shape, Summary& least) override {
+    return scheduler::leastOn(shape, request_, needs_, least);
+  }
   void appraise(KnownState& state) override;
   Score judge(NodeId node, const KnownState& state) override;
   bool byStateAlone() const override { return byStateAlone_; }

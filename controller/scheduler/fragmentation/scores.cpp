@@ -104,12 +104,20 @@ NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size
 }
 
 void Scores::scan(Reading& reading, Table& table) {
+  const NodeIndex& index = reading.state.index;
   const std::size_t nodes = reading.state.nodes.size();
-  table.scores.resize(nodes);
-  for (NodeId node = 0; node < nodes; ++node) table.scores[node] = scoreOf(reading, table, node);
-  table.bests.resize((nodes + kBlock - 1) / kBlock);
-  for (std::size_t block = 0; block < table.bests.size(); ++block)
-    table.bests[block] = bestOf(reading.state, table, block, 0);
+  table.scores.assign(nodes, kUnfit);
+  table.bests.assign((nodes + kBlock - 1) / kBlock, kNone);
+  for (const NodeIndex::Shape& shape : index.shapes()) {
+    Summary least;
+    if (shape.root == kNone || !reading.judge.leastOn(shape, least)) continue;
+    constexpr int32_t kAny = -1;
+    index.eachAbove(shape, least, true, Summary::kUsedScore, kAny, [&](NodeId node, int64_t, int32_t) {
+      const Score score = table.scores[node] = scoreOf(reading, table, node);
+      NodeId& best = table.bests[node / kBlock];
+      if (score != kUnfit && (best == kNone || better(reading.state, table, node, best))) best = node;
+    });
+  }
 }
 
 void Scores::catchUp(Reading& reading, Table& table) {

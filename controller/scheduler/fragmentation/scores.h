@@ -14,6 +14,7 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/fragmentation/census.h"
 #include "controller/scheduler/ids.h"
+#include "controller/scheduler/index.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler::fragmentation {
@@ -29,6 +30,8 @@ class Judge {
   /// What a state of cards of this type alone, or of several types (kNone), must have at least; what lacks it is never
   /// judged. The same whatever the prices are.
   virtual Room leastOn(TypeId type) = 0;
+  /// Likewise what a node of this shape must have as the index states it; false: none of them can hold it.
+  virtual bool leastOn(const NodeIndex::Shape& shape, Summary& least) = 0;
   /// Fills in what a state is worth.
   virtual void appraise(KnownState& state) = 0;
   /// A node in a state that was appraised.
