@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "controller/scheduler/ids.h"
+#include "controller/scheduler/large_array.h"
 #include "controller/scheduler/names.h"
 
 namespace egpu::scheduler {
@@ -47,7 +48,7 @@ class Devices {
     return table_.find(uid, hash, [this](DeviceId id) { return uidOf(id); });
   }
 
-  std::vector<Record> records_;
+  LargeArray<Record> records_;
   std::vector<DeviceId> freeIds_;
   NameTable table_;
   std::unordered_map<DeviceId, std::string> longUids_;

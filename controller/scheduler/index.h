@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "controller/scheduler/ids.h"
+#include "controller/scheduler/large_array.h"
 #include "controller/scheduler/summary.h"
 
 namespace egpu::scheduler {
@@ -196,12 +197,12 @@ class NodeIndex {
   std::string checkBlock(uint32_t block, uint32_t parent, ShapeId shape, std::vector<NodeId>& inOrder) const;
   void collect(uint32_t block, std::vector<NodeId>& out) const;
 
-  std::vector<uint64_t> labels_;  // by node: the order of the names
-  std::vector<Place> places_;     // by node
-  std::vector<Shape> shapes_;     // [0] is the catch-all
+  LargeArray<uint64_t> labels_;  // by node: the order of the names
+  LargeArray<Place> places_;     // by node
+  std::vector<Shape> shapes_;    // [0] is the catch-all
   std::vector<ShapeId> freeShapes_;
   std::map<std::vector<TypeId>, ShapeId> shapeIds_;
-  std::vector<Block> blocks_;  // of all shapes
+  LargeArray<Block> blocks_;  // of all shapes
   std::vector<uint32_t> freeBlocks_;
 };
 

@@ -8,8 +8,8 @@ char* Arena::obtain(std::size_t size) {
   size = (size + 7) / 8 * 8;
   written_ += size;
   if (size > left_) {
-    const std::size_t room = std::max(size, kChunk);
-    chunks_.push_back(std::make_shared_for_overwrite<char[]>(room));
+    const std::size_t room = std::max(size, std::clamp(written_ / 8, kLeastChunk, kMostChunk));
+    chunks_.push_back(std::allocate_shared_for_overwrite<char[]>(LargePages<char>(), room));
     next_ = chunks_.back().get();
     left_ = room;
   }
@@ -33,7 +33,7 @@ std::size_t NameTable::slotOf(uint32_t hash, uint32_t id) const {
 }
 
 void NameTable::grow() {
-  std::vector<Slot> old(std::max<std::size_t>(16, 2 * slots_.size()));
+  LargeArray<Slot> old(std::max<std::size_t>(16, 2 * slots_.size()));
   old.swap(slots_);
   for (const Slot& slot : old) {
     if (slot.id == kNone) continue;

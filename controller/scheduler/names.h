@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "controller/scheduler/ids.h"
+#include "controller/scheduler/large_array.h"
 
 namespace egpu::scheduler {
 
@@ -33,7 +34,10 @@ class Arena {
   bool wasteful() const { return dropped_ > kWaste && dropped_ > written_ / 2; }
 
  private:
-  static constexpr std::size_t kChunk = std::size_t{1} << 16;
+  // A chunk is an eighth of what was written before it, within these bounds: little is wasted, and the chunks of a
+  // large cluster span large pages.
+  static constexpr std::size_t kLeastChunk = std::size_t{1} << 16;
+  static constexpr std::size_t kMostChunk = std::size_t{32} << 20;
   static constexpr std::size_t kWaste = std::size_t{1} << 20;
   std::vector<std::shared_ptr<char[]>> chunks_;
   char* next_ = nullptr;
@@ -84,7 +88,7 @@ class NameTable {
   std::size_t slotOf(uint32_t hash, uint32_t id) const;
   void grow();
 
-  std::vector<Slot> slots_;  // a power of two of them, at most three quarters in use
+  LargeArray<Slot> slots_;  // a power of two of them, at most three quarters in use
   std::size_t count_ = 0;
 };
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "controller/scheduler/large_array.h"
+
 namespace egpu::scheduler {
 
 /// Which ranges of an array are in use.
@@ -73,7 +75,7 @@ class Lists {
   }
 
  private:
-  std::vector<T> elements_;
+  LargeArray<T> elements_;
   Ranges ranges_;
 };
 

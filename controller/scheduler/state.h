@@ -19,6 +19,7 @@
 #include "controller/scheduler/fragmentation/outlook.h"
 #include "controller/scheduler/ids.h"
 #include "controller/scheduler/index.h"
+#include "controller/scheduler/large_array.h"
 #include "controller/scheduler/names.h"
 #include "controller/scheduler/ranges.h"
 #include "controller/scheduler/request.h"
@@ -150,9 +151,9 @@ struct Survey {
 struct Cluster::State {
   std::vector<CardType> types;
   std::map<CardType, TypeId> typeIds;
-  std::vector<CardRecord> cards;
-  std::vector<const CardFacts*> facts;  ///< by card; null: nothing stands here
-  std::vector<NodeRecord> nodes;
+  LargeArray<CardRecord> cards;
+  LargeArray<const CardFacts*> facts;  ///< by card; null: nothing stands here
+  LargeArray<NodeRecord> nodes;
   topology::Shapes shapes;
   NodeIndex index;  ///< the nodes that are offered
   fragmentation::Outlook outlook;
@@ -258,7 +259,7 @@ struct Cluster::State {
   NodeIndex::Names names_;
   Lists<Take> takes_;
   Lists<NodeTake> nodeTakes_;
-  std::vector<NodeAmount> nodeShares_;
+  LargeArray<NodeAmount> nodeShares_;
   std::vector<uint32_t> freeShares_;
   Devices devices_;
   std::vector<std::shared_ptr<const v1alpha::CardTopology>> topologies_;  // null: free
