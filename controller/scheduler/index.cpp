@@ -15,8 +15,7 @@ using Names = NodeIndex::Names;
 
 /// Makes room next to `at` by spreading the labels of the smallest surrounding range that is sparse enough (after
 /// Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic).
-void spread(LargeArray<uint64_t>& labels, const Names& names, Names::const_iterator at, NodeId fresh,
-            uint64_t around) {
+void spread(LargeArray<uint64_t>& labels, const Names& names, Names::const_iterator at, NodeId fresh, uint64_t around) {
   auto low = at, high = std::next(at);  // [low, high) get new labels; at itself is the one without
   uint64_t members = 1;
   double sparse = 1;
