@@ -1,4 +1,5 @@
-// Memory of what is cached: heap bytes per claim and per card, indexes and scheduler state included.
+// Memory of what is cached: heap bytes per claim, per claim with its device and per card, indexes and scheduler state
+// included.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -27,6 +28,22 @@ void MemoryPerClaim(benchmark::State& state) {
   state.counters["bytes_per_claim"] = perClaim;
 }
 BENCHMARK(MemoryPerClaim)->Unit(benchmark::kMillisecond)->Iterations(3);
+
+void MemoryPerPair(benchmark::State& state) {
+  const int64_t count = 100'000;
+  double perPair = 0;
+  for (auto _ : state) {
+    cache::Stores stores;
+    const auto before = heap();
+    for (int64_t n = 0; n < count; ++n) {
+      stores.claims.informed(bench::claim(n));
+      stores.devices.informed(bench::device(n));
+    }
+    perPair = static_cast<double>(heap() - before) / static_cast<double>(count);
+  }
+  state.counters["bytes_per_claim_and_device"] = perPair;
+}
+BENCHMARK(MemoryPerPair)->Unit(benchmark::kMillisecond)->Iterations(3);
 
 void MemoryPerCard(benchmark::State& state) {
   const int64_t count = 50'000;

@@ -37,6 +37,35 @@ inline v1alpha::ElasticGPUClaim claim(int64_t n) {
   return c;
 }
 
+/// The device of claim(n), a share of a card, Bound.
+inline v1alpha::ElasticGPU device(int64_t n) {
+  const auto claimed = claim(n);
+  const auto cardUid = uid(7'000'000 + n / 4);
+  v1alpha::ElasticGPU d;
+  d.metadata.name = claimed.spec.elasticGPUName;
+  d.metadata.uid = uid(3'000'000 + n);
+  d.metadata.resourceVersion = std::to_string(2'000'000 + n);
+  d.metadata.generation = 1;
+  d.metadata.creationTimestamp = "2026-01-02T03:04:05Z";
+  d.metadata.labels = {{std::string(v1alpha::keys::kRoleLabel), std::string(v1alpha::keys::kRoleDevice)},
+                       {std::string(v1alpha::keys::kNodeLabel), claimed.status.nodeName}};
+  d.metadata.finalizers = {std::string(v1alpha::keys::kDeviceFinalizer)};
+  d.spec.capacity = claimed.spec.requests;
+  d.spec.source.kind = v1alpha::SourceKind::gpuShare;
+  d.spec.source.gpuNames = {"GPU-" + cardUid};
+  d.spec.nodeName = claimed.status.nodeName;
+  d.spec.cards = {{"gpu-" + cardUid, "GPU-" + cardUid, 250, int64_t{8} << 30, 250, int64_t{8} << 30}};
+  d.spec.provisioner = "gpushare.provisioner.elasticgpu.io";
+  d.spec.className = claimed.spec.className;
+  d.spec.reclaimPolicy = "Delete";
+  d.spec.nodeAffinityRequired = core::NodeSelector{{{{}, {{"metadata.name", "In", {d.spec.nodeName}}}}}};
+  d.spec.claimRef = v1alpha::ClaimRef{claimed.metadata.namespace_, claimed.metadata.name, claimed.metadata.uid};
+  d.status.phase = "Bound";
+  d.status.conditions = {{"Provisioned", "True", "Provisioned", "", "2026-01-02T03:04:05Z", 1}};
+  d.status.allocated = v1alpha::AllocatedSummary{250, int64_t{8} << 30, 1, "25%", "8Gi"};
+  return d;
+}
+
 /// A card with four ledger entries.
 inline v1alpha::ElasticGPU card(int64_t n) {
   v1alpha::ElasticGPU g;

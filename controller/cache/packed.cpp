@@ -1,90 +1,58 @@
 #include "controller/cache/packed.h"
 
+#include <charconv>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
+#include "controller/cache/compact.h"
+
 namespace egpu::cache {
 namespace {
 
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
-// Packer and Unpacker walk the same fields() in the same order: what one writes the other reads.
-class Packer {
- public:
+// Packer and Unpacker walk the same fields() in the same order: what one writes the other reads. They are types of this
+// namespace so that the overloads below are found by them.
+struct Packer : CompactWriter {
+  using CompactWriter::CompactWriter;
   static constexpr bool kReads = false;
-  void number(uint64_t v) {
-    while (v >= 0x80) {
-      out.push_back(static_cast<char>(v | 0x80));
-      v >>= 7;
-    }
-    out.push_back(static_cast<char>(v));
-  }
-  void text(const std::string& s) {
-    number(s.size());
-    out += s;
-  }
-  std::string out;
 };
-
-class Unpacker {
- public:
+struct Unpacker : CompactReader {
+  using CompactReader::CompactReader;
   static constexpr bool kReads = true;
-  explicit Unpacker(std::string_view in) : in_(in) {}
-  uint64_t number() {
-    uint64_t v = 0;
-    for (int shift = 0; at_ < in_.size(); shift += 7) {
-      const auto byte = static_cast<unsigned char>(in_[at_++]);
-      v |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) break;
-    }
-    return v;
-  }
-  std::string_view text() {
-    const auto n = static_cast<std::size_t>(number());
-    auto s = in_.substr(at_, n);
-    at_ += s.size();
-    return s;
-  }
-
- private:
-  std::string_view in_;
-  std::size_t at_ = 0;
 };
-
-uint64_t zigzag(int64_t v) { return (static_cast<uint64_t>(v) << 1) ^ static_cast<uint64_t>(v >> 63); }
-int64_t unzigzag(uint64_t v) { return static_cast<int64_t>(v >> 1) ^ -static_cast<int64_t>(v & 1); }
 
 // Values. Every overload comes before put(), which finds them by argument type.
 template <class A>
 void one(A& a, std::string& s) {
   if constexpr (A::kReads)
-    s = std::string(a.text());
+    s = a.text();
   else
     a.text(s);
 }
 template <class A>
 void one(A& a, int64_t& n) {
   if constexpr (A::kReads)
-    n = unzigzag(a.number());
+    n = a.integer();
   else
-    a.number(zigzag(n));
+    a.integer(n);
 }
 template <class A>
 void one(A& a, bool& b) {
   if constexpr (A::kReads)
-    b = a.number() != 0;
+    b = a.natural() != 0;
   else
-    a.number(b ? 1 : 0);
+    a.natural(b ? 1 : 0);
 }
 template <class A>
 void one(A& a, v1alpha::SourceKind& k) {
   if constexpr (A::kReads)
-    k = static_cast<v1alpha::SourceKind>(a.number());
+    k = static_cast<v1alpha::SourceKind>(a.natural());
   else
-    a.number(static_cast<uint64_t>(k));
+    a.natural(static_cast<uint64_t>(k));
 }
 template <class A, class T, class = std::enable_if_t<std::is_class_v<T>>,
           class = decltype(fields(std::declval<A&>(), std::declval<T&>()))>
@@ -243,21 +211,25 @@ void one(A& a, T& t) {
 template <class A, class T>
 void one(A& a, std::vector<T>& v) {
   if constexpr (A::kReads) {
-    v.resize(static_cast<std::size_t>(a.number()));
+    v.resize(static_cast<std::size_t>(a.natural()));
   } else {
-    a.number(v.size());
+    a.natural(v.size());
   }
   for (auto& item : v) one(a, item);
 }
 template <class A, class V>
 void one(A& a, std::map<std::string, V, std::less<>>& m) {
   if constexpr (A::kReads) {
-    for (auto n = a.number(); n > 0; --n) {
-      auto it = m.emplace_hint(m.end(), std::string(a.text()), V{});
-      one(a, it->second);
+    // Objects of a kind mostly have the same keys: those that are there already keep their places.
+    auto at = m.begin();
+    for (auto n = a.natural(); n > 0; --n, ++at) {
+      const auto key = a.text();
+      if (at == m.end() || at->first != key) at = m.emplace_hint(m.erase(at, m.end()), key, V{});
+      one(a, at->second);
     }
+    m.erase(at, m.end());
   } else {
-    a.number(m.size());
+    a.natural(m.size());
     for (auto& [key, value] : m) {
       a.text(key);
       one(a, value);
@@ -268,40 +240,60 @@ template <class A, class T>
 void one(A& a, std::optional<T>& o) {
   bool has = o.has_value();
   one(a, has);
-  if (!has) return;
-  if constexpr (A::kReads) o.emplace();
-  one(a, *o);
+  if constexpr (A::kReads) {
+    if (!has) o.reset();
+    if (has && !o) o.emplace();
+  }
+  if (has) one(a, *o);
 }
 
 }  // namespace
 
 template <class T>
-std::string pack(const T& object) {
-  Packer packer;
-  packer.out.reserve(512);
+void pack(const T& object, Vocabulary& words, std::string& out) {
+  out.clear();
+  Packer packer(out, words);
   if (object.metadata.annotations.count(kLastApplied) != 0) {
     T slim = object;
     slim.metadata.annotations.erase(std::string(kLastApplied));
     fields(packer, slim);
   } else {
-    fields(packer, const_cast<T&>(object));  // a Packer only reads
+    fields(packer, const_cast<T&>(object));  // a Packer only reads it
   }
-  return std::string(packer.out);  // without the spare capacity
 }
 
 template <class T>
-T unpack(std::string_view packed) {
-  T object;
-  Unpacker unpacker(packed);
-  fields(unpacker, object);
-  return object;
+void unpack(std::string_view packed, const Vocabulary& words, T& out) {
+  Unpacker unpacker(packed, words);
+  fields(unpacker, out);
 }
 
-std::string_view packedUid(std::string_view packed) { return Unpacker(packed).text(); }
+bool packedNamed(std::string_view packed, const Vocabulary& words, std::string_view namespace_, std::string_view name) {
+  CompactReader reader(packed, words);
+  reader.text();  // the uid
+  return reader.text() == name && reader.text() == namespace_;
+}
 
-#define EGPU_PACKED(T)                    \
-  template std::string pack<T>(const T&); \
-  template T unpack<T>(std::string_view)
+bool packedHasUid(std::string_view packed, const Vocabulary& words, std::string_view uid) {
+  return CompactReader(packed, words).text() == uid;
+}
+
+uint64_t packedVersion(std::string_view packed, const Vocabulary& words) {
+  CompactReader reader(packed, words);
+  for (int before = 0; before < 3; ++before) reader.text();  // uid, name, namespace
+  return versionOf(reader.text());
+}
+
+uint64_t versionOf(std::string_view resourceVersion) {
+  uint64_t value = 0;
+  const auto [end, error] =
+      std::from_chars(resourceVersion.data(), resourceVersion.data() + resourceVersion.size(), value);
+  return error == std::errc() && end == resourceVersion.data() + resourceVersion.size() ? value : 0;
+}
+
+#define EGPU_PACKED(T)                                        \
+  template void pack<T>(const T&, Vocabulary&, std::string&); \
+  template void unpack<T>(std::string_view, const Vocabulary&, T&)
 EGPU_PACKED(v1alpha::ElasticGPU);
 EGPU_PACKED(v1alpha::ElasticGPUClaim);
 EGPU_PACKED(v1alpha::ElasticGPUClass);

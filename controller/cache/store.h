@@ -9,38 +9,46 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <tuple>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "api/core/meta.h"
 #include "controller/cache/packed.h"
+#include "controller/cache/postings.h"
+#include "controller/cache/records.h"
 
 namespace egpu::cache {
 
-/// A resourceVersion as a number; 0 for what isn't one.
-uint64_t versionOf(std::string_view resourceVersion);
+/// Takes a value under which an object is found.
+using Emit = std::function<void(std::string_view value)>;
 
 /// Thread-safe. Objects are handed out as shared snapshots that never change.
 template <class T>
 class Store {
  public:
   using Ptr = std::shared_ptr<const T>;
-  /// Values under which an object is found; computed anew on every change.
-  using Extract = std::function<std::vector<std::string>(const T&)>;
-  /// What changed: before null = new, after null = gone. Called without locks held, on the changing thread; after may
-  /// already be old news when two threads change one key, so a listener that keeps state reads the store again.
-  using Listener = std::function<void(const Ptr& before, const Ptr& after)>;
+  /// Emits the values under which an object is found; asked anew on every change.
+  using Extract = std::function<void(const T& object, const Emit& emit)>;
+  /// What changed: before null = new, after null = gone; both are valid during the call only. Called without locks
+  /// held, on the changing thread; after may already be old news when two threads change one key, so a listener that
+  /// keeps state reads the store again.
+  using Listener = std::function<void(const T* before, const T* after)>;
+
+  Store() = default;
+  ~Store() { delete spare_.load(); }
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
 
   /// Before anything is stored. The index's number is the order of the calls, from 0.
   int addIndex(Extract extract) {
@@ -51,44 +59,50 @@ class Store {
 
   Ptr get(const core::ObjectKey& key) const {
     std::shared_lock lock(mutex_);
-    auto it = objects_.find(key.str());
-    return it == objects_.end() ? nullptr : load(it->second);
+    const auto number = records_.find(key.namespace_, key.name);
+    return number ? load(*number) : nullptr;
   }
   /// In the order of their keys.
   std::vector<Ptr> find(int index, std::string_view value) const {
-    std::shared_lock lock(mutex_);
     std::vector<Ptr> found;
-    const auto& values = indexes_[static_cast<std::size_t>(index)].values;
-    auto it = values.find(std::string(value));
-    if (it == values.end()) return found;
-    for (const auto* key : it->second) found.push_back(load(objects_.at(*key)));
+    {
+      std::shared_lock lock(mutex_);
+      eachOf(index, value, [&found](Ptr object) {
+        found.push_back(std::move(object));
+        return true;
+      });
+    }
+    std::sort(found.begin(), found.end(), [](const Ptr& a, const Ptr& b) {
+      return std::tie(a->metadata.namespace_, a->metadata.name) < std::tie(b->metadata.namespace_, b->metadata.name);
+    });
     return found;
   }
   bool any(int index, std::string_view value) const {
+    bool found = false;
     std::shared_lock lock(mutex_);
-    return indexes_[static_cast<std::size_t>(index)].values.count(std::string(value)) != 0;
+    eachOf(index, value, [&found](const Ptr&) { return !(found = true); });
+    return found;
   }
-  /// Each object that was there at the start and still is, as it is when it is visited; in no particular order. One at
-  /// a time, so that neither the lock is held nor the world doubled.
+  /// Each object that is there all the while, as it is when it is visited; in no particular order. One at a time, so
+  /// that neither the lock is held nor the world doubled.
   void forEach(const std::function<void(const Ptr&)>& visit) const {
-    std::vector<std::string> keys;
+    uint32_t end = 0;
     {
       std::shared_lock lock(mutex_);
-      keys.reserve(objects_.size());
-      for (const auto& [key, entry] : objects_) keys.push_back(key);
+      end = records_.end();
     }
-    for (const auto& key : keys) {
+    for (uint32_t number = 0; number < end; ++number) {
       Ptr object;
       {
         std::shared_lock lock(mutex_);
-        if (auto it = objects_.find(key); it != objects_.end()) object = load(it->second);
+        if (!records_.at(number).empty()) object = load(number);
       }
       if (object) visit(object);
     }
   }
   std::size_t size() const {
     std::shared_lock lock(mutex_);
-    return objects_.size();
+    return records_.size();
   }
   bool synced() const {
     std::shared_lock lock(mutex_);
@@ -115,16 +129,18 @@ class Store {
   /// The informer: the whole world at a version. What is missing is gone unless it is younger than the list.
   void replaced(std::vector<T>&& all, const std::string& resourceVersion) {
     const auto version = versionOf(resourceVersion);
-    std::unordered_set<std::string> listed;
-    for (const auto& object : all) listed.insert(core::keyOf(object.metadata).str());
     std::vector<std::pair<core::ObjectKey, std::string>> vanished;
     {
       std::shared_lock lock(mutex_);
-      for (const auto& [key, entry] : objects_)
-        if (listed.count(key) == 0 && entry.version <= version) {
-          auto object = load(entry);
-          vanished.emplace_back(core::keyOf(object->metadata), object->metadata.uid);
-        }
+      std::vector<bool> listed(records_.end());
+      for (const auto& object : all)
+        if (const auto number = records_.find(object.metadata.namespace_, object.metadata.name)) listed[*number] = true;
+      for (uint32_t number = 0; number < records_.end(); ++number) {
+        const auto packed = records_.at(number);
+        if (packed.empty() || listed[number] || packedVersion(packed, records_.words()) > version) continue;
+        const auto object = load(number);
+        vanished.emplace_back(core::keyOf(object->metadata), object->metadata.uid);
+      }
     }
     for (const auto& [key, uid] : vanished) bury(key, uid, version);
     for (const auto& object : all) put(object, true);
@@ -139,45 +155,58 @@ class Store {
   void observedGone(const core::ObjectKey& key, std::string_view uid) { bury(key, std::string(uid), 0); }
 
  private:
-  struct Entry {
-    std::string packed;
-    uint64_t version = 0;
-  };
-  struct ByText {
-    bool operator()(const std::string* a, const std::string* b) const { return *a < *b; }
-  };
   struct Index {
     Extract extract;
-    std::unordered_map<std::string, std::set<const std::string*, ByText>> values;
+    Postings postings;
   };
   static constexpr std::size_t kRemembered = 4096;
 
-  static Ptr load(const Entry& entry) { return std::make_shared<const T>(unpack<T>(entry.packed)); }
+  static uint32_t hashOf(std::string_view value) { return static_cast<uint32_t>(textHash(value)); }
+
+  // With mutex_ held, shared or not.
+  Ptr load(uint32_t number) const {
+    auto object = std::make_shared<T>();
+    unpack(records_.at(number), records_.words(), *object);
+    return object;
+  }
+  template <class Fn>
+  void eachOf(int index, std::string_view value, Fn&& fn) const {
+    const auto& [extract, postings] = indexes_[static_cast<std::size_t>(index)];
+    postings.each(hashOf(value), [&](uint32_t number) {
+      auto object = load(number);
+      bool has = false;  // and not merely another value of the same hash
+      extract(*object, [&](std::string_view other) { has = has || other == value; });
+      return !has || fn(std::move(object));
+    });
+  }
 
   void put(const T& object, bool byInformer) {
-    const auto version = versionOf(object.metadata.resourceVersion);
-    Ptr before, after;
+    const auto& meta = object.metadata;
+    const auto version = versionOf(meta.resourceVersion);
+    std::unique_ptr<T> before;
     {
       std::unique_lock lock(mutex_);
       if (byInformer) informed_ = std::max(informed_, version);
-      if (gone_.count(object.metadata.uid) != 0) return;
-      auto [it, fresh] = objects_.try_emplace(core::keyOf(object.metadata).str());
-      if (!fresh) {
-        if (version != 0 && version <= it->second.version) return;  // we know this or newer
-        before = load(it->second);
-        unindex(it->first, *before);
+      if (gone_.count(meta.uid) != 0) return;
+      const auto known = records_.find(meta.namespace_, meta.name);
+      if (known) {
+        const auto packed = records_.at(*known);
+        if (version != 0 && version <= packedVersion(packed, records_.words())) return;  // we know this or newer
+        before = spare();
+        unpack(packed, records_.words(), *before);
       }
-      it->second = {pack(object), version};
-      after = std::make_shared<const T>(object);
-      for (auto& index : indexes_)
-        for (const auto& value : index.extract(*after)) index.values[value].insert(&it->first);
+      pack(object, records_.words(), packing_);
+      const auto number = known ? *known : records_.add(meta.namespace_, meta.name, packing_);
+      if (known) records_.replace(number, packing_);
+      reindex(number, before.get(), &object);
     }
-    for (const auto& listener : listeners_) listener(before, after);
+    tell(before.get(), &object);
+    keepSpare(std::move(before));
   }
 
   /// Removes the object if it is of that uid, and remembers that the uid is gone.
   void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version) {
-    Ptr before;
+    std::unique_ptr<T> before;
     {
       std::unique_lock lock(mutex_);
       informed_ = std::max(informed_, version);
@@ -188,32 +217,54 @@ class Store {
           goneOrder_.pop_front();
         }
       }
-      auto it = objects_.find(key.str());
-      if (it == objects_.end() || packedUid(it->second.packed) != uid) return;
-      before = load(it->second);
-      unindex(it->first, *before);
-      objects_.erase(it);
+      const auto number = records_.find(key.namespace_, key.name);
+      if (!number || !packedHasUid(records_.at(*number), records_.words(), uid)) return;
+      before = spare();
+      unpack(records_.at(*number), records_.words(), *before);
+      reindex(*number, before.get(), nullptr);
+      records_.remove(*number, key.namespace_, key.name);
     }
-    for (const auto& listener : listeners_) listener(before, nullptr);
+    tell(before.get(), nullptr);
+    keepSpare(std::move(before));
   }
 
-  void unindex(const std::string& key, const T& object) {
-    for (auto& index : indexes_)
-      for (const auto& value : index.extract(object)) {
-        auto it = index.values.find(value);
-        if (it == index.values.end()) continue;
-        it->second.erase(&key);
-        if (it->second.empty()) index.values.erase(it);
-      }
+  /// Takes an object from the values that it had before to those that it has now. With mutex_ held.
+  void reindex(uint32_t number, const T* before, const T* after) {
+    for (auto& [extract, postings] : indexes_) {
+      const auto hashes = [&extract = extract](const T* object, std::vector<uint32_t>& out) {
+        out.clear();
+        if (object != nullptr) extract(*object, [&out](std::string_view value) { out.push_back(hashOf(value)); });
+      };
+      hashes(before, oldHashes_);
+      hashes(after, newHashes_);
+      if (oldHashes_ == newHashes_) continue;
+      for (const auto hash : oldHashes_) postings.erase(hash, number);
+      for (const auto hash : newHashes_) postings.insert(hash, number);
+    }
   }
+
+  void tell(const T* before, const T* after) const {
+    for (const auto& listener : listeners_) listener(before, after);
+  }
+
+  /// An object to unpack into: the memory of the last one, unless another thread has it.
+  std::unique_ptr<T> spare() {
+    std::unique_ptr<T> object(spare_.exchange(nullptr));
+    return object ? std::move(object) : std::make_unique<T>();
+  }
+  void keepSpare(std::unique_ptr<T> object) { delete spare_.exchange(object.release()); }
 
   // Constant once objects are stored.
   std::vector<Listener> listeners_;
 
+  std::atomic<T*> spare_{nullptr};  ///< owned
+
   // Protected by mutex_.
   mutable std::shared_mutex mutex_;
-  std::unordered_map<std::string, Entry> objects_;  ///< node-based: indexes_ point at its keys
+  Records records_;
   std::vector<Index> indexes_;
+  std::string packing_;  ///< kept for its memory, as are the hashes
+  std::vector<uint32_t> oldHashes_, newHashes_;
   std::unordered_set<std::string> gone_;  ///< uids; a uid never comes back
   std::deque<std::string> goneOrder_;
   uint64_t informed_ = 0;

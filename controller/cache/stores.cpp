@@ -1,7 +1,6 @@
 #include "controller/cache/stores.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "api/v1alpha/keys.h"
 
@@ -9,48 +8,38 @@ namespace egpu::cache {
 
 namespace keys = v1alpha::keys;
 
-uint64_t versionOf(std::string_view resourceVersion) {
-  uint64_t value = 0;
-  const auto [end, error] =
-      std::from_chars(resourceVersion.data(), resourceVersion.data() + resourceVersion.size(), value);
-  return error == std::errc() && end == resourceVersion.data() + resourceVersion.size() ? value : 0;
-}
-
 Stores::Stores() {
-  using Values = std::vector<std::string>;
-  byClaimUid_ =
-      devices.addIndex([](const Gpu& d) { return d.spec.claimRef ? Values{d.spec.claimRef->uid} : Values{}; });
-  byCard_ = devices.addIndex([](const Gpu& d) {
-    Values names;
-    for (const auto& card : d.spec.cards) names.push_back(card.name);
-    return names;
+  using core::Node;
+  using core::Pod;
+  byClaimUid_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
+    if (d.spec.claimRef) emit(d.spec.claimRef->uid);
   });
-  byDeviceNode_ = devices.addIndex([](const Gpu& d) { return Values{d.spec.nodeName}; });
-  byProvisioner_ = devices.addIndex([](const Gpu& d) { return Values{d.spec.provisioner}; });
-  byCardNode_ =
-      cards.addIndex([](const Gpu& c) { return Values{c.spec.card ? c.spec.card->nodeName : std::string()}; });
-  byGpuName_ = claims.addIndex([](const Claim& c) {
+  byCard_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
+    for (const auto& card : d.spec.cards) emit(card.name);
+  });
+  byDeviceNode_ = devices.addIndex([](const Gpu& d, const Emit& emit) { emit(d.spec.nodeName); });
+  byProvisioner_ = devices.addIndex([](const Gpu& d, const Emit& emit) { emit(d.spec.provisioner); });
+  byCardNode_ = cards.addIndex(
+      [](const Gpu& c, const Emit& emit) { emit(c.spec.card ? std::string_view(c.spec.card->nodeName) : ""); });
+  byGpuName_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     const auto& name = c.spec.elasticGPUName;
     const bool own = name.size() == keys::kDevicePrefix.size() + c.metadata.uid.size() &&
                      name.compare(keys::kDevicePrefix.size(), std::string::npos, c.metadata.uid) == 0;
-    return name.empty() || own ? Values{} : Values{name};
+    if (!name.empty() && !own) emit(name);
   });
-  byClass_ = claims.addIndex([](const Claim& c) { return Values{c.spec.effectiveClass()}; });
-  byPodClaim_ = pods.addIndex([](const core::Pod& p) {
-    Values claims;
+  byClass_ = claims.addIndex([](const Claim& c, const Emit& emit) { emit(c.spec.effectiveClass()); });
+  byPodClaim_ = pods.addIndex([](const Pod& p, const Emit& emit) {
     for (const auto& claim : p.resourceClaims)
-      if (!claim.resourceClaimName.empty()) claims.push_back(p.metadata.namespace_ + "/" + claim.resourceClaimName);
-    return claims;
+      if (!claim.resourceClaimName.empty()) emit(p.metadata.namespace_ + "/" + claim.resourceClaimName);
   });
-  byGate_ = pods.addIndex([](const core::Pod& p) {
-    const bool gated =
-        std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end();
-    return gated ? Values{"gated"} : Values{};
+  byGate_ = pods.addIndex([](const Pod& p, const Emit& emit) {
+    if (std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end())
+      emit("gated");
   });
-  byAvoided_ = nodes.addIndex([](const core::Node& n) {
-    const bool avoided = std::any_of(n.taints.begin(), n.taints.end(),
-                                     [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; });
-    return avoided ? Values{"yes"} : Values{};
+  byAvoided_ = nodes.addIndex([](const Node& n, const Emit& emit) {
+    if (std::any_of(n.taints.begin(), n.taints.end(),
+                    [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; }))
+      emit("yes");
   });
 }
 

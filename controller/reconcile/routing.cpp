@@ -50,7 +50,7 @@ void Routing::podsOf(const core::ObjectKey& claim) {
   for (const auto& pod : stores_.podsOfClaim(claim)) enqueue_(podKey(core::keyOf(pod->metadata)));
 }
 
-void Routing::onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& after) {
+void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   const auto& meta = (after ? after : before)->metadata;
   const auto key = core::keyOf(meta);
   enqueue_(claimKey(key));
@@ -64,10 +64,10 @@ void Routing::onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& 
   if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
 }
 
-void Routing::onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after) {
+void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   const auto& device = after ? *after : *before;
   enqueue_(deviceKey(device.metadata.name));
-  for (const auto* side : {before.get(), after.get()}) {
+  for (const auto* side : {before, after}) {
     if (side == nullptr || !side->spec.claimRef) continue;
     enqueue_(claimKey(claimOf(*side->spec.claimRef)));
     if (!before || !after) podsOf(claimOf(*side->spec.claimRef));
@@ -83,7 +83,7 @@ void Routing::onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& aft
     enqueue_(pluginKey(before->spec.provisioner));
 }
 
-void Routing::onCard(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after) {
+void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   const auto& name = (after ? after : before)->metadata.name;
   enqueue_(cardKey(name));
   if (before && after && sameHealth(*before, *after)) return;
@@ -94,7 +94,7 @@ void Routing::onCard(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after
   for (const auto& claim : stores_.claimsNaming(name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
 }
 
-void Routing::onCarrier(const Ptr<core::ResourceClaim>& before, const Ptr<core::ResourceClaim>& after) {
+void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after) {
   const auto& carrier = after ? *after : *before;
   const auto key = core::keyOf(carrier.metadata);
   enqueue_(claimKey(key));
@@ -104,14 +104,14 @@ void Routing::onCarrier(const Ptr<core::ResourceClaim>& before, const Ptr<core::
   podsOf(key);
 }
 
-void Routing::onPod(const Ptr<core::Pod>& before, const Ptr<core::Pod>& after) {
+void Routing::onPod(const core::Pod* before, const core::Pod* after) {
   const auto& pod = after ? *after : *before;
   enqueue_(podKey(core::keyOf(pod.metadata)));
   for (const auto& claim : pod.resourceClaims)
     if (!claim.resourceClaimName.empty()) enqueue_(claimKey({pod.metadata.namespace_, claim.resourceClaimName}));
 }
 
-void Routing::onNode(const Ptr<core::Node>& before, const Ptr<core::Node>& after) {
+void Routing::onNode(const core::Node* before, const core::Node* after) {
   const auto& name = (after ? after : before)->metadata.name;
   if (before && after && before->metadata.labels == after->metadata.labels && before->taints == after->taints &&
       before->ready == after->ready && before->unschedulable == after->unschedulable &&
@@ -130,7 +130,7 @@ void Routing::openClaimsOf(const cache::Class& cls) {
   if (ClassSync::isDefault(cls)) each(stores_.claimsOfClass(""));
 }
 
-void Routing::onClass(const Ptr<cache::Class>& before, const Ptr<cache::Class>& after) {
+void Routing::onClass(const cache::Class* before, const cache::Class* after) {
   const auto& cls = after ? *after : *before;
   enqueue_(classKey(cls.metadata.name));
   const bool defaultChanged = before && after && ClassSync::isDefault(*before) != ClassSync::isDefault(*after);

@@ -25,15 +25,13 @@ class Routing {
   Routing& operator=(const Routing&) = delete;
 
  private:
-  template <class T>
-  using Ptr = typename cache::Store<T>::Ptr;
-  void onClaim(const Ptr<cache::Claim>& before, const Ptr<cache::Claim>& after);
-  void onDevice(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after);
-  void onCard(const Ptr<cache::Gpu>& before, const Ptr<cache::Gpu>& after);
-  void onCarrier(const Ptr<core::ResourceClaim>& before, const Ptr<core::ResourceClaim>& after);
-  void onPod(const Ptr<core::Pod>& before, const Ptr<core::Pod>& after);
-  void onNode(const Ptr<core::Node>& before, const Ptr<core::Node>& after);
-  void onClass(const Ptr<cache::Class>& before, const Ptr<cache::Class>& after);
+  void onClaim(const cache::Claim* before, const cache::Claim* after);
+  void onDevice(const cache::Gpu* before, const cache::Gpu* after);
+  void onCard(const cache::Gpu* before, const cache::Gpu* after);
+  void onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after);
+  void onPod(const core::Pod* before, const core::Pod* after);
+  void onNode(const core::Node* before, const core::Node* after);
+  void onClass(const cache::Class* before, const cache::Class* after);
   void onPlugin(const std::string& name);
   void podsOf(const core::ObjectKey& claim);
   /// Claims that wait for something about their class.

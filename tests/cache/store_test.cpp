@@ -71,7 +71,7 @@ TEST(StoreTest, ListenersHearEachChangeOnce) {
 
 TEST(StoreTest, IndexesFollow) {
   Store<Claim> store;
-  const int byPhase = store.addIndex([](const Claim& c) { return std::vector<std::string>{c.status.phase}; });
+  const int byPhase = store.addIndex([](const Claim& c, const Emit& emit) { emit(c.status.phase); });
   store.informed(claim("b", "u2", 1, "Pending"));
   store.informed(claim("a", "u1", 2, "Pending"));
   ASSERT_EQ(store.find(byPhase, "Pending").size(), 2u);
@@ -82,52 +82,42 @@ TEST(StoreTest, IndexesFollow) {
   EXPECT_FALSE(store.any(byPhase, "Pending"));
 }
 
-TEST(PackedTest, ABoundClaimComesBackAsItWasInLessThanAKilobyte) {
-  Claim c = claim("gpushare-egpuc-1", "0b5e4f5a-1111-2222-3333-444455556666", 123456, "Bound");
-  c.metadata.creationTimestamp = "2026-01-02T03:04:05Z";
-  c.metadata.finalizers = {"elasticgpu.io/claim"};
-  c.metadata.labels = {{"app", "x"}};
-  c.metadata.annotations = {{"kubectl.kubernetes.io/last-applied-configuration", std::string(2000, 'x')},
-                            {"kept", "yes"}};
-  c.spec.className = "gpushare-egpuclass";
-  c.spec.elasticGPUName = "egpu-0b5e4f5a-1111-2222-3333-444455556666";
-  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "10"},
-                     {"gpushare.provisioner.elasticgpu.io/gpu-memory", "4"}};
-  c.status.elasticGPUName = c.spec.elasticGPUName;
-  c.status.nodeName = "node-1";
-  c.status.className = "shares";
-  c.status.capacity = {{"core", "10%"}, {"memory", "4Gi"}};
-  c.status.conditions = {{"Accepted", "True", "Accepted", "", "2026-01-02T03:04:05Z", 1},
-                         {"Bound", "True", "Bound", "", "2026-01-02T03:04:05Z", 1}};
-  const auto packed = pack(c);
-  EXPECT_LT(packed.size(), 700u);
-  EXPECT_EQ(packedUid(packed), c.metadata.uid);
-  const auto back = unpack<Claim>(packed);
-  c.metadata.annotations.erase("kubectl.kubernetes.io/last-applied-configuration");
-  EXPECT_EQ(back.metadata, c.metadata);
-  EXPECT_EQ(back.spec, c.spec);
-  EXPECT_EQ(back.status, c.status);
+TEST(StoreTest, AnObjectIsFoundUnderEachOfItsValuesAndUnderNoOther) {
+  Store<Gpu> store;
+  const int byCard = store.addIndex([](const Gpu& d, const Emit& emit) {
+    for (const auto& card : d.spec.cards) emit(card.name);
+  });
+  Gpu device;
+  device.metadata = claim("d", "u", 1).metadata;
+  device.metadata.namespace_.clear();
+  for (const auto* name : {"c1", "c2", "c1"}) device.spec.cards.emplace_back().name = name;
+  store.informed(device);
+  EXPECT_EQ(store.find(byCard, "c1").size(), 1u);
+  EXPECT_EQ(store.find(byCard, "c2").size(), 1u);
+  EXPECT_FALSE(store.any(byCard, "c3"));
+  device.metadata.resourceVersion = "2";
+  device.spec.cards.erase(device.spec.cards.begin(), device.spec.cards.begin() + 2);  // c1 is left
+  store.informed(device);
+  EXPECT_TRUE(store.any(byCard, "c1"));
+  EXPECT_FALSE(store.any(byCard, "c2"));
 }
 
-TEST(PackedTest, CardsAndDevicesComeBackAsTheyWere) {
-  Gpu card;
-  card.metadata.name = "gpu-1";
-  card.metadata.uid = "u";
-  card.spec.card.emplace();
-  card.spec.card->uuid = "GPU-1";
-  card.spec.card->topology.numa = -1;
-  card.spec.card->topology.links = {{"GPU-2", "nvlink", 2}};
-  card.spec.allocations["d"] = {"egpu-d", "ns/c", 100, int64_t{1} << 40};
-  card.status.allocated = v1alpha::AllocatedSummary{100, 5, 1, "10%", "5/10"};
-  EXPECT_EQ(unpack<Gpu>(pack(card)).spec, card.spec);
-  EXPECT_EQ(unpack<Gpu>(pack(card)).status, card.status);
-  Gpu device;
-  device.spec.cards = {{"gpu-1", "GPU-1", 100, 200, 50, 100}};
-  device.spec.source.kind = v1alpha::SourceKind::gpuShare;
-  device.spec.source.gpuNames = {"gpu-1"};
-  device.spec.claimRef = v1alpha::ClaimRef{"ns", "c", "u"};
-  device.spec.nodeAffinityRequired = core::NodeSelector{{{{}, {{"metadata.name", "In", {"n"}}}}}};
-  EXPECT_EQ(unpack<Gpu>(pack(device)).spec, device.spec);
+TEST(StoreTest, AnotherObjectMayTakeTheNameOfOneThatWent) {
+  Store<Claim> store;
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 100; ++i)
+      store.informed(claim("c" + std::to_string(i), "u" + std::to_string(round * 100 + i), round * 1000 + i));
+    ASSERT_EQ(store.size(), 100u);
+    for (int i = 0; i < 100; i += 2)
+      store.informedGone(claim("c" + std::to_string(i), "u" + std::to_string(round * 100 + i), round * 1000 + 500 + i));
+    ASSERT_EQ(store.size(), 50u);
+    int visited = 0;
+    store.forEach([&](const auto& c) {
+      ++visited;
+      EXPECT_EQ(c->metadata.uid, store.get(core::keyOf(c->metadata))->metadata.uid);
+    });
+    EXPECT_EQ(visited, 50);
+  }
 }
 
 }  // namespace

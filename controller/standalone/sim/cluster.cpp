@@ -88,16 +88,15 @@ Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Regis
       pods_(client, podSink_),
       nodeReflector_(client, nodeSink_),
       claims_(client, claimSink_) {
-  byClaim_ = podStore_.addIndex([](const core::Pod& p) {
-    std::vector<std::string> out;
-    for (const auto& c : p.resourceClaims) out.push_back(p.metadata.namespace_ + "/" + c.resourceClaimName);
-    return out;
+  using cache::Emit;
+  byClaim_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
+    for (const auto& c : p.resourceClaims) emit(p.metadata.namespace_ + "/" + c.resourceClaimName);
   });
-  byNode_ = podStore_.addIndex([](const core::Pod& p) {
-    return p.nodeName.empty() || p.finished() ? std::vector<std::string>{} : std::vector<std::string>{p.nodeName};
+  byNode_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
+    if (!p.nodeName.empty() && !p.finished()) emit(p.nodeName);
   });
-  unscheduled_ = podStore_.addIndex([](const core::Pod& p) {
-    return waitsForNode(p) ? std::vector<std::string>{"yes"} : std::vector<std::string>{};
+  unscheduled_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
+    if (waitsForNode(p)) emit("yes");
   });
   listen();
 }
