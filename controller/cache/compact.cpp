@@ -24,19 +24,27 @@ int64_t unzigzag(uint64_t n) { return static_cast<int64_t>(n >> 1) ^ -static_cas
 
 bool isDash(std::size_t at) { return at == 8 || at == 13 || at == 18 || at == 23; }
 
-int hexDigit(char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; }
+/// The value of each character as a hexadecimal digit in lower case; with a bit above if it is none.
+constexpr auto kHexDigits = [] {
+  std::array<unsigned char, 256> digits{};
+  for (auto& digit : digits) digit = 0x10;
+  for (unsigned char n = 0; n < 16; ++n) digits[static_cast<unsigned char>("0123456789abcdef"[n])] = n;
+  return digits;
+}();
 
 /// Of 36 characters in lower case.
 bool parseUuid(std::string_view text, CompactContext::Uuid& out) {
   if (text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-') return false;
+  unsigned all = 0;
   std::size_t n = 0;
   for (std::size_t i = 0; i < kUuidText; i += 2) {
     if (isDash(i)) ++i;
-    const int high = hexDigit(text[i]), low = hexDigit(text[i + 1]);
-    if (high < 0 || low < 0) return false;
+    const unsigned high = kHexDigits[static_cast<unsigned char>(text[i])];
+    const unsigned low = kHexDigits[static_cast<unsigned char>(text[i + 1])];
+    all |= high | low;
     out[n++] = static_cast<unsigned char>(high << 4 | low);
   }
-  return true;
+  return all < 16;
 }
 
 int twoDigits(const char* at) {
@@ -70,9 +78,10 @@ int64_t CompactReader::integer() {
 }
 
 void CompactWriter::text(std::string_view text) {
+  const auto place = texts_++;
   if (text.empty()) return natural(kEmpty << 1);
   if (asSecond(text) || asDecimal(text) || asUuid(text)) return;
-  if (const auto word = words_.meet(text)) return natural(uint64_t{*word} << 1 | 1);
+  if (const auto word = words_.meet(text, place)) return natural(uint64_t{*word} << 1 | 1);
   natural((kRaw + text.size()) << 1);
   out_ += text;
 }

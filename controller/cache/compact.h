@@ -49,6 +49,7 @@ class CompactWriter {
 
   std::string& out_;
   Vocabulary& words_;
+  std::size_t texts_ = 0;  ///< written so far
   CompactContext context_;
 };
 

@@ -19,7 +19,16 @@ uint64_t textHash(std::string_view text) {
   return mixed ^ mixed >> 32;
 }
 
-std::optional<uint32_t> Vocabulary::meet(std::string_view text) {
+std::optional<uint32_t> Vocabulary::meet(std::string_view text, std::size_t place) {
+  if (place >= atPlace_.size()) return look(text);
+  auto& last = atPlace_[place];
+  if (last < words_.size() && words_[last] == text) return last;
+  const auto number = look(text);
+  if (number) last = *number;
+  return number;
+}
+
+std::optional<uint32_t> Vocabulary::look(std::string_view text) {
   if (text.empty() || text.size() > kLongest) return std::nullopt;
   if (slots_.empty()) {
     rehash(kFirstSlots);

@@ -1,6 +1,7 @@
 // The words that objects repeat — keys, classes, nodes, reasons — kept once, so that a record names them by number.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,17 +21,21 @@ class Vocabulary {
   Vocabulary(const Vocabulary&) = delete;
   Vocabulary& operator=(const Vocabulary&) = delete;
 
-  /// The number of a word; nothing for what isn't one. A text that was met a short while ago becomes one.
-  std::optional<uint32_t> meet(std::string_view text);
+  /// The number of a word; nothing for what isn't one. A text that was met a short while ago becomes one. `place` is
+  /// where the text stands among its object's texts: most objects say the same there as the one before, which is found
+  /// without hashing.
+  std::optional<uint32_t> meet(std::string_view text, std::size_t place);
   /// The word of a number that meet() gave.
   std::string_view word(uint32_t number) const { return words_[number]; }
   std::size_t size() const { return words_.size(); }
 
  private:
+  std::optional<uint32_t> look(std::string_view text);
   std::string_view keep(std::string_view text);
   void rehash(std::size_t slots);
 
   std::vector<std::string_view> words_;  ///< by number; into blocks_
+  std::array<uint32_t, 64> atPlace_{};   ///< the last word at each of the first places
   std::vector<uint32_t> slots_;          ///< number + 1 by hash, open addressing; 0 = free
   std::vector<uint16_t> met_;            ///< by hash: the rest of the hash of the last text that wasn't a word
   std::vector<std::unique_ptr<char[]>> blocks_;

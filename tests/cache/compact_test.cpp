@@ -107,25 +107,25 @@ TEST(CompactTest, EveryInteger) {
 
 TEST(VocabularyTest, OnlyWhatIsMetTwiceBecomesAWord) {
   Vocabulary words;
-  for (int i = 0; i < 10'000; ++i) words.meet("name-" + std::to_string(i));
+  for (int i = 0; i < 10'000; ++i) words.meet("name-" + std::to_string(i), 0);
   EXPECT_LE(words.size(), 1u);  // but for a rare coincidence of hashes
-  EXPECT_FALSE(words.meet("word"));
-  const auto number = words.meet("word");
+  EXPECT_FALSE(words.meet("word", 0));
+  const auto number = words.meet("word", 0);
   ASSERT_TRUE(number);
-  EXPECT_EQ(words.meet("word"), number);
+  EXPECT_EQ(words.meet("word", 0), number);
   EXPECT_EQ(words.word(*number), "word");
-  EXPECT_FALSE(words.meet(""));
-  for (int time = 0; time < 3; ++time) EXPECT_FALSE(words.meet(std::string(Vocabulary::kLongest + 1, 'x')));
+  EXPECT_FALSE(words.meet("", 0));
+  for (int time = 0; time < 3; ++time) EXPECT_FALSE(words.meet(std::string(Vocabulary::kLongest + 1, 'x'), 0));
 }
 
 TEST(VocabularyTest, HasABound) {
   Vocabulary words;
   const std::size_t more = Vocabulary::kMost + 1000;
   for (std::size_t i = 0; i < more; ++i)
-    for (int time = 0; time < 2; ++time) words.meet("word-" + std::to_string(i));
+    for (int time = 0; time < 2; ++time) words.meet("word-" + std::to_string(i), i);
   EXPECT_EQ(words.size(), Vocabulary::kMost);
-  EXPECT_EQ(words.word(*words.meet("word-17")), "word-17");
-  EXPECT_FALSE(words.meet("word-" + std::to_string(more - 1)));
+  EXPECT_EQ(words.word(*words.meet("word-17", 17)), "word-17");
+  EXPECT_FALSE(words.meet("word-" + std::to_string(more - 1), 1));
 }
 
 }  // namespace
