@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "controller/cache/stores.h"
 
 namespace egpu::cache {
@@ -118,6 +121,56 @@ TEST(StoreTest, AnotherObjectMayTakeTheNameOfOneThatWent) {
     });
     EXPECT_EQ(visited, 50);
   }
+}
+
+TEST(StoreTest, ReadersSeeWholeObjectsWhileOthersWrite) {
+  Store<Claim> store;
+  const int byClass = store.addIndex([](const Claim& c, const Emit& emit) { emit(c.spec.className); });
+  std::atomic<int> heard{0};
+  store.listen([&](const Claim* before, const Claim* after) {
+    if (before != nullptr && after != nullptr && before->metadata.name == after->metadata.name) ++heard;
+  });
+  // Class and phase of a state are made from its version.
+  const auto state = [](int name, int version) {
+    auto c = claim("c" + std::to_string(name), "u" + std::to_string(name), version, "p" + std::to_string(version % 3));
+    c.spec.className = "class-" + std::to_string(version % 3);
+    return c;
+  };
+  const auto whole = [](const Claim& c) {
+    const auto third = std::to_string(versionOf(c.metadata.resourceVersion) % 3);
+    return c.spec.className == "class-" + third && c.status.phase == "p" + third &&
+           c.metadata.uid.substr(1) == c.metadata.name.substr(1);
+  };
+  std::atomic<bool> done{false};
+  std::atomic<int> torn{0};
+  std::vector<std::jthread> threads;
+  for (int reader = 0; reader < 2; ++reader)
+    threads.emplace_back([&] {
+      while (!done) {
+        if (auto one = store.get({"ns", "c1"}); one && !whole(*one)) ++torn;
+        for (const auto& one : store.find(byClass, "class-1"))
+          if (!whole(*one) || one->spec.className != "class-1") ++torn;
+        store.forEach([&](const auto& one) { torn += whole(*one) ? 0 : 1; });
+      }
+    });
+  {
+    std::vector<std::jthread> writers;
+    for (int writer = 0; writer < 2; ++writer)
+      writers.emplace_back([&, writer] {
+        for (int version = 1; version <= 300; ++version)
+          for (int name = 0; name < 8; ++name)
+            if (writer == 0)
+              store.informed(state(name, version));
+            else
+              store.observed(state(name, version + version % 2));
+      });
+  }
+  done = true;
+  threads.clear();
+  EXPECT_EQ(torn, 0);
+  EXPECT_GT(heard, 0);
+  EXPECT_EQ(store.size(), 8u);
+  store.forEach([&](const auto& one) { EXPECT_EQ(versionOf(one->metadata.resourceVersion), 300u); });
 }
 
 }  // namespace
