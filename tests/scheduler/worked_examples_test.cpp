@@ -97,7 +97,8 @@ TEST(WorkedExamples, WhichNodeLosesLeast) {
     fragmentation::KnownState known;
     fragmentation::readNode(state, state.findNode(node), known.state);
     judge.appraise(known);
-    row += ' ' + std::to_string(judge.judge(state.findNode(node), known)) + " |";
+    uint16_t chosen = fragmentation::Judge::kUnchosen;
+    row += ' ' + std::to_string(judge.judge(state.findNode(node), known, chosen)) + " |";
   }
   expectRow(row + ' ' + decide(cluster, request).node + " |");
 }

@@ -67,7 +67,7 @@ const std::vector<Census::Change>& Census::read(const Cluster::State& state) {
   changes_.clear();
   cards_.resize(state.types.size(), 0);
   isNoted_.resize(state.nodes.size(), 0);
-  const bool all = !used_ || count_ > 4 * state.nodes.size() + 4096;
+  const bool all = !used_ || count_ > 2 * state.nodes.size() + 1024;
   if (all) forget();
   used_ = true;
   ofNode_.resize(state.nodes.size(), kUnread);

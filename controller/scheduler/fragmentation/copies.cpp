@@ -60,41 +60,49 @@ void Copies::fill(const CardState& card, uint16_t* parts) const {
   }
 }
 
-const uint16_t* Copies::rowOf(const CardState& card) {
+void Copies::makeRoom(std::size_t rows) {
+  if (cards_.size() + rows <= kMostRows) return;
+  known_ = {};
+  cards_.clear();
+  rows_.clear();
+}
+
+std::size_t Copies::rowOf(const CardState& card) {
   const uint32_t hash = hashOf(card);
   uint32_t row = known_.find(hash, [&](uint32_t each) { return cards_[each] == card; });
   if (row == kNone) {
-    if (cards_.size() >= kMostRows) {
-      known_ = {};
-      cards_.clear();
-      rows_.clear();
-    }
     row = static_cast<uint32_t>(cards_.size());
     known_.insert(hash, row);
     cards_.push_back(card);
     rows_.resize(rows_.size() + padded_, 0);
     fill(card, rows_.data() + row * padded_);
   }
-  return rows_.data() + row * padded_;
+  return row * padded_;
 }
 
 void Copies::add(const CardState& card, Parts& sum) {
-  const uint16_t* const row = rowOf(card);
+  makeRoom(1);
+  const std::size_t at = rowOf(card);
+  const uint16_t* const row = rows_.data() + at;
   for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
 }
 
 void Copies::take(const CardState& card, Parts& sum) {
-  const uint16_t* const row = rowOf(card);
+  makeRoom(1);
+  const std::size_t at = rowOf(card);
+  const uint16_t* const row = rows_.data() + at;
   for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] - row[i]);
 }
 
 void Copies::partsOn(const NodeState& node, Parts& sum) {
   sum.assign(padded_, 0);
+  makeRoom(node.cards.size());
   const CardState* last = nullptr;
-  const uint16_t* row = nullptr;
+  std::size_t at = 0;
   for (const CardState& card : node.cards) {
-    if (last == nullptr || card != *last) row = rowOf(card);  // neighbours are often alike
+    if (last == nullptr || card != *last) at = rowOf(card);  // neighbours are often alike
     last = &card;
+    const uint16_t* const row = rows_.data() + at;
     for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
   }
 }
@@ -116,15 +124,31 @@ void Copies::on(const NodeAmount& free, const Parts& parts, std::vector<float>& 
   for (std::size_t i = 0; i < padded_; ++i) copies[i] = copiesOf(i, left, parts[i]);
 }
 
-float Copies::worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const {
+template <class PartsOf>
+float Copies::worthOf(const NodeAmount& free, PartsOf partsOf, std::span<const float> perCopy) const {
   const Left left(free);
   std::array<float, kLanes> sums{};  // several sums side by side: no one waits for the other
   for (std::size_t i = 0; i < padded_; i += kLanes)
     for (std::size_t lane = 0; lane < kLanes; ++lane)
-      sums[lane] += copiesOf(i + lane, left, parts[i + lane]) * perCopy[i + lane];
+      sums[lane] += copiesOf(i + lane, left, partsOf(i + lane)) * perCopy[i + lane];
   float worth = 0;
   for (const float sum : sums) worth += sum;
   return worth;
+}
+
+float Copies::worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const {
+  return worthOf(
+      free, [&](std::size_t i) { return parts[i]; }, perCopy);
+}
+
+float Copies::worthWith(const NodeAmount& free, const Parts& parts, const CardState& was, const CardState& becomes,
+                        std::span<const float> perCopy) {
+  makeRoom(2);
+  const std::size_t wasAt = rowOf(was), becomesAt = rowOf(becomes);
+  const uint16_t* const less = rows_.data() + wasAt;
+  const uint16_t* const more = rows_.data() + becomesAt;
+  return worthOf(
+      free, [&](std::size_t i) { return static_cast<uint16_t>(parts[i] - less[i] + more[i]); }, perCopy);
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -49,6 +49,9 @@ class Copies {
   void on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const;
   /// Σ of those copies · worth of a copy; `perCopy` has padded() numbers.
   float worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const;
+  /// The same, were a card that is among them in another state.
+  float worthWith(const NodeAmount& free, const Parts& parts, const CardState& was, const CardState& becomes,
+                  std::span<const float> perCopy);
 
  private:
   /// What the node has left, in the terms of the reciprocals.
@@ -57,8 +60,14 @@ class Copies {
     float cpu, memory;
   };
   float copiesOf(std::size_t shape, const Left& left, uint16_t parts) const;
-  /// What a card has room for, per shape: the same for equal cards, so it is kept. Valid until the next call.
-  const uint16_t* rowOf(const CardState& card);
+  /// Σ of copies · worth of a copy, of so many parts as partsOf(shape) says.
+  template <class PartsOf>
+  float worthOf(const NodeAmount& free, PartsOf partsOf, std::span<const float> perCopy) const;
+  /// Where in rows_ stands what a card has room for, per shape: the same for equal cards, so it is kept. Good until
+  /// makeRoom() is called.
+  std::size_t rowOf(const CardState& card);
+  /// For so many more rows.
+  void makeRoom(std::size_t rows);
   void fill(const CardState& card, uint16_t* parts) const;
 
   std::vector<Shape> shapes_;

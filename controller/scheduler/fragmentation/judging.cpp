@@ -16,6 +16,7 @@ NodeJudge::NodeJudge(const Cluster::State& state, const Request& request, CardCh
       cards_(cards),
       counting_(counting),
       byStateAlone_(!policy.seesLinks && request.maxClaimsPerCard == 0 && request.maxClaimsPerNode == 0),
+      oneCard_(byStateAlone_ && request.cards == 1 && !divides(request)),
       needs_(state, request) {}
 
 Room NodeJudge::leastOn(TypeId type) {
@@ -50,10 +51,45 @@ void NodeJudge::appraise(KnownState& known) {
   known.worth = worthOf(known.state.free, known.parts, known.rests);
 }
 
-Score NodeJudge::judge(NodeId id, const KnownState& before) {
+float NodeJudge::pressureOn(const CardState& card, const Amount& charged) const {
+  const float pressure = counting_.prices->pressure(card.type);
+  if (pressure == 0) return 0;
+  const int64_t share = request_.wholeCards ? 1000 : shareOfCard(charged, state_.types[card.type]);
+  return pressure * static_cast<float>(share);
+}
+
+Score NodeJudge::scoreOf(float loss) { return static_cast<Score>(std::floor(-loss / kStep)); }
+
+Score NodeJudge::judge(NodeId id, const KnownState& before, uint16_t& chosen) {
   const NodeRecord& node = state_.nodes[id];
-  if (!nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_) || !cards_.pick(node, counting_.picks))
-    return kUnfit;
+  if (!nodeBelowLimit(node, request_) || !nodeHasRoom(node, request_)) return kUnfit;
+  if (!oneCard_) return judgeSeveral(node, before);
+  if (chosen == kUnchosen && !choose(node, chosen)) return kUnfit;
+  return judgeOne(before, before.state.cards[chosen]);
+}
+
+bool NodeJudge::choose(const NodeRecord& node, uint16_t& chosen) {
+  if (!cards_.pick(node, counting_.picks)) return false;
+  chosen = 0;
+  for (const CardId each : node.cards) {
+    if (each == counting_.picks.front().card) break;
+    if (state_.cards[each].healthy) ++chosen;
+  }
+  return true;
+}
+
+Score NodeJudge::judgeOne(const KnownState& before, const CardState& card) {
+  const Amount& charged = needs_.of(card.type).charged;
+  const CardState after{card.type, {card.free.core - charged.core, card.free.memory - charged.memory}, false};
+  const NodeAmount free{before.state.free.cpuMilli - request_.cpuMilli, before.state.free.memory - request_.podMemory};
+  const int32_t rests = before.rests - restOf(card) + restOf(after);
+  const float worth = counting_.copies.worthWith(free, before.parts, card, after, counting_.prices->perCopy()) +
+                      static_cast<float>(rests);
+  return scoreOf(before.worth - worth + pressureOn(card, charged));
+}
+
+Score NodeJudge::judgeSeveral(const NodeRecord& node, const KnownState& before) {
+  if (!cards_.pick(node, counting_.picks)) return kUnfit;
   Parts& parts = counting_.partsAfter;
   parts = before.parts;
   int32_t rests = before.rests;
@@ -68,12 +104,10 @@ Score NodeJudge::judge(NodeId id, const KnownState& before) {
     card.empty = false;
     counting_.copies.add(card, parts);
     rests += restOf(card);
-    const int64_t share = request_.wholeCards ? 1000 : shareOfCard(pick.charged, state_.types[card.type]);
-    pressure += counting_.prices->pressure(card.type) * static_cast<float>(share);
+    pressure += pressureOn(card, pick.charged);
   }
   const NodeAmount free{before.state.free.cpuMilli - request_.cpuMilli, before.state.free.memory - request_.podMemory};
-  const float loss = before.worth - worthOf(free, parts, rests) + pressure;
-  return static_cast<Score>(std::floor(-loss / kStep));
+  return scoreOf(before.worth - worthOf(free, parts, rests) + pressure);
 }
 
 }  // namespace egpu::scheduler::fragmentation

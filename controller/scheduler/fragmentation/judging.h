@@ -39,18 +39,24 @@ class NodeJudge : public Judge {
     return scheduler::leastOn(shape, request_, needs_, least);
   }
   void appraise(KnownState& state) override;
-  Score judge(NodeId node, const KnownState& state) override;
+  Score judge(NodeId node, const KnownState& state, uint16_t& chosen) override;
   bool byStateAlone() const override { return byStateAlone_; }
 
  private:
   float worthOf(const NodeAmount& free, const Parts& parts, int32_t rests) const;
   int32_t restOf(const CardState& card) const;
+  float pressureOn(const CardState& card, const Amount& charged) const;
+  static Score scoreOf(float loss);
+  /// Of a request for one card that is not divided: which of the node's healthy cards it is given.
+  bool choose(const NodeRecord& node, uint16_t& chosen);
+  Score judgeOne(const KnownState& before, const CardState& card);
+  Score judgeSeveral(const NodeRecord& node, const KnownState& before);
 
   const Cluster::State& state_;
   const Request& request_;
   CardChoice& cards_;
   Counting& counting_;
-  bool byStateAlone_;
+  bool byStateAlone_, oneCard_;
   Needs needs_;
 };
 

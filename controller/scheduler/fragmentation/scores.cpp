@@ -66,7 +66,8 @@ Score Scores::judged(Reading& reading, Table& table, NodeId node, uint32_t numbe
     reading.judge.appraise(known);
     known.pricing = pricing_;
   }
-  return reading.judge.judge(node, known);
+  uint16_t unchosen = Judge::kUnchosen;
+  return reading.judge.judge(node, known, reading.byStateAlone ? table.chosen[number] : unchosen);
 }
 
 inline Score Scores::scoreOf(Reading& reading, Table& table, NodeId node) {
@@ -141,9 +142,15 @@ void Scores::update(Reading& reading, Table& table) {
       table.least.push_back(reading.judge.leastOn(type));
     table.leastOfSeveral = reading.judge.leastOn(kNone);
   }
-  if (table.generation != reading.census.generation()) table.ofState.clear();
-  table.generation = reading.census.generation();
-  if (reading.byStateAlone) table.ofState.resize(reading.census.states(), kUnjudged);
+  if (table.generation != reading.census.generation()) {
+    table.generation = reading.census.generation();
+    table.ofState.clear();
+    table.chosen.clear();
+  }
+  if (reading.byStateAlone) {
+    table.ofState.resize(reading.census.states(), kUnjudged);
+    table.chosen.resize(reading.census.states(), Judge::kUnchosen);
+  }
   if (table.scores.size() != nodes || table.upTo < logStart_) {
     scan(reading, table);
   } else {

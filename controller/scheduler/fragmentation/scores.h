@@ -34,8 +34,10 @@ class Judge {
   virtual bool leastOn(const NodeIndex::Shape& shape, Summary& least) = 0;
   /// Fills in what a state is worth.
   virtual void appraise(KnownState& state) = 0;
-  /// A node in a state that was appraised.
-  virtual Score judge(NodeId node, const KnownState& state) = 0;
+  /// A node in a state that was appraised. `chosen` is kUnchosen, or what judging an equal state for this class of
+  /// request has left there, whatever the prices were.
+  virtual Score judge(NodeId node, const KnownState& state, uint16_t& chosen) = 0;
+  static constexpr uint16_t kUnchosen = std::numeric_limits<uint16_t>::max();
   /// Nodes in equal states have equal scores.
   virtual bool byStateAlone() const = 0;
 };
@@ -60,12 +62,13 @@ class Scores {
     Request request;
     uint64_t upTo = 0;  ///< of the log
     uint64_t lastUsed = 0;
-    uint64_t generation = 0;     ///< of the census, that ofState is by
-    std::vector<Room> least;     ///< that a state of cards of one type must have, by type
-    Room leastOfSeveral;         ///< likewise of several types or no cards
-    std::vector<Score> ofState;  ///< by state
-    std::vector<Score> scores;   ///< by node
-    std::vector<NodeId> bests;   ///< by block; kNone: none fits
+    uint64_t generation = 0;       ///< of the census, that ofState is by
+    std::vector<Room> least;       ///< that a state of cards of one type must have, by type
+    Room leastOfSeveral;           ///< likewise of several types or no cards
+    std::vector<Score> ofState;    ///< by state
+    std::vector<uint16_t> chosen;  ///< by state, as Judge::judge() leaves it
+    std::vector<Score> scores;     ///< by node
+    std::vector<NodeId> bests;     ///< by block; kNone: none fits
   };
 
   /// What a table is brought up to date with.

@@ -125,7 +125,8 @@ NodeId scan(const Cluster& cluster, const Request& request, const Prices& prices
     KnownState known;
     readNode(state, id, known.state);
     judge.appraise(known);
-    const Score score = judge.judge(id, known);
+    uint16_t chosen = Judge::kUnchosen;
+    const Score score = judge.judge(id, known, chosen);
     if (score == kUnfit || (best != kNone && score <= highest)) continue;
     best = id;
     highest = score;
