@@ -116,8 +116,8 @@ bool CompactWriter::asSecond(std::string_view text) {
     return false;
   const auto date = std::chrono::year(century * 100 + year) / month / day;
   if (!date.ok()) return false;
-  const int64_t now =
-      std::chrono::sys_days(date).time_since_epoch().count() * int64_t{86'400} + hour * 3600 + minute * 60 + second;
+  using std::chrono::hours, std::chrono::minutes, std::chrono::seconds, std::chrono::sys_days;
+  const int64_t now = (sys_days(date) + hours(hour) + minutes(minute) + seconds(second)).time_since_epoch().count();
   natural(kSecond << 1);
   natural(zigzag(now - context_.second));
   context_.second = now;

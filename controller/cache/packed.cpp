@@ -293,7 +293,7 @@ uint64_t versionOf(std::string_view resourceVersion) {
 
 #define EGPU_PACKED(T)                                        \
   template void pack<T>(const T&, Vocabulary&, std::string&); \
-  template void unpack<T>(std::string_view, const Vocabulary&, T&)
+  template void unpack<T>(std::string_view, const Vocabulary&, T&) /* NOLINT(bugprone-macro-parentheses): a type */
 EGPU_PACKED(v1alpha::ElasticGPU);
 EGPU_PACKED(v1alpha::ElasticGPUClaim);
 EGPU_PACKED(v1alpha::ElasticGPUClass);

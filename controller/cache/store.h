@@ -171,11 +171,11 @@ class Store {
   }
   template <class Fn>
   void eachOf(int index, std::string_view value, Fn&& fn) const {
-    const auto& [extract, postings] = indexes_[static_cast<std::size_t>(index)];
-    postings.each(hashOf(value), [&](uint32_t number) {
+    const Index& by = indexes_[static_cast<std::size_t>(index)];
+    by.postings.each(hashOf(value), [&](uint32_t number) {
       auto object = load(number);
       bool has = false;  // and not merely another value of the same hash
-      extract(*object, [&](std::string_view other) { has = has || other == value; });
+      by.extract(*object, [&](std::string_view other) { has = has || other == value; });
       return !has || fn(std::move(object));
     });
   }
