@@ -43,6 +43,11 @@ struct WatchEvent {
 template <class T>
 base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line);
 
+/// The same into an event that may hold an earlier one, which is replaced whole; its memory is used again, which saves
+/// most of the allocations. After an error it holds nothing of use.
+template <class T>
+base::Status decodeWatchEvent(std::string_view line, WatchEvent<T>& event);
+
 /// A Kubernetes Status body (or plain text) of an unsuccessful answer → base::Status with the right code.
 base::Status decodeStatus(int http, std::string_view body);
 

@@ -25,6 +25,33 @@ bool readObject(Value& value, T& out, Failure& f) {
   return eachField(value, f, [&](std::string_view key, Value& v) { return readTop(key, v, out, f); });
 }
 
+/// As readObject(), into what may hold another object: it is replaced whole, and its memory used again.
+template <class T>
+bool readObjectAgain(Value& value, T& out, Failure& f) {
+  constexpr bool kInParts = requires {
+    out.spec;
+    out.status;
+  };  // these and metadata are all of it
+  if constexpr (!kInParts) {
+    auto metadata = std::move(out.metadata);
+    out = T{};
+    out.metadata = std::move(metadata);
+  }
+  bool metadata = false, spec = false, status = false;
+  const bool good = eachField(value, f, [&](std::string_view key, Value& v) {
+    metadata = metadata || key == "metadata";
+    spec = spec || key == "spec";
+    status = status || key == "status";
+    return readTop(key, v, out, f);
+  });
+  if (!metadata) out.metadata = {};
+  if constexpr (kInParts) {
+    if (!spec) out.spec = {};
+    if (!status) out.status = {};
+  }
+  return good;
+}
+
 bool readListMeta(Value& value, ListMeta& out, Failure& f);
 
 }  // namespace internal
@@ -73,7 +100,8 @@ namespace internal {
 /// The object of an event whose type is known.
 template <class T>
 bool readEventObject(Value& value, WatchEvent<T>& event, Failure& f) {
-  if (event.type != EventType::error) return readObject(value, event.object, f);
+  if (event.type != EventType::error) return readObjectAgain(value, event.object, f);
+  event.object = T{};
   ServerStatus status;
   if (!read(value, status, f)) return false;
   event.error = toStatus(static_cast<int>(status.code), status);
@@ -85,9 +113,10 @@ bool readEventType(Value& value, EventType& out, Failure& f);
 }  // namespace internal
 
 template <class T>
-base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
+base::Status decodeWatchEvent(std::string_view line, WatchEvent<T>& event) {
   internal::Failure failure;
-  WatchEvent<T> event;
+  event.type = EventType::error;
+  event.error = {};
   bool typed = false;
   bool read = false;
   // Servers send the type first; should it come last, the object is read in a second pass.
@@ -117,14 +146,22 @@ base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
   }
   event.initialEventsEnd =
       event.type == EventType::bookmark && event.object.metadata.annotation("k8s.io/initial-events-end") == "true";
+  return {};
+}
+
+template <class T>
+base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line) {
+  WatchEvent<T> event;
+  if (auto status = decodeWatchEvent(line, event); !status.ok()) return status;
   return event;
 }
 
-/// Defines the three for one kind.
+/// Defines all of them for one kind.
 // NOLINTBEGIN(bugprone-macro-parentheses): a type can't stand in them.
 #define EGPU_CODEC_INSTANTIATE(T)                                                                    \
   template base::Result<T> decode<T>(std::string_view);                                              \
   template base::Result<ListMeta> decodeList<T>(std::string_view, const std::function<void(T &&)>&); \
+  template base::Status decodeWatchEvent<T>(std::string_view, WatchEvent<T>&);                       \
   template base::Result<WatchEvent<T>> decodeWatchEvent<T>(std::string_view)
 // NOLINTEND(bugprone-macro-parentheses)
 

@@ -141,14 +141,18 @@ bool readAllocations(Value& value, std::map<std::string, LedgerEntry, std::less<
 }
 
 bool read(Value& value, ElasticGPUSpec& out, Failure& f) {
+  auto capacity = std::move(out.capacity);
+  auto cards = std::move(out.cards);
+  auto parameters = std::move(out.parameters);
+  empty(out);
   return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "capacity") return readQuantities(v, out.capacity, f);
+    if (key == "capacity") return readQuantities(v, out.capacity = std::move(capacity), f);
     if (key == "card") return readOptional(v, out.card, f);
     if (key == "allocations") return readAllocations(v, out.allocations, f);
     if (key == "nodeName") return read(v, out.nodeName, f);
-    if (key == "cards") return read(v, out.cards, f);
+    if (key == "cards") return read(v, out.cards = std::move(cards), f);
     if (key == "provisioner") return read(v, out.provisioner, f);
-    if (key == "parameters") return read(v, out.parameters, f);
+    if (key == "parameters") return read(v, out.parameters = std::move(parameters), f);
     if (key == "egpuClassName") return read(v, out.className, f);
     if (key == "reclaimPolicy") return read(v, out.reclaimPolicy, f);
     if (key == "claimRef") return readOptional(v, out.claimRef, f);
@@ -166,37 +170,44 @@ bool read(Value& value, ElasticGPUSpec& out, Failure& f) {
 }
 
 bool read(Value& value, ElasticGPUStatus& out, Failure& f) {
+  auto conditions = std::move(out.conditions);
+  empty(out);
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "phase") return read(v, out.phase, f);
     if (key == "reason") return read(v, out.reason, f);
     if (key == "message") return read(v, out.message, f);
-    if (key == "conditions") return read(v, out.conditions, f);
+    if (key == "conditions") return read(v, out.conditions = std::move(conditions), f);
     if (key == "allocated") return readOptional(v, out.allocated, f);
     return true;
   });
 }
 
 bool read(Value& value, ElasticGPUClaimSpec& out, Failure& f) {
+  auto requests = std::move(out.requests);
+  empty(out);
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "egpuClassName") return read(v, out.className, f);
     if (key == "elasticGPUClassName") return read(v, out.classNameAlias, f);
     if (key == "elasticGPUName") return read(v, out.elasticGPUName, f);
     if (key == "resources")
       return eachField(v, f, [&](std::string_view inner, Value& w) {
-        return inner != "requests" || readQuantities(w, out.requests, f);
+        return inner != "requests" || readQuantities(w, out.requests = std::move(requests), f);
       });
     return true;
   });
 }
 
 bool read(Value& value, ElasticGPUClaimStatus& out, Failure& f) {
+  auto capacity = std::move(out.capacity);
+  auto conditions = std::move(out.conditions);
+  empty(out);
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "phase") return read(v, out.phase, f);
     if (key == "elasticGPUName") return read(v, out.elasticGPUName, f);
     if (key == "nodeName") return read(v, out.nodeName, f);
     if (key == "egpuClassName") return read(v, out.className, f);
-    if (key == "capacity") return read(v, out.capacity, f);
-    if (key == "conditions") return read(v, out.conditions, f);
+    if (key == "capacity") return read(v, out.capacity = std::move(capacity), f);
+    if (key == "conditions") return read(v, out.conditions = std::move(conditions), f);
     return true;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 namespace egpu::codec::internal {
 
@@ -152,25 +153,46 @@ bool read(Value& value, bool& out, Failure& f) {
   return true;
 }
 
-bool read(Value& value, core::StringMap& out, Failure& f) {
-  out.clear();
+namespace {
+
+/// Calls readText(value, text) for each entry but kubectl's copy.
+template <class Read>
+bool readEntries(Value& value, core::StringMap& out, Failure& f, Read&& readText) {
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
-  if (isNull) return true;
+  if (isNull) {
+    out.clear();
+    return true;
+  }
   ondemand::object object;
   if (const auto e = value.get_object().get(object))
     return e == simdjson::INCORRECT_TYPE ? f.is("must be an object") : f.is(e);
+  auto old = out.begin();  // from here on they are left from before
   for (auto entry : object) {
     std::string_view key;
     Value child;
     if (const auto e = entry.unescaped_key().get(key)) return f.is(e);
     if (const auto e = entry.value().get(child)) return f.is(e);
     if (key == kLastApplied) continue;
-    // The API server sends keys sorted, so that the end is where most belong.
-    const auto at = out.insert_or_assign(out.end(), std::string(key), std::string());
-    if (!read(child, at->second, f)) return f.underKey(key);
+    auto at = old;
+    if (old != out.end() && old->first == key) {
+      old++->second.clear();
+    } else {
+      out.erase(old, out.end());
+      // The API server sends keys sorted, so that the end is where most belong.
+      at = out.insert_or_assign(out.end(), std::string(key), std::string());
+      old = out.end();
+    }
+    if (!readText(child, at->second)) return f.underKey(key);
   }
+  out.erase(old, out.end());
   return true;
+}
+
+}  // namespace
+
+bool read(Value& value, core::StringMap& out, Failure& f) {
+  return readEntries(value, out, f, [&f](Value& v, std::string& text) { return read(v, text, f); });
 }
 
 bool readQuantity(Value& value, std::string& out, Failure& f) {
@@ -187,22 +209,7 @@ bool readQuantity(Value& value, std::string& out, Failure& f) {
 }
 
 bool readQuantities(Value& value, core::StringMap& out, Failure& f) {
-  out.clear();
-  bool isNull = false;
-  if (!peekNull(value, isNull, f)) return false;
-  if (isNull) return true;
-  ondemand::object object;
-  if (const auto e = value.get_object().get(object))
-    return e == simdjson::INCORRECT_TYPE ? f.is("must be an object") : f.is(e);
-  for (auto entry : object) {
-    std::string_view key;
-    Value child;
-    if (const auto e = entry.unescaped_key().get(key)) return f.is(e);
-    if (const auto e = entry.value().get(child)) return f.is(e);
-    const auto at = out.insert_or_assign(out.end(), std::string(key), std::string());
-    if (!readQuantity(child, at->second, f)) return f.underKey(key);
-  }
-  return true;
+  return readEntries(value, out, f, [&f](Value& v, std::string& text) { return readQuantity(v, text, f); });
 }
 
 bool readKind(Value& value, std::string_view expected, Failure& f) {
@@ -228,6 +235,9 @@ bool read(Value& value, core::OwnerReference& out, Failure& f) {
 }
 
 bool read(Value& value, core::ObjectMeta& out, Failure& f) {
+  auto labels = std::move(out.labels), annotations = std::move(out.annotations);
+  auto finalizers = std::move(out.finalizers);
+  empty(out);
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "name") return read(v, out.name, f);
     if (key == "namespace") return read(v, out.namespace_, f);
@@ -236,9 +246,9 @@ bool read(Value& value, core::ObjectMeta& out, Failure& f) {
     if (key == "generation") return read(v, out.generation, f);
     if (key == "creationTimestamp") return read(v, out.creationTimestamp, f);
     if (key == "deletionTimestamp") return read(v, out.deletionTimestamp, f);
-    if (key == "labels") return read(v, out.labels, f);
-    if (key == "annotations") return read(v, out.annotations, f);
-    if (key == "finalizers") return read(v, out.finalizers, f);
+    if (key == "labels") return read(v, out.labels = std::move(labels), f);
+    if (key == "annotations") return read(v, out.annotations = std::move(annotations), f);
+    if (key == "finalizers") return read(v, out.finalizers = std::move(finalizers), f);
     if (key == "ownerReferences") return read(v, out.ownerReferences, f);
     return true;
   });

@@ -111,7 +111,15 @@ bool eachElement(Value& value, Failure& f, Fn&& fn) {
   return true;
 }
 
-// JSON null leaves the target as it is, as Kubernetes' own decoders do.
+/// As it is made, but with the memory of its texts.
+template <class T>
+void empty(T& out) {
+  static const T kEmpty{};
+  out = kEmpty;
+}
+
+// JSON null leaves the target as it is, as Kubernetes' own decoders do. Maps, lists and metadata may hold another
+// object's and are replaced whole; what they have the same is not allocated anew.
 bool read(Value& value, std::string& out, Failure& f);
 bool read(Value& value, int64_t& out, Failure& f);
 bool read(Value& value, bool& out, Failure& f);
@@ -131,8 +139,16 @@ bool read(Value& value, core::NodeSelector& out, Failure& f);
 
 template <class T>
 bool read(Value& value, std::vector<T>& out, Failure& f) {
-  out.clear();
-  return eachElement(value, f, [&](Value& element) { return read(element, out.emplace_back(), f); });
+  std::size_t size = 0;
+  const bool good = eachElement(value, f, [&](Value& element) {
+    if (size == out.size())
+      out.emplace_back();
+    else
+      empty(out[size]);
+    return read(element, out[size++], f);
+  });
+  out.resize(size);
+  return good;
 }
 
 /// kind must be absent or the expected one: a Status or a foreign object never passes for an empty one.

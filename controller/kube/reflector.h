@@ -157,21 +157,20 @@ class Reflector final : private ReflectorTarget {
   }
   void beginInitial() override { initial_.clear(); }
   base::Result<Line> line(std::string_view text, bool initial) override {
-    auto event = codec::decodeWatchEvent<T>(text);
-    if (!event) return event.status();
+    if (auto status = codec::decodeWatchEvent(text, event_); !status.ok()) return status;
     Line line;
-    line.type = event->type;
-    line.initialEventsEnd = event->initialEventsEnd;
-    line.resourceVersion = event->object.metadata.resourceVersion;
-    line.error = event->error;
-    if (event->type == codec::EventType::error) return line;
+    line.type = event_.type;
+    line.initialEventsEnd = event_.initialEventsEnd;
+    line.resourceVersion = event_.object.metadata.resourceVersion;
+    line.error = event_.error;
+    if (event_.type == codec::EventType::error) return line;
     if (!initial) {
-      sink_.apply(std::move(*event));
-    } else if (event->type == codec::EventType::deleted) {
-      initial_.erase(core::keyOf(event->object.metadata));
-    } else if (event->type != codec::EventType::bookmark) {
-      auto key = core::keyOf(event->object.metadata);
-      initial_.insert_or_assign(std::move(key), std::move(event->object));
+      sink_.apply(std::move(event_));
+    } else if (event_.type == codec::EventType::deleted) {
+      initial_.erase(core::keyOf(event_.object.metadata));
+    } else if (event_.type != codec::EventType::bookmark) {
+      auto key = core::keyOf(event_.object.metadata);
+      initial_.insert_or_assign(std::move(key), std::move(event_.object));
     }
     return line;
   }
@@ -185,6 +184,7 @@ class Reflector final : private ReflectorTarget {
 
   Client& client_;
   Sink<T>& sink_;
+  codec::WatchEvent<T> event_;            ///< the last one, kept for its memory
   std::map<core::ObjectKey, T> initial_;  ///< between beginInitial() and endInitial()
   ReflectorLoop loop_;                    ///< last: its thread uses all above
 };

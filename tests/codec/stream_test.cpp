@@ -111,6 +111,37 @@ TEST(Watch, theFourKindsOfChange) {
   }
 }
 
+template <class T>
+class EventOf : public ::testing::Test {};
+using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, core::Node,
+                               core::Pod, core::ResourceClaim>;
+TYPED_TEST_SUITE(EventOf, Kinds);
+
+TYPED_TEST(EventOf, nothingIsLeftOfTheOneBefore) {
+  egpu::testing::RandomObjects random(5);
+  WatchEvent<TypeParam> event;
+  for (int i = 0; i < 300; ++i) {
+    auto one = random.next<TypeParam>();
+    if (i % 2 == 0) one = egpu::testing::fullSample<TypeParam>();
+    if (i % 7 == 1) one = TypeParam{};
+    const std::string line = R"({"type":"ADDED","object":)" + encode(one) + "}";
+    ASSERT_TRUE(decodeWatchEvent(line, event).ok()) << line;
+    const auto fresh = decodeWatchEvent<TypeParam>(line);
+    ASSERT_TRUE(fresh);
+    ASSERT_TRUE(egpu::testing::same(event.object, fresh->object)) << line;
+    // Also after one that stopped half-way, or that was none.
+    if (i % 5 == 0) {
+      ASSERT_FALSE(decodeWatchEvent(line.substr(0, line.size() / 2), event).ok());
+    }
+    if (i % 5 == 1) {
+      ASSERT_TRUE(decodeWatchEvent(R"({"type":"ERROR","object":{"kind":"Status","code":410}})", event).ok());
+    }
+  }
+  ASSERT_TRUE(decodeWatchEvent(R"({"type":"ADDED","object":{"metadata":null,"spec":null}})", event).ok());
+  EXPECT_TRUE(egpu::testing::same(event.object, TypeParam{}));
+  EXPECT_TRUE(event.error.ok());
+}
+
 TEST(Watch, endOfTheInitialEvents) {
   const auto event = decodeWatchEvent<core::Pod>(
       R"({"type":"BOOKMARK","object":{"kind":"Pod","metadata":{"resourceVersion":"12","creationTimestamp":null,)"

@@ -9,6 +9,8 @@ namespace {
 template <class T>
 void oneEvent(std::string_view line) {
   const auto event = codec::decodeWatchEvent<T>(line);
+  static codec::WatchEvent<T> used;  // holds the line before
+  promise(codec::decodeWatchEvent(line, used).ok() == event.ok(), "what came before doesn't decide");
   if (!event) {
     promise(event.status().code() == base::Code::malformed, "what is no event is malformed");
     return;
@@ -16,6 +18,7 @@ void oneEvent(std::string_view line) {
   promise((event->type == codec::EventType::error) == !event->error.ok(), "an error, and only that, has a status");
   if (event->type == codec::EventType::error) return;
   const std::string json = codec::encode(event->object);
+  promise(codec::encode(used.object) == json, "nothing is left of what came before");
   const auto again = codec::decode<T>(json);
   promise(again.ok(), "what encode writes decodes");
   promise(codec::encode(*again) == json, "encode after decode is the same text");
