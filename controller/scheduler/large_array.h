@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -25,9 +24,9 @@ struct LargePages {
 
   T* allocate(std::size_t n) {
     T* at = std::allocator<T>().allocate(n);
-    const auto begin = reinterpret_cast<uintptr_t>(at);
-    const uintptr_t first = (begin + kPage - 1) / kPage * kPage, end = (begin + n * sizeof(T)) / kPage * kPage;
-    if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+    void* first = at;
+    std::size_t room = n * sizeof(T);
+    if (std::align(kPage, kPage, first, room) != nullptr) ::madvise(first, room / kPage * kPage, MADV_HUGEPAGE);
     return at;
   }
   void deallocate(T* at, std::size_t n) noexcept { std::allocator<T>().deallocate(at, n); }
@@ -38,7 +37,7 @@ struct LargePages {
   }
 
  private:
-  static constexpr uintptr_t kPage = uintptr_t{2} << 20;
+  static constexpr std::size_t kPage = std::size_t{2} << 20;
 };
 
 template <class T>
