@@ -49,7 +49,7 @@ std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
   if (costs.size() < wanted) return std::nullopt;
   std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   Freed freed;
-  for (std::size_t i = 0; i < wanted; ++i) add(freed, std::move(costs[i]));
+  for (std::size_t i = 0; i < wanted; ++i) add(freed, costs[i]);
   return freed;
 }
 

@@ -25,7 +25,7 @@ struct LargePages {
   T* allocate(std::size_t n) {
     T* at = std::allocator<T>().allocate(n);
     void* first = at;
-    std::size_t room = n * sizeof(T);
+    std::size_t room = n * sizeof(T);  // NOLINT(bugprone-sizeof-expression): of pointers, too
     if (std::align(kPage, kPage, first, room) != nullptr) ::madvise(first, room / kPage * kPage, MADV_HUGEPAGE);
     return at;
   }

@@ -75,8 +75,8 @@ class Cutting {
     cards_.resize(n_);
     prices_.resize(n_);
     for (std::size_t i = 0; i < n_; ++i) {  // to begin with, each size is cut from cards of its own
-      const auto times = static_cast<double>(static_cast<int64_t>(kWhole) /
-                                             sizes[i].size);  // NOLINT(bugprone-integer-division): whole copies
+      const int64_t copies = static_cast<int64_t>(kWhole) / sizes[i].size;
+      const auto times = static_cast<double>(copies);
       inverse_[i * n_ + i] = 1 / times;
       cards_[i] = sizes[i].weight / times;
       prices_[i] = 1 / times;
