@@ -91,40 +91,33 @@ std::optional<std::vector<std::string>> readModels(std::string_view text) {
   }
 }
 
+/// A quantity up to max in the unit of which `perOne` make one; what is finer is refused with the nearest that are not.
+std::optional<int64_t> readIn(int64_t perOne, const std::string& suffix, const char* bound, std::string_view field,
+                              std::string_view text, int64_t max, Refusal& refusal) {
+  const __int128 unit = kNano / perOne;
+  std::optional<Quantity> q = readPositive(field, text, refusal);
+  if (!q) return std::nullopt;
+  if (q->nano > static_cast<__int128>(max) * kNano) {
+    refusal = refuse(reason::kNotRepresentable, field,
+                     quoted(text) + " is more than anything has; the most is " + std::to_string(max));
+    return std::nullopt;
+  }
+  if (q->nano % unit != 0) {
+    refusal = refuse(reason::kNotRepresentable, field,
+                     quoted(text) + bound + "; nearest: " + neighbours(q->nano * perOne, max * perOne, suffix));
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(q->nano / unit);
+}
+
 }  // namespace
 
 std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
-  std::optional<Quantity> q = readPositive(field, text, refusal);
-  if (!q) return std::nullopt;
-  if (q->nano > static_cast<__int128>(max) * kNano) {
-    refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + " is more than anything has; the most is " + std::to_string(max));
-    return std::nullopt;
-  }
-  if (q->nano % kNano != 0) {
-    refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + ": must be a whole number; nearest: " + neighbours(q->nano, max));
-    return std::nullopt;
-  }
-  return static_cast<int64_t>(q->nano / kNano);
+  return readIn(1, "", ": must be a whole number", field, text, max, refusal);
 }
 
 std::optional<int64_t> readMilli(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
-  constexpr __int128 kMicro = kNano / 1000;  // nanos of a thousandth
-  std::optional<Quantity> q = readPositive(field, text, refusal);
-  if (!q) return std::nullopt;
-  if (q->nano > static_cast<__int128>(max) * kNano) {
-    refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + " is more than anything has; the most is " + std::to_string(max));
-    return std::nullopt;
-  }
-  if (q->nano % kMicro != 0) {
-    refusal =
-        refuse(reason::kNotRepresentable, field,
-               quoted(text) + ": no finer than a thousandth; nearest: " + neighbours(q->nano * 1000, max * 1000, "m"));
-    return std::nullopt;
-  }
-  return static_cast<int64_t>(q->nano / kMicro);
+  return readIn(1000, "m", ": no finer than a thousandth", field, text, max, refusal);
 }
 
 std::optional<int64_t> readMemory(std::string_view field, std::string_view text, int64_t unit, Refusal& refusal) {

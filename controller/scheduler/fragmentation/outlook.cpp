@@ -15,7 +15,7 @@ namespace egpu::scheduler::fragmentation {
 namespace {
 
 /// Requests between two looks at whether prices are outdated: more often while little is known, and in a large cluster
-/// so seldom that a look's scan is spread over as many requests as make it cheap.
+/// so seldom that a look at all the states of its nodes is spread over as many requests as make it cheap.
 int64_t untilNextLook(int64_t seen, std::size_t nodes) {
   const int64_t most = std::max<int64_t>(100, static_cast<int64_t>(nodes) / 16);
   return std::clamp<int64_t>(seen / 4, 1, most);
