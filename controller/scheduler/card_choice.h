@@ -17,6 +17,7 @@ class CardChoice {
   /// All of them must outlive it.
   CardChoice(const Cluster::State& state, const Request& request, const CardPolicy& policy, Needs& needs);
 
+  Needs& needs() { return needs_; }
   /// Whether the node's cards can hold the request; the node's own limits are not asked.
   bool fits(const NodeRecord& node);
   struct Pick {

@@ -41,26 +41,26 @@ void Demand::observe(const Request& request) {
   Entry* entry = nullptr;
   const auto [from, to] = places_.equal_range(hash);
   for (auto it = from; it != to && entry == nullptr; ++it)
-    if (sameDemand(entries_[it->second].what.request, request)) entry = &entries_[it->second];
+    if (sameDemand(entries_[it->second].request, request)) entry = &entries_[it->second];
   if (entry == nullptr) {
     places_.emplace(hash, entries_.size());
-    entry = &entries_.emplace_back(Entry{{request, 0}, hash});
-    Request& kept = entry->what.request;
+    entry = &entries_.emplace_back(Entry{request, hash});
+    Request& kept = entry->request;
     kept.nodePolicy.clear();
     kept.cardPolicy.clear();
     kept.pinnedNode.clear();
     kept.pinnedCards.clear();
     kept.maxClaimsPerCard = kept.maxClaimsPerNode = 0;
   }
-  entry->what.weight += unit_;
+  entry->weight += unit_;
   unit_ *= kGrowth;
   if (++seen_ % kWindow == 0) tidy();
 }
 
 void Demand::tidy() {
-  for (Entry& entry : entries_) entry.what.weight /= unit_;
+  for (Entry& entry : entries_) entry.weight /= unit_;
   unit_ = 1;
-  std::erase_if(entries_, [](const Entry& entry) { return entry.what.weight < kForgotten; });
+  std::erase_if(entries_, [](const Entry& entry) { return entry.weight < kForgotten; });
   if (entries_.size() > kMost) {
     const std::vector<const Entry*> order = heaviestFirst();
     std::set<const Entry*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMost), order.end());
@@ -77,21 +77,21 @@ std::vector<const Demand::Entry*> Demand::heaviestFirst() const {
   std::vector<const Entry*> order;
   order.reserve(entries_.size());
   for (const Entry& entry : entries_) order.push_back(&entry);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Entry* a, const Entry* b) { return a->what.weight > b->what.weight; });
+  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->weight > b->weight; });
   return order;
 }
 
 double Demand::total() const {
   double sum = 0;
-  for (const Entry& entry : entries_) sum += entry.what.weight;
+  for (const Entry& entry : entries_) sum += entry.weight;
   return sum / unit_;
 }
 
 std::vector<Demand::Class> Demand::classes() const {
   std::vector<Class> classes;
   if (!known()) return classes;
-  for (const Entry* entry : heaviestFirst()) classes.push_back({entry->what.request, entry->what.weight / unit_});
+  classes.reserve(entries_.size());
+  for (const Entry* entry : heaviestFirst()) classes.push_back({entry->request, entry->hash, entry->weight / unit_});
   return classes;
 }
 

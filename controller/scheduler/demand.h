@@ -23,8 +23,9 @@ class Demand {
   static constexpr double kForgotten = 1.0 / 64;  ///< a class of less weight is dropped
 
   struct Class {
-    Request request;    ///< the first of it that was seen, without policies, pins and limits
-    double weight = 0;  ///< Σ over its requests of what each still counts
+    const Request& request;  ///< the first of it that was seen, without policies, pins and limits
+    std::size_t hash;        ///< demandHash() of it
+    double weight;           ///< Σ over its requests of what each still counts
   };
 
   void observe(const Request& request);
@@ -34,18 +35,19 @@ class Demand {
   bool known() const { return seen_ >= kLeast; }
   /// Σ of the weights of all classes.
   double total() const;
-  /// The heaviest first; of equal ones that seen earlier. Empty until known().
+  /// The heaviest first; of equal ones that seen earlier. Empty until known(). Good until the next observe().
   std::vector<Class> classes() const;
   /// f(const Request&, std::size_t hash, double weight) for every class, in the order in which they were first seen.
   template <class F>
   void each(F f) const {
-    for (const Entry& entry : entries_) f(entry.what.request, entry.hash, entry.what.weight / unit_);
+    for (const Entry& entry : entries_) f(entry.request, entry.hash, entry.weight / unit_);
   }
 
  private:
   struct Entry {
-    Class what;  ///< weight in units of `unit_`
+    Request request;
     std::size_t hash = 0;
+    double weight = 0;  ///< in units of `unit_`
   };
   std::vector<const Entry*> heaviestFirst() const;
   void tidy();

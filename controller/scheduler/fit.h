@@ -1,8 +1,8 @@
 // Whether a card or a node can hold a request: the one place that says so, for decide() and explain() alike.
 #pragma once
 
+#include <array>
 #include <list>
-#include <utility>
 
 #include "controller/scheduler/request.h"
 #include "controller/scheduler/state.h"
@@ -61,20 +61,24 @@ class Needs {
 
   const Need& of(TypeId type) {
     // Neighbouring cards are mostly of one type.
-    return type == last_->first ? last_->second : lookUp(type);
+    return type == last_->type ? last_->need : lookUp(type);
   }
 
   const CardType& type(TypeId id) const { return state_.types[id]; }
 
  private:
-  using Known = std::pair<TypeId, Need>;
+  struct Known {
+    TypeId type = kNone;
+    Need need;
+  };
   const Need& lookUp(TypeId type);
 
   const Cluster::State& state_;
   const Request& request_;
-  Known first_{kNone, {}};
+  std::array<Known, 8> few_;
+  std::size_t count_ = 0;    // of those
   std::list<Known> others_;  // mostly none; a list: what was handed out stays where it is
-  const Known* last_ = &first_;
+  const Known* last_ = &few_.front();
 };
 
 /// What a node of this shape must at least have free for the request to have a chance, as the index states it. False:

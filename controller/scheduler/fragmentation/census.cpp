@@ -1,6 +1,9 @@
 #include "controller/scheduler/fragmentation/census.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "controller/scheduler/fragmentation/wide.h"
 
 namespace egpu::scheduler::fragmentation {
 namespace {
@@ -19,6 +22,36 @@ Room roomOf(const NodeState& state) {
 }
 
 }  // namespace
+
+// Rounding keeps order: of two numbers, the larger one never becomes the smaller.
+void RoomColumns::add(const Room& room) {
+  constexpr float kPlenty = std::numeric_limits<float>::max();
+  const bool several = room.onlyType == kNone;
+  cpu_.push_back(static_cast<float>(room.free.cpuMilli));
+  memory_.push_back(static_cast<float>(room.free.memory));
+  core_.push_back(several ? kPlenty : static_cast<float>(room.most.core));
+  cardMemory_.push_back(several ? kPlenty : static_cast<float>(room.most.memory));
+  empty_.push_back(several ? kPlenty : static_cast<float>(room.empty));
+}
+
+void RoomColumns::clear() {
+  for (auto* column : {&cpu_, &memory_, &core_, &cardMemory_, &empty_}) column->clear();
+}
+
+EGPU_WIDE void RoomColumns::sift(const Room& least, std::size_t first, std::span<int32_t> out, int32_t yes,
+                                 int32_t no) const {
+  const auto cpu = static_cast<float>(least.free.cpuMilli), memory = static_cast<float>(least.free.memory);
+  const auto core = static_cast<float>(least.most.core), cardMemory = static_cast<float>(least.most.memory);
+  const auto empty = static_cast<float>(least.empty);
+  const float *const cpus = &cpu_[first], *const memories = &memory_[first], *const cores = &core_[first];
+  const float *const cardMemories = &cardMemory_[first], *const empties = &empty_[first];
+  int32_t* const to = out.data();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const bool has = (cpus[i] >= cpu) & (memories[i] >= memory) & (cores[i] >= core) & (cardMemories[i] >= cardMemory) &
+                     (empties[i] >= empty);
+    to[i] = has ? yes : no;
+  }
+}
 
 void Census::note(Change change) {
   if (!used_) return;
@@ -41,13 +74,14 @@ uint32_t Census::numberOf(const Cluster::State& state, NodeId node) {
   for (const CardState& card : read.state.cards)
     read.free += static_cast<double>(freeShare(card, state.types[card.type]));
   rooms_.push_back(roomOf(read.state));
+  roomColumns_.add(rooms_.back());
   nodesIn_.push_back(0);
   numbers_.insert(hash, count_);
   return count_++;
 }
 
 void Census::count(uint32_t number, int sign) {
-  if (number >= kNotOffered) return;
+  if (number == kNotOffered || number == kUnread) return;
   nodesIn_[number] += static_cast<uint32_t>(sign);
   free_ += sign * states_[number].free;  // exact: whole numbers
   for (const CardState& card : states_[number].state.cards) cards_[card.type] += sign;
@@ -55,9 +89,13 @@ void Census::count(uint32_t number, int sign) {
 
 void Census::forget() {
   ++generation_;
-  count_ = 0;
-  rooms_.clear();
-  nodesIn_.clear();
+  // The first is that of nodes that are not offered, and nobody's.
+  count_ = 1;
+  if (states_.empty()) states_.emplace_back();
+  rooms_.assign(1, {});
+  roomColumns_.clear();
+  roomColumns_.add({});
+  nodesIn_.assign(1, 0);
   numbers_ = {};
   free_ = 0;
   std::fill(cards_.begin(), cards_.end(), 0);

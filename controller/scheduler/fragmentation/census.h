@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "controller/scheduler/fragmentation/node_state.h"
@@ -24,6 +25,19 @@ struct Room {
   }
 };
 
+/// Rooms by column, so that what a request needs is held against many of them side by side.
+class RoomColumns {
+ public:
+  void add(const Room& room);
+  void clear();
+  /// For those from the first-th on: `no` for those that surely lack something, else `yes`. Rounded: those that lack
+  /// little may count as having it. One that is not of one type alone is held only against what `least` says of nodes.
+  void sift(const Room& least, std::size_t first, std::span<int32_t> out, int32_t yes, int32_t no) const;
+
+ private:
+  std::vector<float> cpu_, memory_, core_, cardMemory_, empty_;
+};
+
 /// A state of a node that was met.
 struct KnownState {
   NodeState state;
@@ -37,8 +51,8 @@ struct KnownState {
 
 class Census {
  public:
-  /// Instead of the number of a state: the node is not offered.
-  static constexpr uint32_t kNotOffered = kNone - 1;
+  /// The number of no state: the node is not offered.
+  static constexpr uint32_t kNotOffered = 0;
 
   struct Change {
     NodeId node;
@@ -57,10 +71,14 @@ class Census {
 
   /// The number of a node's state. Numbers hold for one generation().
   uint32_t stateOf(NodeId node) const { return ofNode_[node]; }
+  /// By node.
+  const std::vector<uint32_t>& statesOfNodes() const { return ofNode_; }
+  /// They are numbered from 1 to one less than this.
   std::size_t states() const { return count_; }
   KnownState& known(uint32_t number) { return states_[number]; }
   const KnownState& known(uint32_t number) const { return states_[number]; }
   const Room& room(uint32_t number) const { return rooms_[number]; }
+  const RoomColumns& rooms() const { return roomColumns_; }
   /// Nodes in it.
   uint32_t nodesIn(uint32_t number) const { return nodesIn_[number]; }
   uint64_t generation() const { return generation_; }
@@ -87,6 +105,7 @@ class Census {
   std::vector<KnownState> states_;  // the first count_ are in use; the rest keeps its memory
   uint32_t count_ = 0;
   std::vector<Room> rooms_;
+  RoomColumns roomColumns_;
   std::vector<uint32_t> nodesIn_;
   NameTable numbers_;  // by hash of the state
   double free_ = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "controller/scheduler/fragmentation/wide.h"
+
 namespace egpu::scheduler::fragmentation {
 namespace {
 
@@ -18,6 +20,14 @@ uint32_t hashOf(const CardState& card) {
                   uint64_t { card.type } << 1 ^ (card.empty ? 1 : 0);
   hash *= 0x9e3779b97f4a7c15u;
   return static_cast<uint32_t>(hash >> 32);
+}
+
+EGPU_WIDE void addRow(const uint16_t* row, std::size_t size, uint16_t* sum) {
+  for (std::size_t i = 0; i < size; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
+}
+
+EGPU_WIDE void takeRow(const uint16_t* row, std::size_t size, uint16_t* sum) {
+  for (std::size_t i = 0; i < size; ++i) sum[i] = static_cast<uint16_t>(sum[i] - row[i]);
 }
 
 }  // namespace
@@ -83,15 +93,13 @@ std::size_t Copies::rowOf(const CardState& card) {
 void Copies::add(const CardState& card, Parts& sum) {
   makeRoom(1);
   const std::size_t at = rowOf(card);
-  const uint16_t* const row = rows_.data() + at;
-  for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
+  addRow(rows_.data() + at, padded_, sum.data());
 }
 
 void Copies::take(const CardState& card, Parts& sum) {
   makeRoom(1);
   const std::size_t at = rowOf(card);
-  const uint16_t* const row = rows_.data() + at;
-  for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] - row[i]);
+  takeRow(rows_.data() + at, padded_, sum.data());
 }
 
 void Copies::partsOn(const NodeState& node, Parts& sum) {
@@ -102,8 +110,7 @@ void Copies::partsOn(const NodeState& node, Parts& sum) {
   for (const CardState& card : node.cards) {
     if (last == nullptr || card != *last) at = rowOf(card);  // neighbours are often alike
     last = &card;
-    const uint16_t* const row = rows_.data() + at;
-    for (std::size_t i = 0; i < padded_; ++i) sum[i] = static_cast<uint16_t>(sum[i] + row[i]);
+    addRow(rows_.data() + at, padded_, sum.data());
   }
 }
 
@@ -111,21 +118,24 @@ void Copies::partsOn(const NodeState& node, Parts& sum) {
 Copies::Left::Left(const NodeAmount& free)
     : cpu(counted(free.cpuMilli) + 0.5F), memory(counted(free.memory / kMiB) + 0.5F) {}
 
-inline float Copies::copiesOf(std::size_t shape, const Left& left, uint16_t parts) const {
+[[gnu::always_inline]] inline float Copies::copiesOf(std::size_t shape, const Left& left, uint16_t parts) const {
   const float byCards = (static_cast<float>(parts) + 0.5F) * perCopy_[shape];
   const float byCpu = left.cpu * perCpu_[shape] + cpuFree_[shape];
   const float byMemory = left.memory * perMemory_[shape] + memoryFree_[shape];
   return static_cast<float>(static_cast<int32_t>(std::min(byCards, std::min(byCpu, byMemory))));
 }
 
-void Copies::on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const {
-  copies.resize(padded_);
+EGPU_WIDE void Copies::addCopies(const NodeAmount& free, const Parts& parts, double nodes,
+                                 std::span<double> sum) const {
   const Left left(free);
-  for (std::size_t i = 0; i < padded_; ++i) copies[i] = copiesOf(i, left, parts[i]);
+  const uint16_t* const each = parts.data();
+  double* const to = sum.data();
+  for (std::size_t i = 0; i < padded_; ++i) to[i] += nodes * static_cast<double>(copiesOf(i, left, each[i]));
 }
 
 template <class PartsOf>
-float Copies::worthOf(const NodeAmount& free, PartsOf partsOf, std::span<const float> perCopy) const {
+[[gnu::always_inline]] inline float Copies::worthOf(const NodeAmount& free, PartsOf partsOf,
+                                                    std::span<const float> perCopy) const {
   const Left left(free);
   std::array<float, kLanes> sums{};  // several sums side by side: no one waits for the other
   for (std::size_t i = 0; i < padded_; i += kLanes)
@@ -136,19 +146,23 @@ float Copies::worthOf(const NodeAmount& free, PartsOf partsOf, std::span<const f
   return worth;
 }
 
-float Copies::worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const {
+EGPU_WIDE float Copies::worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const {
+  const uint16_t* const each = parts.data();
   return worthOf(
-      free, [&](std::size_t i) { return parts[i]; }, perCopy);
+      free, [=](std::size_t i) { return each[i]; }, perCopy);
 }
 
 float Copies::worthWith(const NodeAmount& free, const Parts& parts, const CardState& was, const CardState& becomes,
                         std::span<const float> perCopy) {
   makeRoom(2);
   const std::size_t wasAt = rowOf(was), becomesAt = rowOf(becomes);
-  const uint16_t* const less = rows_.data() + wasAt;
-  const uint16_t* const more = rows_.data() + becomesAt;
+  return worthOfChange(free, parts.data(), rows_.data() + wasAt, rows_.data() + becomesAt, perCopy);
+}
+
+EGPU_WIDE float Copies::worthOfChange(const NodeAmount& free, const uint16_t* parts, const uint16_t* less,
+                                      const uint16_t* more, std::span<const float> perCopy) const {
   return worthOf(
-      free, [&](std::size_t i) { return static_cast<uint16_t>(parts[i] - less[i] + more[i]); }, perCopy);
+      free, [=](std::size_t i) { return static_cast<uint16_t>(parts[i] - less[i] + more[i]); }, perCopy);
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -45,8 +45,9 @@ class Copies {
   void add(const CardState& card, Parts& sum);
   void take(const CardState& card, Parts& sum);
 
-  /// Copies per shape, of which `parts` is the sum over the cards.
-  void on(const NodeAmount& free, const Parts& parts, std::vector<float>& copies) const;
+  /// Adds to each shape's sum its copies, of which `parts` is the sum over the cards, times the nodes that are alike.
+  /// `sum` has padded() numbers.
+  void addCopies(const NodeAmount& free, const Parts& parts, double nodes, std::span<double> sum) const;
   /// Σ of those copies · worth of a copy; `perCopy` has padded() numbers.
   float worth(const NodeAmount& free, const Parts& parts, std::span<const float> perCopy) const;
   /// The same, were a card that is among them in another state.
@@ -63,6 +64,9 @@ class Copies {
   /// Σ of copies · worth of a copy, of so many parts as partsOf(shape) says.
   template <class PartsOf>
   float worthOf(const NodeAmount& free, PartsOf partsOf, std::span<const float> perCopy) const;
+  /// The same of `parts` with `less` taken away and `more` added, shape by shape.
+  float worthOfChange(const NodeAmount& free, const uint16_t* parts, const uint16_t* less, const uint16_t* more,
+                      std::span<const float> perCopy) const;
   /// Where in rows_ stands what a card has room for, per shape: the same for equal cards, so it is kept. Good until
   /// makeRoom() is called.
   std::size_t rowOf(const CardState& card);

@@ -17,7 +17,7 @@ NodeJudge::NodeJudge(const Cluster::State& state, const Request& request, CardCh
       counting_(counting),
       byStateAlone_(!policy.seesLinks && request.maxClaimsPerCard == 0 && request.maxClaimsPerNode == 0),
       oneCard_(byStateAlone_ && request.cards == 1 && !divides(request)),
-      needs_(state, request) {}
+      needs_(cards.needs()) {}
 
 Room NodeJudge::leastOn(TypeId type) {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::min();
@@ -27,7 +27,9 @@ Room NodeJudge::leastOn(TypeId type) {
   if (type == kNone || divides(request_) || request_.cards == 0) return least;
   const Need& need = needs_.of(type);
   if (!need.possible()) {
-    least.empty = std::numeric_limits<int64_t>::max();
+    constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+    least.most = {kNever, kNever};
+    least.empty = kNever;
   } else if (request_.wholeCards) {
     least.empty = request_.cards;
   } else {

@@ -35,9 +35,6 @@ class NodeJudge : public Judge {
             Counting& counting);
 
   Room leastOn(TypeId type) override;
-  bool leastOn(const NodeIndex::Shape& shape, Summary& least) override {
-    return scheduler::leastOn(shape, request_, needs_, least);
-  }
   void appraise(KnownState& state) override;
   Score judge(NodeId node, const KnownState& state, uint16_t& chosen) override;
   bool byStateAlone() const override { return byStateAlone_; }
@@ -57,7 +54,7 @@ class NodeJudge : public Judge {
   CardChoice& cards_;
   Counting& counting_;
   bool byStateAlone_, oneCard_;
-  Needs needs_;
+  Needs& needs_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

@@ -101,26 +101,22 @@ void Prices::priceCopies(const Census& census, std::vector<Wanted>& wanted) {
   Copies counting(std::move(all));
   std::vector<double> fitting(counting.padded(), 0);
   Parts parts;
-  std::vector<float> copies;
   for (uint32_t number = 0; number < census.states(); ++number) {
     const double nodes = census.nodesIn(number);
     if (nodes <= 0) continue;
     const NodeState& node = census.known(number).state;
     counting.partsOn(node, parts);
     if (std::all_of(parts.begin(), parts.end(), [](uint16_t n) { return n == 0; })) continue;
-    counting.on(node.free, parts, copies);
-    for (std::size_t i = 0; i < copies.size(); ++i) fitting[i] += nodes * static_cast<double>(copies[i]);
+    counting.addCopies(node.free, parts, nodes, fitting);
   }
+  const std::vector<double> confined = partsConfinedTo(wanted);
   std::vector<double> perCopy(wanted.size(), 0);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const Wanted& one = wanted[i];
     const double size = one.size * static_cast<double>(one.shape.cards);
-    if (fitting[i] <= 0) continue;  // nothing is left to protect
-    double confined = 0;
-    for (const Wanted& other : wanted)
-      if (needsAtLeast(other, one)) confined += other.part;
-    const double copies = confined * free_ / size;  // that are expected before everything is full
+    if (fitting[i] <= 0) continue;                     // nothing is left to protect
+    const double copies = confined[i] * free_ / size;  // that are expected before everything is full
     const double asked = copies + kDeviations * std::sqrt(copies);
     const double scarce = std::max(0.0, std::min(asked / fitting[i], kScarceMost) - kScarceFrom);
     perCopy[i] = (one.shape.cards > 1 ? kSeveralCards : kOneCard) * scarce * scarce * std::sqrt(one.part) * size;

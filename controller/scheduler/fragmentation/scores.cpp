@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/scheduler/demand.h"
+#include "controller/scheduler/fragmentation/wide.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler::fragmentation {
@@ -17,15 +18,23 @@ std::size_t hashOfRequest(const Request& request) {
   return hash;
 }
 
+EGPU_WIDE Score highestOf(const Score* scores, std::size_t size) {
+  Score highest = kUnfit;
+  for (std::size_t at = 0; at < size; ++at) highest = std::max(highest, scores[at]);
+  return highest;
+}
+
+Room lessOf(const Room& a, const Room& b) {
+  Room less;
+  less.free = {std::min(a.free.cpuMilli, b.free.cpuMilli), std::min(a.free.memory, b.free.memory)};
+  less.most = {std::min(a.most.core, b.most.core), std::min(a.most.memory, b.most.memory)};
+  less.empty = std::min(a.empty, b.empty);
+  return less;
+}
+
 }  // namespace
 
-void Scores::repriced() {
-  ++pricing_;
-  for (const auto& table : tables_) {  // to be made anew where they lie
-    table->scores.clear();
-    table->ofState.clear();
-  }
-}
+void Scores::repriced() { ++pricing_; }
 
 void Scores::note(const std::vector<Census::Change>& changes, std::size_t nodes) {
   if (tables_.empty()) return;
@@ -58,24 +67,19 @@ Scores::Table& Scores::tableOf(const Cluster::State& state, const Request& reque
   return table;
 }
 
-Score Scores::judged(Reading& reading, Table& table, NodeId node, uint32_t number) {
+Score Scores::judged(Reading& reading, Table& table, NodeId node) {
+  const uint32_t number = reading.census.stateOf(node);
   const Room& room = reading.census.room(number);
-  if (!room.has(room.onlyType == kNone ? table.leastOfSeveral : table.least[room.onlyType])) return kUnfit;
+  if (!room.has(room.onlyType == kNone ? table.leastOfSeveral : table.least[room.onlyType]))
+    return table.ofState[number] = kUnfit;
   KnownState& known = reading.census.known(number);
   if (known.pricing != pricing_) {
     reading.judge.appraise(known);
     known.pricing = pricing_;
   }
   uint16_t unchosen = Judge::kUnchosen;
-  return reading.judge.judge(node, known, reading.byStateAlone ? table.chosen[number] : unchosen);
-}
-
-inline Score Scores::scoreOf(Reading& reading, Table& table, NodeId node) {
-  const uint32_t number = reading.census.stateOf(node);
-  if (number >= Census::kNotOffered) return kUnfit;
-  if (!reading.byStateAlone) return judged(reading, table, node, number);
-  Score& score = table.ofState[number];
-  if (score == kUnjudged) score = judged(reading, table, node, number);
+  const Score score = reading.judge.judge(node, known, reading.byStateAlone ? table.chosen[number] : unchosen);
+  if (reading.byStateAlone) table.ofState[number] = score;
   return score;
 }
 
@@ -89,7 +93,7 @@ NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size
   const Score* const scores = &table.scores[from];
   Score highest = kUnfit;
   if (without == 0) {
-    for (std::size_t at = 0; at < size; ++at) highest = std::max(highest, scores[at]);
+    highest = highestOf(scores, size);
   } else {
     for (std::size_t at = 0; at < size; ++at)
       if ((without >> at & 1) == 0) highest = std::max(highest, scores[at]);
@@ -105,26 +109,26 @@ NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size
 }
 
 void Scores::scan(Reading& reading, Table& table) {
-  const NodeIndex& index = reading.state.index;
   const std::size_t nodes = reading.state.nodes.size();
-  table.scores.assign(nodes, kUnfit);
-  table.bests.assign((nodes + kBlock - 1) / kBlock, kNone);
-  for (const NodeIndex::Shape& shape : index.shapes()) {
-    Summary least;
-    if (shape.root == kNone || !reading.judge.leastOn(shape, least)) continue;
-    constexpr int32_t kAny = -1;
-    index.eachAbove(shape, least, true, Summary::kUsedScore, kAny, [&](NodeId node, int64_t, int32_t) {
-      const Score score = table.scores[node] = scoreOf(reading, table, node);
-      NodeId& best = table.bests[node / kBlock];
-      if (score != kUnfit && (best == kNone || better(reading.state, table, node, best))) best = node;
-    });
+  table.scores.resize(nodes);
+  const uint32_t* const states = reading.census.statesOfNodes().data();
+  const Score* const ofState = table.ofState.data();
+  Score* const scores = table.scores.data();
+  for (NodeId node = 0; node < nodes; ++node) {
+    const Score kept = ofState[states[node]];
+    scores[node] = kept != kUnjudged ? kept : judged(reading, table, node);
   }
+  table.bests.resize((nodes + kBlock - 1) / kBlock);
+  for (std::size_t block = 0; block < table.bests.size(); ++block)
+    table.bests[block] = bestOf(reading.state, table, block, 0);
+  table.pricing = pricing_;
 }
 
 void Scores::catchUp(Reading& reading, Table& table) {
   for (auto at = static_cast<std::size_t>(table.upTo - logStart_); at < log_.size(); ++at) {
     const auto [node, replaced] = log_[at];
-    const Score score = scoreOf(reading, table, node);
+    const Score kept = table.ofState[reading.census.stateOf(node)];
+    const Score score = kept != kUnjudged ? kept : judged(reading, table, node);
     const Score before = std::exchange(table.scores[node], score);
     NodeId& best = table.bests[node / kBlock];
     if (best == node) {
@@ -141,17 +145,23 @@ void Scores::update(Reading& reading, Table& table) {
     for (auto type = static_cast<TypeId>(table.least.size()); type < types; ++type)
       table.least.push_back(reading.judge.leastOn(type));
     table.leastOfSeveral = reading.judge.leastOn(kNone);
+    table.leastOfAny = table.least.front();
+    for (const Room& each : table.least) table.leastOfAny = lessOf(table.leastOfAny, each);
   }
   if (table.generation != reading.census.generation()) {
     table.generation = reading.census.generation();
     table.ofState.clear();
     table.chosen.clear();
   }
-  if (reading.byStateAlone) {
-    table.ofState.resize(reading.census.states(), kUnjudged);
+  const bool anew = table.scores.size() != nodes || table.pricing != pricing_;
+  const std::size_t known = table.pricing == pricing_ ? table.ofState.size() : 0;
+  if (known < reading.census.states()) {
+    table.ofState.resize(reading.census.states());
+    reading.census.rooms().sift(table.leastOfAny, known, std::span(table.ofState).subspan(known), kUnjudged, kUnfit);
+    table.ofState[Census::kNotOffered] = kUnfit;
     table.chosen.resize(reading.census.states(), Judge::kUnchosen);
   }
-  if (table.scores.size() != nodes || table.upTo < logStart_) {
+  if (anew || table.upTo < logStart_) {
     scan(reading, table);
   } else {
     catchUp(reading, table);

@@ -14,7 +14,6 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/fragmentation/census.h"
 #include "controller/scheduler/ids.h"
-#include "controller/scheduler/index.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler::fragmentation {
@@ -30,8 +29,6 @@ class Judge {
   /// What a state of cards of this type alone, or of several types (kNone), must have at least; what lacks it is never
   /// judged. The same whatever the prices are.
   virtual Room leastOn(TypeId type) = 0;
-  /// Likewise what a node of this shape must have as the index states it; false: none of them can hold it.
-  virtual bool leastOn(const NodeIndex::Shape& shape, Summary& least) = 0;
   /// Fills in what a state is worth.
   virtual void appraise(KnownState& state) = 0;
   /// A node in a state that was appraised. `chosen` is kUnchosen, or what judging an equal state for this class of
@@ -63,9 +60,11 @@ class Scores {
     uint64_t upTo = 0;  ///< of the log
     uint64_t lastUsed = 0;
     uint64_t generation = 0;       ///< of the census, that ofState is by
+    uint64_t pricing = 0;          ///< that scores are by; 0: none
     std::vector<Room> least;       ///< that a state of cards of one type must have, by type
     Room leastOfSeveral;           ///< likewise of several types or no cards
-    std::vector<Score> ofState;    ///< by state
+    Room leastOfAny;               ///< less than this is enough on no type
+    std::vector<Score> ofState;    ///< by state: kUnfit if it can't hold it; the score, if it is by state alone
     std::vector<uint16_t> chosen;  ///< by state, as Judge::judge() leaves it
     std::vector<Score> scores;     ///< by node
     std::vector<NodeId> bests;     ///< by block; kNone: none fits
@@ -83,8 +82,8 @@ class Scores {
   void update(Reading& reading, Table& table);
   void scan(Reading& reading, Table& table);
   void catchUp(Reading& reading, Table& table);
-  Score scoreOf(Reading& reading, Table& table, NodeId node);
-  Score judged(Reading& reading, Table& table, NodeId node, uint32_t number);
+  /// Of a node whose state's score is not kept.
+  Score judged(Reading& reading, Table& table, NodeId node);
   static bool better(const Cluster::State& state, const Table& table, NodeId a, NodeId b);
   static NodeId bestOf(const Cluster::State& state, const Table& table, std::size_t block, uint64_t without);
   static NodeId bestThatSuits(const Cluster::State& state, const Table& table, const NodePredicate& suits);

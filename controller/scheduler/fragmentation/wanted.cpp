@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "controller/scheduler/fit.h"
+#include "controller/scheduler/fragmentation/wide.h"
 #include "controller/scheduler/split.h"
 
 namespace egpu::scheduler::fragmentation {
@@ -54,6 +55,40 @@ void share(std::vector<Wanted>& wanted) {
   for (Wanted& each : wanted) each.part = each.volume() / all;
 }
 
+/// Whatever holds a copy of `a` holds one of `b`.
+bool needsAtLeast(const Wanted& a, const Wanted& b) {
+  if (a.shape.ofNode.cpuMilli < b.shape.ofNode.cpuMilli || a.shape.ofNode.memory < b.shape.ofNode.memory) return false;
+  if ((a.types & ~b.types) != 0 || a.shape.cards < b.shape.cards) return false;
+  return a.size >= b.size || (b.shape.cards == 1 && a.shape.cards > 1);
+}
+
+/// What classes need, by column, rounded: one is held against all of them side by side.
+struct Columns {
+  explicit Columns(const std::vector<Wanted>& wanted) {
+    for (const Wanted& each : wanted) {
+      cpu.push_back(static_cast<float>(each.shape.ofNode.cpuMilli));
+      memory.push_back(static_cast<float>(each.shape.ofNode.memory));
+      cards.push_back(static_cast<float>(each.shape.cards));
+      size.push_back(static_cast<float>(each.size));
+    }
+  }
+
+  /// `may`: by class, 0 if it surely needs less of something than the i-th.
+  EGPU_WIDE void sift(std::size_t i, int32_t* may) const {
+    const float itsCpu = cpu[i], itsMemory = memory[i], itsCards = cards[i], itsSize = size[i];
+    const float sizeOfSeveral = itsCards > 1 ? itsSize : 0;
+    const float *const cpus = cpu.data(), *const memories = memory.data();
+    const float *const numbers = cards.data(), *const sizes = size.data();
+    for (std::size_t j = 0; j < cpu.size(); ++j) {
+      const bool least = (cpus[j] >= itsCpu) & (memories[j] >= itsMemory) & (numbers[j] >= itsCards) &
+                         (sizes[j] >= (numbers[j] > 1 ? sizeOfSeveral : itsSize));
+      may[j] = least ? 1 : 0;
+    }
+  }
+
+  std::vector<float> cpu, memory, cards, size;
+};
+
 }  // namespace
 
 int64_t shareOfCard(const Amount& amount, const CardType& type) {
@@ -78,7 +113,7 @@ Supply::Supply(const Cluster::State& state, const Census& census)
   std::map<std::tuple<int64_t, int64_t, TypeId, int64_t>, double> alike;
   for (NodeId node = 0; node < state.nodes.size(); ++node) {
     const uint32_t number = census.stateOf(node);
-    if (number >= Census::kNotOffered) continue;
+    if (number == Census::kNotOffered) continue;
     const std::vector<CardState>& here = census.known(number).state.cards;
     if (here.empty()) continue;
     const auto ofFirst =
@@ -108,7 +143,7 @@ std::vector<Wanted> wantedOf(const Cluster::State& state, const std::vector<doub
     Wanted one;
     if (!wantedOf(state, cards, each.request, one)) continue;
     one.weight = each.weight;
-    one.hash = demandHash(each.request);
+    one.hash = each.hash;
     wanted.push_back(std::move(one));
   }
   share(wanted);
@@ -135,10 +170,16 @@ std::vector<Wanted> wholeNodes(const Cluster::State& state, const Supply& supply
   return wanted;
 }
 
-bool needsAtLeast(const Wanted& a, const Wanted& b) {
-  if (a.shape.ofNode.cpuMilli < b.shape.ofNode.cpuMilli || a.shape.ofNode.memory < b.shape.ofNode.memory) return false;
-  if ((a.types & ~b.types) != 0 || a.shape.cards < b.shape.cards) return false;
-  return a.size >= b.size || (b.shape.cards == 1 && a.shape.cards > 1);
+std::vector<double> partsConfinedTo(const std::vector<Wanted>& wanted) {
+  const Columns columns(wanted);
+  std::vector<double> confined(wanted.size(), 0);
+  std::vector<int32_t> may(wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    columns.sift(i, may.data());
+    for (std::size_t j = 0; j < wanted.size(); ++j)
+      if (may[j] != 0 && needsAtLeast(wanted[j], wanted[i])) confined[i] += wanted[j].part;
+  }
+  return confined;
 }
 
 }  // namespace egpu::scheduler::fragmentation

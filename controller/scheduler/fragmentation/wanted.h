@@ -52,8 +52,9 @@ std::vector<Wanted> wantedOf(const Cluster::State& state, const std::vector<doub
 /// Whole nodes of each kind, at most 64 kinds; parts by the cards they have, adding up to 1.
 std::vector<Wanted> wholeNodes(const Cluster::State& state, const Supply& supply);
 
-/// Whatever holds a copy of `a` holds one of `b`.
-bool needsAtLeast(const Wanted& a, const Wanted& b);
+/// Per class the parts, added up in their order, of those that need at least what it needs (itself among them):
+/// whatever holds a copy of them holds one of it, so they can only go where it can. O(classes²).
+std::vector<double> partsConfinedTo(const std::vector<Wanted>& wanted);
 
 /// The larger of an amount's shares of a card's core and memory, in milli-cards, rounded up.
 int64_t shareOfCard(const Amount& amount, const CardType& type);

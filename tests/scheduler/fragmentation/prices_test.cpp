@@ -52,18 +52,19 @@ TEST(Copies, AreBoundByCardsCpuAndMemory) {
   node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
   node.cards[4] = {0, {700, 32 * kGi}, false};
   Parts parts;
-  std::vector<float> on;
   const auto count = [&](NodeAmount free) {
     copies.partsOn(node, parts);
-    copies.on(free, parts, on);
-    return std::pair(on[0], on[1]);
+    std::vector<double> sum(copies.padded(), 0);
+    sum[1] = 100;
+    copies.addCopies(free, parts, 3, sum);
+    return std::pair(sum[0] / 3, (sum[1] - 100) / 3);
   };
-  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2.F, 14.F));
-  EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1.F, 14.F));
-  EXPECT_EQ(count({6'000, 100 * kGi}), std::pair(2.F, 14.F));
-  EXPECT_EQ(count({100'000, 5 * kGi - 1}), std::pair(0.F, 14.F));
+  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2., 14.));
+  EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1., 14.));
+  EXPECT_EQ(count({6'000, 100 * kGi}), std::pair(2., 14.));
+  EXPECT_EQ(count({100'000, 5 * kGi - 1}), std::pair(0., 14.));
   node.cards[0].type = 1;  // of which nothing is known
-  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(1.F, 11.F));
+  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(1., 11.));
 }
 
 TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
