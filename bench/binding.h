@@ -22,6 +22,7 @@
 #include "controller/kube/transport/curl_transport.h"
 #include "controller/plugin/in_process.h"
 #include "controller/reconcile/controller.h"
+#include "controller/scheduler/decide.h"
 #include "controller/standalone/sim/cluster.h"
 
 namespace egpu::bench {
@@ -135,18 +136,60 @@ inline double bindAll(Site& site, int claims, int workers) {
   return took;
 }
 
+/// What the controller decides for a claim.
+struct Share {
+  v1alpha::ElasticGPUClaim claim;
+  std::string node;
+  v1alpha::DeviceCard card;
+  std::string cardUid;
+};
+
+/// Decides for one claim after the other, in the order of the list, as the controller does: so that the raw writes meet
+/// on the same cards and the ledgers grow alike.
+class Decisions {
+ public:
+  explicit Decisions(Site& site) : class_(must(site.client.get<v1alpha::ElasticGPUClass>({"", "share"}))) {
+    for (const auto& gpu : must(site.client.listAll<v1alpha::ElasticGPU>({}))) {
+      if (!gpu.spec.card) continue;
+      cluster_.upsertNode({gpu.spec.card->nodeName, true});
+      cluster_.upsertCard({gpu.metadata.name, *gpu.spec.card});
+      uids_[gpu.metadata.name] = gpu.metadata.uid;
+      for (const auto& [device, entry] : gpu.spec.allocations)
+        cluster_.take(gpu.metadata.name, device, {entry.core, entry.memory});
+    }
+  }
+  Share next(v1alpha::ElasticGPUClaim claim) {
+    const auto request = scheduler::makeRequest(claim, class_);
+    const scheduler::Decision decision = scheduler::decide(cluster_, std::get<scheduler::Request>(request));
+    if (!decision.fits) std::abort();
+    const scheduler::Placement& on = decision.placements.front();
+    cluster_.take(on.ref(), claim.metadata.uid, on.charged);
+    return {std::move(claim),
+            decision.node,
+            {on.card, on.uuid, on.granted.core, on.granted.memory, on.charged.core, on.charged.memory},
+            uids_.at(on.card)};
+  }
+
+ private:
+  v1alpha::ElasticGPUClass class_;
+  scheduler::Cluster cluster_;
+  std::map<std::string, std::string> uids_;  // of the cards
+};
+
 /// W1, W2, W4, W5 and W6 of one claim, as the controller writes them.
-inline void rawBind(kube::Client& client, const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPU& card) {
+inline void rawBind(kube::Client& client, const Share& share) {
+  const v1alpha::ElasticGPUClaim& claim = share.claim;
+  const v1alpha::DeviceCard& card = share.card;
   const core::ObjectKey key = core::keyOf(claim.metadata);
   v1alpha::ElasticGPU d;
   d.metadata.name = std::string(keys::kDevicePrefix) + claim.metadata.uid;
   d.metadata.labels = {{std::string(keys::kRoleLabel), std::string(keys::kRoleDevice)},
-                       {std::string(keys::kNodeLabel), card.spec.card->nodeName}};
+                       {std::string(keys::kNodeLabel), share.node}};
   d.metadata.finalizers = {std::string(keys::kDeviceFinalizer)};
   d.spec.source.kind = v1alpha::SourceKind::gpuShare;
-  d.spec.source.gpuNames = {card.metadata.name};
-  d.spec.nodeName = card.spec.card->nodeName;
-  d.spec.cards = {{card.metadata.name, card.spec.card->uuid, 20, 1 << 30, 20, 1 << 30}};
+  d.spec.source.gpuNames = {card.name};
+  d.spec.nodeName = share.node;
+  d.spec.cards = {card};
   d.spec.provisioner = "gpushare.provisioner.elasticgpu.io";
   d.spec.className = "share";
   d.spec.reclaimPolicy = "Delete";
@@ -154,9 +197,10 @@ inline void rawBind(kube::Client& client, const v1alpha::ElasticGPUClaim& claim,
   d.spec.claimRef = v1alpha::ClaimRef{key.namespace_, key.name, claim.metadata.uid};
   const auto made = must(client.create(d));
   must(client
-           .patch<v1alpha::ElasticGPU>({"", card.metadata.name}, kube::PatchType::merge,
-                                       codec::patch::ledgerEntry(card.metadata.uid, made.metadata.uid,
-                                                                 {d.metadata.name, key.str(), 20, 1 << 30}))
+           .patch<v1alpha::ElasticGPU>(
+               {"", card.name}, kube::PatchType::merge,
+               codec::patch::ledgerEntry(share.cardUid, made.metadata.uid,
+                                         {d.metadata.name, key.str(), card.chargedCore, card.chargedMemory}))
            .status());
   v1alpha::ElasticGPUStatus gpuStatus;
   gpuStatus.phase = "Bound";
@@ -185,20 +229,21 @@ inline void rawBind(kube::Client& client, const v1alpha::ElasticGPUClaim& claim,
 
 /// Seconds that the same writes take without watches and decisions, as many claims at once.
 inline double rawBindAll(Site& site, int inFlight) {
-  const auto claims = must(site.client.listAll<v1alpha::ElasticGPUClaim>({}));
-  const auto cards = must(site.client.listAll<v1alpha::ElasticGPU>({}));
+  Decisions decisions(site);
+  std::vector<Share> shares;
+  for (auto& claim : must(site.client.listAll<v1alpha::ElasticGPUClaim>({})))
+    shares.push_back(decisions.next(std::move(claim)));
   std::atomic<std::size_t> next{0};
   const auto start = std::chrono::steady_clock::now();
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < inFlight; ++t)
       threads.emplace_back([&] {
-        for (std::size_t i = next++; i < claims.size(); i = next++)
-          rawBind(site.client, claims[i], cards[i % cards.size()]);
+        for (std::size_t i = next++; i < shares.size(); i = next++) rawBind(site.client, shares[i]);
       });
   }
   const double took = secondsSince(start);
-  if (site.bound() != static_cast<int64_t>(claims.size())) std::abort();
+  if (site.bound() != static_cast<int64_t>(shares.size())) std::abort();
   return took;
 }
 

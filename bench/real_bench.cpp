@@ -66,7 +66,6 @@ int bind(Site& site, int claims, bool raw) {
 int latency(Site& site, int claims) {
   constexpr int kTurns = 5;
   site.publish(0);
-  const auto cards = must(site.client.listAll<v1alpha::ElasticGPU>({}));
   std::vector<double> bound, raw;
   int number = 0;
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -84,10 +83,10 @@ int latency(Site& site, int claims) {
       }
       controller.stop();
     }
+    bench::Decisions decisions(site);
     for (int i = 0; i < claims / kTurns; ++i) {
-      const auto& card = cards[static_cast<std::size_t>(number) % cards.size()];
       const auto start = std::chrono::steady_clock::now();
-      bench::rawBind(site.client, site.makeClaim(number++, "share"), card);
+      bench::rawBind(site.client, decisions.next(site.makeClaim(number++, "share")));
       raw.push_back(bench::secondsSince(start) * 1e3);
     }
   }

@@ -138,19 +138,21 @@ class Searching {
       setMemory(r, part(memory, n));
     });
     if (!parts) return;
-    std::optional<int64_t> c = largest(compute, [&](Request& r, int64_t n) {
-      setCompute(r, n);
-      setMemory(r, part(memory, *parts));
-    });
-    std::optional<int64_t> m = largest(memory, [&](Request& r, int64_t n) {
-      setCompute(r, *c);
-      setMemory(r, n);
-    });
-    Smaller smaller{request_, std::min(shareOf(*c, compute), shareOf(*m, memory)), {}};
-    setCompute(smaller.request, *c);
-    setMemory(smaller.request, *m);
-    smaller.text = (rated ? "tflops " + v1alpha::formatThousandths(*c * unit) : "gpu-core " + std::to_string(*c)) +
-                   " with gpu-memory " + v1alpha::formatBytes(*m * kMiB) + each;
+    // Where fitting is not monotone, a search can miss the amount that is known to fit.
+    const int64_t memoryThen = part(memory, *parts);
+    const int64_t c = largest(compute, [&](Request& r, int64_t n) {
+                        setCompute(r, n);
+                        setMemory(r, memoryThen);
+                      }).value_or(part(compute, *parts));
+    const int64_t m = largest(memory, [&](Request& r, int64_t n) {
+                        setCompute(r, c);
+                        setMemory(r, n);
+                      }).value_or(memoryThen);
+    Smaller smaller{request_, std::min(shareOf(c, compute), shareOf(m, memory)), {}};
+    setCompute(smaller.request, c);
+    setMemory(smaller.request, m);
+    smaller.text = (rated ? "tflops " + v1alpha::formatThousandths(c * unit) : "gpu-core " + std::to_string(c)) +
+                   " with gpu-memory " + v1alpha::formatBytes(m * kMiB) + each;
     best = std::move(smaller);
   }
 

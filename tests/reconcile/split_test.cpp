@@ -37,7 +37,7 @@ TEST_F(SplitTest, UnequalPartsStandInDeviceAndLedger) {
     EXPECT_NEAR(static_cast<double>(card.memory), 3.0 * kGi * static_cast<double>(card.core) / 1500, 1 << 20) << index;
     EXPECT_EQ(card.chargedCore, card.core / 2);
     EXPECT_EQ(card.chargedMemory, card.memory);
-    const auto& entry = world.gpu(card.name).spec.allocations.at(device.metadata.uid);
+    const auto entry = world.gpu(card.name).spec.allocations.at(device.metadata.uid);
     EXPECT_EQ(entry.core, card.chargedCore);
     EXPECT_EQ(entry.memory, card.chargedMemory);
   }
