@@ -29,8 +29,9 @@ import apiserver  # noqa: E402  (not a package)
 import installation  # noqa: E402
 from client import GPUS, claims  # noqa: E402
 
+NODE_LABEL = "elasticgpu.io/node"
 PREFIX = "/registry/elasticgpu.io/"
-DEVICES_EACH = 8  # on one card
+DEVICES_EACH = 8  # on one card, which is its node's only one
 BATCH = 100  # operations in one transaction; etcd allows 128
 
 
@@ -125,7 +126,7 @@ def stored(item, **metadata):
 
 
 def fill(server, options):
-    """Copies of one claim that was bound, with its device and card as they are, under names and uids of their own."""
+    """Copies of one claim that was bound, with its device and card as they are, under names and uids of their own, on nodes of their own."""
     server.measure(options, "bind", 1)
     client = installation.client_of(server.cluster)
     claim = client.items(claims())[0]
@@ -137,19 +138,24 @@ def fill(server, options):
     ledger = {}
     for number in range(options.pairs):
         uid, device_uid, name = str(uuid.uuid4()), str(uuid.uuid4()), f"claim-{number}"
-        device_name, card_name = f"egpu-{uid}", f"gpu-filled-{number // DEVICES_EACH}"
+        place = number // DEVICES_EACH
+        device_name, card_name, node = f"egpu-{uid}", f"gpu-filled-{place}", f"node-filled-{place}"
         bound = stored(claim, name=name, uid=uid)
         bound["spec"]["elasticGPUName"] = bound["status"]["elasticGPUName"] = device_name
+        bound["status"]["nodeName"] = node
         etcd.put("elasticgpuclaims", f"default/{name}", bound)
         made = stored(device, name=device_name, uid=device_uid)
         made["spec"]["claimRef"].update(name=name, uid=uid)
         made["spec"]["cards"][0]["name"] = card_name
+        made["spec"]["nodeName"] = made["metadata"]["labels"][NODE_LABEL] = node
+        made["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"][0]["matchFields"][0]["values"] = [node]
         etcd.put("elasticgpus", device_name, made)
         ledger[device_uid] = {"device": device_name, "claim": f"default/{name}", **entry}
         if len(ledger) == DEVICES_EACH:
             holder = stored(card, name=card_name, uid=str(uuid.uuid4()))
             holder["spec"]["allocations"] = ledger
-            holder["spec"]["card"]["uuid"] = card_name.upper()
+            holder["spec"]["card"].update(uuid=card_name.upper(), nodeName=node)
+            holder["metadata"].setdefault("labels", {})[NODE_LABEL] = node
             etcd.put("elasticgpus", card_name, holder)
             ledger = {}
     if etcd.waiting:

@@ -1,6 +1,5 @@
 #include "controller/cache/node_usage.h"
 
-#include <unordered_set>
 #include <utility>
 
 #include "controller/cache/store.h"
@@ -73,22 +72,36 @@ void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
     const std::lock_guard lock(mutex_);
     const auto it = pods_.find(key.str());
     if (it == pods_.end() || (!uid.empty() && it->second.uid != uid)) return;
+    listed_.erase(it->first);
     drop(it->first, freed);
   }
   tell(freed);
 }
 
-void NodeUsage::replaced(const std::vector<core::Pod>& all) {
+void NodeUsage::listBegins() {
+  const std::lock_guard lock(mutex_);
+  listed_.clear();
+}
+
+void NodeUsage::listed(const core::Pod& pod) {
   std::vector<std::string> freed;
   {
     const std::lock_guard lock(mutex_);
-    std::unordered_set<std::string> listed;
-    for (const auto& pod : all) listed.insert(core::keyOf(pod.metadata).str());
+    listed_.insert(core::keyOf(pod.metadata).str());
+    see(pod, freed);
+  }
+  tell(freed);
+}
+
+void NodeUsage::listEnds() {
+  std::vector<std::string> freed;
+  {
+    const std::lock_guard lock(mutex_);
     std::vector<std::string> vanished;
     for (const auto& [key, entry] : pods_)
-      if (listed.count(key) == 0) vanished.push_back(key);
+      if (listed_.count(key) == 0) vanished.push_back(key);
     for (const auto& key : vanished) drop(key, freed);
-    for (const auto& pod : all) see(pod, freed);
+    listed_ = {};
   }
   tell(freed);
 }

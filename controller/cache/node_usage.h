@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "api/core/objects.h"
@@ -39,8 +40,11 @@ class NodeUsage {
   void seen(const core::Pod& pod);
   /// The pod of this uid is gone; empty: whichever has that name.
   void gone(const core::ObjectKey& key, std::string_view uid);
-  /// These are all pods there are; plans of those that have no node yet are kept.
-  void replaced(const std::vector<core::Pod>& all);
+  /// All pods there are follow, one listed() at a time. At the end, those that were not among them are gone; plans of
+  /// those that have no node yet are kept.
+  void listBegins();
+  void listed(const core::Pod& pod);
+  void listEnds();
 
   /// A pod that has no node yet shall go to this one: it counts there until it has a node, is finished or gone, or is
   /// planned elsewhere. With `fits`, only if that holds for what else counts there; false if it doesn't. One look and
@@ -73,6 +77,7 @@ class NodeUsage {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry> pods_;  ///< by "namespace/name"; guarded by mutex_
   std::unordered_map<std::string, Sums> nodes_;  ///< guarded by mutex_
+  std::unordered_set<std::string> listed_;       ///< keys, between listBegins() and listEnds(); guarded by mutex_
 };
 
 }  // namespace egpu::cache

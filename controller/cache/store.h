@@ -115,7 +115,7 @@ class Store {
   }
 
   /// The informer: an object was added or changed.
-  void informed(const T& object) { put(object, true); }
+  void informed(const T& object) { put(object, By::watch); }
   /// The informer: an object is gone; `object` is its last state.
   void informedGone(const T& object) {
     const auto version = versionOf(object.metadata.resourceVersion);
@@ -126,31 +126,37 @@ class Store {
     std::unique_lock lock(mutex_);
     informed_ = std::max(informed_, versionOf(resourceVersion));
   }
-  /// The informer: the whole world at a version. What is missing is gone unless it is younger than the list.
-  void replaced(std::vector<T>&& all, const std::string& resourceVersion) {
+  /// The informer: the whole world follows, one listed() at a time, up to listEnds().
+  void listBegins() {
+    std::unique_lock lock(mutex_);
+    listed_.assign(records_.end(), false);
+  }
+  void listed(const T& object) { put(object, By::list); }
+  /// The informer: what was listed is gone again.
+  void unlisted(const T& object) { bury(core::keyOf(object.metadata), object.metadata.uid, 0); }
+  /// The informer: that was the world at this version. What was not listed is gone unless it is younger.
+  void listEnds(const std::string& resourceVersion) {
     const auto version = versionOf(resourceVersion);
     std::vector<std::pair<core::ObjectKey, std::string>> vanished;
     {
       std::shared_lock lock(mutex_);
-      std::vector<bool> listed(records_.end());
-      for (const auto& object : all)
-        if (const auto number = records_.find(object.metadata.namespace_, object.metadata.name)) listed[*number] = true;
       for (uint32_t number = 0; number < records_.end(); ++number) {
         const auto packed = records_.at(number);
-        if (packed.empty() || listed[number] || packedVersion(packed, records_.words()) > version) continue;
+        const bool listed = number < listed_.size() && listed_[number];
+        if (packed.empty() || listed || packedVersion(packed, records_.words()) > version) continue;
         const auto object = load(number);
         vanished.emplace_back(core::keyOf(object->metadata), object->metadata.uid);
       }
     }
     for (const auto& [key, uid] : vanished) bury(key, uid, version);
-    for (const auto& object : all) put(object, true);
     std::unique_lock lock(mutex_);
+    listed_ = {};
     informed_ = std::max(informed_, version);
     synced_ = true;
   }
 
   /// What the API server answered to our own write or quorum read.
-  void observed(const T& object) { put(object, false); }
+  void observed(const T& object) { put(object, By::us); }
   /// The API server said that the object of this uid is gone.
   void observedGone(const core::ObjectKey& key, std::string_view uid) { bury(key, std::string(uid), 0); }
 
@@ -180,15 +186,18 @@ class Store {
     });
   }
 
-  void put(const T& object, bool byInformer) {
+  enum class By { watch, list, us };
+
+  void put(const T& object, By by) {
     const auto& meta = object.metadata;
     const auto version = versionOf(meta.resourceVersion);
     std::unique_ptr<T> before;
     {
       std::unique_lock lock(mutex_);
-      if (byInformer) informed_ = std::max(informed_, version);
-      if (gone_.count(meta.uid) != 0) return;
+      if (by == By::watch) informed_ = std::max(informed_, version);
       const auto known = records_.find(meta.namespace_, meta.name);
+      if (known && by == By::list) mark(*known);
+      if (gone_.count(meta.uid) != 0) return;
       if (known) {
         const auto packed = records_.at(*known);
         if (version != 0 && version <= packedVersion(packed, records_.words())) return;  // we know this or newer
@@ -198,10 +207,17 @@ class Store {
       pack(object, records_.words(), packing_);
       const auto number = known ? *known : records_.add(meta.namespace_, meta.name, packing_);
       if (known) records_.replace(number, packing_);
+      if (by == By::list) mark(number);
       reindex(number, before.get(), &object);
     }
     tell(before.get(), &object);
     keepSpare(std::move(before));
+  }
+
+  /// With mutex_ held.
+  void mark(uint32_t number) {
+    if (listed_.size() <= number) listed_.resize(number + 1, false);
+    listed_[number] = true;
   }
 
   /// Removes the object if it is of that uid, and remembers that the uid is gone.
@@ -223,6 +239,7 @@ class Store {
       unpack(records_.at(*number), records_.words(), *before);
       reindex(*number, before.get(), nullptr);
       records_.remove(*number, key.namespace_, key.name);
+      if (*number < listed_.size()) listed_[*number] = false;
     }
     tell(before.get(), nullptr);
     keepSpare(std::move(before));
@@ -267,6 +284,7 @@ class Store {
   std::vector<uint32_t> oldHashes_, newHashes_;
   std::unordered_set<std::string> gone_;  ///< uids; a uid never comes back
   std::deque<std::string> goneOrder_;
+  std::vector<bool> listed_;  ///< by number, between listBegins() and listEnds()
   uint64_t informed_ = 0;
   bool synced_ = false;
 };

@@ -59,11 +59,14 @@ void Stores::sawPod(const core::Pod& pod) {
   if (!pod.resourceClaims.empty()) pods.observed(pod);
 }
 
-void GpuSink::replace(std::vector<Gpu>&& objects, const std::string& resourceVersion) {
-  std::vector<Gpu> cards, devices;
-  for (auto& object : objects) (object.isCard() ? cards : devices).push_back(std::move(object));
-  stores_.cards.replaced(std::move(cards), resourceVersion);
-  stores_.devices.replaced(std::move(devices), resourceVersion);
+void GpuSink::beginList() {
+  stores_.cards.listBegins();
+  stores_.devices.listBegins();
+}
+
+void GpuSink::endList(const std::string& resourceVersion) {
+  stores_.cards.listEnds(resourceVersion);
+  stores_.devices.listEnds(resourceVersion);
 }
 
 void GpuSink::apply(codec::WatchEvent<Gpu>&& event) {
@@ -75,12 +78,24 @@ void GpuSink::apply(codec::WatchEvent<Gpu>&& event) {
   StoreSink<Gpu>(stores_.storeOf(event.object)).apply(std::move(event));
 }
 
-void PodSink::replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) {
-  usage_.replaced(objects);
-  objects.erase(
-      std::remove_if(objects.begin(), objects.end(), [](const core::Pod& p) { return p.resourceClaims.empty(); }),
-      objects.end());
-  inner_.replace(std::move(objects), resourceVersion);
+void PodSink::beginList() {
+  usage_.listBegins();
+  inner_.beginList();
+}
+
+void PodSink::listed(const core::Pod& pod) {
+  usage_.listed(pod);
+  if (!pod.resourceClaims.empty()) inner_.listed(pod);
+}
+
+void PodSink::unlisted(const core::Pod& pod) {
+  usage_.gone(core::keyOf(pod.metadata), pod.metadata.uid);
+  inner_.unlisted(pod);
+}
+
+void PodSink::endList(const std::string& resourceVersion) {
+  usage_.listEnds();
+  inner_.endList(resourceVersion);
 }
 
 void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {

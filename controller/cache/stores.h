@@ -110,9 +110,10 @@ template <class T>
 class StoreSink : public kube::Sink<T> {
  public:
   explicit StoreSink(Store<T>& store) : store_(store) {}
-  void replace(std::vector<T>&& objects, const std::string& resourceVersion) override {
-    store_.replaced(std::move(objects), resourceVersion);
-  }
+  void beginList() override { store_.listBegins(); }
+  void listed(const T& object) override { store_.listed(object); }
+  void unlisted(const T& object) override { store_.unlisted(object); }
+  void endList(const std::string& resourceVersion) override { store_.listEnds(resourceVersion); }
   void apply(codec::WatchEvent<T>&& event) override {
     switch (event.type) {
       case codec::EventType::added:
@@ -138,7 +139,10 @@ class StoreSink : public kube::Sink<T> {
 class GpuSink final : public kube::Sink<Gpu> {
  public:
   explicit GpuSink(Stores& stores) : stores_(stores) {}
-  void replace(std::vector<Gpu>&& objects, const std::string& resourceVersion) override;
+  void beginList() override;
+  void listed(const Gpu& object) override { stores_.storeOf(object).listed(object); }
+  void unlisted(const Gpu& object) override { stores_.storeOf(object).unlisted(object); }
+  void endList(const std::string& resourceVersion) override;
   void apply(codec::WatchEvent<Gpu>&& event) override;
 
  private:
@@ -149,7 +153,10 @@ class GpuSink final : public kube::Sink<Gpu> {
 class PodSink final : public kube::Sink<core::Pod> {
  public:
   explicit PodSink(Stores& stores) : usage_(stores.usage), inner_(stores.pods) {}
-  void replace(std::vector<core::Pod>&& objects, const std::string& resourceVersion) override;
+  void beginList() override;
+  void listed(const core::Pod& pod) override;
+  void unlisted(const core::Pod& pod) override;
+  void endList(const std::string& resourceVersion) override;
   void apply(codec::WatchEvent<core::Pod>&& event) override;
 
  private:

@@ -1,6 +1,7 @@
 #include "controller/kube/reflector.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "controller/base/log.h"

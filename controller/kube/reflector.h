@@ -2,7 +2,7 @@
 // can fail.
 //
 //   start ── WatchList (stream of initial events, ended by a bookmark) ──┐
-//     │         refused or without that bookmark                          ├── replace() ── watch ──┐
+//     │         refused or without that bookmark                          ├── endList() ── watch ──┐
 //     └──────── paged LIST (quorum) ──────────────────────────────────────┘        ▲    ▲    │      │
 //               clean end, time-out, connection lost: resume at the last version ──┼────┘    │      │
 //               410 (HTTP or ERROR event), malformed or oversized line, 504 too large: relist ◄─────┘
@@ -13,14 +13,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "controller/codec/codec.h"
 #include "controller/kube/client.h"
@@ -32,12 +30,18 @@ template <class T>
 class Sink {
  public:
   virtual ~Sink() = default;
-  /// The whole (selected) world at that version. What the sink holds and `objects` lacks was deleted while nobody
-  /// watched: the sink itself synthesises those deletions, for only it knows what it holds. Objects may be older than
-  /// what apply() brought before.
-  virtual void replace(std::vector<T>&& objects, const std::string& resourceVersion) = 0;
+  /// The whole (selected) world is about to be told, one object at a time, so that nobody ever holds it twice. What an
+  /// earlier list told that never ended counts as not listed.
+  virtual void beginList() = 0;
+  /// Valid during the call. May be older than what apply() brought before, and may come again in a later state.
+  virtual void listed(const T& object) = 0;
+  /// It is gone again, before the list has ended.
+  virtual void unlisted(const T& object) = 0;
+  /// That was the world at that version. What the sink holds and was not listed was deleted while nobody watched: the
+  /// sink itself synthesises those deletions, for only it knows what it holds.
+  virtual void endList(const std::string& resourceVersion) = 0;
   /// added, modified, deleted or bookmark (which only tells that everything up to metadata.resourceVersion has been
-  /// seen). Never called before the first replace(). The same event may come twice; `added` may name a known object.
+  /// seen). Never called before the first endList(). The same event may come twice; `added` may name a known object.
   virtual void apply(codec::WatchEvent<T>&& event) = 0;
 };
 
@@ -69,11 +73,11 @@ class ReflectorTarget {
   virtual ~ReflectorTarget() = default;
   /// A full list into the sink; returns its version.
   virtual base::Result<std::string> list(const ListOptions& options, std::stop_token stop) = 0;
-  /// Before the first line of a WatchList: forget what an unfinished one collected.
+  /// Before the first line of a WatchList.
   virtual void beginInitial() = 0;
-  /// One line of a watch. initial: collect it; otherwise hand it to the sink.
+  /// One line of a watch. initial: it is part of the list.
   virtual base::Result<Line> line(std::string_view text, bool initial) = 0;
-  /// The collected objects are the whole world at that version.
+  /// What was told is the whole world at that version.
   virtual void endInitial(const std::string& resourceVersion) = 0;
 };
 
@@ -137,7 +141,7 @@ class Reflector final : private ReflectorTarget {
   void start() { loop_.start(); }
   /// Ends the watch and joins. Idempotent.
   void stop() { loop_.stop(); }
-  /// The sink has had its first replace(). Thread-safe, like all below.
+  /// The sink has had its first list. Thread-safe, like all below.
   bool hasSynced() const { return loop_.hasSynced(); }
   /// Blocks until then; false if stopped first.
   bool waitForSync(std::stop_token stop = {}) { return loop_.waitForSync(std::move(stop)); }
@@ -148,14 +152,14 @@ class Reflector final : private ReflectorTarget {
 
  private:
   base::Result<std::string> list(const ListOptions& options, std::stop_token stop) override {
-    std::vector<T> all;
+    sink_.beginList();
     auto meta = client_.list<T>(
-        options, [&all](T&& object) { all.push_back(std::move(object)); }, [&all] { all.clear(); }, std::move(stop));
+        options, [this](T&& object) { sink_.listed(object); }, [this] { sink_.beginList(); }, std::move(stop));
     if (!meta) return meta.status();
-    sink_.replace(std::move(all), meta->resourceVersion);
+    sink_.endList(meta->resourceVersion);
     return meta->resourceVersion;
   }
-  void beginInitial() override { initial_.clear(); }
+  void beginInitial() override { sink_.beginList(); }
   base::Result<Line> line(std::string_view text, bool initial) override {
     if (auto status = codec::decodeWatchEvent(text, event_); !status.ok()) return status;
     Line line;
@@ -167,26 +171,18 @@ class Reflector final : private ReflectorTarget {
     if (!initial) {
       sink_.apply(std::move(event_));
     } else if (event_.type == codec::EventType::deleted) {
-      initial_.erase(core::keyOf(event_.object.metadata));
+      sink_.unlisted(event_.object);
     } else if (event_.type != codec::EventType::bookmark) {
-      auto key = core::keyOf(event_.object.metadata);
-      initial_.insert_or_assign(std::move(key), std::move(event_.object));
+      sink_.listed(event_.object);
     }
     return line;
   }
-  void endInitial(const std::string& resourceVersion) override {
-    std::vector<T> all;
-    all.reserve(initial_.size());
-    for (auto& [key, object] : initial_) all.push_back(std::move(object));
-    initial_ = {};
-    sink_.replace(std::move(all), resourceVersion);
-  }
+  void endInitial(const std::string& resourceVersion) override { sink_.endList(resourceVersion); }
 
   Client& client_;
   Sink<T>& sink_;
-  codec::WatchEvent<T> event_;            ///< the last one, kept for its memory
-  std::map<core::ObjectKey, T> initial_;  ///< between beginInitial() and endInitial()
-  ReflectorLoop loop_;                    ///< last: its thread uses all above
+  codec::WatchEvent<T> event_;  ///< the last one, kept for its memory
+  ReflectorLoop loop_;          ///< last: its thread uses all above
 };
 
 }  // namespace egpu::kube

@@ -119,7 +119,13 @@ TEST_F(NodeUsageTest, AListSaysWhatIsThereAndWhatIsNot) {
   usage.seen(pod("a", "n1", 100));
   usage.plan(pod("b", "", 10), "n1");
   usage.plan(pod("c", "", 1), "n1");
-  usage.replaced({pod("b", "", 10, "8"), pod("d", "n2", 7, "8")});
+  usage.listBegins();
+  usage.listed(pod("a", "n1", 100));  // of a list that breaks off
+  usage.listBegins();
+  usage.listed(pod("b", "", 10, "8"));
+  usage.listed(pod("d", "n2", 7, "8"));
+  EXPECT_EQ(cpu("n1"), 111);
+  usage.listEnds();
   EXPECT_EQ(cpu("n1"), 10);
   EXPECT_EQ(cpu("n2"), 7);
   EXPECT_EQ(freed.size(), 2u);

@@ -49,12 +49,46 @@ TEST(StoreTest, AListTakesAwayWhatItLacksUnlessThatIsYounger) {
   Store<Claim> store;
   store.informed(claim("old", "u1", 5));
   store.observed(claim("young", "u2", 20));
-  std::vector<Claim> all{claim("other", "u3", 9)};
-  store.replaced(std::move(all), "10");
+  store.listBegins();
+  store.listed(claim("other", "u3", 9));
+  EXPECT_NE(store.get({"ns", "old"}), nullptr);
+  EXPECT_NE(store.get({"ns", "other"}), nullptr);  // as soon as it is told
+  EXPECT_FALSE(store.synced());
+  EXPECT_EQ(store.version(), 5u);  // and nothing follows from it for others
+  store.listEnds("10");
   EXPECT_EQ(store.get({"ns", "old"}), nullptr);
   EXPECT_NE(store.get({"ns", "young"}), nullptr);
   EXPECT_NE(store.get({"ns", "other"}), nullptr);
   EXPECT_TRUE(store.synced());
+  EXPECT_EQ(store.version(), 10u);
+}
+
+TEST(StoreTest, AListThatBreaksOffTellsNothing) {
+  Store<Claim> store;
+  store.listBegins();
+  store.listed(claim("a", "u1", 5));
+  store.listed(claim("b", "u2", 6));
+  store.listBegins();
+  store.listed(claim("b", "u2", 6));
+  store.listEnds("10");
+  EXPECT_EQ(store.get({"ns", "a"}), nullptr);
+  EXPECT_NE(store.get({"ns", "b"}), nullptr);
+}
+
+TEST(StoreTest, WhatGoesWhileAListIsToldIsGone) {
+  Store<Claim> store;
+  store.listBegins();
+  store.listed(claim("a", "u1", 5));
+  store.unlisted(claim("a", "u1", 8));
+  EXPECT_EQ(store.get({"ns", "a"}), nullptr);
+  store.listed(claim("b", "u2", 6));
+  store.observedGone({"ns", "b"}, "u2");
+  store.listed(claim("b", "u2", 6));        // once more, as the server sent it before
+  store.observed(claim("stale", "u3", 4));  // where one of them was
+  store.listEnds("10");
+  EXPECT_EQ(store.get({"ns", "b"}), nullptr);
+  EXPECT_EQ(store.get({"ns", "stale"}), nullptr);
+  EXPECT_EQ(store.size(), 0u);
 }
 
 TEST(StoreTest, ListenersHearEachChangeOnce) {

@@ -60,19 +60,18 @@ class SleepLog final : public base::Clock {
   std::vector<milliseconds> naps_;
 };
 
-/// What a cache would hold, and the order in which it learned it. Deletions are synthesised in replace() as the
+/// What a cache would hold, and the order in which it learned it. Deletions are synthesised in endList() as the
 /// contract says.
 class MirrorSink final : public Sink<Node> {
  public:
-  void replace(std::vector<Node>&& objects, const std::string& version) override {
+  void beginList() override { listed_.clear(); }
+  void listed(const Node& node) override { listed_[node.metadata.name] = node.metadata.resourceVersion; }
+  void unlisted(const Node& node) override { listed_.erase(node.metadata.name); }
+  void endList(const std::string& version) override {
     std::lock_guard lock(mutex_);
-    std::set<std::string> kept;
-    for (const auto& node : objects) {
-      world_[node.metadata.name] = node.metadata.resourceVersion;
-      kept.insert(node.metadata.name);
-    }
+    for (const auto& [name, seen] : listed_) world_[name] = seen;
     for (auto it = world_.begin(); it != world_.end();)
-      if (kept.contains(it->first)) {
+      if (listed_.contains(it->first)) {
         ++it;
       } else {
         log_.push_back("gone " + it->first);
@@ -107,6 +106,7 @@ class MirrorSink final : public Sink<Node> {
  private:
   mutable std::mutex mutex_;
   std::condition_variable_any changed_;
+  std::map<std::string, std::string> listed_;  // of the reflector's thread
   std::map<std::string, std::string> world_;
   std::vector<std::string> log_;
 };

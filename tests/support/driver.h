@@ -72,7 +72,7 @@ class ManualInformer {
       first_ = all;
       firstVersion_ = meta->resourceVersion;
     }
-    sink_.replace(std::move(all), meta->resourceVersion);
+    tell(all, meta->resourceVersion);
     open(meta->resourceVersion);
   }
   /// True if anything reached the store.
@@ -80,7 +80,7 @@ class ManualInformer {
     if (lost_ && --relistIn_ <= 0) {
       lost_ = false;
       if (faults.staleList) {
-        sink_.replace(std::vector<T>(first_), firstVersion_);
+        tell(first_, firstVersion_);
         open(firstVersion_);
       } else {
         list();
@@ -112,6 +112,11 @@ class ManualInformer {
   int events() const { return count_; }
 
  private:
+  void tell(const std::vector<T>& all, const std::string& version) {
+    sink_.beginList();
+    for (const auto& object : all) sink_.listed(object);
+    sink_.endList(version);
+  }
   void open(const std::string& version) {
     http::Request request;
     request.method = "GET";

@@ -20,10 +20,12 @@ using v1alpha::ElasticGPUClaim;
 template <class T>
 class Mirror final : public Sink<T> {
  public:
-  void replace(std::vector<T>&& objects, const std::string&) override {
+  void beginList() override { listed_.clear(); }
+  void listed(const T& object) override { listed_.insert(object.metadata.name); }
+  void unlisted(const T& object) override { listed_.erase(object.metadata.name); }
+  void endList(const std::string&) override {
     std::lock_guard lock(mutex_);
-    world_.clear();
-    for (const auto& o : objects) world_.insert(o.metadata.name);
+    world_ = listed_;
     ++replaced_;
     changed_.notify_all();
   }
@@ -50,6 +52,7 @@ class Mirror final : public Sink<T> {
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::set<std::string> listed_;  // of the reflector's thread
   std::set<std::string> world_;
   int replaced_ = 0;
 };
