@@ -141,11 +141,11 @@ void Scores::catchUp(Reading& reading, Table& table) {
 
 void Scores::update(Reading& reading, Table& table) {
   const std::size_t nodes = reading.state.nodes.size(), types = reading.state.types.size();
-  if (table.least.size() < types) {
+  if (table.least.size() < types || table.pricing == 0) {
     for (auto type = static_cast<TypeId>(table.least.size()); type < types; ++type)
       table.least.push_back(reading.judge.leastOn(type));
     table.leastOfSeveral = reading.judge.leastOn(kNone);
-    table.leastOfAny = table.least.front();
+    table.leastOfAny = table.least.empty() ? table.leastOfSeveral : table.least.front();
     for (const Room& each : table.least) table.leastOfAny = lessOf(table.leastOfAny, each);
   }
   if (table.generation != reading.census.generation()) {

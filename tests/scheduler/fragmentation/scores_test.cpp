@@ -199,5 +199,21 @@ TEST(FragmentationScores, WithoutAnyDemandItIsBinpack) {
   }
 }
 
+TEST(FragmentationScores, WhoAsksForMemoryAloneGetsItWhereNobodyHasCardsOrCpuLeft) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true, 1000, 8 * kGi});
+  cluster.takeOfNode("n", "x", {2000, kGi});
+  Request request;
+  request.cards = 0;
+  request.podMemory = kGi;
+  request.nodePolicy = "fragmentation";
+  request.cardPolicy = "binpack";
+  cluster.observe(request);
+  EXPECT_TRUE(decide(cluster, request).fits);
+  request.cpuMilli = 1;
+  cluster.observe(request);
+  EXPECT_FALSE(decide(cluster, request).fits);
+}
+
 }  // namespace
 }  // namespace egpu::scheduler::fragmentation
