@@ -28,8 +28,8 @@ sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 import apiserver  # noqa: E402  (not a package)
 import installation  # noqa: E402
 from client import GPUS, claims  # noqa: E402
+from nodes import NODE_LABEL  # noqa: E402
 
-NODE_LABEL = "elasticgpu.io/node"
 PREFIX = "/registry/elasticgpu.io/"
 DEVICES_EACH = 8  # on one card, which is its node's only one
 BATCH = 100  # operations in one transaction; etcd allows 128

@@ -6,6 +6,7 @@ from client import GPUS, NODES, Refused
 from parts import SIMULATED
 
 GIB = 1 << 30
+NODE_LABEL = "elasticgpu.io/node"  # on cards and devices
 
 
 def node(name, labels=None, cpu="64", memory="256Gi", pods="110"):
@@ -20,7 +21,7 @@ def card(node_name, index, model="A100-SXM4-80GB", memory=80 * GIB):
     name = uuid.lower()
     return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPU",
             "metadata": {"name": name, "finalizers": ["elasticgpu.io/ledger"],
-                         "labels": {"elasticgpu.io/role": "card", "elasticgpu.io/node": node_name, SIMULATED: "true"}},
+                         "labels": {"elasticgpu.io/role": "card", NODE_LABEL: node_name, SIMULATED: "true"}},
             "spec": {"card": {"uuid": uuid, "nodeName": node_name, "index": index, "model": model, "smCount": 108,
                               "tflops": 312, "core": 1000, "memory": memory},
                      "physicalGPU": {"gpuNames": [name]},
