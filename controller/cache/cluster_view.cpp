@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <tuple>
+#include <utility>
 
 #include "api/v1alpha/keys.h"
 
@@ -13,40 +14,50 @@ using scheduler::Amount;
 
 bool committedPhase(std::string_view phase) { return phase == "Bound" || phase == "Released" || phase == "Available"; }
 
-std::string assumedKey(std::string_view claimUid) { return "claim/" + std::string(claimUid); }
+/// What a store shows under a name; a pointer. What its listener was told if that is it still.
+template <class T>
+class Latest {
+ public:
+  Latest(const Store<T>& store, const std::string& name, const T* told) : object_(told) {
+    if (told && store.shows(*told)) return;
+    read_ = store.get({"", name});
+    object_ = read_.get();
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+  const T& operator*() const { return *object_; }
+  const T* operator->() const { return object_; }
 
-bool unhealthy(const Gpu& card, std::string& why) {
-  if (card.metadata.deleting()) {
-    why = "being deleted";
-    return true;
-  }
-  if (card.status.phase == "Failed") {
-    why = card.status.reason.empty() ? "Failed" : card.status.reason;
-    return true;
-  }
+ private:
+  typename Store<T>::Ptr read_;
+  const T* object_;
+};
+
+constexpr std::string_view kAssumed = "claim/";
+std::string assumedKey(std::string_view claimUid) { return std::string(kAssumed).append(claimUid); }
+
+/// Why a card's object says that it is not for use; empty if it doesn't.
+std::string unusable(const Gpu& card) {
+  if (card.metadata.deleting()) return "being deleted";
+  if (card.status.phase == "Failed") return card.status.reason.empty() ? "Failed" : card.status.reason;
   for (const auto& condition : card.status.conditions)
-    if (condition.type == "Healthy" && condition.status == "False") {
-      why = condition.reason.empty() ? "unhealthy" : condition.reason;
-      return true;
-    }
-  return false;
+    if (condition.type == "Healthy" && condition.status == "False")
+      return condition.reason.empty() ? "unhealthy" : condition.reason;
+  return {};
 }
 
 }  // namespace
 
 ClusterView::ClusterView(Stores& stores) : stores_(stores) {
-  stores_.nodes.listen(
-      [this](const auto& before, const auto& after) { refreshNode((after ? after : before)->metadata.name); });
-  stores_.cards.listen(
-      [this](const auto& before, const auto& after) { refreshCard((after ? after : before)->metadata.name); });
-  stores_.devices.listen(
-      [this](const auto& before, const auto& after) { refreshDevice((after ? after : before)->metadata.name); });
+  stores_.nodes.listen([this](const auto* before, const auto* after) { refreshNode(before, after); });
+  stores_.cards.listen([this](const auto* before, const auto* after) { refreshCard(before, after); });
+  stores_.devices.listen([this](const auto* before, const auto* after) { refreshDevice(before, after); });
 }
 
-void ClusterView::refreshNode(const std::string& name) {
+void ClusterView::refreshNode(const core::Node* before, const core::Node* after) {
+  const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    if (auto node = stores_.nodes.get({"", name})) {
+    if (const Latest node(stores_.nodes, name, after); node) {
       const bool schedulable = node->ready && !node->unschedulable && !node->metadata.deleting();
       if (schedulable && !cluster_.nodeSchedulable(name)) grew_ = true;
       cluster_.upsertNode({name, schedulable});
@@ -57,136 +68,170 @@ void ClusterView::refreshNode(const std::string& name) {
   announce();
 }
 
-void ClusterView::refreshCard(const std::string& name) {
+void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
+  const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    auto card = stores_.cards.get({"", name});
-    auto& state = cards_[name];
-    if (!card) {
+    PackedText::Room room;
+    const Latest object(stores_.cards, name, after);
+    auto& card = *cards_.try_emplace(name).first;
+    auto& state = card.second;
+    std::vector<PackedText> stale;
+    if (object) {
+      const auto& spec = *object->spec.card;
+      const auto known = cluster_.findCard(name);
+      if (!known.known || known.capacity.core < spec.core || known.capacity.memory < spec.memory) grew_ = true;
+      state.why = unusable(*object);
+      // Its health is judged last: it depends on the takes.
+      cluster_.upsertCard({name, spec, known.known && known.healthy});
+      if (!state.present)
+        for (const auto& held : state.held) cluster_.take(name, held.take.uid().view(room), held.take.sum());
+      state.present = true;
+      for (const auto& held : state.held)
+        if (held.take.says(TakeSource::ledger) && object->spec.allocations.count(held.take.uid().view(room)) == 0)
+          stale.push_back(held.take.uid());
+    } else {
       if (state.present) cluster_.removeCard(name);
       state.present = false;
-      std::vector<std::string> uids;
-      for (const auto& [uid, take] : state.takes) uids.push_back(uid);
-      for (const auto& uid : uids) setTake(name, uid, [](Take& t) { t.ledger.reset(); });
-      forgetIfEmpty(name);
+      for (const auto& held : state.held) stale.push_back(held.take.uid());
+    }
+    for (const auto& uid : stale) setTake(card, uid, TakeSource::ledger, std::nullopt);
+    if (object) {
+      for (const auto& [uid, entry] : object->spec.allocations)
+        setTake(card, PackedText(uid), TakeSource::ledger, Amount{entry.core, entry.memory});
+      offer(card);
     } else {
-      const auto& spec = *card->spec.card;
-      if (!state.present || state.info.card.core < spec.core || state.info.card.memory < spec.memory) grew_ = true;
-      state.info.name = name;
-      state.info.card = spec;
-      std::string why;
-      state.info.healthy = !unhealthy(*card, why);
-      state.why = why;
-      if (!state.present) {
-        state.present = true;
-        cluster_.upsertCard(state.info);
-        for (const auto& [uid, take] : state.takes) cluster_.take(name, uid, take.sum);
-      }
-      std::vector<std::string> stale;
-      for (const auto& [uid, take] : state.takes)
-        if (take.ledger && card->spec.allocations.count(uid) == 0) stale.push_back(uid);
-      for (const auto& uid : stale) setTake(name, uid, [](Take& t) { t.ledger.reset(); });
-      for (const auto& [uid, entry] : card->spec.allocations)
-        setTake(name, uid, [&entry = entry](Take& t) { t.ledger = Amount{entry.core, entry.memory}; });
-      offer(name);
+      forgetIfEmpty(card);
     }
   }
   announce();
 }
 
-void ClusterView::refreshDevice(const std::string& name) {
+void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
+  const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    auto device = stores_.devices.get({"", name});
-    auto known = devices_.find(name);
-    if (known != devices_.end() && (!device || device->metadata.uid != known->second.uid)) {
-      const auto old = known->second;
-      devices_.erase(known);
-      for (const auto& [card, amount] : old.cards) {
-        cards_[card].devices.erase(name);
-        setTake(card, old.uid, [](Take& t) { t.device.reset(); });
-        offer(card);
-        forgetIfEmpty(card);
-      }
-    }
+    const Latest device(stores_.devices, name, after);
+    const PackedText key(name);
+    if (const auto known = devices_.find(key);
+        known != devices_.end() && (!device || !(PackedText(device->metadata.uid) == known->second.uid)))
+      removeDevice(known);
     if (device) {
-      auto& state = devices_[name];
-      const bool fresh = state.uid.empty();
+      const auto [it, fresh] = devices_.try_emplace(key);
+      auto& state = it->second;
       const bool wasCommitted = state.committed;
-      state.uid = device->metadata.uid;
-      state.node = device->spec.nodeName;
       state.committed = committedPhase(device->status.phase) && !device->metadata.deleting();
-      if (fresh) {
-        for (const auto& card : device->spec.cards) {
-          state.cards.emplace_back(card.name, Amount{card.chargedCore, card.chargedMemory});
-          cards_[card.name].devices.insert(name);
-          setTake(card.name, state.uid, [&](Take& t) { t.device = Amount{card.chargedCore, card.chargedMemory}; });
-        }
-        // Its own takes replace the assumption: nothing became free by that.
-        const bool grew = grew_;
-        if (device->spec.claimRef) drop(device->spec.claimRef->uid);
-        grew_ = grew;
+      if (fresh) addDevice(*it, *device);
+      const auto& node = device->spec.nodeName;
+      const bool moved = state.node ? state.node->first != node : !node.empty();
+      if (moved) {
+        leaveNode(state.node);
+        state.node = node.empty() ? nullptr : &*nodesOfDevices_.try_emplace(node).first;
+        if (state.node) ++state.node->second;
       }
-      if (fresh || wasCommitted != state.committed)
-        for (const auto& [card, amount] : state.cards) offer(card);
+      if (fresh || moved || wasCommitted != state.committed)
+        for (const auto* card : state.cards) offer(*card);
     }
   }
   announce();
 }
 
-void ClusterView::setTake(const std::string& card, const std::string& uid, const std::function<void(Take&)>& change) {
-  auto& state = cards_[card];
-  auto [it, fresh] = state.takes.try_emplace(uid);
-  auto& take = it->second;
-  change(take);
-  if (take.empty()) {
-    if (!fresh) {
-      cluster_.giveBack(card, uid);
-      grew_ = true;
-    }
-    state.takes.erase(it);
+void ClusterView::addDevice(Devices::value_type& entry, const Gpu& device) {
+  auto& state = entry.second;
+  state.uid = PackedText(device.metadata.uid);
+  state.cards.reserve(device.spec.cards.size());
+  for (const auto& part : device.spec.cards) {
+    auto* const card = &*cards_.try_emplace(part.name).first;
+    if (std::find(state.cards.begin(), state.cards.end(), card) == state.cards.end()) state.cards.push_back(card);
+    setTake(*card, state.uid, TakeSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
+  }
+  // Its own takes replace the assumption: nothing became free by that.
+  const bool grew = grew_;
+  if (device.spec.claimRef) drop(device.spec.claimRef->uid);
+  grew_ = grew;
+}
+
+void ClusterView::removeDevice(Devices::iterator known) {
+  const auto uid = known->second.uid;
+  const auto cards = std::move(known->second.cards);
+  for (auto* const card : cards) setTake(*card, uid, TakeSource::device, std::nullopt);
+  leaveNode(known->second.node);
+  devices_.erase(known);
+  for (auto* const card : cards) {
+    offer(*card);
+    forgetIfEmpty(*card);
+  }
+}
+
+void ClusterView::leaveNode(Nodes::value_type* node) {
+  if (node != nullptr && --node->second == 0) nodesOfDevices_.erase(node->first);
+}
+
+const ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) const {
+  const auto it = std::find_if(held.begin(), held.end(), [&uid](const Held& each) { return each.take.uid() == uid; });
+  return it == held.end() ? nullptr : &*it;
+}
+ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) {
+  return const_cast<Held*>(std::as_const(*this).find(uid));
+}
+
+void ClusterView::setTake(Cards::value_type& card, const PackedText& uid, TakeSource source,
+                          const std::optional<Amount>& amount, const Devices::value_type* device) {
+  auto& [name, state] = card;
+  PackedText::Room room;
+  auto* held = state.find(uid);
+  const bool fresh = held == nullptr;
+  if (fresh) {
+    if (!amount) return;
+    held = &state.held.emplace_back(Held{Take(uid), nullptr});
+  }
+  const auto before = held->take.sum();
+  held->take.set(source, amount);
+  if (source == TakeSource::device) held->device = device;
+  if (held->take.nobodySays()) {
+    cluster_.giveBack(name, uid.view(room));
+    grew_ = true;
+    if (held != &state.held.back()) *held = std::move(state.held.back());
+    state.held.pop_back();
     return;
   }
-  Amount sum;
-  for (const auto* part : {&take.ledger, &take.device, &take.assumed}) {
-    if (!*part) continue;
-    sum.core = std::max(sum.core, (*part)->core);
-    sum.memory = std::max(sum.memory, (*part)->memory);
-  }
-  if (!fresh && sum == take.sum) return;
-  if (sum.core < take.sum.core || sum.memory < take.sum.memory) grew_ = true;
-  take.sum = sum;
-  if (state.present) cluster_.take(card, uid, sum);
+  const auto& sum = held->take.sum();
+  if (!fresh && sum == before) return;
+  if (sum.core < before.core || sum.memory < before.memory) grew_ = true;
+  if (state.present) cluster_.take(name, uid.view(room), sum);
 }
 
-std::string ClusterView::reasonAgainst(const std::string&, const CardState& state) const {
+std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
+  const auto& [name, state] = card;
   if (!state.why.empty()) return state.why;
-  for (const auto& name : state.devices) {
-    auto it = devices_.find(name);
-    if (it == devices_.end()) continue;
-    if (!it->second.node.empty() && it->second.node != state.info.card.nodeName)
-      return "device " + name + " has it on node " + it->second.node;
-    if (!it->second.committed) continue;
-    auto take = state.takes.find(it->second.uid);
-    if (take == state.takes.end() || !take->second.ledger) return "the entry of device " + name + " is being restored";
+  const auto node = cluster_.findCard(name).node;
+  std::string first, why;  // of the devices that speak against it, the one that comes first by name
+  for (const auto& held : state.held) {
+    if (!held.device) continue;
+    const auto& [packed, device] = *held.device;
+    const bool elsewhere = device.node && device.node->first != node;
+    if (!elsewhere && (!device.committed || held.take.says(TakeSource::ledger))) continue;
+    const auto deviceName = packed.str();
+    if (!why.empty() && first < deviceName) continue;
+    first = deviceName;
+    why = elsewhere ? "device " + deviceName + " has it on node " + device.node->first
+                    : "the entry of device " + deviceName + " is being restored";
   }
-  return {};
+  return why;
 }
 
-void ClusterView::offer(const std::string& card) {
-  auto it = cards_.find(card);
-  if (it == cards_.end() || !it->second.present) return;
-  auto info = it->second.info;
-  info.healthy = info.healthy && reasonAgainst(card, it->second).empty();
-  const auto view = cluster_.findCard(card);
-  if (info.healthy && !view.healthy) grew_ = true;
-  cluster_.upsertCard(info);
+void ClusterView::offer(const Cards::value_type& card) {
+  const auto& [name, state] = card;
+  if (!state.present) return;
+  const auto known = cluster_.findCard(name);
+  const bool healthy = reasonAgainst(card).empty();
+  if (healthy == known.healthy) return;
+  if (healthy) grew_ = true;
+  cluster_.upsertCard({name, *cluster_.describe(name), healthy});
 }
 
-void ClusterView::forgetIfEmpty(const std::string& card) {
-  auto it = cards_.find(card);
-  if (it != cards_.end() && !it->second.present && it->second.takes.empty() && it->second.devices.empty())
-    cards_.erase(it);
+void ClusterView::forgetIfEmpty(Cards::value_type& card) {
+  if (!card.second.present && card.second.held.empty()) cards_.erase(cards_.find(card.first));
 }
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
@@ -194,10 +239,8 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   claim = ask.claim;
   for (const auto& placement : decision.placements) {
     cards.push_back(placement.card);
-    setTake(placement.card, assumedKey(ask.claimUid), [&](Take& t) {
-      t.assumed = placement.charged;
-      t.claim = ask.claim;
-    });
+    setTake(*cards_.try_emplace(placement.card).first, PackedText(assumedKey(ask.claimUid)), TakeSource::assumed,
+            placement.charged);
   }
 }
 
@@ -211,9 +254,11 @@ void ClusterView::drop(std::string_view claimUid) {
   if (it == assumptions_.end()) return;
   const auto cards = std::move(it->second.cards);
   assumptions_.erase(it);
-  for (const auto& card : cards) {
-    setTake(card, assumedKey(claimUid), [](Take& t) { t.assumed.reset(); });
-    forgetIfEmpty(card);
+  for (const auto& name : cards) {
+    const auto card = cards_.find(name);
+    if (card == cards_.end()) continue;
+    setTake(*card, PackedText(assumedKey(claimUid)), TakeSource::assumed, std::nullopt);
+    forgetIfEmpty(*card);
   }
 }
 
@@ -302,45 +347,52 @@ void ClusterView::announce() {
   if (grown_) grown_();
 }
 
-AllocationMap ClusterView::map() const {
-  std::map<std::string, MapNode> nodes;
-  std::lock_guard lock(mutex_);
-  for (const auto& name : cluster_.nodes()) nodes[name] = {name, cluster_.nodeSchedulable(name), {}};
-  for (const auto& [name, state] : cards_) {
-    if (!state.present) continue;
-    const auto& card = state.info.card;
-    auto& node = nodes.try_emplace(card.nodeName, MapNode{card.nodeName, false, {}}).first->second;
-    MapCard out;
-    out.name = name;
-    out.uuid = card.uuid;
-    out.model = card.model;
-    out.index = card.index;
-    out.core = card.core;
-    out.memory = card.memory;
-    out.why = reasonAgainst(name, state);
-    out.offered = out.why.empty();
-    for (const auto& [uid, take] : state.takes) {
-      MapTake row;
-      row.deviceUid = uid;
-      row.core = take.sum.core;
-      row.memory = take.sum.memory;
-      row.claim = take.claim;
-      row.phase = "Pending";
-      out.usedCore += row.core;
-      out.usedMemory += row.memory;
-      out.takes.push_back(std::move(row));
-    }
-    for (const auto& deviceName : state.devices) {
-      auto device = stores_.devices.get({"", deviceName});
-      if (!device) continue;
-      for (auto& row : out.takes) {
-        if (row.deviceUid != device->metadata.uid) continue;
-        row.device = deviceName;
+MapCard ClusterView::mapCard(const Cards::value_type& card) const {
+  const auto& [name, state] = card;
+  const auto known = cluster_.findCard(name);
+  MapCard out;
+  out.name = name;
+  out.uuid = known.uuid;
+  out.model = known.model;
+  out.index = known.index;
+  out.core = known.capacity.core;
+  out.memory = known.capacity.memory;
+  out.why = reasonAgainst(card);
+  out.offered = out.why.empty();
+  for (const auto& held : state.held) {
+    MapTake row;
+    row.deviceUid = held.take.uid().str();
+    row.core = held.take.sum().core;
+    row.memory = held.take.sum().memory;
+    row.phase = "Pending";
+    if (held.take.says(TakeSource::assumed))
+      if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
+        row.claim = it->second.claim;
+    if (held.device) {
+      if (const auto device = stores_.devices.get({"", held.device->first.str()});
+          device && device->metadata.uid == row.deviceUid) {
+        row.device = device->metadata.name;
         row.phase = device->status.phase.empty() ? "Pending" : device->status.phase;
         if (device->spec.claimRef) row.claim = device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name;
       }
     }
-    node.cards.push_back(std::move(out));
+    out.usedCore += row.core;
+    out.usedMemory += row.memory;
+    out.takes.push_back(std::move(row));
+  }
+  std::sort(out.takes.begin(), out.takes.end(),
+            [](const MapTake& a, const MapTake& b) { return a.deviceUid < b.deviceUid; });
+  return out;
+}
+
+AllocationMap ClusterView::map() const {
+  std::map<std::string, MapNode, std::less<>> nodes;
+  std::lock_guard lock(mutex_);
+  for (const auto& name : cluster_.nodes()) nodes[name] = {name, cluster_.nodeSchedulable(name), {}};
+  for (const auto& card : cards_) {
+    if (!card.second.present) continue;
+    const std::string on(cluster_.findCard(card.first).node);
+    nodes.try_emplace(on, MapNode{on, false, {}}).first->second.cards.push_back(mapCard(card));
   }
   AllocationMap result;
   for (auto& [name, node] : nodes) {
@@ -355,17 +407,17 @@ ClusterTotals ClusterView::totals() const {
   ClusterTotals totals;
   std::lock_guard lock(mutex_);
   totals.nodes = static_cast<int64_t>(cluster_.nodeCount());
-  for (const auto& [name, state] : cards_) {
+  for (const auto& card : cards_) {
+    const auto& [name, state] = card;
     if (!state.present) continue;
+    const auto known = cluster_.findCard(name);
     ++totals.cards;
-    ++(reasonAgainst(name, state).empty() ? totals.offered : totals.quarantined);
-    totals.takes += static_cast<int64_t>(state.takes.size());
-    totals.core += state.info.card.core;
-    totals.memory += state.info.card.memory;
-    for (const auto& [uid, take] : state.takes) {
-      totals.usedCore += take.sum.core;
-      totals.usedMemory += take.sum.memory;
-    }
+    ++(reasonAgainst(card).empty() ? totals.offered : totals.quarantined);
+    totals.takes += static_cast<int64_t>(state.held.size());
+    totals.core += known.capacity.core;
+    totals.memory += known.capacity.memory;
+    totals.usedCore += known.used.core;
+    totals.usedMemory += known.used.memory;
   }
   return totals;
 }
@@ -373,35 +425,33 @@ ClusterTotals ClusterView::totals() const {
 CardAudit ClusterView::audit(std::string_view card) const {
   CardAudit audit;
   std::lock_guard lock(mutex_);
-  auto it = cards_.find(card);
+  const auto it = cards_.find(card);
   if (it == cards_.end() || !it->second.present) return audit;
-  const auto& state = it->second;
+  const auto known = cluster_.findCard(card);
   audit.known = true;
-  audit.core = state.info.card.core;
-  audit.memory = state.info.card.memory;
-  const auto view = cluster_.findCard(card);
-  audit.usedCore = view.used.core;
-  audit.usedMemory = view.used.memory;
-  for (const auto& [uid, take] : state.takes) {
-    if (!take.ledger) continue;
-    audit.ledgerCore += take.ledger->core;
-    audit.ledgerMemory += take.ledger->memory;
-    if (!take.device) audit.entryWithoutDevice.push_back(uid);
+  audit.core = known.capacity.core;
+  audit.memory = known.capacity.memory;
+  audit.usedCore = known.used.core;
+  audit.usedMemory = known.used.memory;
+  for (const auto& held : it->second.held) {
+    if (const auto entry = held.take.of(TakeSource::ledger)) {
+      audit.ledgerCore += entry->core;
+      audit.ledgerMemory += entry->memory;
+      if (!held.device) audit.entryWithoutDevice.push_back(held.take.uid().str());
+    } else if (held.device && held.device->second.committed) {
+      audit.deviceWithoutEntry.push_back(held.device->first.str());
+    }
   }
-  for (const auto& name : state.devices) {
-    auto device = devices_.find(name);
-    if (device == devices_.end() || !device->second.committed) continue;
-    auto take = state.takes.find(device->second.uid);
-    if (take == state.takes.end() || !take->second.ledger) audit.deviceWithoutEntry.push_back(name);
-  }
+  std::sort(audit.entryWithoutDevice.begin(), audit.entryWithoutDevice.end());
+  std::sort(audit.deviceWithoutEntry.begin(), audit.deviceWithoutEntry.end());
   return audit;
 }
 
 std::string ClusterView::quarantineReason(std::string_view card) const {
   std::lock_guard lock(mutex_);
-  auto it = cards_.find(card);
+  const auto it = cards_.find(card);
   if (it == cards_.end() || !it->second.present) return "not known";
-  return reasonAgainst(it->first, it->second);
+  return reasonAgainst(*it);
 }
 
 scheduler::Cluster ClusterView::copy() const {

@@ -23,7 +23,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "controller/cache/packed_text.h"
 #include "controller/cache/stores.h"
+#include "controller/cache/take.h"
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
@@ -114,37 +116,48 @@ class ClusterView {
   scheduler::Cluster copy() const;
 
  private:
-  struct Take {
-    std::optional<scheduler::Amount> ledger, device, assumed;
-    std::string claim;      ///< of an assumption
-    scheduler::Amount sum;  ///< what cluster_ holds: the largest of the three in each amount
-    bool empty() const { return !ledger && !device && !assumed; }
-  };
-  struct CardState {
-    bool present = false;  ///< the card object exists
-    scheduler::CardInfo info;
-    std::string why;  ///< not offered because
-    std::map<std::string, Take, std::less<>> takes;
-    std::set<std::string, std::less<>> devices;  ///< names of devices that name this card
-  };
+  struct CardState;
+  using Cards = std::map<std::string, CardState, std::less<>>;
+  using Nodes = std::map<std::string, uint32_t, std::less<>>;
   struct DeviceState {
-    std::string uid, node;
+    PackedText uid;
     bool committed = false;
-    std::vector<std::pair<std::string, scheduler::Amount>> cards;
+    Nodes::value_type* node = nullptr;      ///< in nodesOfDevices_; null: it names none
+    std::vector<Cards::value_type*> cards;  ///< those that it names, each once; they stay while it does
+  };
+  using Devices = std::unordered_map<PackedText, DeviceState, PackedText::Hash>;
+  struct Held {
+    Take take;
+    const Devices::value_type* device = nullptr;  ///< set while a device says so
+  };
+  /// What the scheduler's picture doesn't have of a card: that knows what the object says, and the sum of each take.
+  struct CardState {
+    bool present = false;    ///< the card object exists
+    std::string why;         ///< not offered because the object itself says so
+    std::vector<Held> held;  ///< in no order; few
+    Held* find(const PackedText& uid);
+    const Held* find(const PackedText& uid) const;
   };
 
-  void refreshNode(const std::string& name);
-  void refreshCard(const std::string& name);
-  void refreshDevice(const std::string& name);
+  // What a store's listener is told: it is looked up anew only if it is old news.
+  void refreshNode(const core::Node* before, const core::Node* after);
+  void refreshCard(const Gpu* before, const Gpu* after);
+  void refreshDevice(const Gpu* before, const Gpu* after);
   // With mutex_ held.
-  void setTake(const std::string& card, const std::string& uid, const std::function<void(Take&)>& change);
-  void offer(const std::string& card);
-  std::string reasonAgainst(const std::string& card, const CardState& state) const;
+  /// `device`: the one that says so, if a device does.
+  void setTake(Cards::value_type& card, const PackedText& uid, TakeSource source,
+               const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
+  void addDevice(Devices::value_type& entry, const Gpu& device);
+  void removeDevice(Devices::iterator known);
+  void offer(const Cards::value_type& card);
+  std::string reasonAgainst(const Cards::value_type& card) const;
+  MapCard mapCard(const Cards::value_type& card) const;
   /// Lets the cluster learn from a request, once however often it is tried in vain.
   void learn(const Ask& ask);
   void assume(const Ask& ask, const scheduler::Decision& decision);
   void drop(std::string_view claimUid);
-  void forgetIfEmpty(const std::string& card);
+  void forgetIfEmpty(Cards::value_type& card);
+  void leaveNode(Nodes::value_type* node);
   /// Takes and clears grew_; calls the listener without the lock.
   void announce();
 
@@ -155,8 +168,9 @@ class ClusterView {
   // Protected by mutex_.
   mutable std::mutex mutex_;
   scheduler::Cluster cluster_;
-  std::map<std::string, CardState, std::less<>> cards_;
-  std::unordered_map<std::string, DeviceState> devices_;  ///< by name
+  Cards cards_;
+  Devices devices_;       ///< by name
+  Nodes nodesOfDevices_;  ///< and how many devices say that they are there: each has the name once
   struct Assumption {
     std::string claim;
     std::vector<std::string> cards;

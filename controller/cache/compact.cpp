@@ -10,42 +10,15 @@ namespace {
 
 // A text begins with a number: odd, 2n + 1, for the word n; even, twice one of these.
 constexpr uint64_t kEmpty = 0, kDecimal = 1, kSecond = 2;
-constexpr std::array<std::string_view, 4> kPrefixes{"", "egpu-", "gpu-", "GPU-"};
-constexpr uint64_t kUuid = 3;                              // + prefix; 16 bytes follow
-constexpr uint64_t kUuidAgain = kUuid + kPrefixes.size();  // + prefix; its place follows
-constexpr uint64_t kRaw = kUuidAgain + kPrefixes.size();   // + size; the bytes follow
+constexpr uint64_t kUuid = 3;                                 // + prefix; 16 bytes follow
+constexpr uint64_t kUuidAgain = kUuid + UuidText::kPrefixes;  // + prefix; its place follows
+constexpr uint64_t kRaw = kUuidAgain + UuidText::kPrefixes;   // + size; the bytes follow
 
-constexpr std::size_t kUuidText = 36;
 constexpr std::size_t kSecondText = 20;
 constexpr uint64_t kMi = uint64_t{1} << 20;
 
 uint64_t zigzag(int64_t n) { return (static_cast<uint64_t>(n) << 1) ^ static_cast<uint64_t>(n >> 63); }
 int64_t unzigzag(uint64_t n) { return static_cast<int64_t>(n >> 1) ^ -static_cast<int64_t>(n & 1); }
-
-bool isDash(std::size_t at) { return at == 8 || at == 13 || at == 18 || at == 23; }
-
-/// The value of each character as a hexadecimal digit in lower case; with a bit above if it is none.
-constexpr auto kHexDigits = [] {
-  std::array<unsigned char, 256> digits{};
-  for (auto& digit : digits) digit = 0x10;
-  for (unsigned char n = 0; n < 16; ++n) digits[static_cast<unsigned char>("0123456789abcdef"[n])] = n;
-  return digits;
-}();
-
-/// Of 36 characters in lower case.
-bool parseUuid(std::string_view text, CompactContext::Uuid& out) {
-  if (text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-') return false;
-  unsigned all = 0;
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < kUuidText; i += 2) {
-    if (isDash(i)) ++i;
-    const unsigned high = kHexDigits[static_cast<unsigned char>(text[i])];
-    const unsigned low = kHexDigits[static_cast<unsigned char>(text[i + 1])];
-    all |= high | low;
-    out[n++] = static_cast<unsigned char>(high << 4 | low);
-  }
-  return all < 16;
-}
 
 int twoDigits(const char* at) {
   const auto high = static_cast<unsigned>(at[0] - '0'), low = static_cast<unsigned>(at[1] - '0');
@@ -87,18 +60,16 @@ void CompactWriter::text(std::string_view text) {
 }
 
 bool CompactWriter::asUuid(std::string_view text) {
-  if (text.size() < kUuidText || text.size() > kUuidText + 5) return false;
-  const auto known = std::find(kPrefixes.begin(), kPrefixes.end(), text.substr(0, text.size() - kUuidText));
-  CompactContext::Uuid uuid;
-  if (known == kPrefixes.end() || !parseUuid(text.substr(text.size() - kUuidText), uuid)) return false;
-  const auto prefix = static_cast<std::size_t>(known - kPrefixes.begin());
+  UuidText parsed;
+  if (!UuidText::parse(text, parsed)) return false;
+  const auto& uuid = parsed.uuid;
   const auto end = context_.uuids.begin() + std::min(context_.uuidCount, context_.kUuids);
   if (const auto again = std::find(context_.uuids.begin(), end, uuid); again != end) {
-    natural((kUuidAgain + prefix) << 1);
+    natural((kUuidAgain + parsed.prefix) << 1);
     natural(static_cast<uint64_t>(again - context_.uuids.begin()));
     return true;
   }
-  natural((kUuid + prefix) << 1);
+  natural((kUuid + parsed.prefix) << 1);
   out_.append(reinterpret_cast<const char*>(uuid.data()), uuid.size());
   context_.uuids[context_.uuidCount++ % context_.kUuids] = uuid;
   return true;
@@ -142,12 +113,13 @@ std::string_view CompactReader::text() {
   const auto form = head >> 1;
   if (form >= kRaw) return raw(static_cast<std::size_t>(form - kRaw));
   if (form >= kUuidAgain)
-    return uuid(static_cast<std::size_t>(form - kUuidAgain), context_.uuids[natural() % context_.kUuids]);
+    return UuidText{static_cast<uint8_t>(form - kUuidAgain), context_.uuids[natural() % context_.kUuids]}.write(
+        text_.data());
   if (form >= kUuid) {
     auto& next = context_.uuids[context_.uuidCount++ % context_.kUuids];
     const auto bytes = raw(next.size());
     std::memcpy(next.data(), bytes.data(), bytes.size());
-    return uuid(static_cast<std::size_t>(form - kUuid), next);
+    return UuidText{static_cast<uint8_t>(form - kUuid), next}.write(text_.data());
   }
   if (form == kSecond) return second();
   if (form == kDecimal) {
@@ -161,20 +133,6 @@ std::string_view CompactReader::raw(std::size_t size) {
   const auto bytes = in_.substr(at_, size);
   at_ += bytes.size();
   return bytes;
-}
-
-std::string_view CompactReader::uuid(std::size_t prefix, const CompactContext::Uuid& uuid) {
-  char* at = std::copy(kPrefixes[prefix].begin(), kPrefixes[prefix].end(), text_.begin());
-  std::size_t n = 0;
-  for (std::size_t i = 0; i < kUuidText; i += 2) {
-    if (isDash(i)) {
-      *at++ = '-';
-      ++i;
-    }
-    *at++ = "0123456789abcdef"[uuid[n] >> 4];
-    *at++ = "0123456789abcdef"[uuid[n++] & 15];
-  }
-  return {text_.data(), kPrefixes[prefix].size() + kUuidText};
 }
 
 std::string_view CompactReader::second() {

@@ -15,13 +15,13 @@
 #include <string>
 #include <string_view>
 
+#include "controller/cache/uuid_text.h"
 #include "controller/cache/vocabulary.h"
 
 namespace egpu::cache {
 
 /// What a writer has written and a reader has read so far, to which texts refer.
 struct CompactContext {
-  using Uuid = std::array<unsigned char, 16>;
   static constexpr std::size_t kUuids = 8;
   std::array<Uuid, kUuids> uuids{};  ///< the last ones, in turn
   std::size_t uuidCount = 0;         ///< all that were met
@@ -71,7 +71,6 @@ class CompactReader {
   std::string_view text();
 
  private:
-  std::string_view uuid(std::size_t prefix, const CompactContext::Uuid& uuid);
   std::string_view second();
   std::string_view raw(std::size_t size);
 

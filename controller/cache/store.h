@@ -62,6 +62,16 @@ class Store {
     const auto number = records_.find(key.namespace_, key.name);
     return number ? load(*number) : nullptr;
   }
+  /// Whether get() would give just this: false also where that can't be told from its version.
+  bool shows(const T& object) const {
+    const auto version = versionOf(object.metadata.resourceVersion);
+    std::shared_lock lock(mutex_);
+    const auto number = records_.find(object.metadata.namespace_, object.metadata.name);
+    if (!number || version == 0) return false;
+    const auto packed = records_.at(*number);
+    return packedVersion(packed, records_.words()) == version &&
+           packedHasUid(packed, records_.words(), object.metadata.uid);
+  }
   /// In the order of their keys.
   std::vector<Ptr> find(int index, std::string_view value) const {
     std::vector<Ptr> found;

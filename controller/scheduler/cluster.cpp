@@ -66,6 +66,7 @@ CardView Cluster::findCard(std::string_view name) const {
   CardView view;
   view.known = true;
   view.name = s.cardName(id);
+  view.uuid = s.cardUuid(id);
   if (card.node != kNone) view.node = s.nodes[card.node].name;
   view.index = s.cardIndex(id);
   view.model = s.types[card.type].model;

@@ -43,6 +43,7 @@ struct CardRef {
 struct CardView {
   bool known = false;  ///< there is such a card; else the rest says nothing
   std::string_view name;
+  std::string_view uuid;
   std::string_view node;  ///< empty if the card does not say
   std::string_view model;
   int64_t index = 0;

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+
 #include "controller/scheduler/demand.h"
 #include "controller/scheduler/state.h"
 
@@ -162,6 +168,137 @@ TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
   EXPECT_EQ(card.takes[0].claim, "ns/x");
   EXPECT_EQ(card.takes[1].claim, "ns/c");
   EXPECT_EQ(card.takes[1].phase, "Bound");
+}
+
+// What a listener is told may be old by the time it is told; here somebody who listens earlier sees to that.
+TEST(ClusterViewTold, OldNewsIsNotTakenForTheLatest) {
+  for (const bool gone : {false, true}) {
+    Stores stores;
+    const auto card = [](int version, int64_t memory) {
+      Gpu gpu;
+      gpu.metadata.name = "c";
+      gpu.metadata.uid = "u";
+      gpu.metadata.resourceVersion = std::to_string(version);
+      gpu.spec.card.emplace();
+      gpu.spec.card->uuid = "GPU-c";
+      gpu.spec.card->nodeName = "n";
+      gpu.spec.card->memory = memory;
+      return gpu;
+    };
+    bool first = true;
+    stores.cards.listen([&](const Gpu*, const Gpu*) {
+      if (!std::exchange(first, false)) return;
+      if (gone)
+        stores.cards.observedGone({"", "c"}, "u");
+      else
+        stores.cards.informed(card(2, 2000));
+    });
+    const ClusterView view(stores);
+    stores.cards.informed(card(1, 1000));
+    const auto map = view.map();
+    if (gone) {
+      EXPECT_EQ(map.nodes.size(), 0u);
+    } else {
+      ASSERT_EQ(map.nodes.size(), 1u);
+      EXPECT_EQ(map.nodes[0].cards[0].memory, 2000);
+    }
+  }
+}
+
+/// Everything a view tells of its cards.
+std::string told(const ClusterView& view) {
+  std::ostringstream out;
+  for (const auto& node : view.map().nodes) {
+    out << "node " << node.name << (node.schedulable ? "" : " closed") << "\n";
+    for (const auto& card : node.cards) {
+      out << "  " << card.name << " " << card.uuid << " " << card.core << "/" << card.memory << " used "
+          << card.usedCore << "/" << card.usedMemory << " [" << card.why << "]\n";
+      for (const auto& take : card.takes)
+        out << "    " << take.deviceUid << " " << take.device << " " << take.claim << " " << take.phase << " "
+            << take.core << "/" << take.memory << "\n";
+      if (view.copy().findCard(card.name).healthy != card.offered) out << "    the scheduler thinks otherwise\n";
+      const auto audit = view.audit(card.name);
+      out << "    ledger " << audit.ledgerCore << "/" << audit.ledgerMemory << " of " << audit.core << ", used "
+          << audit.usedCore;
+      for (const auto& uid : audit.entryWithoutDevice) out << " +" << uid;
+      for (const auto& name : audit.deviceWithoutEntry) out << " -" << name;
+      out << "\n";
+    }
+  }
+  const auto totals = view.totals();
+  out << totals.cards << " cards, " << totals.offered << " offered, " << totals.takes << " takes, " << totals.usedCore
+      << " used";
+  return out.str();
+}
+
+// Whatever came in which order: cards that come, change, move and go, devices that come before their cards or are made
+// anew under their names, entries without devices and the other way round.
+TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 60; ++round) {
+    Stores stores;
+    ClusterView view(stores);
+    std::map<std::string, Gpu> gpus;
+    uint64_t version = 0;
+    const auto pick = [&random](unsigned n) { return std::to_string(random() % n); };
+    const auto gone = [&](const std::string& name) {
+      const auto it = gpus.find(name);
+      if (it == gpus.end()) return;
+      stores.storeOf(it->second).observedGone({"", name}, it->second.metadata.uid);
+      gpus.erase(it);
+    };
+    const auto put = [&](Gpu gpu) {
+      const auto& name = gpu.metadata.name;
+      const auto it = gpus.find(name);
+      gpu.metadata.uid = it != gpus.end() ? it->second.metadata.uid : "uid-" + name + "-" + std::to_string(version);
+      gpu.metadata.resourceVersion = std::to_string(++version);
+      // What a device names is settled when it is made.
+      if (it != gpus.end() && !gpu.isCard()) gpu.spec.cards = it->second.spec.cards;
+      stores.storeOf(gpu).informed(gpu);
+      gpus[name] = gpu;
+    };
+    for (int step = 0; step < 120; ++step) {
+      Gpu gpu;
+      if (random() % 2 == 0) {
+        gpu.metadata.name = "c" + pick(4);
+        if (random() % 5 == 0) {
+          gone(gpu.metadata.name);
+          continue;
+        }
+        gpu.spec.card.emplace();
+        gpu.spec.card->uuid = "GPU-" + gpu.metadata.name;
+        gpu.spec.card->nodeName = "n" + pick(2);
+        gpu.spec.card->memory = random() % 4 == 0 ? 500 : 1000;
+        if (random() % 6 == 0) gpu.status.phase = "Failed";
+        for (const auto& [name, other] : gpus)
+          if (!other.isCard() && random() % 3 != 0) gpu.spec.allocations[other.metadata.uid] = {name, "ns/c", 100, 10};
+        if (random() % 4 == 0) gpu.spec.allocations["nobody's"] = {"x", "ns/x", 50, 5};
+      } else {
+        gpu.metadata.name = "d" + pick(6);
+        if (random() % 4 == 0) {
+          gone(gpu.metadata.name);
+          continue;
+        }
+        gpu.spec.nodeName = random() % 8 == 0 ? "" : "n" + pick(2);
+        for (unsigned i = 0; i <= random() % 2; ++i) {
+          const int64_t core = random() % 5 == 0 ? 200 : 100;
+          gpu.spec.cards.push_back({"c" + pick(4), "", core, 10, core, 10});
+        }
+        gpu.spec.claimRef = v1alpha::ClaimRef{"ns", "c", "k"};
+        gpu.status.phase = random() % 3 == 0 ? "" : "Bound";
+      }
+      put(gpu);
+    }
+    Stores last;
+    ClusterView fresh(last);
+    for (const auto& [name, gpu] : gpus) last.storeOf(gpu).informed(gpu);
+    ASSERT_EQ(told(view), told(fresh)) << "round " << round;
+    ASSERT_EQ(told(view).find("otherwise"), std::string::npos) << told(view);
+    ASSERT_EQ(view.copy().state().check(), "");
+    for (const auto& [name, gpu] : std::map(gpus)) gone(name);
+    EXPECT_EQ(view.totals().takes, 0);
+    EXPECT_EQ(view.map().nodes.size(), 0u);
+  }
 }
 
 }  // namespace

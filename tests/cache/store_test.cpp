@@ -32,6 +32,24 @@ TEST(StoreTest, TheNewerOfInformerAndOwnWriteIsShown) {
   EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Lost");
 }
 
+TEST(StoreTest, ShowsSaysWhetherAnObjectIsTheLatest) {
+  Store<Claim> store;
+  EXPECT_FALSE(store.shows(claim("a", "u1", 7)));
+  store.informed(claim("a", "u1", 7));
+  EXPECT_TRUE(store.shows(claim("a", "u1", 7)));
+  EXPECT_FALSE(store.shows(claim("a", "u1", 6)));
+  EXPECT_FALSE(store.shows(claim("a", "u2", 7)));
+  EXPECT_FALSE(store.shows(claim("b", "u1", 7)));
+  store.observed(claim("a", "u1", 8));
+  EXPECT_FALSE(store.shows(claim("a", "u1", 7)));
+  store.observedGone({"ns", "a"}, "u1");
+  EXPECT_FALSE(store.shows(claim("a", "u1", 8)));
+  auto unversioned = claim("c", "u3", 1);
+  unversioned.metadata.resourceVersion = "";
+  store.observed(unversioned);
+  EXPECT_FALSE(store.shows(unversioned));
+}
+
 TEST(StoreTest, AGoneUidNeverComesBack) {
   Store<Claim> store;
   store.informed(claim("a", "u1", 5));
