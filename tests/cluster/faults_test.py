@@ -19,6 +19,7 @@ from apiserver import Cluster, guarded
 from client import Report
 from parts import WHOLE
 from proving_ground import ProvingGround
+from workload import waiting_pods
 
 
 def schedule(options):
@@ -53,14 +54,17 @@ def run(options, report):
                 print(f"{time.monotonic() - started:5.0f} s  {fault.__name__}: {'ok' if clean else 'FAILED'} in {time.monotonic() - at:.0f} s; "
                       f"{bound} claims bound so far, {changes} versions seen{'; ' + note if note else ''}", flush=True)
                 if not clean:
-                    for name in ("first", "second"):
-                        print(f"{name}:\n{ground.replicas.tail(name, 25)}", file=sys.stderr)
+                    for line in waiting_pods(ground.client, ground.workload.namespaces):
+                        print(line, file=sys.stderr)
+                    for processes, names in ((ground.replicas, ("first", "second")), (cluster.processes, ("kube-scheduler", "kwok"))):
+                        for name in names:
+                            print(f"{name}:\n{processes.tail(name, 25)}", file=sys.stderr)
                     break
             changes, bound, gone = ground.witness.figures()
             print(f"{sum(counts.values())} faults in {time.monotonic() - started:.0f} s (seed {options.seed}): "
                   + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
             print(f"{bound} claims bound, {gone} of them gone again, {changes} versions judged; the workload's requests refused: "
-                  f"{ground.workload.refused}; processes that ended by themselves: {ground.ended}")
+                  f"{ground.workload.refused}; processes that ended by themselves: {ground.ended}; kwok had forgotten a pod {ground.woken} times")
             print(f"{report.failed} faults with violations", flush=True)
             report.check("claims were bound and taken all the while", gone >= 3 * sum(counts.values()), (bound, gone))
         finally:

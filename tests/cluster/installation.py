@@ -1,5 +1,6 @@
 """Our installation on a test cluster: the manifests applied with kubectl, the controller started under its own account."""
 
+import os
 import pathlib
 import subprocess
 import time
@@ -9,6 +10,10 @@ from pki import Failure, admin_context, write_kubeconfig
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MANIFESTS = ROOT / "manifests"
+VERSION = os.environ.get("EGPU_KUBERNETES")  # of an older Kubernetes, as build.sh takes it; None: the newest
+# What is installed on it. An overlay lacks the policy that turns annotations into resourceClaims: pods write them.
+INSTALLED = MANIFESTS / "overlays" / VERSION if VERSION else MANIFESTS
+PODS_WRITE_CLAIMS = VERSION is not None
 NAMESPACE = "elastic-gpu-system"
 ACCOUNT = "elastic-gpu-controller"
 CONTROLLER = "elastic-gpu-controller"
@@ -28,7 +33,7 @@ def kubectl(cluster, *arguments, check=True):
     return done.stdout + ("" if check else done.stderr)
 
 
-def apply_manifests(cluster, overlay=MANIFESTS):
+def apply_manifests(cluster, overlay=INSTALLED):
     """kubectl apply -k, and until the API server enforces what it was given. Its Deployment is scaled to nothing: on
     simulated nodes its pods would only look as if they ran."""
     said = kubectl(cluster, "apply", "-k", overlay)

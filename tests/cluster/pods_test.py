@@ -41,12 +41,18 @@ def claim(name, cls, core, memory, card=None):
 
 
 def pod(name, wanted, containers=("main",)):
-    """wanted: name in the annotation → claim."""
-    return {"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "annotations": {f"egpuc.elasticgpu.io/{key}": value for key, value in wanted.items()}},
+    """wanted: name in the annotation → claim; where no policy reads annotations, what it would make of them."""
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
             "spec": {"terminationGracePeriodSeconds": 0,
                      "containers": [{"name": each, "image": "none", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
                                     for each in containers]}}
+    if not installation.PODS_WRITE_CLAIMS:
+        made["metadata"]["annotations"] = {f"egpuc.elasticgpu.io/{key}": value for key, value in wanted.items()}
+        return made
+    made["spec"]["resourceClaims"] = [{"name": key, "resourceClaimName": value} for key, value in wanted.items()]
+    for container in made["spec"]["containers"]:
+        container["resources"]["claims"] = [{"name": key} for key in wanted if key == container["name"] or key not in containers]
+    return made
 
 
 def running(client, namespace="default"):
@@ -62,9 +68,14 @@ def samples(cluster, client, report):
     """The proposal's YAML as users apply it, then the same with a class that waits for its first consumer."""
     folder = installation.MANIFESTS / "samples"
     installation.kubectl(cluster, "apply", "-f", folder / "seed.yaml")
-    installation.kubectl(cluster, "apply", "-f", folder / "seed-pods.yaml")
-    names = {"test-cuda-1", "test-cuda-2"}
-    until("the sample pods run", lambda: names <= running(client))
+    names = ("test-cuda-1", "test-cuda-2")
+    said = installation.kubectl(cluster, "apply", "-f", folder / "seed-pods.yaml", check=not installation.PODS_WRITE_CLAIMS)
+    if installation.PODS_WRITE_CLAIMS:
+        report.check("a pod with annotations alone is refused, and told what to write",
+                     "{name: test1, resourceClaimName: gpushare-egpuc-1}" in said, said)
+        for index, name in enumerate(names, 1):
+            client.create(pods(), pod(name, {"test1": f"gpushare-egpuc-{index}"}, containers=("test-cuda",)))
+    until("the sample pods run", lambda: running(client).issuperset(names))
     world = verify.World(client)
     for index in ("1", "2"):
         made, bound = world.pods[f"test-cuda-{index}"], world.claims[f"gpushare-egpuc-{index}"]

@@ -25,6 +25,7 @@ NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS = 4
 REPLICAS = ("first", "second")
 KEPT = 10  # items that stay while everything settles: there is room for these on half the cards
+KUBELETS_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is started again
 # Only the wall clock: no kernel lets the monotonic one jump.
 FAKETIME = {
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -105,6 +106,7 @@ class ProvingGround:
         self.controllers = {name: Controller(self, name, ["--leader-elect"]) for name in REPLICAS}
         self.ended = {}  # (name, status) → how often a process ended by itself
         self.crashes = []
+        self.woken = 0  # how often kwok had forgotten a pod
         self.workload = Workload(self.client, seed, rate=rate)
         self.workload.classes()
         self.etcd_gate = self.second_gate = None
@@ -202,11 +204,14 @@ class ProvingGround:
         self.workload.rest()
         self._retried(self.workload.complete)
         self._retried(lambda: self.workload.keep(KEPT))
-        seen = []
+        seen, started, woken = [], time.monotonic(), False
 
         def arrived():
+            nonlocal woken
             self.tend()
             try:
+                if not woken and time.monotonic() - started > KUBELETS_PATIENCE:
+                    woken = self.wake_kubelets()
                 self.workload.left_over()
                 seen[:] = sorted(unsettled(self.client, self.workload.namespaces)) or sorted(self._violations())
                 return not seen and self.witness.up_to_date()
@@ -219,6 +224,17 @@ class ProvingGround:
         except AssertionError:
             return [f"did not settle: {seen[:5]} ({len(seen)} in all)"] + self.witness.found() + self.crashes
         return self.witness.found() + self.crashes
+
+    def wake_kubelets(self):
+        """A step that failed because etcd was gone is one that kwok forgets: the pod stays Pending on its node, which no kubelet would
+        let it. Started again it lists them anew. Whether there were such pods."""
+        if not any(each["spec"].get("nodeName") and each["status"].get("phase") == "Pending"
+                   for namespace in self.workload.namespaces for each in self.client.items(pods(namespace))):
+            return False
+        self.cluster.processes.stop("kwok")
+        self.cluster.processes.restart("kwok")
+        self.woken += 1
+        return True
 
     @staticmethod
     def _retried(act):

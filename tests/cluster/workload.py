@@ -146,3 +146,17 @@ def unsettled(client, namespaces):
         late |= {f"ResourceClaim {namespace}/{each['metadata']['name']} has no claim" for each in client.items(carriers(namespace))
                  if each["metadata"]["name"] not in owned}
     return late
+
+
+def waiting_pods(client, namespaces):
+    """For whoever must find out why a pod does not run: what its scheduler, its claims and its kubelet have said of it."""
+    for namespace in namespaces:
+        held = {each["metadata"]["name"]: each.get("status", {}) for each in client.items(carriers(namespace))}
+        for each in client.items(pods(namespace)):
+            if each["status"].get("phase") == "Running":
+                continue
+            spec = each["spec"]
+            conditions = [(c["type"], c["status"], c.get("reason"), c.get("message")) for c in each["status"].get("conditions", [])]
+            named = {c.get("resourceClaimName"): held.get(c.get("resourceClaimName")) for c in spec.get("resourceClaims", [])}
+            yield (f"pod {namespace}/{each['metadata']['name']} made {each['metadata']['creationTimestamp']}: on {spec.get('nodeName')}, "
+                   f"gates {spec.get('schedulingGates')}, conditions {conditions}, ResourceClaims {named}")
