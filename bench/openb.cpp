@@ -32,6 +32,10 @@ int run(int argc, char** argv) {
   bool curve = false;
   for (int i = 1; i < argc; ++i) {
     std::string name = argv[i], value;
+    if (name == "--help" || name == "-h") {
+      std::fputs(kUsage, stdout);
+      return 0;
+    }
     if (name == "--curve") {
       curve = true;
       continue;
