@@ -134,7 +134,7 @@ class ClusterView {
   struct CardState {
     bool present = false;    ///< the card object exists
     std::string why;         ///< not offered because the object itself says so
-    std::vector<Held> held;  ///< in no order; few
+    std::vector<Held> held;  ///< in no order; a ledger has at most 128 entries
     Held* find(const PackedText& uid);
     const Held* find(const PackedText& uid) const;
   };

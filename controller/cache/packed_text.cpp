@@ -5,6 +5,11 @@
 #include "controller/cache/vocabulary.h"
 
 namespace egpu::cache {
+namespace {
+
+constexpr std::size_t kPointer = sizeof(void*);
+
+}  // namespace
 
 PackedText::PackedText(std::string_view text) {
   UuidText parsed;
@@ -16,7 +21,7 @@ PackedText::PackedText(std::string_view text) {
     bytes_.back() = static_cast<unsigned char>(kUuid + parsed.prefix);
   } else {
     const auto* const kept = std::make_unique<std::string>(text).release();
-    std::memcpy(bytes_.data(), &kept, sizeof kept);
+    std::memcpy(bytes_.data(), &kept, kPointer);
     bytes_.back() = kHeap;
   }
 }
@@ -31,7 +36,7 @@ PackedText& PackedText::operator=(const PackedText& other) {
 
 const std::string& PackedText::heap() const {
   const std::string* kept = nullptr;
-  std::memcpy(&kept, bytes_.data(), sizeof kept);
+  std::memcpy(&kept, bytes_.data(), kPointer);
   return *kept;
 }
 
