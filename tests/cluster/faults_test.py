@@ -64,7 +64,7 @@ def run(options, report):
             print(f"{sum(counts.values())} faults in {time.monotonic() - started:.0f} s (seed {options.seed}): "
                   + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
             print(f"{bound} claims bound, {gone} of them gone again, {changes} versions judged; the workload's requests refused: "
-                  f"{ground.workload.refused}; processes that ended by themselves: {ground.ended}; kwok had forgotten a pod {ground.woken} times")
+                  f"{ground.workload.refused}; processes that ended by themselves: {ground.ended}; pods that kwok had forgotten: {ground.reminded}")
             print(f"{report.failed} faults with violations", flush=True)
             report.check("claims were bound and taken all the while", gone >= 3 * sum(counts.values()), (bound, gone))
         finally:

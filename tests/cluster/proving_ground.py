@@ -25,7 +25,7 @@ NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS = 4
 REPLICAS = ("first", "second")
 KEPT = 10  # items that stay while everything settles: there is room for these on half the cards
-KUBELETS_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is started again
+KUBELETS_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is reminded of it
 # Only the wall clock: no kernel lets the monotonic one jump.
 FAKETIME = {
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -106,7 +106,7 @@ class ProvingGround:
         self.controllers = {name: Controller(self, name, ["--leader-elect"]) for name in REPLICAS}
         self.ended = {}  # (name, status) → how often a process ended by itself
         self.crashes = []
-        self.woken = 0  # how often kwok had forgotten a pod
+        self.reminded = 0  # pods that kwok had forgotten
         self.workload = Workload(self.client, seed, rate=rate)
         self.workload.classes()
         self.etcd_gate = self.second_gate = None
@@ -227,14 +227,13 @@ class ProvingGround:
 
     def wake_kubelets(self):
         """A step that failed because etcd was gone is one that kwok forgets: the pod stays Pending on its node, which no kubelet would
-        let it. Started again it lists them anew. Whether there were such pods."""
-        if not any(each["spec"].get("nodeName") and each["status"].get("phase") == "Pending"
-                   for namespace in self.workload.namespaces for each in self.client.items(pods(namespace))):
-            return False
-        self.cluster.processes.stop("kwok")
-        self.cluster.processes.restart("kwok")
-        self.woken += 1
-        return True
+        let it. Any change of the pod reminds it. How many such pods there were."""
+        forgotten = [(namespace, each["metadata"]["name"]) for namespace in self.workload.namespaces for each in self.client.items(pods(namespace))
+                     if each["spec"].get("nodeName") and each["status"].get("phase") == "Pending"]
+        for namespace, name in forgotten:
+            self.client.patch(f"{pods(namespace)}/{name}", {"metadata": {"labels": {"kwok": "reminded"}}})
+        self.reminded += len(forgotten)
+        return len(forgotten)
 
     @staticmethod
     def _retried(act):
