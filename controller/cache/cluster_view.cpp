@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -167,12 +168,9 @@ void ClusterView::leaveNode(Nodes::value_type* node) {
   if (node != nullptr && --node->second == 0) nodesOfDevices_.erase(node->first);
 }
 
-const ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) const {
+ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) {
   const auto it = std::find_if(held.begin(), held.end(), [&uid](const Held& each) { return each.take.uid() == uid; });
   return it == held.end() ? nullptr : &*it;
-}
-ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) {
-  return const_cast<Held*>(std::as_const(*this).find(uid));
 }
 
 void ClusterView::setTake(Cards::value_type& card, const PackedText& uid, TakeSource source,

@@ -16,7 +16,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -132,11 +131,10 @@ class ClusterView {
   };
   /// What the scheduler's picture doesn't have of a card: that knows what the object says, and the sum of each take.
   struct CardState {
-    bool present = false;    ///< the card object exists
-    std::string why;         ///< not offered because the object itself says so
-    std::vector<Held> held;  ///< in no order; a ledger has at most 128 entries
-    Held* find(const PackedText& uid);
-    const Held* find(const PackedText& uid) const;
+    bool present = false;               ///< the card object exists
+    std::string why;                    ///< not offered because the object itself says so
+    std::vector<Held> held;             ///< in no order; a ledger has at most 128 entries
+    Held* find(const PackedText& uid);  ///< null: nobody of that uid holds any of it
   };
 
   // What a store's listener is told: it is looked up anew only if it is old news.

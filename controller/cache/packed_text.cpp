@@ -1,6 +1,7 @@
 #include "controller/cache/packed_text.h"
 
 #include <cstring>
+#include <memory>
 
 #include "controller/cache/vocabulary.h"
 

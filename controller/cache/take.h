@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
+#include <utility>
 
 #include "controller/cache/packed_text.h"
 #include "controller/scheduler/request.h"
@@ -16,6 +16,7 @@ namespace egpu::cache {
 /// Who says so: an entry on the card; a device that names the card; a decision that is not yet written.
 enum class TakeSource : uint8_t { ledger, device, assumed };
 
+/// Movable. Not thread-safe: the view's lock protects it.
 class Take {
  public:
   explicit Take(PackedText uid) : uid_(std::move(uid)) {}

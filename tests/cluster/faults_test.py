@@ -54,11 +54,11 @@ def run(options, report):
                 print(f"{time.monotonic() - started:5.0f} s  {fault.__name__}: {'ok' if clean else 'FAILED'} in {time.monotonic() - at:.0f} s; "
                       f"{bound} claims bound so far, {changes} versions seen{'; ' + note if note else ''}", flush=True)
                 if not clean:
-                    for line in waiting_pods(ground.client, ground.workload.namespaces):
-                        print(line, file=sys.stderr)
                     for processes, names in ((ground.replicas, ("first", "second")), (cluster.processes, ("kube-scheduler", "kwok"))):
                         for name in names:
                             print(f"{name}:\n{processes.tail(name, 25)}", file=sys.stderr)
+                    for line in waiting_pods(ground.client, ground.workload.namespaces):
+                        print(line, file=sys.stderr)
                     break
             changes, bound, gone = ground.witness.figures()
             print(f"{sum(counts.values())} faults in {time.monotonic() - started:.0f} s (seed {options.seed}): "

@@ -10,10 +10,10 @@ from pki import Failure, admin_context, write_kubeconfig
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MANIFESTS = ROOT / "manifests"
-VERSION = os.environ.get("EGPU_KUBERNETES")  # of an older Kubernetes, as build.sh takes it; None: the newest
+VERSION = os.environ.get("EGPU_KUBERNETES")  # of an older Kubernetes, as build.sh takes it; none: the newest
 # What is installed on it. An overlay lacks the policy that turns annotations into resourceClaims: pods write them.
 INSTALLED = MANIFESTS / "overlays" / VERSION if VERSION else MANIFESTS
-PODS_WRITE_CLAIMS = VERSION is not None
+PODS_WRITE_CLAIMS = bool(VERSION)
 NAMESPACE = "elastic-gpu-system"
 ACCOUNT = "elastic-gpu-controller"
 CONTROLLER = "elastic-gpu-controller"

@@ -25,7 +25,7 @@ NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS = 4
 REPLICAS = ("first", "second")
 KEPT = 10  # items that stay while everything settles: there is room for these on half the cards
-KUBELETS_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is reminded of it
+KWOK_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is reminded of it
 # Only the wall clock: no kernel lets the monotonic one jump.
 FAKETIME = {
     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
@@ -204,14 +204,14 @@ class ProvingGround:
         self.workload.rest()
         self._retried(self.workload.complete)
         self._retried(lambda: self.workload.keep(KEPT))
-        seen, started, woken = [], time.monotonic(), False
+        seen, started, reminded = [], time.monotonic(), 0
 
         def arrived():
-            nonlocal woken
+            nonlocal reminded
             self.tend()
             try:
-                if not woken and time.monotonic() - started > KUBELETS_PATIENCE:
-                    woken = self.wake_kubelets()
+                if not reminded and time.monotonic() - started > KWOK_PATIENCE:
+                    reminded = self.remind_kwok()
                 self.workload.left_over()
                 seen[:] = sorted(unsettled(self.client, self.workload.namespaces)) or sorted(self._violations())
                 return not seen and self.witness.up_to_date()
@@ -225,7 +225,7 @@ class ProvingGround:
             return [f"did not settle: {seen[:5]} ({len(seen)} in all)"] + self.witness.found() + self.crashes
         return self.witness.found() + self.crashes
 
-    def wake_kubelets(self):
+    def remind_kwok(self):
         """A step that failed because etcd was gone is one that kwok forgets: the pod stays Pending on its node, which no kubelet would
         let it. Any change of the pod reminds it. How many such pods there were."""
         forgotten = [(namespace, each["metadata"]["name"]) for namespace in self.workload.namespaces for each in self.client.items(pods(namespace))
