@@ -14,8 +14,11 @@ constexpr uint32_t kJoined = 24;  // leaves room, so that the next insert does n
 using Names = NodeIndex::Names;
 
 /// Makes room next to `at` by spreading the labels of the smallest surrounding range that is sparse enough (after
-/// Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic).
-void spread(LargeArray<uint64_t>& labels, const Names& names, Names::const_iterator at, NodeId fresh, uint64_t around) {
+/// Bender et al., "Two simplified algorithms for maintaining order in a list": amortised logarithmic). Calls
+/// relabel(NodeId, uint64_t) for each that gets another one.
+template <class Relabel>
+void spread(const LargeArray<uint64_t>& labels, const Names& names, Names::const_iterator at, NodeId fresh,
+            uint64_t around, Relabel relabel) {
   auto low = at, high = std::next(at);  // [low, high) get new labels; at itself is the one without
   uint64_t members = 1;
   double sparse = 1;
@@ -28,7 +31,7 @@ void spread(LargeArray<uint64_t>& labels, const Names& names, Names::const_itera
     while (high != names.end() && inside(high->second)) ++high, ++members;
     if (static_cast<double>(members) > sparse || size / (members + 1) < 2) continue;
     uint64_t label = from;
-    for (auto it = low; it != high; ++it) labels[it->second] = label += size / (members + 1);
+    for (auto it = low; it != high; ++it) relabel(it->second, label += size / (members + 1));
     return;
   }
 }
@@ -45,7 +48,8 @@ void NodeIndex::name(NodeId id, const Names& names, Names::const_iterator at) {
   const uint64_t above = hasNext ? labels_[std::next(at)->second] : kLabels;
   uint64_t& label = labels_[id];
   if (above - below < 2) {
-    spread(labels_, names, at, id, hasPrevious ? below : above);
+    spread(labels_, names, at, id, hasPrevious ? below : above,
+           [this](NodeId node, uint64_t label) { relabel(node, label); });
   } else if (hasPrevious && !hasNext && above - below > kGap) {
     label = below + kGap;  // names that come in order leave the room to those after them
   } else {
@@ -87,26 +91,11 @@ const Summary& NodeIndex::summaryOf(NodeId id) const {
   return leaf.summary[slotIn(leaf, id)];
 }
 
-NodeId NodeIndex::firstNode(const Block& block, uint32_t slot) const {
-  const Block* b = &block;
-  uint32_t child = b->child[slot];
-  while (!b->leaf) {
-    b = &blocks_[child];
-    child = b->child[0];
-  }
-  return child;
-}
-
-bool NodeIndex::below(const Block& block, uint32_t slot, const Key& key) const {
-  if (block.fill[slot] != key.fill) return block.fill[slot] < key.fill;
-  return labels_[firstNode(block, slot)] < key.label;
-}
-
-uint32_t NodeIndex::countBelow(const Block& block, const Key& key) const {
+uint32_t NodeIndex::countBelow(const Block& block, const Key& key) {
   uint32_t low = 0, high = block.count;
   while (low < high) {
     const uint32_t middle = (low + high) / 2;
-    if (below(block, middle, key)) {
+    if (keyAt(block, middle) < key) {
       low = middle + 1;
     } else {
       high = middle;
@@ -115,14 +104,26 @@ uint32_t NodeIndex::countBelow(const Block& block, const Key& key) const {
   return low;
 }
 
+void NodeIndex::relabel(NodeId id, uint64_t label) {
+  labels_[id] = label;
+  if (!holds(id)) return;
+  // Whoever stands first below a child lends it its key.
+  uint32_t child = id;
+  for (uint32_t b = places_[id].leaf; b != kNone; child = b, b = blocks_[b].parent) {
+    const uint32_t slot = slotIn(blocks_[b], child);
+    blocks_[b].label[slot] = label;
+    if (slot != 0) return;
+  }
+}
+
 bool NodeIndex::stays(NodeId id, const Key& key, const Summary& summary) {
   const uint32_t leafId = places_[id].leaf;
   Block& leaf = blocks_[leafId];
   const uint32_t at = slotIn(leaf, id);
   if (key.fill > leaf.fill[at]) {
-    if (at + 1 == leaf.count || below(leaf, at + 1, key)) return false;
+    if (at + 1 == leaf.count || keyAt(leaf, at + 1) < key) return false;
   } else if (key.fill < leaf.fill[at]) {
-    if (at == 0 || !below(leaf, at - 1, key)) return false;
+    if (at == 0 || !(keyAt(leaf, at - 1) < key)) return false;
   }
   leaf.fill[at] = key.fill;
   leaf.summary[at] = summary;
@@ -176,6 +177,7 @@ void NodeIndex::adopt(uint32_t block, uint32_t slot) {
 
 void NodeIndex::open(Block& b, uint32_t slot) {
   std::copy_backward(&b.fill[slot], &b.fill[b.count], &b.fill[b.count] + 1);
+  std::copy_backward(&b.label[slot], &b.label[b.count], &b.label[b.count] + 1);
   std::copy_backward(&b.child[slot], &b.child[b.count], &b.child[b.count] + 1);
   std::copy_backward(&b.summary[slot], &b.summary[b.count], &b.summary[b.count] + 1);
   ++b.count;
@@ -183,6 +185,7 @@ void NodeIndex::open(Block& b, uint32_t slot) {
 
 void NodeIndex::cut(Block& b, uint32_t slot) {
   std::copy(&b.fill[slot] + 1, &b.fill[0] + b.count, &b.fill[slot]);
+  std::copy(&b.label[slot] + 1, &b.label[0] + b.count, &b.label[slot]);
   std::copy(&b.child[slot] + 1, &b.child[0] + b.count, &b.child[slot]);
   std::copy(&b.summary[slot] + 1, &b.summary[0] + b.count, &b.summary[slot]);
   --b.count;
@@ -205,13 +208,13 @@ void NodeIndex::split(uint32_t parentId, uint32_t slot) {
   low.count -= high.count;
   for (uint32_t i = 0; i < high.count; ++i) {
     high.child[i] = low.child[low.count + i];
-    high.fill[i] = low.fill[low.count + i];
+    setKey(high, i, keyAt(low, low.count + i));
     high.summary[i] = low.summary[low.count + i];
     adopt(highId, i);
   }
   open(parent, slot + 1);
   parent.child[slot + 1] = highId;
-  parent.fill[slot + 1] = high.fill[0];
+  setKey(parent, slot + 1, keyAt(high, 0));
   parent.summary[slot] = boundOf(low);
   parent.summary[slot + 1] = boundOf(high);
 }
@@ -225,7 +228,7 @@ void NodeIndex::insert(NodeId id, ShapeId shapeId, const Key& key, const Summary
     Block& top = blocks_[root];
     top.count = 1;
     top.child[0] = shape.root;
-    top.fill[0] = blocks_[shape.root].fill[0];
+    setKey(top, 0, keyAt(blocks_[shape.root], 0));
     blocks_[shape.root].parent = root;
     shape.root = root;
     split(root, 0);
@@ -237,18 +240,18 @@ void NodeIndex::insert(NodeId id, ShapeId shapeId, const Key& key, const Summary
     if (slot > 0) --slot;
     if (blocks_[blocks_[at].child[slot]].count == kWidth) {
       split(at, slot);
-      if (below(blocks_[at], slot + 1, key)) ++slot;
+      if (keyAt(blocks_[at], slot + 1) < key) ++slot;
     }
     Block& b = blocks_[at];
     b.summary[slot].raise(summary);
-    b.fill[slot] = std::min(b.fill[slot], key.fill);
+    if (key < keyAt(b, slot)) setKey(b, slot, key);
     at = b.child[slot];
   }
   Block& leaf = blocks_[at];
   const uint32_t slot = countBelow(leaf, key);
   open(leaf, slot);
   leaf.child[slot] = id;
-  leaf.fill[slot] = key.fill;
+  setKey(leaf, slot, key);
   leaf.summary[slot] = summary;
   places_[id] = {shapeId, at};
 }
@@ -259,8 +262,8 @@ bool NodeIndex::restate(uint32_t block) {
   Block& parent = blocks_[b.parent];
   const uint32_t slot = slotIn(parent, block);
   const Summary all = boundOf(b);
-  if (parent.fill[slot] == b.fill[0] && parent.summary[slot] == all) return false;
-  parent.fill[slot] = b.fill[0];
+  if (keyAt(parent, slot) == keyAt(b, 0) && parent.summary[slot] == all) return false;
+  setKey(parent, slot, keyAt(b, 0));
   parent.summary[slot] = all;
   return true;
 }
@@ -277,7 +280,7 @@ uint32_t NodeIndex::mergeIfSmall(uint32_t block) {
     if (low.count + high.count > kJoined) continue;
     for (uint32_t i = 0; i < high.count; ++i) {
       low.child[low.count] = high.child[i];
-      low.fill[low.count] = high.fill[i];
+      setKey(low, low.count, keyAt(high, i));
       low.summary[low.count] = high.summary[i];
       adopt(lowId, low.count++);
     }

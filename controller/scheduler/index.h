@@ -99,6 +99,7 @@ class NodeIndex {
     uint32_t parent = kNone;
     bool leaf = true;
     std::array<int32_t, kWidth> fill;    ///< of the lowest node below each child
+    std::array<uint64_t, kWidth> label;  ///< likewise: equals are told apart where they stand
     std::array<uint32_t, kWidth> child;  ///< node ids in a leaf, blocks above
     std::array<Summary, kWidth> summary;
   };
@@ -110,6 +111,7 @@ class NodeIndex {
     int32_t fill;
     uint64_t label;
     bool operator<(const Key& other) const { return fill != other.fill ? fill < other.fill : label < other.label; }
+    bool operator==(const Key&) const = default;
   };
 
   template <class Accept>
@@ -170,11 +172,15 @@ class NodeIndex {
     while (block.child[slot] != child) ++slot;
     return slot;
   }
-  /// The lowest node below a child.
-  NodeId firstNode(const Block& block, uint32_t slot) const;
-  bool below(const Block& block, uint32_t slot, const Key& key) const;
+  static Key keyAt(const Block& block, uint32_t slot) { return {block.fill[slot], block.label[slot]}; }
+  static void setKey(Block& block, uint32_t slot, const Key& key) {
+    block.fill[slot] = key.fill;
+    block.label[slot] = key.label;
+  }
   /// How many children of a block start below a key.
-  uint32_t countBelow(const Block& block, const Key& key) const;
+  static uint32_t countBelow(const Block& block, const Key& key);
+  /// Gives a node another label that leaves it where it is.
+  void relabel(NodeId id, uint64_t label);
 
   uint32_t obtainBlock(bool leaf);
   void releaseBlock(uint32_t block);

@@ -33,12 +33,13 @@ std::string NodeIndex::checkBlock(uint32_t block, uint32_t parent, ShapeId shape
     if (b.leaf) {
       const NodeId node = b.child[i];
       if (places_[node].leaf != block || places_[node].shape != shape) return "a node is elsewhere than noted";
+      if (b.label[i] != labels_[node]) return "a node stands under another label";
       inOrder.push_back(node);
       continue;
     }
     if (std::string fault = checkBlock(b.child[i], block, shape, inOrder); !fault.empty()) return fault;
     const Block& child = blocks_[b.child[i]];
-    if (b.fill[i] != child.fill[0]) return "a block's fill is not that of its lowest node";
+    if (!(keyAt(b, i) == keyAt(child, 0))) return "a block's key is not that of its lowest node";
     if (!(b.summary[i] == boundOf(child))) return "a bound is not the maximum of what is below";
   }
   return {};

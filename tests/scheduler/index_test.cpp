@@ -230,5 +230,28 @@ TEST(Index, EqualsARebuildAfterAMillionOperations) {
   EXPECT_GT(churn.placed(), kOperations / 200) << "decisions must be among the operations";
 }
 
+TEST(Index, NamesThatCrowdBetweenTwoOthersStayInOrder) {
+  // Each name falls between the last one and "n": the gap there is halved every time and has to be made anew again and
+  // again, while all nodes are equally full and only their names tell them apart.
+  Cluster cluster;
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    cluster.upsertNode({name, true});
+    cluster.upsertCard(makeCard("card-" + name, name, 0));
+    names.push_back(name);
+  };
+  add("m");
+  add("n");
+  for (int n = 0; n < 400; ++n) {
+    add("m" + std::to_string(100'000 + (n % 2 == 0 ? n : 1000 - n)));
+    ASSERT_EQ(cluster.state().check(), "") << "after " << names.back();
+  }
+  std::sort(names.begin(), names.end());
+  std::vector<std::string> inOrder;
+  for (const auto& [types, entries] : contentsOf(cluster))
+    for (const Entry& entry : entries) inOrder.push_back(std::get<0>(entry));
+  EXPECT_EQ(inOrder, names);
+}
+
 }  // namespace
 }  // namespace egpu::scheduler::testing
