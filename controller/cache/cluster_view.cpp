@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace egpu::cache {
 namespace {
 
 using scheduler::Amount;
+
+constexpr std::chrono::microseconds kGiveWay{50};
 
 bool committedPhase(std::string_view phase) { return phase == "Bound" || phase == "Released" || phase == "Available"; }
 
@@ -313,8 +316,23 @@ std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<A
 
 scheduler::Explanation ClusterView::explain(const scheduler::Request& request,
                                             const scheduler::NodePredicate& suits) const {
-  std::lock_guard lock(mutex_);
-  return scheduler::explain(cluster_, request, suits);
+  using Clock = Explanations::Clock;
+  // One at a time: of those who wait for the same, the others find it told.
+  const std::lock_guard one(explaining_);
+  const auto began = Clock::now();
+  if (!suits)
+    if (const auto* known = explanations_.find(request, began)) return *known;
+  // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
+  std::unique_lock lock(mutex_);
+  const auto giveWay = [&lock] {
+    lock.unlock();
+    std::this_thread::sleep_for(kGiveWay);  // a mutex that is locked again at once is had by nobody else
+    lock.lock();
+  };
+  auto explanation = scheduler::explain(cluster_, request, suits, 0, giveWay);
+  lock.unlock();
+  if (!suits) explanations_.told(request, explanation, began, Clock::now());
+  return explanation;
 }
 
 void ClusterView::forget(std::string_view claimUid) {

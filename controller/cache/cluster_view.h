@@ -22,6 +22,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "controller/cache/explanations.h"
 #include "controller/cache/packed_text.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/take.h"
@@ -92,6 +93,8 @@ class ClusterView {
   /// nowhere.
   std::vector<scheduler::Decision> decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                                   std::size_t* failed = nullptr);
+  /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
+  /// took long may be told again for a while (explanations.h).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {}) const;
   /// The decision came to nothing. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
@@ -160,6 +163,8 @@ class ClusterView {
   void announce();
 
   Stores& stores_;
+  mutable std::mutex explaining_;      ///< taken before mutex_
+  mutable Explanations explanations_;  ///< protected by explaining_
   std::function<void()> grown_;
   std::function<void(bool, double)> decided_;
 

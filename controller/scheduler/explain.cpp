@@ -10,6 +10,7 @@
 #include "controller/scheduler/amount_text.h"
 #include "controller/scheduler/card_choice.h"
 #include "controller/scheduler/fit.h"
+#include "controller/scheduler/pause.h"
 #include "controller/scheduler/remedy.h"
 #include "controller/scheduler/state.h"
 
@@ -72,26 +73,26 @@ std::string (*unitOf(const Request& request, std::string (*ofMemory)(int64_t)))(
 
 class Explaining {
  public:
-  Explaining(const Cluster::State& state, const Request& request, const NodePredicate& suits, std::size_t names)
-      : state_(state), request_(request), suits_(suits), names_(names), needs_(state, request) {}
+  Explaining(const Cluster::State& state, const Request& request, const NodePredicate& suits, std::size_t names,
+             const Pause& pause)
+      : state_(state), request_(request), suits_(suits), names_(names), pause_(pause), needs_(state, request) {}
 
   std::vector<StageReport> run() {
-    for (const auto& [name, id] : state_.nodesByName()) {
+    eachNode(state_, pause_, [this](std::string_view name, const NodeRecord& node) {
       ++node_.before;
-      const NodeRecord& node = state_.nodes[id];
       at_ = {name, {}};
       if (std::string why = nodeFault(node); !why.empty()) {
         fault(node_, why);
-        continue;
+        return;
       }
-      if (!hasRoom(node)) continue;
+      if (!hasRoom(node)) return;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (passes(c)) ++fitting;
       at_.card = {};
       if (fitting > 0 || request_.cards == 0) ++enough_.before;
       if (fitting > 0) enough(node, fitting);
-    }
+    });
     return reports();
   }
 
@@ -221,6 +222,7 @@ class Explaining {
   const Request& request_;
   const NodePredicate& suits_;
   const std::size_t names_;
+  const Pause& pause_;
   Needs needs_;
   Place at_;
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, claims_, empty_, core_,
@@ -243,10 +245,11 @@ std::string counted(int64_t n, std::string_view noun) {
 
 }  // namespace
 
-Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits, std::size_t names) {
+Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits, std::size_t names,
+                    const Pause& pause) {
   Explanation e;
-  e.stages = Explaining(cluster.state(), request, suits, names).run();
-  e.remedies = findRemedies(cluster, request, suits);
+  e.stages = Explaining(cluster.state(), request, suits, names, pause).run();
+  e.remedies = findRemedies(cluster, request, suits, pause);
   for (const Remedy& remedy : e.remedies) e.smallestChange += (e.smallestChange.empty() ? "" : "; or ") + remedy.text;
   return e;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,9 +69,13 @@ struct Explanation {
   bool operator==(const Explanation&) const = default;
 };
 
+/// Called now and then during a long scan, so that who holds the cluster can let others have it; it may change
+/// meanwhile, and what was counted before stays counted.
+using Pause = std::function<void()>;
+
 /// Why decide() found nothing; of a request that fits, what its stages let through. Scans the cluster; called once per
 /// change of the answer, not per decision. At most `names` of those who fell out are named per stage.
 Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                    std::size_t names = 0);
+                    std::size_t names = 0, const Pause& pause = {});
 
 }  // namespace egpu::scheduler

@@ -10,6 +10,7 @@
 #include "controller/scheduler/fit.h"
 #include "controller/scheduler/freeing.h"
 #include "controller/scheduler/parameters.h"
+#include "controller/scheduler/pause.h"
 #include "controller/scheduler/state.h"
 
 namespace egpu::scheduler {
@@ -34,11 +35,12 @@ std::string roomText(const Remedy::Room& room) {
 
 class Searching {
  public:
-  Searching(const Cluster& cluster, const Request& request, const NodePredicate& suits)
+  Searching(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Pause& pause)
       : cluster_(cluster),
         state_(cluster.state()),
         request_(request),
         suits_(suits),
+        pause_(pause),
         needs_(state_, request),
         freeing_(state_, request, needs_) {}
 
@@ -69,6 +71,7 @@ class Searching {
     auto fits = [&](int64_t n) {
       Request r = request_;
       set(r, n);
+      if (pause_) pause_();
       return decide(cluster_, r, suits_).fits;
     };
     int64_t good = 0, bad = most + 1;
@@ -117,6 +120,7 @@ class Searching {
     Remedy remedy;
     remedy.kind = Remedy::Kind::ask;
     remedy.node = decide(cluster_, best->request, suits_).node;
+    if (remedy.node.empty()) return std::nullopt;  // it no longer does: the cluster changed in a pause
     remedy.request = std::move(best->request);
     remedy.text = best->text + " would fit now (node " + remedy.node + ')';
     return remedy;
@@ -171,21 +175,21 @@ class Searching {
     int64_t bestCost = 0;
     const std::size_t wanted = static_cast<std::size_t>(request_.cards);
     if (!request_.pinnedCards.empty() && request_.pinnedCards.size() != wanted) return best;
-    for (const auto& [name, id] : state_.nodesByName()) {
-      const NodeRecord& node = state_.nodes[id];
-      if (node.cards.size() < wanted || !eligible(node)) continue;
+    eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
+      if (node.cards.size() < wanted || !eligible(node)) return;
       std::optional<Freeing::Freed> freed = freeing_.on(node);
-      if (!freed) continue;
+      if (!freed) return;
       Remedy remedy;
       remedy.kind = Remedy::Kind::release;
       remedy.node = std::string(name);
       if (!nodeBelowLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
       const int64_t cost = remedy.nodeClaims + freed->cost;
       remedy.rooms = std::move(freed->rooms);
-      if (best && cost >= bestCost) continue;
+      if (best && cost >= bestCost) return;
+      if (remedy.rooms.empty() && remedy.nodeClaims == 0) return;  // it came free in a pause
       best = std::move(remedy);
       bestCost = cost;
-    }
+    });
     if (!best) return best;
     for (const Remedy::Room& room : best->rooms) best->text += (best->text.empty() ? "free " : ", ") + roomText(room);
     if (best->nodeClaims > 0)
@@ -225,9 +229,8 @@ class Searching {
     Remedy remedy;
     remedy.kind = Remedy::Kind::add;
     int64_t most = 0;
-    for (const auto& [name, id] : state_.nodesByName()) {
-      const NodeRecord& node = state_.nodes[id];
-      if (!eligible(node) || !nodeBelowLimit(node, request_)) continue;
+    eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
+      if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
       int64_t rooms = 0, cards = 0;
       for (CardId c : node.cards) {
         const CardRecord& card = state_.cards[c];
@@ -236,10 +239,10 @@ class Searching {
         ++cards;
       }
       const auto added = cardsFor(total, total.steps() - rooms);
-      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMostCards) || rooms <= most) continue;
+      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMostCards) || rooms <= most) return;
       most = rooms;
       remedy.node = std::string(name);
-    }
+    });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     const auto added = cardsFor(total, total.steps() - most);
     if (!added || added->second > static_cast<int64_t>(SplitTotal::kMostCards)) return std::nullopt;
@@ -259,16 +262,15 @@ class Searching {
     remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
     // The node that is closest; a new one if none has any fitting card.
     int64_t most = 0;
-    for (const auto& [name, id] : state_.nodesByName()) {
-      const NodeRecord& node = state_.nodes[id];
-      if (!eligible(node) || !nodeBelowLimit(node, request_)) continue;
+    eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
+      if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
       int64_t fitting = 0;
       for (CardId c : node.cards)
         if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
-      if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) continue;
+      if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) return;
       most = fitting;
       remedy.node = std::string(name);
-    }
+    });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     remedy.cards -= most;
     return described(std::move(remedy));
@@ -278,14 +280,16 @@ class Searching {
   const Cluster::State& state_;
   const Request& request_;
   const NodePredicate& suits_;
+  const Pause& pause_;
   Needs needs_;
   Freeing freeing_;
 };
 
 }  // namespace
 
-std::vector<Remedy> findRemedies(const Cluster& cluster, const Request& request, const NodePredicate& suits) {
-  return Searching(cluster, request, suits).run();
+std::vector<Remedy> findRemedies(const Cluster& cluster, const Request& request, const NodePredicate& suits,
+                                 const Pause& pause) {
+  return Searching(cluster, request, suits, pause).run();
 }
 
 }  // namespace egpu::scheduler

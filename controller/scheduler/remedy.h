@@ -11,6 +11,7 @@ namespace egpu::scheduler {
 /// that must be released on one node (least by the sum of the shares of the cards). If neither exists, the cards that
 /// would have to be added. Empty if it fits already, or if no change of these kinds helps: a pinned card that is gone,
 /// or room enough on nodes that `suits` excludes.
-std::vector<Remedy> findRemedies(const Cluster& cluster, const Request& request, const NodePredicate& suits);
+std::vector<Remedy> findRemedies(const Cluster& cluster, const Request& request, const NodePredicate& suits,
+                                 const Pause& pause = {});
 
 }  // namespace egpu::scheduler

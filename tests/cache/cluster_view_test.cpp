@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "controller/scheduler/demand.h"
@@ -153,6 +155,33 @@ TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
   EXPECT_EQ(view.totals().usedCore, 1400);
   EXPECT_TRUE(view.decideTogether({ask("e", 700), ask("f", 700)}, {}).empty());
   EXPECT_EQ(view.totals().usedCore, 1400);
+}
+
+TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
+  for (int n = 0; n < 2000; ++n) {
+    const auto name = "m" + std::to_string(n);
+    node(name);
+    card("card-" + name, name);
+  }
+  std::atomic<int> decided = 0;
+  std::jthread deciding([&](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      view.decideAndAssume(ask("k", 600));
+      view.forget("k");
+      ++decided;
+    }
+  });
+  // Both are counted under the view's lock: they differ only if it was given away in between.
+  int first = 0, last = 0;
+  for (int tries = 0; tries < 1000 && first == last; ++tries) {
+    int looked = 0;
+    const auto e = view.explain(ask("x", 2000).request, [&](std::string_view) {
+      (looked++ == 0 ? first : last) = decided;
+      return true;
+    });
+    EXPECT_EQ(e.stages.front().before, 2001);
+  }
+  EXPECT_LT(first, last);
 }
 
 TEST_F(ClusterViewTest, TheMapNamesEveryTake) {

@@ -53,6 +53,57 @@ TEST(Explain, SaysPerStageHowManyFellOutAndWhatWouldFit) {
             "gpu-core 40 would fit now (node n1); or free 10% of card n1-3 (node n1)");
 }
 
+TEST(Explain, GivesWayAndGoesOnWhereTheClusterHasChanged) {
+  Cluster cluster;
+  const auto name = [](int n) { return "n" + std::to_string(10'000 + n); };
+  const auto add = [&](int n) {
+    cluster.upsertNode({name(n), true});
+    cluster.upsertCard(makeCard("c" + name(n), name(n), 0, 16 * kGi, "T4"));
+    cluster.take("c" + name(n), "d" + name(n), {1000, kGi});
+  };
+  for (int n = 0; n < 2000; n += 2) add(n);
+  const Explanation undisturbed = explain(cluster, share(500, kGi));
+  int pauses = 0;
+  const Explanation e = explain(cluster, share(500, kGi), {}, 0, [&] {
+    if (pauses++ > 0) return;
+    for (int n = 0; n < 1000; n += 2) cluster.removeCard("c" + name(n));  // seen already
+    for (int n = 0; n < 1000; n += 2) cluster.removeNode(name(n));
+    for (int n = 1501; n < 2000; n += 2) add(n);  // yet to come
+  });
+  EXPECT_GT(pauses, 1);
+  EXPECT_EQ(stage(undisturbed, "node").before, 1000);
+  EXPECT_EQ(stage(e, "node").before, 1250);
+  EXPECT_EQ(e.remedies.size(), undisturbed.remedies.size());
+}
+
+TEST(Explain, WhatFitsNoMoreAfterAPauseIsNoRemedy) {
+  Cluster cluster;
+  cluster.upsertNode({"n0", true});
+  cluster.upsertCard(makeCard("c0", "n0", 0, 16 * kGi, "T4"));
+  cluster.take("c0", "d0", {600, kGi});
+  const auto kinds = [](const Explanation& e) {
+    std::vector<Remedy::Kind> all;
+    for (const Remedy& r : e.remedies) all.push_back(r.kind);
+    return all;
+  };
+  using Kind = Remedy::Kind;
+  EXPECT_EQ(kinds(explain(cluster, share(500, kGi))), (std::vector{Kind::ask, Kind::release}));
+  int left = 0;
+  explain(cluster, share(500, kGi), {}, 0, [&] { ++left; });
+  // In each of its pauses in turn somebody takes the rest.
+  for (int at = 0; at < left; ++at) {
+    int pauses = 0;
+    const Explanation e = explain(cluster, share(500, kGi), {}, 0, [&] {
+      if (pauses++ == at) cluster.take("c0", "d1", {400, kGi});
+    });
+    for (const Remedy& r : e.remedies) {
+      EXPECT_FALSE(r.node.empty()) << "pause " << at;
+      EXPECT_EQ(r.kind, Kind::release) << "pause " << at << ": " << r.text;
+    }
+    cluster.giveBack("c0", "d1");
+  }
+}
+
 TEST(Explain, MoreCardsAreNoRemedyForWhatThePodItselfExcludes) {
   const Explanation e = explain(busy(), share(500, 4 * kGi), [](std::string_view) { return false; });
   EXPECT_EQ(e.text(), "0/3 nodes fit: 3 not suitable for the pod");

@@ -1,0 +1,36 @@
+// What was said of late about why requests do not fit: a thousand claims that wait for the same are not a thousand scans
+// of the cluster.
+#pragma once
+
+#include <chrono>
+#include <deque>
+
+#include "controller/scheduler/explain.h"
+
+namespace egpu::cache {
+
+/// Explanations of requests that any node may serve. Not thread-safe.
+class Explanations {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// One that took less than this is made anew each time, which is cheap and exact.
+  static constexpr std::chrono::milliseconds kLong{2};
+  /// Another one is told again for so many times as long as it took: so much of the time, at most, goes into each.
+  static constexpr int kToldFor = 20;
+  static constexpr std::size_t kMost = 64;
+
+  /// Null: it has to be made. Valid until the next call.
+  const scheduler::Explanation* find(const scheduler::Request& request, Clock::time_point now);
+  void told(const scheduler::Request& request, const scheduler::Explanation& explanation, Clock::time_point began,
+            Clock::time_point ended);
+
+ private:
+  struct Told {
+    scheduler::Request request;
+    scheduler::Explanation explanation;
+    Clock::time_point until;
+  };
+  std::deque<Told> all_;  ///< oldest first
+};
+
+}  // namespace egpu::cache
