@@ -486,6 +486,25 @@ TEST_F(UsersTest, WhatKubectlShowsOfCardsAndDevicesIsRightAfterBindAndRelease) {
   EXPECT_EQ(card.status.allocated->claims, 0);
 }
 
+TEST_F(UsersTest, ACardsColumnsWaitForClaimsButNotForever) {
+  start(std::chrono::milliseconds(1000));
+  driver->backlogged = true;
+  world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
+  driver->run(std::chrono::milliseconds(9500));
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_FALSE(world.gpu("gpu-n1-0").status.allocated);
+  driver->run(std::chrono::milliseconds(1500));
+  auto card = world.gpu("gpu-n1-0");
+  ASSERT_TRUE(card.status.allocated) << "ten seconds are enough";
+  EXPECT_EQ(card.status.allocated->coreText, "10%");
+  world.addClaim("b", "share", {{"gpu-core", "25"}}, "gpu-n1-0");
+  driver->run(std::chrono::milliseconds(2500));
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.allocated->coreText, "10%");
+  driver->backlogged = false;
+  driver->run(std::chrono::milliseconds(1500));
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.allocated->coreText, "35%");
+}
+
 TEST_F(UsersTest, ARetainedDeviceShowsNoClaim) {
   world.addClaim("a", "keep", {{"gpu-core", "10"}});
   settle();
