@@ -1,5 +1,5 @@
-// What was said of late about why requests do not fit: a thousand claims that wait for the same are not a thousand scans
-// of the cluster.
+// What was said of late about why requests do not fit: a thousand claims that wait for the same are not a thousand
+// scans of the cluster.
 #pragma once
 
 #include <chrono>
