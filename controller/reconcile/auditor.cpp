@@ -144,7 +144,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
     const auto [it, fresh] = wrongSince_.try_emplace(name, clock_.now());
     const auto passed = std::chrono::duration_cast<milliseconds>(clock_.now() - it->second);
     if (passed < options_.summaryDelay) return Outcome::after(options_.summaryDelay - passed);
-    if (passed < options_.longestSummaryDelay && backlogged_()) return Outcome::after(options_.summaryDelay);
+    if (passed < options_.longestSummaryDelay && binding_()) return Outcome::after(options_.summaryDelay);
     wrongSince_.erase(it);
   }
   const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);

@@ -23,7 +23,7 @@ struct AuditorOptions {
   /// A card's status.allocated is written when it has been wrong that long, so that a burst of binds costs one write.
   /// Negative: never.
   std::chrono::milliseconds summaryDelay{1000};
-  /// It waits up to this long while others wait for a worker: nobody's claim is bound later for the sake of a column.
+  /// It waits up to this long while claims are bound: none is bound later for the sake of a column.
   std::chrono::milliseconds longestSummaryDelay{10'000};
 };
 
@@ -32,7 +32,7 @@ class Auditor {
  public:
   Auditor(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, Sweeper& sweeper,
           base::Clock& clock, base::Metrics& metrics, kube::EventSink& events,
-          std::function<void(const std::string&)> enqueue, std::function<bool()> backlogged, AuditorOptions options)
+          std::function<void(const std::string&)> enqueue, std::function<bool()> binding, AuditorOptions options)
       : writer_(writer),
         stores_(stores),
         cluster_(cluster),
@@ -42,7 +42,7 @@ class Auditor {
         metrics_(metrics),
         events_(events),
         enqueue_(std::move(enqueue)),
-        backlogged_(std::move(backlogged)),
+        binding_(std::move(binding)),
         options_(options) {}
 
   Outcome step(const std::string& card, std::stop_token stop);
@@ -71,7 +71,7 @@ class Auditor {
   base::Metrics& metrics_;
   kube::EventSink& events_;
   const std::function<void(const std::string&)> enqueue_;
-  const std::function<bool()> backlogged_;  ///< whether keys wait for a worker
+  const std::function<bool()> binding_;  ///< whether claims are being bound
   const AuditorOptions options_;
   mutable std::mutex mutex_;  // guards all below
   std::map<std::string, base::Clock::Steady> wrongSince_;

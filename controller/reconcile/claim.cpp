@@ -452,6 +452,7 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
   auto status = status_.bound(*now, *device, stop);  // W6
   if (!status.ok())
     return status.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::ofWrite(status);
+  boundAt_ = clock_.now();
   return bound(*now, *device, stop);
 }
 

@@ -1,6 +1,8 @@
 // The claim's half of the state machine (state_machine.h).
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <stop_token>
 #include <string>
@@ -58,6 +60,8 @@ class ClaimSync {
   cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
   /// spec.elasticGPUName was given by the user and names something else than its own device.
   static bool isStatic(const cache::Claim& claim);
+  /// Some claim was bound within the last moment: there is a rush.
+  bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
   /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
   bool waitsForConsumer(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
@@ -113,6 +117,8 @@ class ClaimSync {
   Waiting& waiting_;
   base::Clock& clock_;
   const std::function<void(const std::string& queueKey)> enqueue_;
+  static constexpr std::chrono::milliseconds kRush{200};
+  std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
 };
 
 }  // namespace egpu::reconcile

@@ -17,7 +17,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
           [this](const std::string& key) {
             if (leads_) queue_.add(key);  // a standby's queue would only grow: see enqueueAll()
           },
-          [this] { return queue_.depth() > 0; }, options_.reconciler),
+          options_.reconciler),
       gpuSink_(stores_),
       claimSink_(stores_.claims),
       classSink_(stores_.classes),

@@ -7,7 +7,7 @@ namespace egpu::reconcile {
 
 Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
-                       Enqueue enqueue, Backlogged backlogged, ReconcilerOptions options)
+                       Enqueue enqueue, ReconcilerOptions options)
     : stores_(stores),
       clock_(clock),
       metrics_(metrics),
@@ -33,8 +33,9 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       devices_(writer_, stores, binder_, provisioning_, carrier_, events),
       consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
-      auditor_(writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
-               std::move(backlogged), options.auditor),
+      auditor_(
+          writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
+          [this] { return claims_.boundLately(); }, options.auditor),
       routing_(stores, cluster, registry, classes_, waiting_, provisioning_, enqueue_) {
   stores.usage.onFreed([this](const std::string& node) { consumers_.freed(node); });
 }

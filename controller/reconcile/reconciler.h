@@ -39,12 +39,10 @@ struct ReconcilerOptions {
 class Reconciler {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
-  /// Whether keys wait for somebody to step them: what can wait does so then.
-  using Backlogged = std::function<bool()>;
-  /// `enqueue` and `backlogged` are called from any thread, also from within step().
+  /// `enqueue` is called from any thread, also from within step().
   Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry,
              base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue,
-             Backlogged backlogged, ReconcilerOptions options = {});
+             ReconcilerOptions options = {});
 
   /// One pass over what the key stands for. Blocks for API and plugin calls.
   Outcome step(const std::string& queueKey, std::stop_token stop = {});

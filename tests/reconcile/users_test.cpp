@@ -488,21 +488,33 @@ TEST_F(UsersTest, WhatKubectlShowsOfCardsAndDevicesIsRightAfterBindAndRelease) {
 
 TEST_F(UsersTest, ACardsColumnsWaitForClaimsButNotForever) {
   start(std::chrono::milliseconds(1000));
-  driver->backlogged = true;
+  using std::chrono::milliseconds;
+  const auto shown = [this] {
+    const auto card = world.gpu("gpu-n1-0");
+    return card.status.allocated ? card.status.allocated->coreText : "nothing";
+  };
+  const auto pass = [this](milliseconds time) {
+    const auto end = world.clock.now() + time;
+    driver->run(time);
+    world.clock.advance(std::chrono::duration_cast<milliseconds>(end - world.clock.now()));
+  };
   world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
-  driver->run(std::chrono::milliseconds(9500));
-  EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_FALSE(world.gpu("gpu-n1-0").status.allocated);
-  driver->run(std::chrono::milliseconds(1500));
-  auto card = world.gpu("gpu-n1-0");
-  ASSERT_TRUE(card.status.allocated) << "ten seconds are enough";
-  EXPECT_EQ(card.status.allocated->coreText, "10%");
-  world.addClaim("b", "share", {{"gpu-core", "25"}}, "gpu-n1-0");
-  driver->run(std::chrono::milliseconds(2500));
-  EXPECT_EQ(world.gpu("gpu-n1-0").status.allocated->coreText, "10%");
-  driver->backlogged = false;
-  driver->run(std::chrono::milliseconds(1500));
-  EXPECT_EQ(world.gpu("gpu-n1-0").status.allocated->coreText, "35%");
+  pass(milliseconds(900));
+  // Another claim is bound, on another card, just before each second is over.
+  for (int n = 1; n <= 9; ++n) {
+    world.addClaim("b" + std::to_string(n), "share", {{"gpu-core", "5"}}, "gpu-n1-1");
+    pass(milliseconds(1000));
+    EXPECT_EQ(shown(), "nothing") << "after " << n << " s";
+  }
+  world.addClaim("c", "share", {{"gpu-core", "5"}}, "gpu-n1-1");
+  pass(milliseconds(200));
+  EXPECT_EQ(shown(), "10%") << "ten seconds are enough";
+  // Nothing else is bound: a second.
+  world.addClaim("d", "share", {{"gpu-core", "25"}}, "gpu-n1-0");
+  pass(milliseconds(900));
+  EXPECT_EQ(shown(), "10%");
+  pass(milliseconds(200));
+  EXPECT_EQ(shown(), "35%");
 }
 
 TEST_F(UsersTest, ARetainedDeviceShowsNoClaim) {

@@ -169,8 +169,7 @@ class Driver {
         directClient_(direct_, clock, random_, metrics_, options()),
         cluster(stores),
         reconciler(client_, stores, cluster, registry, clock, events, metrics_,
-                   [this](const std::string& key) { enqueue(key); }, [this] { return backlogged; },
-                   {4, {summaryDelay}}),
+                   [this](const std::string& key) { enqueue(key); }, {4, {summaryDelay}}),
         gpus(server, directClient_, gpuSink_),
         claims(server, directClient_, claimSink_),
         classes(server, directClient_, classSink_),
@@ -264,7 +263,6 @@ class Driver {
 
   int steps = 0;
   int limit = 20'000;
-  bool backlogged = false;  ///< what the reconciler is told
 
  private:
   base::ManualClock& clock_;
