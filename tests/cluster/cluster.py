@@ -44,14 +44,13 @@ def up(folder, bin_dir, node_count, cards_each):
     except BaseException:
         cluster.stop()
         raise
-    samples = installation.MANIFESTS / "samples"
     print(f"""
 Kubernetes with {node_count} simulated nodes of {cards_each} cards runs in {folder}; logs are there too.
 
   export KUBECONFIG={cluster.kubeconfig}
-  kubectl apply -f {samples}/seed.yaml            # a class and two claims
+  kubectl apply -f {installation.MANIFESTS / "samples" / "seed.yaml"}            # a class and two claims
   kubectl get egpuc -o wide
-  kubectl apply -f {samples}/seed-pods.yaml       # pods that name them
+  kubectl apply -f {installation.SAMPLE_PODS}       # pods that name them
   kubectl get pods -o wide                        # Running, on their claims' nodes
 
 The controller runs as a process, with the rights of its service account ({folder}/controller.log);

@@ -14,6 +14,7 @@ VERSION = os.environ.get("EGPU_KUBERNETES")  # of an older Kubernetes, as build.
 # What is installed on it. An overlay lacks the policy that turns annotations into resourceClaims: pods write them.
 INSTALLED = MANIFESTS / "overlays" / VERSION if VERSION else MANIFESTS
 PODS_WRITE_CLAIMS = bool(VERSION)
+SAMPLE_PODS = MANIFESTS / "samples" / (f"seed-pods-{VERSION}.yaml" if VERSION else "seed-pods.yaml")
 NAMESPACE = "elastic-gpu-system"
 ACCOUNT = "elastic-gpu-controller"
 CONTROLLER = "elastic-gpu-controller"

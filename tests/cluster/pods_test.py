@@ -73,8 +73,7 @@ def samples(cluster, client, report):
     if installation.PODS_WRITE_CLAIMS:
         report.check("a pod with annotations alone is refused, and told what to write",
                      "{name: test1, resourceClaimName: gpushare-egpuc-1}" in said, said)
-        for index, name in enumerate(names, 1):
-            client.create(pods(), pod(name, {"test1": f"gpushare-egpuc-{index}"}, containers=("test-cuda",)))
+        installation.kubectl(cluster, "apply", "-f", installation.SAMPLE_PODS)
     until("the sample pods run", lambda: running(client).issuperset(names))
     world = verify.World(client)
     for index in ("1", "2"):
