@@ -1,5 +1,7 @@
 #include "controller/reconcile/auditor.h"
 
+#include <algorithm>
+
 #include "api/v1alpha/quantity.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/queue_key.h"
@@ -144,7 +146,8 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
     const auto [it, fresh] = wrongSince_.try_emplace(name, clock_.now());
     const auto passed = std::chrono::duration_cast<milliseconds>(clock_.now() - it->second);
     if (passed < options_.summaryDelay) return Outcome::after(options_.summaryDelay - passed);
-    if (passed < options_.longestSummaryDelay && binding_()) return Outcome::after(options_.summaryDelay);
+    if (const auto left = options_.longestSummaryDelay - passed; left > milliseconds(0) && binding_())
+      return Outcome::after(std::min(options_.summaryDelay, left));
     wrongSince_.erase(it);
   }
   const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);

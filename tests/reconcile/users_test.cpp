@@ -487,7 +487,7 @@ TEST_F(UsersTest, WhatKubectlShowsOfCardsAndDevicesIsRightAfterBindAndRelease) {
 }
 
 TEST_F(UsersTest, ACardsColumnsWaitForClaimsButNotForever) {
-  start(std::chrono::milliseconds(1000));
+  start(std::chrono::milliseconds(3000));  // ten is no multiple of it
   using std::chrono::milliseconds;
   const auto shown = [this] {
     const auto card = world.gpu("gpu-n1-0");
@@ -509,9 +509,9 @@ TEST_F(UsersTest, ACardsColumnsWaitForClaimsButNotForever) {
   world.addClaim("c", "share", {{"gpu-core", "5"}}, "gpu-n1-1");
   pass(milliseconds(200));
   EXPECT_EQ(shown(), "10%") << "ten seconds are enough";
-  // Nothing else is bound: a second.
+  // Nothing else is bound: three seconds.
   world.addClaim("d", "share", {{"gpu-core", "25"}}, "gpu-n1-0");
-  pass(milliseconds(900));
+  pass(milliseconds(2900));
   EXPECT_EQ(shown(), "10%");
   pass(milliseconds(200));
   EXPECT_EQ(shown(), "35%");

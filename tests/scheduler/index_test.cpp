@@ -231,8 +231,8 @@ TEST(Index, EqualsARebuildAfterAMillionOperations) {
 }
 
 TEST(Index, NamesThatCrowdBetweenTwoOthersStayInOrder) {
-  // Each name falls between the last one and "n": the gap there is halved every time and has to be made anew again and
-  // again, while all nodes are equally full and only their names tell them apart.
+  // Each name falls between the last two: the gap there is halved every time and has to be made anew again and again,
+  // while all nodes are equally full and only their names tell them apart.
   Cluster cluster;
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {
