@@ -4,7 +4,7 @@
 #
 #   build.sh [NAME...]   default: etcd kube-apiserver
 #                        also: kubectl kube-scheduler kube-controller-manager kubelet kwok
-#   EGPU_KUBERNETES=1.34   the oldest Kubernetes that is supported, instead of the newest (no kubectl, no kubelet)
+#   EGPU_KUBERNETES=1.36   an older Kubernetes instead of the newest: 1.36, or 1.34, the oldest that is supported (no kubectl, no kubelet)
 #
 # Beside kwok stands kwok-stages.yaml: its module's rules for nodes and pods without kubelets.
 # What is there already is left alone, so a second run costs nothing; two runs at
@@ -64,6 +64,8 @@ trap '[[ -z $child ]] || kill "$child" 2>/dev/null || true' EXIT
 # kwok does nothing without stages; these make nodes Ready, renew their leases and let pods run at once.
 write_stages() {
   local stages stage
+  # `go list -m` names no folder for a module that nothing has downloaded yet.
+  (cd "$here/kwok" && GOWORK=off go mod download sigs.k8s.io/kwok) || return 1
   stages=$(cd "$here/kwok" && GOWORK=off go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage || return 1
   for stage in "$stages"/{node/fast,node/heartbeat-with-lease,pod/fast}/*.yaml; do
     [[ ${stage##*/} == kustomization.yaml ]] || { cat "$stage" && echo ---; } || return 1
@@ -121,7 +123,7 @@ main() {
       say "not built: Go >= 1.$go_floor is needed to build ${missing[*]}, found $(go env GOVERSION 2>/dev/null || echo none)"
       exit 77
     fi
-    say "first run: building ${missing[*]} (Kubernetes $kubernetes, etcd $etcd, kwok $kwok); 1 to 5 minutes on two cores"
+    say "first run: building ${missing[*]} (Kubernetes $kubernetes, etcd $etcd, kwok $kwok); 5 to 15 minutes on two cores"
     for name in "${missing[@]}"; do
       build "$name" || {
         say "FAILED: $name did not build"
