@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= dev
 KUBECTL ?= kubectl
 
-.PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down soak clean
+.PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,10 @@ soak: ## faults at random on a real Kubernetes under load, for MINUTES=60 (needs
 	@tests/setup/packages.sh build test
 	@$(MAKE) --no-print-directory build PRESET=$(PRESET) TARGETS=product
 	@tests/cluster/faults_test.py build/$(PRESET)/bin --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+
+fresh: ## make run and make test in a Debian 12 root of their own, with nothing cached (needs root; an hour or more)
+	@tests/setup/packages.sh fresh
+	@tests/setup/fresh.sh
 
 clean: ## remove build/
 	rm -rf build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a target needs, only those that are missing.
-#   packages.sh build | test | lint | fuzz
+#   packages.sh build | test | lint | fuzz | fresh
 # Needs root, or sudo, only if something is missing.
 set -euo pipefail
 
@@ -11,6 +11,7 @@ build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev libyaml-
 test=(python3 python3-yaml openssl nghttp2-proxy curl libfaketime)
 lint=(clang-tidy-14 clang-format-14)
 fuzz=(clang-14 libclang-rt-14-dev)
+fresh=(debootstrap git)
 
 want=("${build[@]}")
 for group in "$@"; do
@@ -19,11 +20,12 @@ for group in "$@"; do
     test) want+=("${test[@]}") ;;
     lint) want+=("${lint[@]}") ;;
     fuzz) want+=("${fuzz[@]}") ;;
-    *) echo "packages.sh: unknown group '$group'; known: build test lint fuzz" >&2; exit 2 ;;
+    fresh) want=("${fresh[@]}") ;;
+    *) echo "packages.sh: unknown group '$group'; known: build test lint fuzz fresh" >&2; exit 2 ;;
   esac
 done
 # kubectl: any version will do; Debian's is 1.20.
-command -v kubectl >/dev/null || want+=(kubernetes-client)
+command -v kubectl >/dev/null || [ "$*" = fresh ] || want+=(kubernetes-client)
 
 command -v dpkg-query >/dev/null || {
   echo "error: this is not a Debian system; install the equivalents of: ${want[*]}" >&2
