@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/v1alpha/keys.h"
+
 namespace egpu::codec {
 
 using base::Code;
@@ -25,6 +27,29 @@ void claimInContainer(json& container, const std::string& name) {
   auto& claims = resources["claims"];
   if (!claims.is_array()) claims = json::array();
   if (named(claims, name) == nullptr) claims.push_back({{"name", name}});
+}
+
+/// Whether a resource's name is under elasticgpu.io or a domain that ends in it.
+bool isElasticGpu(std::string_view key) {
+  const auto slash = key.find('/');
+  if (slash == std::string_view::npos) return false;
+  const auto domain = key.substr(0, slash);
+  const auto group = v1alpha::keys::kGroup;
+  if (domain == group) return true;
+  return domain.size() > group.size() + 1 && domain.substr(domain.size() - group.size()) == group &&
+         domain[domain.size() - group.size() - 1] == '.';
+}
+
+std::vector<std::pair<std::string, std::string>> elasticGpuAmounts(const json& container, const char* list) {
+  std::vector<std::pair<std::string, std::string>> out;
+  if (!container.is_object()) return out;
+  const auto resources = container.find("resources");
+  if (resources == container.end() || !resources->is_object()) return out;
+  const auto amounts = resources->find(list);
+  if (amounts == resources->end() || !amounts->is_object()) return out;
+  for (const auto& [key, value] : amounts->items())
+    if (isElasticGpu(key)) out.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+  return out;
 }
 
 }  // namespace
@@ -64,6 +89,21 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
   if (!isList(spec, "schedulingGates")) spec["schedulingGates"] = json::array();
   if (named(spec["schedulingGates"], std::string(gate)) == nullptr) spec["schedulingGates"].push_back({{"name", gate}});
   return pod.dump();
+}
+
+std::optional<ContainerAmounts> containerAmounts(std::string_view podJson) {
+  const json pod = json::parse(podJson, nullptr, false);
+  if (!pod.is_object() || !pod.contains("spec") || !pod["spec"].is_object()) return std::nullopt;
+  const json& spec = pod["spec"];
+  for (const char* list : {"limits", "requests"})
+    for (const char* containers : {"initContainers", "containers"})
+      if (isList(spec, containers))
+        for (const auto& c : spec[containers])
+          if (auto amounts = elasticGpuAmounts(c, list); !amounts.empty()) {
+            const json name = c.value("name", json());
+            return ContainerAmounts{name.is_string() ? name.get<std::string>() : "", list, std::move(amounts)};
+          }
+  return std::nullopt;
 }
 
 }  // namespace egpu::codec

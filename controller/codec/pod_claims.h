@@ -1,6 +1,8 @@
-// A pod's JSON with resourceClaims and a scheduling gate added: the edit that admission makes.
+// A pod's JSON as admission reads and edits it: resourceClaims and a scheduling gate are added; amounts of
+// elasticgpu.io among its containers' own resources are found.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,5 +19,14 @@ namespace egpu::codec {
 base::Result<std::string> withResourceClaims(std::string_view podJson,
                                              const std::vector<std::pair<std::string, std::string>>& claims,
                                              std::string_view gate);
+
+/// Amounts of elasticgpu.io, or of a name under it, in one list of a container's own resources.
+struct ContainerAmounts {
+  std::string container;
+  std::string list;                                          ///< limits or requests
+  std::vector<std::pair<std::string, std::string>> amounts;  ///< key → value as written, ordered by key
+};
+/// The first: limits before requests, init containers before the others. None also for JSON that is no pod.
+std::optional<ContainerAmounts> containerAmounts(std::string_view podJson);
 
 }  // namespace egpu::codec

@@ -12,8 +12,9 @@ import sys
 import tempfile
 
 import installation
+import marks
 import nodes
-from apiserver import Cluster, guarded
+from apiserver import API_SERVER, Cluster, guarded
 from client import GPUS, Client, Refused, Report, until
 from client import pods as pods_path
 from processes import die_with_parent
@@ -21,7 +22,11 @@ from processes import die_with_parent
 PREFIX = "egpuc.elasticgpu.io/"
 GATE = "elasticgpu.io/claims"
 AGENT = "elastic-gpu-agent"
+SHARE = "gpushare.provisioner.elasticgpu.io"
 DEFAULT_PODS = pods_path()
+STRATEGIC = "application/strategic-merge-patch+json"
+# The garbage collector is one of those whom a policy lets through, and without aggregation the stock roles are empty.
+PARTS = (*API_SERVER, "kube-controller-manager")
 
 
 def pod(name, annotations, containers=("main",), inits=(), **spec):
@@ -57,6 +62,14 @@ def annotated(made, **annotations):
     return made
 
 
+def asking(resources, container="main"):
+    """A pod one of whose containers asks for a GPU as for CPU."""
+    made = pod("bad", {}, inits=() if container == "main" else (container,))
+    spec = made["spec"]
+    (spec["containers"] if container == "main" else spec["initContainers"])[0]["resources"] = resources
+    return made
+
+
 # What a pod becomes: (claims, names per container, gates).
 ACCEPTED = {
     "a name that is no container's goes to all": (
@@ -86,6 +99,9 @@ ACCEPTED = {
         annotated(own_claims("x", "c1", True), x="c1"), ({"x": "c1"}, {"main": ["x"]}, [GATE])),
     "another driver's claim beside it stays": (
         annotated(own_claims("nic", "network", True), x="c1"), ({"nic": "network", "x": "c1"}, {"main": ["nic", "x"]}, [GATE])),
+    "other resources are anybody's": (
+        {**pod("others", {}), "spec": {"containers": [{"name": "main", "image": "none", "resources": {
+            "limits": {"nvidia.com/gpu": "1", "notelasticgpu.io/gpu": "1", "cpu": "1"}}}]}}, ({}, {"main": []}, [])),
     "another gate stays": (
         pod("gated", {"x": "c1"}, schedulingGates=[{"name": "example.com/wait"}]),
         ({"x": "c1"}, {"main": ["x"]}, ["example.com/wait", GATE])),
@@ -102,6 +118,17 @@ REFUSED = {
     "a claim's name too long": (pod("bad", {"x": 254 * "c"}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
     "a name that stands for something else": (
         annotated(own_claims("x", "other", False), x="c1"), ("spec.resourceClaims", '"x" already stands for something else')),
+    "a GPU among a container's limits": (
+        asking({"limits": {"elasticgpu.io/gpu-core": "10"}}),
+        ('container "main": resources.limits[elasticgpu.io/gpu-core]', "spec.resources.requests: {elasticgpu.io/gpu-core: 10}",
+         "{egpuc.elasticgpu.io/main: <claim>}")),
+    "a provisioner's, among limits and requests": (
+        asking({"limits": {f"{SHARE}/gpu-memory": "4Gi", f"{SHARE}/gpu-core": "10"}, "requests": {f"{SHARE}/gpu-core": "10", f"{SHARE}/gpu-memory": "4Gi"}}),
+        (f"resources.limits[{SHARE}/gpu-core]", f"{{{SHARE}/gpu-core: 10, {SHARE}/gpu-memory: 4Gi}}")),
+    "a GPU among an init container's limits": (
+        asking({"limits": {"elasticgpu.io/gpu": "1"}}, "i"), ('container "i": resources.limits[elasticgpu.io/gpu]',)),
+    "a GPU beside the annotation of a claim": (
+        annotated(asking({"limits": {"elasticgpu.io/gpu": "1"}}), x="c1"), ("gets no GPU from its own resources",)),
 }
 
 
@@ -157,9 +184,65 @@ def by_name(client, report):
                "target": {"kind": "Node", "name": "node-a"}}
     report.refused("a binding can't bring a claim", lambda: client.create(f"{DEFAULT_PODS}/unbound/binding", binding), 422,
                    "the claims of a pod can't change")
+    report.refused("nor one that is posted to the namespace", lambda: client.create("/api/v1/namespaces/default/bindings", binding), 422,
+                   "the claims of a pod can't change")
     del binding["metadata"]["annotations"]
     client.create(f"{DEFAULT_PODS}/unbound/binding", binding)
     report.check("another binding is taken", client.get(f"{DEFAULT_PODS}/unbound")["spec"]["nodeName"] == "node-a")
+    client.create(DEFAULT_PODS, pod("posted", {}))
+    binding["metadata"]["name"] = "posted"
+    client.create("/api/v1/namespaces/default/bindings", binding)
+    report.check("posted to the namespace too", client.get(f"{DEFAULT_PODS}/posted")["spec"]["nodeName"] == "node-a")
+    # Subresources that take a whole pod.
+    for sub, spec in (("ephemeralcontainers", {"ephemeralContainers": [{"name": "debug", "image": "none"}]}),
+                      ("resize", {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]})):
+        try:
+            client.patch(f"{DEFAULT_PODS}/posted/{sub}", {"metadata": {"annotations": {PREFIX + "x": "c1"}}, "spec": spec}, STRATEGIC)
+        except Refused:
+            pass
+        report.check(f"{sub} brings no claim", PREFIX + "x" not in client.get(f"{DEFAULT_PODS}/posted")["metadata"].get("annotations", {}))
+
+
+def the_controllers_patches(cluster, client, report):
+    """Of a pod the controller changes the gate and the node affinity that is required, and nothing else."""
+    controller = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, installation.ACCOUNT))
+    on_node = [{"matchExpressions": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}]}]
+    preferred = [{"weight": 1, "preference": on_node[0]}]
+    body = pod("patched", {"x": "c1"}, schedulingGates=[{"name": "example.com/wait"}], affinity={
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": on_node},
+                         "preferredDuringSchedulingIgnoredDuringExecution": preferred},
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}})
+    body["metadata"].update(labels={"a": "b"}, finalizers=["example.com/f"])
+    client.create(DEFAULT_PODS, body)
+    path = f"{DEFAULT_PODS}/patched"
+    only = "the controller changes only"
+    for what, change, words in (
+            ("a label", {"metadata": {"labels": {"a": "c"}}}, ("metadata.labels", only)),
+            ("a further label", {"metadata": {"labels": {"new": "c"}}}, ("metadata.labels", only)),
+            ("no labels", {"metadata": {"labels": None}}, ("metadata.labels", only)),
+            ("an annotation", {"metadata": {"annotations": {"new": "c"}}}, ("metadata.annotations", only)),
+            ("finalizers", {"metadata": {"finalizers": None}}, ("metadata.finalizers", only)),
+            ("an image", {"spec": {"containers": [{"name": "main", "image": "other"}]}}, ("spec.containers", only)),
+            ("a toleration", {"spec": {"tolerations": [{"key": "k", "operator": "Exists"}]}}, ("spec.tolerations", only)),
+            ("a deadline", {"spec": {"activeDeadlineSeconds": 1}}, ("spec.activeDeadlineSeconds", only)),
+            ("a node selector", {"spec": {"nodeSelector": {"a": "b"}}}, ("spec.nodeSelector", only)),
+            ("what is preferred", {"spec": {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": None}}}},
+             ("spec.affinity.nodeAffinity", only)),
+            ("another's gate", {"spec": {"schedulingGates": [{"name": "example.com/wait", "$patch": "delete"}]}},
+             ("spec.schedulingGates", "lifts only elasticgpu.io/claims")),
+            ("all gates", {"spec": {"schedulingGates": [{"$patch": "replace"}]}}, ("spec.schedulingGates", "lifts only")),
+            ("the gate, and a label", {"metadata": {"labels": {"a": "c"}}, "spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}},
+             ("metadata.labels", only))):
+        report.refused(f"the controller does not change {what}", lambda change=change: controller.patch(path, change, STRATEGIC), 422, *words)
+    pinned = [{**on_node[0], "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}]
+    now = controller.patch(path, {"spec": {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": pinned}}},
+        "schedulingGates": [{"name": GATE, "$patch": "delete"}]}}, STRATEGIC)
+    report.check("it lifts its gate and pins the pod", outcome(now)[2] == ["example.com/wait"] and now["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == pinned, now["spec"])
+    changed = client.patch(path, {"metadata": {"labels": {"a": "c"}, "finalizers": None}, "spec": {"schedulingGates": None}})
+    report.check("others change what RBAC lets them", changed["metadata"]["labels"]["a"] == "c")
+    settled(path, client)
 
 
 def agent_token(client, node):
@@ -192,6 +275,12 @@ def agents(cluster, client, report):
               "spec": {"nodeName": "node-a", "cards": [{"name": own["metadata"]["name"], "uuid": "u"}], "gpuShare": {"gpuName": "x"}}}
     report.refused("no device", lambda: agent.create(GPUS, device), 422, "only cards")
 
+    named = nodes.card("node-a", 2)
+    named["metadata"]["name"], named["spec"]["card"]["uuid"] = 2 * ("egpu-6c1f8a52-0000-4000-8000-000000000000",)
+    for what, act in (("made", lambda: agent.create(GPUS, named)), ("applied", lambda: agent.patch(
+            f"{GPUS}/{named['metadata']['name']}?fieldManager=agent", named, "application/apply-patch+yaml"))):
+        report.refused(f"no card with the name of a claim's device, {what}", act, 422, "metadata.name", "egpu-")
+
     report.check("it updates its card", agent.patch(mine, {"spec": {"card": {"smCount": 120}}})["spec"]["card"]["smCount"] == 120)
     said = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
     report.check("it says that its card is healthy", said["status"]["conditions"][0]["type"] == "Healthy")
@@ -221,20 +310,24 @@ def agents(cluster, client, report):
 
 
 def real(report):
-    with tempfile.TemporaryDirectory(prefix="egpu-admission-") as folder, Cluster(folder) as cluster:
-        first = installation.apply_manifests(cluster)
-        report.check("apply -k makes everything at once", "created" in first and "unchanged" not in first, first)
+    with tempfile.TemporaryDirectory(prefix="egpu-admission-") as folder, Cluster(folder, wanted=PARTS) as cluster:
+        first = installation.apply_manifests(cluster, ("-f", installation.MANIFESTS))
+        report.check("apply -f of the folder makes everything at once", "created" in first and "unchanged" not in first, first)
         again = installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS)
+        objects = [sorted(line.split(" ")[0] for line in said.splitlines()) for said in (first, again)]
+        report.check("apply -k has the same objects", objects[0] == objects[1], objects)
         # The Deployment was scaled; of a PodDisruptionBudget kubectl always says "configured", as it replaces its selector whole.
         differs = [line for line in again.splitlines() if not line.endswith("unchanged")
                    and not line.startswith(("deployment", "poddisruptionbudget"))]
-        report.check("applied again it changes nothing else", not differs, differs)
+        report.check("and changes nothing else", not differs, differs)
         client = installation.client_of(cluster)
         client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "somebody"}})
         creation(client, report, "real")
         freezing(client, report, "real")
         agents(cluster, client, report)
         by_name(client, report)
+        the_controllers_patches(cluster, client, report)
+        marks.try_all(cluster, client, report)
         before_136(cluster, client, report)
 
 

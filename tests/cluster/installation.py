@@ -12,9 +12,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MANIFESTS = ROOT / "manifests"
 VERSION = os.environ.get("EGPU_KUBERNETES")  # of an older Kubernetes, as build.sh takes it; none: the newest
 # What is installed on it. An overlay lacks the policy that turns annotations into resourceClaims: pods write them.
-INSTALLED = MANIFESTS / "overlays" / VERSION if VERSION else MANIFESTS
-PODS_WRITE_CLAIMS = bool(VERSION)
-SAMPLE_PODS = MANIFESTS / "samples" / (f"seed-pods-{VERSION}.yaml" if VERSION else "seed-pods.yaml")
+PODS_WRITE_CLAIMS = bool(VERSION) and (MANIFESTS / "overlays" / VERSION).is_dir()
+INSTALLED = MANIFESTS / "overlays" / VERSION if PODS_WRITE_CLAIMS else MANIFESTS
+SAMPLE_PODS = MANIFESTS / "samples" / (f"seed-pods-{VERSION}.yaml" if PODS_WRITE_CLAIMS else "seed-pods.yaml")
 NAMESPACE = "elastic-gpu-system"
 ACCOUNT = "elastic-gpu-controller"
 CONTROLLER = "elastic-gpu-controller"
@@ -34,27 +34,31 @@ def kubectl(cluster, *arguments, check=True):
     return done.stdout + ("" if check else done.stderr)
 
 
-def apply_manifests(cluster, overlay=INSTALLED):
-    """kubectl apply -k, and until the API server enforces what it was given. Its Deployment is scaled to nothing: on
+def apply_manifests(cluster, what=("-k", INSTALLED)):
+    """kubectl apply, and until the API server enforces what it was given. Its Deployment is scaled to nothing: on
     simulated nodes its pods would only look as if they ran."""
-    said = kubectl(cluster, "apply", "-k", overlay)
+    said = kubectl(cluster, "apply", *what)
     kubectl(cluster, "-n", NAMESPACE, "scale", "deployment", CONTROLLER, "--replicas=0")
     admin = client_of(cluster)
     kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", "crd", "elasticgpus.elasticgpu.io",
             "elasticgpuclaims.elasticgpu.io", "elasticgpuclasses.elasticgpu.io")
-    until("the policies are in force", lambda: _refuses_bad_names(admin))
+    until("the policies are in force", lambda: _in_force(admin))
     return said
 
 
-def _refuses_bad_names(admin):
-    """Policies take effect some time after they were accepted; this dry run tells when."""
-    pod = {"apiVersion": "v1", "kind": "Pod",
-           "metadata": {"generateName": "probe-", "annotations": {"egpuc.elasticgpu.io/Not.A.Label": "c"}},
-           "spec": {"containers": [{"name": "c", "image": "none"}]}}
+def _in_force(admin):
+    """Policies take effect some time after they were accepted, in the order of their names; these dry runs tell when."""
+    annotated = {"annotations": {"egpuc.elasticgpu.io/Not.A.Label": "c"}}
+    return _refuses(admin, annotated, {}, "DNS label") and _refuses(admin, {}, {"limits": {"elasticgpu.io/gpu": "1"}}, "own resources")
+
+
+def _refuses(admin, metadata, resources, words):
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "probe-", **metadata},
+           "spec": {"containers": [{"name": "c", "image": "none", "resources": resources}]}}
     try:
         admin.create("/api/v1/namespaces/default/pods?dryRun=All", pod)
     except Refused as refused:
-        return refused.status == 422 and "DNS label" in refused.body.get("message", "")
+        return refused.status == 422 and words in refused.body.get("message", "")
     return False
 
 

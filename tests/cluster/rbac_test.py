@@ -70,7 +70,7 @@ class AuditLog:
 
 def written_rules(client, report):
     """What the files say, before anything runs."""
-    names = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-edit", "elastic-gpu-view")
+    names = ("elastic-gpu-controller", "elastic-gpu-agent", "elastic-gpu-edit", "elastic-gpu-view", "elastic-gpu-classes")
     rules = [rule for name in names for rule in client.get(ROLE.rsplit("/", 1)[0] + "/" + name)["rules"]]
     rules += client.get(LOCAL_ROLE)["rules"]
     words = [word for rule in rules for key in ("apiGroups", "resources", "verbs") for word in rule.get(key, [])]
@@ -238,6 +238,14 @@ def users(cluster, client, report):
     report.check("an editor claims", until("the aggregated role is there", may_claim)["metadata"]["name"] == "theirs")
     report.refused("but writes no status", lambda: editor.patch(f"{claims()}/any/status", {"status": {"phase": "Bound"}}), 403)
     report.refused("and no card", lambda: editor.create(f"{GPUS}?dryRun=All", nodes.card("n-0", 99)), 403)
+    # The role of a namespace can't grant what is of cluster scope, so a role of its own does, to everybody.
+    for what, user in (("an editor", editor), ("anybody with a token", client.as_token(cluster.pki, client.token_for("default", "default")))):
+        listed = {each["metadata"]["name"] for each in user.items(CLASSES)}
+        report.check(f"{what} lists the classes", {"now", "late"} <= listed, listed)
+        report.check(f"{what} reads one", user.get(f"{CLASSES}/now")["metadata"]["name"] == "now")
+        report.refused(f"{what} writes none", lambda user=user: user.create(f"{CLASSES}?dryRun=All", gpu_class("theirs", "Immediate")), 403)
+        report.refused(f"{what} does not see whose the cards are", lambda user=user: user.items(GPUS), 403)
+    report.refused("who has no name sees nothing", lambda: client.as_token(cluster.pki, "").items(CLASSES), 403)
 
 
 def uninstall(cluster, client, report):
@@ -245,6 +253,9 @@ def uninstall(cluster, client, report):
     client.delete_all(pods())
     for kind in (("elasticgpuclaims", "-A"), ("elasticgpus",)):
         installation.kubectl(cluster, "delete", *kind, "--all", f"--timeout={PATIENCE}s")
+    # As the Deployment's pods are when it goes. Left to run it would lose the right to its lease with the namespace, and end with the
+    # status of a lost lease wherever the namespace takes longer to go than the lease lasts.
+    report.check("the controller was asked to stop, and did", cluster.processes.stop("controller") == 0)
     installation.kubectl(cluster, "delete", "-k", installation.MANIFESTS, f"--timeout={PATIENCE}s")
     left = [each["metadata"]["name"] for each in client.items("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")]
     report.check("nothing of it is left", not left and not client.exists(ROLE), left)
@@ -276,7 +287,6 @@ def main():
         election(cluster, client, report)
         users(cluster, client, report)
         uninstall(cluster, client, report)
-        report.check("the controller was asked to stop, and did", cluster.processes.stop("controller") == 0)
     return report.close()
 
 

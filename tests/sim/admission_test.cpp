@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "api/v1alpha/keys.h"
 #include "controller/codec/codec.h"
 
@@ -83,6 +86,52 @@ TEST(Admission, ANameTakenBySomethingElseIsRefused) {
       R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/x":"c1"}},)"
       R"("spec":{"resourceClaims":[{"name":"x","resourceClaimName":"other"}],"containers":[{"name":"a"}]}})";
   EXPECT_EQ(admitPod("pods", "CREATE", json, {}).code(), base::Code::invalid);
+}
+
+/// A pod whose init container and container have these own resources.
+std::string asking(const std::string& init, const std::string& main) {
+  return R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuc.elasticgpu.io/x":"c1"}},"spec":{"initContainers":)"
+         R"([{"name":"i","resources":{)" +
+         init + R"(}}],"containers":[{"name":"a"},{"name":"b","resources":{)" + main + R"(}}]}})";
+}
+
+TEST(Admission, AGpuAmongAContainersOwnResourcesIsRefusedWithWhatToWrite) {
+  const struct {
+    std::string init, main;
+    std::vector<std::string> words;
+  } cases[] = {
+      {"",
+       R"("limits":{"elasticgpu.io/gpu-core":10})",
+       {"container \"b\": resources.limits[elasticgpu.io/gpu-core]", "{elasticgpu.io/gpu-core: 10}",
+        "{egpuc.elasticgpu.io/b: <claim>}"}},
+      {"",
+       R"("requests":{"elasticgpu.io/gpu-core":"10"})",
+       {"container \"b\": resources.requests[elasticgpu.io/gpu-core]"}},
+      {"",
+       R"("limits":{"gpushare.provisioner.elasticgpu.io/gpu-memory":"4Gi","gpushare.provisioner.elasticgpu.io/gpu-core":10,"cpu":1})",
+       {"{gpushare.provisioner.elasticgpu.io/gpu-core: 10, gpushare.provisioner.elasticgpu.io/gpu-memory: 4Gi}"}},
+      {R"("limits":{"elasticgpu.io/gpu":1})", R"("limits":{"elasticgpu.io/gpu":2})", {"container \"i\"", "gpu: 1"}},
+      {R"("requests":{"elasticgpu.io/gpu":1})",
+       R"("limits":{"elasticgpu.io/gpu":2})",
+       {"container \"b\": resources.limits"}},
+  };
+  for (const auto& c : cases) {
+    std::string json = asking(c.init, c.main);
+    const auto s = admitPod("pods", "CREATE", json, {});
+    EXPECT_EQ(s.code(), base::Code::invalid) << json;
+    for (const auto& word : c.words) EXPECT_NE(s.message().find(word), std::string::npos) << s.message();
+  }
+}
+
+TEST(Admission, OtherResourcesAndPodsThatStandAlreadyAreTaken) {
+  for (const std::string main : {R"("limits":{"nvidia.com/gpu":1,"cpu":"1"})", R"("limits":{"notelasticgpu.io/gpu":1})",
+                                 R"("limits":{"gpu-core":1})", R"("limits":{"elasticgpu.io.example.com/gpu":1})",
+                                 R"("limits":null)", R"("claims":[{"name":"x"}])"}) {
+    std::string json = asking("", main);
+    EXPECT_TRUE(admitPod("pods", "CREATE", json, {}).ok()) << json;
+  }
+  std::string before = asking("", R"("limits":{"elasticgpu.io/gpu-core":10})"), same = before;
+  EXPECT_TRUE(admitPod("pods", "UPDATE", same, before).ok());
 }
 
 TEST(Admission, AnnotationsAreFrozenAfterwards) {

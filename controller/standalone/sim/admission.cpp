@@ -29,7 +29,27 @@ std::string fieldOf(const std::string& name) {
   return "metadata.annotations[" + std::string(keys::kClaimAnnotationPrefix) + name + "]";
 }
 
+/// No node offers such a resource and nothing else reads it: the pod would run without a GPU.
+Status refuseContainerAmounts(const std::string& objectJson) {
+  const auto found = codec::containerAmounts(objectJson);
+  if (!found) return Status::okay();
+  std::string written;
+  for (const auto& [key, value] : found->amounts) {
+    if (!written.empty()) written += ", ";
+    written += key;
+    written += ": ";
+    written += value;
+  }
+  return Status(Code::invalid, "container \"" + found->container + "\": resources." + found->list + "[" +
+                                   found->amounts[0].first +
+                                   "]: a container gets no GPU from its own resources; make an ElasticGPUClaim with "
+                                   "spec.resources.requests: {" +
+                                   written + "}, and name it in the pod's metadata.annotations: {" +
+                                   std::string(keys::kClaimAnnotationPrefix) + found->container + ": <claim>}");
+}
+
 Status admitNew(const core::Pod& pod, std::string& objectJson) {
+  if (auto refused = refuseContainerAmounts(objectJson); !refused.ok()) return refused;
   const auto claims = claimAnnotations(pod);
   if (claims.empty()) return Status::okay();
   for (const auto& [name, claim] : claims) {

@@ -1,5 +1,6 @@
 // What the admission policies do on a cluster, for the embedded API server: a pod's claim annotations become
-// resourceClaims and a gate on create; names are DNS labels; the annotations are frozen afterwards.
+// resourceClaims and a gate on create; names are DNS labels; the annotations are frozen afterwards; a container that
+// asks for elasticgpu.io/… among its own resources is refused.
 #pragma once
 
 #include <string>
@@ -11,8 +12,7 @@ namespace egpu::sim {
 
 /// An admission hook of the embedded API server. resource is the plural, operation CREATE or UPDATE, oldJson empty on
 /// CREATE. Changes objectJson in place. A name is given to the container (init containers included) that is called so,
-/// else to every container. Code::invalid or Code::forbidden say which annotation is wrong and what would be valid.
-/// Pure.
+/// else to every container. Code::invalid says which annotation or resource is wrong and what would be valid. Pure.
 base::Status admitPod(std::string_view resource, std::string_view operation, std::string& objectJson,
                       std::string_view oldJson);
 

@@ -1,0 +1,313 @@
+"""The policy elastic-gpu-marks, tried by whom it holds and by whom it lets through. Part of admission_test.py.
+
+What is tried here is what an API server takes from somebody with the stock role `edit`, or with every right in one namespace: without the
+policy each of these takes a finalizer, an owner reference or a label off, and a card goes to the next claim while a pod still runs on it."""
+
+import copy
+
+import installation
+import nodes
+from client import GPUS, Refused, carriers, claims, until
+from pki import admin_context
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+FINALIZER = "elasticgpu.io/carrier"
+CLAIM_FINALIZER = "elasticgpu.io/claim"
+THEIRS = "example.com/theirs"
+LABEL = "elasticgpu.io/mark"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def account(cluster, client, name, role, scope="RoleBinding", kind="ClusterRole"):
+    """A service account of namespace default with that role there, or in the whole cluster; the client that it uses."""
+    if not client.exists(f"/api/v1/namespaces/default/serviceaccounts/{name}"):
+        client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
+    where = RBAC + ("/namespaces/default/rolebindings" if scope == "RoleBinding" else "/clusterrolebindings")
+    client.create(where, {"metadata": {"name": f"{name}-{role}"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+                          "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]})
+    return client.as_token(cluster.pki, client.token_for("default", name))
+
+
+def own_claim(name, **metadata):
+    return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name, **metadata},
+            "spec": {"egpuClassName": "any", "resources": {"requests": {"elasticgpu.io/gpu": 1}}}}
+
+
+def owner(kind, name, uid, api="elasticgpu.io/v1alpha"):
+    return {"apiVersion": api, "kind": kind, "name": name, "uid": uid, "controller": True, "blockOwnerDeletion": True}
+
+
+def resource_claim(name, **metadata):
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name, **metadata},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}}
+
+
+def marks_of(stored):
+    """The marks of an object that is stored."""
+    metadata = stored["metadata"]
+    return (sorted(each for each in metadata.get("finalizers", []) if each.startswith("elasticgpu.io/")),
+            [(each["apiVersion"], each["kind"], each["name"], each["uid"], each.get("controller")) for each in metadata.get("ownerReferences", [])
+             if each["apiVersion"].startswith("elasticgpu.io/")],
+            {key: value for key, value in metadata.get("labels", {}).items() if key.startswith("elasticgpu.io/")})
+
+
+def delete_if_there(client, path):
+    try:
+        client.delete(path)
+    except Refused as refused:
+        if refused.status != 404:
+            raise
+
+
+class Marked:
+    """A ResourceClaim as the controller makes it, of a claim with its finalizer: made anew for each user who tries."""
+
+    def __init__(self, client, controller, name):
+        self.client, self.controller = client, controller
+        self.claim_path, self.carrier_path = f"{claims()}/{name}", f"{carriers()}/{name}"
+        made = client.create(claims(), own_claim(name, finalizers=[CLAIM_FINALIZER, THEIRS], labels={LABEL: "x", "free": "x"}))
+        self.owner = owner("ElasticGPUClaim", name, made["metadata"]["uid"])
+        controller.create(carriers(), resource_claim(name, finalizers=[FINALIZER, THEIRS], ownerReferences=[self.owner],
+                                                     labels={LABEL: "x"}))
+
+    def free(self):
+        """As the controller does it: nothing may be left."""
+        for path in (self.carrier_path, self.claim_path):
+            if self.client.exists(path):
+                self.controller.patch(path, {"metadata": {"finalizers": None}})
+        for path in (self.carrier_path, self.claim_path):
+            delete_if_there(self.client, path)
+            until(f"{path} is gone", lambda path=path: not self.client.exists(path))
+
+
+def replaced(user, path, change, sub=""):
+    """PUT of what is there with a change. What a subresource does not take from it is not taken off either."""
+    stored = user.get(path)
+    change(stored["metadata"])
+    return user.call("PUT", path + sub, stored)
+
+
+def applied_away(user, path, kind, finalizers):
+    """Server-side apply that no longer names what the object itself says that this manager applied, alone, before."""
+    api = "resource.k8s.io/v1" if kind == "ResourceClaim" else "elasticgpu.io/v1alpha"
+    forged = {"manager": "thief", "operation": "Apply", "apiVersion": api, "time": "2024-05-01T00:00:00Z", "fieldsType": "FieldsV1",
+              "fieldsV1": {"f:metadata": {"f:finalizers": {f'v:"{each}"': {} for each in finalizers}}}}
+    user.patch(path, [{"op": "replace", "path": "/metadata/managedFields", "value": [forged]}], JSON_PATCH)
+    whole = {"apiVersion": api, "kind": kind, "metadata": {"name": path.rsplit("/", 1)[1]}}
+    return user.patch(f"{path}?fieldManager=thief&force=true", whole, APPLY)
+
+
+def strippings(path, kind, metadata):
+    """Every way to take a mark off: what, the act of a user, the field that the refusal names."""
+
+    def patch(body, content_type="application/merge-patch+json"):
+        return lambda user: user.patch(path, body, content_type)
+
+    yield "finalizers, by a merge patch", patch({"metadata": {"finalizers": None}}), "metadata.finalizers"
+    yield "finalizers, emptied", patch({"metadata": {"finalizers": []}}), "metadata.finalizers"
+    yield "finalizers, by others", patch({"metadata": {"finalizers": [THEIRS]}}), "metadata.finalizers"
+    yield "finalizers, by a JSON patch", patch([{"op": "remove", "path": "/metadata/finalizers"}], JSON_PATCH), "metadata.finalizers"
+    yield "one finalizer, by a JSON patch", patch([{"op": "remove", "path": "/metadata/finalizers/0"}], JSON_PATCH), "metadata.finalizers"
+    yield ("finalizers, by replacing it", lambda user: replaced(user, path, lambda metadata: metadata.pop("finalizers")), "metadata.finalizers")
+    yield ("finalizers, by applying", lambda user: applied_away(user, path, kind, metadata["finalizers"]), "metadata.finalizers")
+    yield "a label", patch({"metadata": {"labels": {LABEL: None}}}), "metadata.labels"
+    yield "all labels", patch([{"op": "remove", "path": "/metadata/labels"}], JSON_PATCH), "metadata.labels"
+    yield "a label's value", patch({"metadata": {"labels": {LABEL: "another"}}}), "metadata.labels"
+    yield ("labels, by replacing it", lambda user: replaced(user, path, lambda metadata: metadata.pop("labels")), "metadata.labels")
+    if kind != "ResourceClaim":
+        return
+    references = metadata["ownerReferences"]
+    yield "the owner", patch({"metadata": {"ownerReferences": None}}), "metadata.ownerReferences"
+    yield "the owner, by a JSON patch", patch([{"op": "remove", "path": "/metadata/ownerReferences/0"}], JSON_PATCH), "metadata.ownerReferences"
+    yield ("the owner, by a strategic merge patch",
+           patch({"metadata": {"ownerReferences": [{"$patch": "delete", "uid": references[0]["uid"]}]}}, STRATEGIC), "metadata.ownerReferences")
+    yield ("finalizers, by a strategic merge patch",
+           patch({"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}}, STRATEGIC), "metadata.finalizers")
+    yield "the owner, by replacing it", lambda user: replaced(user, path, lambda metadata: metadata.pop("ownerReferences")), "metadata.ownerReferences"
+    # Without blockOwnerDeletion, which asks for a right of its own.
+    loose = {**references[0], "blockOwnerDeletion": False}
+    for field, value in (("uid", "00000000-0000-4000-8000-000000000000"), ("name", "another"), ("controller", False), ("kind", "Another"),
+                         ("apiVersion", "example.com/v1")):
+        yield (f"the owner's {field}", patch({"metadata": {"ownerReferences": [{**loose, field: value}]}}), "metadata.ownerReferences")
+    first = {**loose, "name": "another", "uid": "00000000-0000-4000-8000-000000000000", "controller": False}
+    yield "a second owner, before the first", patch({"metadata": {"ownerReferences": [first, *references]}}), "metadata.ownerReferences"
+    yield ("everything at once", patch({"metadata": {"finalizers": None, "ownerReferences": None, "labels": None}}), "metadata.finalizers")
+
+
+def stripping(client, controller, users, report):
+    for who, user in users.items():
+        marked = Marked(client, controller, f"held-{who}")
+        for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
+            for deleting in (False, True):
+                when = " of one that is being deleted" if deleting else ""
+                if deleting:
+                    user.delete(path)
+                    report.check(f"{who}: a {kind} that was deleted waits for the controller", client.exists(path))
+                stored = client.get(path)
+                for what, act, field in strippings(path, kind, stored["metadata"]):
+                    report.refused(f"{who}: {kind}: {what}{when}", lambda act=act, user=user: act(user), 422, field, "the controller")
+                    report.check(f"{who}: {kind}: {what}{when}: its marks are there", marks_of(client.get(path)) == marks_of(stored))
+                for change in ("finalizers", "ownerReferences", "labels"):
+                    try:
+                        replaced(user, path, lambda metadata, change=change: metadata.pop(change, None), "/status")
+                    except Refused:
+                        pass
+                    report.check(f"{who}: {kind}: {change}, by its status{when}: its marks are there", marks_of(client.get(path)) == marks_of(stored))
+            made = resource_claim if kind == "ResourceClaim" else own_claim
+            report.refused(f"{who}: {kind}: made anew while the old one is being deleted",
+                           lambda user=user, path=path, made=made: user.create(path.rsplit("/", 1)[0], made(path.rsplit("/", 1)[1])), 409)
+        marked.free()
+
+
+def forging(client, controller, editor, report):
+    """Nobody makes the controller take a ResourceClaim for its own."""
+    uid = client.create(claims(), own_claim("forged"))["metadata"]["uid"]
+    of_it = {**owner("ElasticGPUClaim", "forged", uid), "blockOwnerDeletion": False}
+    for what, metadata, field in (("with its finalizer", {"finalizers": [FINALIZER]}, "metadata.finalizers"),
+                                  ("of a claim", {"ownerReferences": [of_it]}, "metadata.ownerReferences"),
+                                  ("with both", {"finalizers": [FINALIZER], "ownerReferences": [of_it]}, "metadata.finalizers")):
+        for name in ({"name": "forged"}, {"generateName": "forged-"}):
+            body = resource_claim("", **metadata)
+            body["metadata"].pop("name")
+            body["metadata"].update(name)
+            report.refused(f"no ResourceClaim {what}", lambda body=body: editor.create(carriers(), body), 422, field, "the controller")
+        whole = resource_claim("forged", **metadata)
+        report.refused(f"no ResourceClaim {what}, by applying", lambda whole=whole: editor.patch(
+            f"{carriers()}/forged?fieldManager=me", whole, APPLY), 422, field)
+    plain = editor.create(carriers(), resource_claim("forged", labels={"a": "b"}, finalizers=["example.com/mine"]))
+    report.check("one without is taken", plain["metadata"]["finalizers"] == ["example.com/mine"])
+    for what, body, field in (("its finalizer", {"finalizers": [FINALIZER, "example.com/mine"]}, "metadata.finalizers"),
+                              ("a claim as its owner", {"ownerReferences": [of_it]}, "metadata.ownerReferences")):
+        report.refused(f"it does not get {what} afterwards", lambda body=body: editor.patch(f"{carriers()}/forged", {"metadata": body}), 422, field)
+    changed = editor.patch(f"{carriers()}/forged", {"metadata": {"finalizers": None, "labels": {"a": None}}})
+    report.check("whose marks are other people's anybody changes", "finalizers" not in changed["metadata"])
+    editor.delete(f"{carriers()}/forged")
+    editor.delete(f"{claims()}/forged")
+    report.check("a user deletes his claim", not client.exists(f"{claims()}/forged"))
+
+
+def let_through(cluster, client, controller, users, report):
+    """Everybody who has to: each takes all marks off a ResourceClaim and its claim."""
+    for number, (who, user) in enumerate(users.items()):
+        marked = Marked(client, controller, f"free-{number}")
+        for path in (marked.carrier_path, marked.claim_path):
+            try:
+                now = user.patch(path, {"metadata": {"finalizers": None, "ownerReferences": None, "labels": None}})
+                report.check(f"{who} takes the marks off {path}", marks_of(now) == ([], [], {}))
+            except Refused as refused:
+                report.check(f"{who} takes the marks off {path}", False, refused)
+        marked.free()
+
+
+def orphaned(client, controller, editor, report):
+    """The garbage collector itself: it takes owner references off the dependents of what is deleted with --cascade=orphan."""
+    marked = Marked(client, controller, "orphan")
+    editor.call("DELETE", marked.claim_path, {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
+    until("the garbage collector took the owner off", lambda: not client.get(marked.carrier_path)["metadata"].get("ownerReferences"))
+    report.check("the ResourceClaim keeps its finalizer", FINALIZER in client.get(marked.carrier_path)["metadata"]["finalizers"])
+    marked.free()
+
+
+def still_allowed(client, controller, editor, report):
+    """What has nothing to do with marks, by a user; and the life of a claim from its making to its end."""
+    marked = Marked(client, controller, "usual")
+    for path in (marked.carrier_path, marked.claim_path):
+        now = editor.patch(path, {"metadata": {"labels": {"team": "a"}, "annotations": {"note": "x"}}})
+        report.check(f"labels and annotations of {path} are its user's", now["metadata"]["labels"]["team"] == "a")
+        now = editor.patch(path, [{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/own"}], JSON_PATCH)
+        report.check(f"another's finalizer is put on {path}", "example.com/own" in now["metadata"]["finalizers"])
+        now = editor.patch(path, {"metadata": {"finalizers": [each for each in now["metadata"]["finalizers"] if each.startswith("elasticgpu.io/")]}})
+        report.check(f"and taken off {path} again", "example.com/own" not in now["metadata"]["finalizers"])
+    editor.patch(marked.claim_path, {"metadata": {"labels": {"free": None}}})
+    editor.delete(marked.claim_path)
+    report.check("its user deletes a claim, which waits for the controller", "deletionTimestamp" in client.get(marked.claim_path)["metadata"])
+    controller.delete(marked.carrier_path)
+    controller.patch(marked.carrier_path, {"metadata": {"finalizers": None}})
+    controller.patch(marked.claim_path, {"metadata": {"finalizers": None}})
+    until("both are gone", lambda: not client.exists(marked.carrier_path) and not client.exists(marked.claim_path))
+
+
+def of_gpus(client, meddler, administrator, report):
+    """Of cards and devices: who may write them all, but has not the right to their finalizers, takes no mark off."""
+    card = nodes.card("node-marks", 0)
+    path = f"{GPUS}/{card['metadata']['name']}"
+    client.create(GPUS, card)
+    stored = client.get(path)
+    for what, body, field in (("finalizers", {"finalizers": None}, "metadata.finalizers"), ("labels", {"labels": None}, "metadata.labels"),
+                              ("a label's value", {"labels": {"elasticgpu.io/role": "device"}}, "metadata.labels")):
+        for sub in ("", "/status"):
+            try:
+                meddler.patch(path + sub, {"metadata": copy.deepcopy(body)})
+                report.check(f"a card's {what}{sub}", sub != "", "it was accepted")
+            except Refused as refused:
+                report.check(f"a card's {what}{sub}", refused.status == 422 and field in str(refused), refused)
+            report.check(f"a card's {what}{sub}: its marks are there", marks_of(client.get(path)) == marks_of(stored))
+    meddler.patch(path, {"metadata": {"labels": {"rack": "7"}}, "spec": {"card": {"smCount": 99}}})
+    meddler.delete(path)
+    report.check("its deletion waits", client.exists(path))
+    administrator.patch(path, {"metadata": {"finalizers": None}})
+    report.check("an administrator ends it", not client.exists(path))
+
+
+def try_all(cluster, client, report):
+    token = client.token_for(installation.NAMESPACE, installation.ACCOUNT)
+    controller = client.as_token(cluster.pki, token)
+    writes = {"apiGroups": ["resource.k8s.io", "elasticgpu.io"], "verbs": ["get", "create", "update", "patch", "delete"],
+              "resources": ["resourceclaims", "elasticgpuclaims", "elasticgpus", "resourceclaims/status", "elasticgpuclaims/status", "elasticgpus/status"]}
+    client.create(f"{RBAC}/clusterroles", {"metadata": {"name": "writes-all"}, "rules": [writes]})
+    client.create(f"{RBAC}/clusterroles", {"metadata": {"name": "gpu-administrator"}, "rules": [writes, {
+        "apiGroups": ["elasticgpu.io"], "resources": ["elasticgpus/finalizers"], "verbs": ["update"]}]})
+    client.create(f"{RBAC}/namespaces/default/roles", {"metadata": {"name": "everything"}, "rules": [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]})
+    # What Kubernetes' controllers may write is theirs; here they are given what the test writes in their name.
+    client.create(f"{RBAC}/clusterrolebindings", {
+        "metadata": {"name": "kubernetes-writes-all"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "writes-all"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "system:kube-controller-manager"},
+                     {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts:kube-system"},
+                     {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts:elastic-gpu-system"}]})
+
+    def as_account(namespace, name):
+        until(f"{name} has an account", lambda: client.exists(f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"))
+        return client.as_token(cluster.pki, client.token_for(namespace, name))
+
+    editor = account(cluster, client, "editor", "edit")
+
+    def may_edit(user):
+        try:
+            user.create(f"{carriers()}?dryRun=All", resource_claim("probe"))
+            user.create(f"{claims()}?dryRun=All", own_claim("probe"))
+            return True
+        except Refused:
+            return False
+
+    until("roles are aggregated", lambda: may_edit(editor))
+    holds = {
+        "the stock role edit": editor,
+        "the stock role admin": account(cluster, client, "namespace-admin", "admin"),
+        "every right in one namespace": account(cluster, client, "namespace-owner", "everything", kind="Role"),
+        "cluster-admin in one namespace": account(cluster, client, "namespace-cluster-admin", "cluster-admin"),
+        "the stock role edit in the whole cluster": account(cluster, client, "edits-all", "edit", "ClusterRoleBinding"),
+        "all rights but to finalizers": account(cluster, client, "meddler", "writes-all", "ClusterRoleBinding"),
+    }
+    passes = {
+        "the controller": controller,
+        "an agent's account": as_account(installation.NAMESPACE, "elastic-gpu-agent"),
+        "an administrator of system:masters": client,
+        "an administrator by a binding of cluster-admin": account(cluster, client, "binding", "cluster-admin", "ClusterRoleBinding"),
+        "who was given the finalizers": account(cluster, client, "gpu-administrator", "gpu-administrator", "ClusterRoleBinding"),
+        "the garbage collector": as_account("kube-system", "generic-garbage-collector"),
+        "the controller of namespaces": as_account("kube-system", "namespace-controller"),
+        "the controller of ResourceClaims": as_account("kube-system", "resource-claim-controller"),
+        "the controller manager itself": type(client)(cluster.url, admin_context(cluster.pki, "kube-controller-manager")),
+    }
+    for who, user in {**holds, **passes}.items():
+        until(f"{who} may write", lambda user=user: may_edit(user))
+    names = dict(zip(holds, ("edit", "admin", "wildcard", "cluster-admin", "edit-all", "writes-all")))
+    stripping(client, controller, {names[who]: user for who, user in holds.items()}, report)
+    forging(client, controller, editor, report)
+    let_through(cluster, client, controller, passes, report)
+    orphaned(client, controller, editor, report)
+    still_allowed(client, controller, editor, report)
+    of_gpus(client, holds["all rights but to finalizers"], passes["who was given the finalizers"], report)
