@@ -1,0 +1,62 @@
+"""`kubectl apply -f manifests/` is `kubectl apply -k manifests`; images are set from outside.  manifests_test.py SOURCE_DIR
+
+kubectl reads the .yaml, .yml and .json files that stand in the folder itself, in the order of their names, and knows no kind
+Kustomization. So links to what the kustomization names stand there, and its own file has the name without an ending."""
+import os
+import re
+import sys
+
+root = os.path.realpath(sys.argv[1])
+top = os.path.join(root, "manifests")
+bad = []
+
+
+def resources(folder):
+    """Every file that the kustomization of a folder names, in its order."""
+    path = next(p for p in (os.path.join(folder, n) for n in ("Kustomization", "kustomization.yaml")) if os.path.exists(p))
+    with open(path, encoding="utf-8") as f:
+        listed = re.search(r"^resources:\n((?:- .*\n?)+)", f.read(), re.M).group(1)
+    for entry in re.findall(r"- (\S+)", listed):
+        found = os.path.realpath(os.path.join(folder, entry))
+        yield from resources(found) if os.path.isdir(found) else [found]
+
+
+named = set(resources(top))
+read = sorted(n for n in os.listdir(top) if n.endswith((".yaml", ".yml", ".json")) and os.path.isfile(os.path.join(top, n)))
+linked = {}
+for n in read:
+    path = os.path.join(top, n)
+    if not os.path.islink(path) or os.path.isabs(os.readlink(path)):
+        bad.append(f"manifests/{n}: kubectl apply -f manifests/ would apply it; only relative links to what the kustomization names may stand here")
+    linked[os.path.realpath(path)] = n
+for path in sorted(named - set(linked)):
+    bad.append(f"{os.path.relpath(path, root)}: the kustomization names it, but no link in manifests/ does")
+for path in sorted(set(linked) - named):
+    bad.append(f"manifests/{linked[path]}: the kustomization does not name what it links to")
+
+
+def position(kind):
+    """Of the first file that has an object of that kind."""
+    for index, n in enumerate(read):
+        with open(os.path.join(top, n), encoding="utf-8") as f:
+            if re.search(rf"^kind: {kind}$", f.read(), re.M):
+                return index
+    return -1
+
+
+order = [position(kind) for kind in ("Namespace", "CustomResourceDefinition", "ServiceAccount", "Deployment")]
+if order[0] != 0 or order != sorted(order):
+    bad.append(f"manifests/: the namespace comes first, then the CRDs, accounts and the Deployment, not {order}")
+
+# A digest can be given from outside for everything that an image is made of.
+with open(os.path.join(root, "Containerfile"), encoding="utf-8") as f:
+    lines = f.read().splitlines()
+given = {m.group(1) for m in (re.match(r"ARG (\w+)=", line) for line in lines) if m}
+for line in lines:
+    if (m := re.match(r"FROM (\S+)", line)) and not (m.group(1).startswith("${") and m.group(1)[2:-1] in given):
+        bad.append(f"Containerfile: {line}: the base image must be an ARG, so that it can be given by digest")
+
+for each in bad:
+    print(each)
+print(f"{len(named)} files named, {len(read)} links, {len(bad)} wrong")
+sys.exit(1 if bad or len(named) < 10 else 0)
