@@ -62,6 +62,18 @@ def annotated(made, **annotations):
     return made
 
 
+def written(made):
+    """Where no policy reads annotations (1.34, 1.35), what it would make of a pod's: its author writes that."""
+    if installation.PODS_WRITE_CLAIMS:
+        names = {key.removeprefix(PREFIX): value for key, value in made["metadata"]["annotations"].items() if key.startswith(PREFIX)}
+        made["spec"]["resourceClaims"] = [{"name": key, "resourceClaimName": value} for key, value in names.items()]
+        for container in made["spec"]["containers"]:
+            container.setdefault("resources", {})["claims"] = [{"name": key} for key in names]
+        if "nodeName" not in made["spec"]:
+            made["spec"]["schedulingGates"] = [*made["spec"].get("schedulingGates", []), {"name": GATE}]
+    return made
+
+
 def asking(resources, container="main"):
     """A pod one of whose containers asks for a GPU as for CPU."""
     made = pod("bad", {}, inits=() if container == "main" else (container,))
@@ -128,7 +140,7 @@ REFUSED = {
     "a GPU among an init container's limits": (
         asking({"limits": {"elasticgpu.io/gpu": "1"}}, "i"), ('container "i": resources.limits[elasticgpu.io/gpu]',)),
     "a GPU beside the annotation of a claim": (
-        annotated(asking({"limits": {"elasticgpu.io/gpu": "1"}}), x="c1"), ("gets no GPU from its own resources",)),
+        written(annotated(asking({"limits": {"elasticgpu.io/gpu": "1"}}), x="c1")), ("gets no GPU from its own resources",)),
 }
 
 
@@ -138,8 +150,8 @@ def settled(path, client):
     until(f"{path} is gone", lambda: not client.exists(path))
 
 
-def creation(client, report, where):
-    for what, (body, expected) in ACCEPTED.items():
+def creation(client, report, where, accepted=True):
+    for what, (body, expected) in ACCEPTED.items() if accepted else ():
         path = f"{DEFAULT_PODS}/{body['metadata']['name']}"
         try:
             stored = client.create(DEFAULT_PODS, body)
@@ -155,7 +167,7 @@ def creation(client, report, where):
 
 
 def freezing(client, report, where):
-    body = pod("frozen", {"x": "c1"})
+    body = written(pod("frozen", {"x": "c1"}))
     client.create(DEFAULT_PODS, body)
     path = f"{DEFAULT_PODS}/frozen"
     for what, annotations in (("another claim", {PREFIX + "x": "c2"}), ("a further claim", {PREFIX + "y": "c2"}),
@@ -176,7 +188,7 @@ def freezing(client, report, where):
 
 def by_name(client, report):
     """Only real API servers: a pod on a node by name can have no gate; a binding brings annotations along."""
-    body = pod("by-name", {"x": "c1"}, nodeName="node-a")
+    body = written(pod("by-name", {"x": "c1"}, nodeName="node-a"))
     report.check("a pod on a node by name gets its claims, and no gate",
                  outcome(client.create(DEFAULT_PODS, body)) == ({"x": "c1"}, {"main": ["x"]}, []))
     client.create(DEFAULT_PODS, pod("unbound", {}))
@@ -213,7 +225,7 @@ def the_controllers_patches(cluster, client, report):
                          "preferredDuringSchedulingIgnoredDuringExecution": preferred},
         "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}})
     body["metadata"].update(labels={"a": "b"}, finalizers=["example.com/f"])
-    client.create(DEFAULT_PODS, body)
+    client.create(DEFAULT_PODS, written(body))
     path = f"{DEFAULT_PODS}/patched"
     only = "the controller changes only"
     for what, change, words in (
@@ -311,24 +323,45 @@ def agents(cluster, client, report):
 
 def real(report):
     with tempfile.TemporaryDirectory(prefix="egpu-admission-") as folder, Cluster(folder, wanted=PARTS) as cluster:
-        first = installation.apply_manifests(cluster, ("-f", installation.MANIFESTS))
-        report.check("apply -f of the folder makes everything at once", "created" in first and "unchanged" not in first, first)
-        again = installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS)
+        old = installation.PODS_WRITE_CLAIMS
+        first = installation.apply_manifests(cluster, ("-k", installation.INSTALLED) if old else ("-f", installation.MANIFESTS))
+        report.check("apply makes everything at once", "created" in first and "unchanged" not in first, first)
+        again = installation.kubectl(cluster, "apply", "-k", installation.INSTALLED)
         objects = [sorted(line.split(" ")[0] for line in said.splitlines()) for said in (first, again)]
-        report.check("apply -k has the same objects", objects[0] == objects[1], objects)
+        report.check("apply -f of the folder and apply -k have the same objects", objects[0] == objects[1], objects)
         # The Deployment was scaled; of a PodDisruptionBudget kubectl always says "configured", as it replaces its selector whole.
         differs = [line for line in again.splitlines() if not line.endswith("unchanged")
                    and not line.startswith(("deployment", "poddisruptionbudget"))]
-        report.check("and changes nothing else", not differs, differs)
+        report.check("applied again nothing else changes", not differs, differs)
         client = installation.client_of(cluster)
         client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "somebody"}})
-        creation(client, report, "real")
+        well_typed(client, report)
+        creation(client, report, "real", accepted=not old)
         freezing(client, report, "real")
         agents(cluster, client, report)
         by_name(client, report)
         the_controllers_patches(cluster, client, report)
         marks.try_all(cluster, client, report)
-        before_136(cluster, client, report)
+        (on_an_old_one if old else before_136)(cluster, client, report)
+
+
+def well_typed(client, report):
+    """The controller manager checks the types of every expression, which the API server takes as they come."""
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+
+    def checked():
+        found = [each for each in client.items(path) if each["metadata"]["name"].startswith("elastic-gpu-")]
+        return all(each.get("status", {}).get("observedGeneration") == each["metadata"]["generation"] for each in found) and found
+
+    for policy in until("the types of the policies are checked", checked):
+        warnings = policy["status"].get("typeChecking", {}).get("expressionWarnings", [])
+        report.check(f"{policy['metadata']['name']}: no warnings", not warnings, warnings)
+
+
+def on_an_old_one(cluster, _client, report):
+    """1.34 and 1.35: the whole folder says what this server lacks; the overlay is for it."""
+    said = installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS, check=False)
+    report.check("apply -f of the folder says what is missing", "MutatingAdmissionPolicy" in said and "no matches for kind" in said, said)
 
 
 def before_136(cluster, client, report):

@@ -181,6 +181,12 @@ def forging(client, controller, editor, report):
     for what, body, field in (("its finalizer", {"finalizers": [FINALIZER, "example.com/mine"]}, "metadata.finalizers"),
                               ("a claim as its owner", {"ownerReferences": [of_it]}, "metadata.ownerReferences")):
         report.refused(f"it does not get {what} afterwards", lambda body=body: editor.patch(f"{carriers()}/forged", {"metadata": body}), 422, field)
+    unknown = {"finalizers": ["elasticgpu.io/unknown"]}
+    report.refused("no claim with a finalizer that nobody would take off", lambda: editor.create(claims(), own_claim("stuck", **unknown)), 422,
+                   "metadata.finalizers", "the controller")
+    report.refused("nor does one get it afterwards", lambda: editor.patch(f"{claims()}/forged", {"metadata": unknown}), 422, "metadata.finalizers")
+    report.check("a claim that is copied brings its own", editor.create(f"{claims()}?dryRun=All", own_claim(
+        "copied", finalizers=[CLAIM_FINALIZER]))["metadata"]["finalizers"] == [CLAIM_FINALIZER])
     changed = editor.patch(f"{carriers()}/forged", {"metadata": {"finalizers": None, "labels": {"a": None}}})
     report.check("whose marks are other people's anybody changes", "finalizers" not in changed["metadata"])
     editor.delete(f"{carriers()}/forged")
