@@ -9,7 +9,7 @@ import subprocess
 import time
 
 RECORD = "processes.json"
-PATIENCE = 20  # seconds from SIGTERM to SIGKILL
+PATIENCE = 40  # seconds from SIGTERM to SIGKILL: our controller drains for up to 20 and then has up to 10 to give its lease back
 
 
 def start_time(pid):

@@ -22,6 +22,9 @@ def resources(folder):
 
 
 named = set(resources(top))
+old = set(resources(os.path.join(top, "overlays", "1.34")))
+for path in sorted(named ^ (old | set(resources(os.path.join(top, "admission", "mutating"))))):
+    bad.append(f"{os.path.relpath(path, root)}: manifests/Kustomization is what overlays/1.34 is, and admission/mutating")
 read = sorted(n for n in os.listdir(top) if n.endswith((".yaml", ".yml", ".json")) and os.path.isfile(os.path.join(top, n)))
 linked = {}
 for n in read:
