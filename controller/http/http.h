@@ -1,8 +1,9 @@
 // Requests and answers as our own two servers see them, and the listener that serves a handler (cpp-httplib behind it).
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -49,12 +50,29 @@ struct Response {
 class Handler {
  public:
   virtual ~Handler() = default;
+  /// `stop`: the listener stops, or the client has closed the connection and nobody waits for the answer.
   virtual Response handle(const Request& request, std::stop_token stop) = 0;
 };
 
 /// Query parameters, percent-decoded, in order.
 std::vector<std::pair<std::string, std::string>> parseQuery(std::string_view query);
 std::string percentDecode(std::string_view text);
+
+/// What clients may take. Whoever goes beyond is refused or let go, so that the others are served.
+struct Limits {
+  /// At once, a thread each. For a new one the connection that has been idle longest goes, else the one whose request
+  /// has been arriving longest, else one that reads its answer slowly. If all are being answered, the new one gets 503.
+  std::size_t connections = 1024;
+  std::size_t head = std::size_t{64} * 1024;             ///< bytes of request line and headers; else 431
+  std::size_t headers = 256;                             ///< else 431
+  std::size_t body = std::size_t{3} * 1024 * 1024;       ///< bytes; else 413. As a real API server
+  std::size_t answers = std::size_t{256} * 1024 * 1024;  ///< bytes of answers not yet taken, all together
+  std::chrono::milliseconds firstByte{10'000};           ///< of a new connection
+  std::chrono::milliseconds idle{120'000};               ///< between two requests of one connection
+  std::chrono::milliseconds request{60'000};             ///< from a request's first byte to its last; else 408
+  std::chrono::milliseconds stall{10'000};               ///< a client takes nothing of its answer
+  std::chrono::milliseconds answer{300'000};             ///< to take the whole answer; streams have all the time
+};
 
 /// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end
 /// with it.
@@ -65,7 +83,11 @@ class Listener {
   /// Ends open streams, lets running requests finish, joins all threads. Idempotent.
   virtual void stop() = 0;
 };
-/// `handler` must outlive the listener. Fails with Code::unavailable if the address can't be bound.
-base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler);
+/// `handler` must outlive the listener. "[::]:port" and ":port" mean every address of both families (of IPv4 alone
+/// where there is no IPv6). Fails with Code::unavailable if the address can't be bound.
+base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits = {});
+
+/// Whether "host:port" can be reached from this machine only.
+bool isLoopback(std::string_view address);
 
 }  // namespace egpu::http

@@ -1,11 +1,11 @@
 // The listener over cpp-httplib: it parses and frames; connections, threads and their end are handled here, because the
 // library's own pool is of fixed size, polls idle connections every 10 ms and makes stop() wait for them.
-#include <arpa/inet.h>
 #include <httplib.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -14,147 +14,53 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
+#include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "controller/base/log.h"
+#include "controller/http/connection.h"
+#include "controller/http/head.h"
 #include "controller/http/http.h"
+#include "controller/http/listening_socket.h"
 
 namespace egpu::http {
 namespace {
 
-constexpr std::size_t kMaxBody = std::size_t{3} * 1024 * 1024;  // as a real API server
-constexpr std::size_t kMaxRequestBytes =
-    std::size_t{64} * 1024 * 1024;             // read at all, the refused rest of a body included
-constexpr std::size_t kMaxConnections = 1024;  // a thread each
-constexpr int kIdleMilliseconds = 120'000;     // between two requests of one connection
-constexpr int kReadMilliseconds = 10'000;      // within one request
-constexpr int kWriteMilliseconds = 10'000;     // a client that reads nothing for so long is given up
+using Phase = Activity::Phase;
+using Steady = Activity::Steady;
 
-/// One socket as the library's stream: buffered both ways, so that an answer's head and body leave in one packet.
-class Connection final : public httplib::Stream {
- public:
-  Connection(int fd, const std::atomic<bool>& stopping) : fd_(fd), stopping_(stopping) {}
-
-  /// True when the next request has begun to arrive.
-  bool awaitRequest() {
-    received_ = 0;
-    return begin_ < end_ || wait(POLLIN, kIdleMilliseconds);
-  }
-  bool flush() {
-    std::size_t sent = 0;
-    bool good = true;
-    while (good && sent < out_.size()) {
-      ssize_t n = ::send(fd_, out_.data() + sent, out_.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0)
-        sent += static_cast<std::size_t>(n);
-      else if (n < 0 && errno == EINTR)
-        continue;
-      else if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        good = wait(POLLOUT, kWriteMilliseconds);
-      else
-        good = false;
-    }
-    out_.clear();
-    return good;
-  }
-  /// Whether the peer closed or broke the connection.
-  bool peerGone() const {
-    char c;
-    ssize_t n = ::recv(fd_, &c, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
-  }
-
-  bool is_readable() const override { return begin_ < end_ || wait(POLLIN, kReadMilliseconds); }
-  bool is_writable() const override { return !broken_; }
-  ssize_t read(char* to, size_t size) override {
-    if (begin_ == end_) {
-      if (received_ >= kMaxRequestBytes || !wait(POLLIN, kReadMilliseconds)) return -1;
-      ssize_t n;
-      do n = ::recv(fd_, in_.data(), in_.size(), 0);
-      while (n < 0 && errno == EINTR);
-      if (n <= 0) return n;
-      begin_ = 0;
-      end_ = static_cast<std::size_t>(n);
-      received_ += end_;
-    }
-    const std::size_t n = std::min(size, end_ - begin_);
-    std::memcpy(to, in_.data() + begin_, n);
-    begin_ += n;
-    return static_cast<ssize_t>(n);
-  }
-  ssize_t write(const char* from, size_t size) override {
-    if (broken_) return -1;
-    out_.append(from, size);
-    if (out_.size() >= std::size_t{64} * 1024 && !flush()) {
-      broken_ = true;
-      return -1;
-    }
-    return static_cast<ssize_t>(size);
-  }
-  void get_remote_ip_and_port(std::string& ip, int& port) const override { nameOf(::getpeername, ip, port); }
-  void get_local_ip_and_port(std::string& ip, int& port) const override { nameOf(::getsockname, ip, port); }
-  socket_t socket() const override { return fd_; }
-
- private:
-  bool wait(short what, int milliseconds) const {
-    if (stopping_.load() && what == POLLIN) return false;
-    pollfd p{fd_, what, 0};
-    int n;
-    do n = ::poll(&p, 1, milliseconds);
-    while (n < 0 && errno == EINTR);
-    return n > 0;
-  }
-  template <class F>
-  void nameOf(F call, std::string& ip, int& port) const {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    std::array<char, INET6_ADDRSTRLEN> text{};
-    if (call(fd_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return;
-    if (address.ss_family == AF_INET) {
-      auto* a = reinterpret_cast<sockaddr_in*>(&address);
-      ::inet_ntop(AF_INET, &a->sin_addr, text.data(), text.size());
-      port = ntohs(a->sin_port);
-    } else if (address.ss_family == AF_INET6) {
-      auto* a = reinterpret_cast<sockaddr_in6*>(&address);
-      ::inet_ntop(AF_INET6, &a->sin6_addr, text.data(), text.size());
-      port = ntohs(a->sin6_port);
-    }
-    ip = text.data();
-  }
-
-  const int fd_;
-  const std::atomic<bool>& stopping_;
-  std::array<char, 16'384> in_;
-  std::size_t begin_ = 0, end_ = 0;
-  std::size_t received_ = 0;
-  std::string out_;
-  bool broken_ = false;
-};
+constexpr std::chrono::milliseconds kMakeRoom{1'000};    // for a connection that was ended to leave
+constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer that takes longer may be cut for a new connection
+constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to take their answers when the listener stops
 
 /// A thread per connection, kept for the next one; as many as there are connections.
-class ConnectionThreads final : public httplib::TaskQueue {
+class ConnectionThreads final {
  public:
-  void enqueue(std::function<void()> task) override {
+  void run(std::function<void()> task) {
     std::unique_lock lock(mutex_);
     tasks_.push_back(std::move(task));
-    if (idle_ >= tasks_.size() || threads_.size() >= kMaxConnections) {
+    if (idle_ >= tasks_.size()) {
       wake_.notify_one();
       return;
     }
     threads_.emplace_back([this] { work(); });
   }
-  void shutdown() override {
+  void join() {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     wake_.notify_all();
     for (auto& t : threads_) t.join();
+    threads_.clear();
   }
 
  private:
@@ -180,16 +86,163 @@ class ConnectionThreads final : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
-std::string statusBody(int code, std::string_view reason, std::string_view message) {
-  return "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"" +
-         std::string(message) + "\",\"reason\":\"" + std::string(reason) + "\",\"code\":" + std::to_string(code) + "}";
-}
+/// The connections there are, what each is doing, and who has to go. Thread-safe.
+class Connections {
+ public:
+  explicit Connections(const Limits& limits) : limits_(limits), poller_(::epoll_create1(EPOLL_CLOEXEC)) {}
+  ~Connections() { ::close(poller_); }
 
+  /// Room for one more, made if need be; false if all are being answered. Called by one thread.
+  bool makeRoom() {
+    std::unique_lock lock(mutex_);
+    if (open_.size() < limits_.connections) return true;
+    if (living() >= limits_.connections && !endOne()) return false;
+    return left_.wait_for(lock, kMakeRoom, [&] { return open_.size() < limits_.connections; });
+  }
+  /// For a new descriptor where there are no more.
+  bool endIdle() {
+    std::lock_guard lock(mutex_);
+    return endOne();
+  }
+  void add(Activity& activity) {
+    {
+      std::lock_guard lock(mutex_);
+      open_[activity.fd] = &activity;
+    }
+    epoll_event event{};
+    event.events = EPOLLRDHUP | EPOLLET;  // errors and hang-ups come unasked
+    event.data.fd = activity.fd;
+    ::epoll_ctl(poller_, EPOLL_CTL_ADD, activity.fd, &event);
+  }
+  /// Before its descriptor is closed.
+  void remove(Activity& activity) {
+    ::epoll_ctl(poller_, EPOLL_CTL_DEL, activity.fd, nullptr);
+    {
+      std::lock_guard lock(mutex_);
+      open_.erase(activity.fd);
+      pending_ -= activity.pending;
+    }
+    left_.notify_all();
+  }
+
+  /// A request begins to be answered; stopped when the client goes, and at once if the listener stops.
+  std::stop_token begin(Activity& activity) {
+    activity.enter(Phase::answering);
+    std::lock_guard lock(mutex_);
+    activity.stop = std::stop_source();
+    if (stopping_) activity.stop.request_stop();
+    return activity.stop.get_token();
+  }
+  /// It has an answer of so many bytes, which the client has not taken yet. Slow readers go to keep to the limit.
+  void hold(Activity& activity, std::size_t bytes) {
+    std::lock_guard lock(mutex_);
+    while (pending_ + bytes > limits_.answers) {
+      Activity* slowest = longest(Phase::writing);
+      if (slowest == nullptr) break;
+      pending_ -= std::exchange(slowest->pending, 0);
+      end(*slowest);
+    }
+    pending_ += bytes;
+    activity.pending = bytes;
+  }
+  void letGo(Activity& activity) {
+    std::lock_guard lock(mutex_);
+    pending_ -= std::exchange(activity.pending, 0);
+  }
+
+  /// Tells requests whose clients have gone, until stop().
+  void watch() {
+    std::array<epoll_event, 64> events;
+    for (;;) {
+      const int n = ::epoll_wait(poller_, events.data(), static_cast<int>(events.size()), -1);
+      if (n < 0 && errno != EINTR) return;
+      for (int i = 0; i < n; ++i) {
+        std::optional<std::stop_source> gone;
+        {
+          std::lock_guard lock(mutex_);
+          if (events[static_cast<std::size_t>(i)].data.fd == wake_) return;
+          const auto it = open_.find(events[static_cast<std::size_t>(i)].data.fd);
+          if (it != open_.end()) gone = it->second->stop;
+        }
+        if (gone) gone->request_stop();  // without the lock: callbacks run in it
+      }
+    }
+  }
+  /// `wake`: an eventfd that ends watch().
+  void watchUntil(int wake) {
+    wake_ = wake;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.fd = wake;
+    ::epoll_ctl(poller_, EPOLL_CTL_ADD, wake, &event);
+  }
+
+  /// No request is read any more, those at work are told to stop. Returns when all have left; clients that don't take
+  /// their answers are cut off after a while.
+  void stopAll() {
+    std::vector<std::stop_source> working;
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+      for (const auto& [fd, activity] : open_) {
+        working.push_back(activity->stop);
+        ::shutdown(fd, SHUT_RD);  // what is being answered may still be sent
+      }
+    }
+    for (auto& each : working) each.request_stop();
+    std::unique_lock lock(mutex_);
+    const auto none = [&] { return open_.empty(); };
+    while (!left_.wait_for(lock, kLastWords, none))
+      for (const auto& [fd, activity] : open_)
+        if (activity->phase == Phase::writing || activity->phase == Phase::idle) ::shutdown(fd, SHUT_RDWR);
+  }
+
+ private:
+  // With mutex_ held:
+  std::size_t living() const {
+    return static_cast<std::size_t>(
+        std::count_if(open_.begin(), open_.end(), [](const auto& each) { return !each.second->ended; }));
+  }
+  Activity* longest(Phase phase) const {
+    Activity* found = nullptr;
+    for (const auto& [fd, activity] : open_)
+      if (!activity->ended && activity->phase == phase && (found == nullptr || activity->since < found->since))
+        found = activity;
+    return found;
+  }
+  bool endOne() {
+    for (const Phase phase : {Phase::idle, Phase::reading, Phase::writing}) {
+      Activity* found = longest(phase);
+      if (found == nullptr) continue;
+      const auto since = Steady::time_point(Steady::duration(found->since));
+      if (phase == Phase::writing && Steady::now() - since < kSlowReader) continue;
+      end(*found);
+      return true;
+    }
+    return false;
+  }
+  static void end(Activity& activity) {
+    activity.ended = true;
+    ::shutdown(activity.fd, SHUT_RDWR);
+  }
+
+  const Limits& limits_;
+  const int poller_;
+  int wake_ = -1;
+  std::mutex mutex_;
+  std::condition_variable left_;
+  std::map<int, Activity*> open_;
+  std::size_t pending_ = 0;
+  bool stopping_ = false;
+};
+
+/// The library with its parsing and framing, on connections of ours.
 class HttpServer final : public httplib::Server {
  public:
-  explicit HttpServer(http::Handler& handler) : handler_(handler) {
-    new_task_queue = [] { return new ConnectionThreads; };
-    set_payload_max_length(kMaxBody);
+  HttpServer(http::Handler& handler, const Limits& limits) : handler_(handler), limits_(limits), connections_(limits_) {
+    set_payload_max_length(limits_.body);
+    set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count());
+    set_keep_alive_max_count(1'000'000);  // told to clients, counted by nobody
     // No routes: what is not found comes here with its body read, without matching a regular expression against the
     // path.
     set_error_handler(HandlerWithResponse([this](const httplib::Request& request, httplib::Response& response) {
@@ -198,183 +251,205 @@ class HttpServer final : public httplib::Server {
     }));
   }
 
-  /// The backlog of 5 that the library asks for makes bursts of connections wait a second.
-  void widenBacklog() { ::listen(svr_sock_, 512); }
+  Connections& connections() { return connections_; }
+  /// The library sends streams only while it believes that it listens.
+  void listensOn(int fd) { svr_sock_ = fd; }
+  void setStopping() { stopping_ = true; }
 
-  void endConnections() {
-    stopping_ = true;
-    stopSource_.request_stop();
-    std::lock_guard lock(mutex_);
-    for (int fd : open_) ::shutdown(fd, SHUT_RD);  // what is being answered may still be sent
+  /// Serves a connection to its end, and closes it.
+  void serve(Activity& activity) {
+    const int fd = activity.fd;
+    const int on = 1;
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    Connection connection(fd, limits_, stopping_, activity);
+    const bool unread = exchange(connection, activity);
+    connection.finish(unread);
+    connections_.remove(activity);
+    ::close(fd);
   }
 
  private:
-  bool process_and_close_socket(socket_t fd) override {
-    {
-      std::lock_guard lock(mutex_);
-      if (open_.size() >= kMaxConnections || stopping_) {
-        ::close(fd);
-        return false;
-      }
-      open_.insert(fd);
-    }
-    const int on = 1;
-    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    Connection connection(fd, stopping_);
-    current() = &connection;
-    bool closed = false;
-    while (!closed && !stopping_ && connection.awaitRequest()) {
-      // A DELETE without a body carries no length; the library would wait for the connection's end.
-      auto prepare = [](httplib::Request& request) {
-        request.headers.erase(
-            "Accept-Encoding");  // compressing on a loopback costs more than it saves, and delays watches
-        if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding"))
-          request.headers.emplace("Content-Length", "0");
-      };
-      if (!process_request(connection, false, closed, prepare)) closed = true;
-      if (!connection.flush()) closed = true;
-    }
-    current() = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      open_.erase(fd);
-    }
-    ::shutdown(fd, SHUT_WR);
-    // What the client still sends would turn the close into a reset that could swallow the answer.
-    char rest[4096];
-    for (int i = 0; i < 256 && ::recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0; ++i) {
-    }
-    ::close(fd);
-    return true;
+  struct Current {
+    Connection* connection = nullptr;
+    Activity* activity = nullptr;
+    const Head* head = nullptr;
+    bool refused = false;  ///< its body may not be read to its end
+  };
+  // The library hides its stream from handlers, but a watch must push out each event.
+  static Current& current() {
+    thread_local Current current;
+    return current;
   }
 
-  // The library hides its stream from handlers, but a watch must push out each event.
-  static Connection*& current() {
-    thread_local Connection* connection = nullptr;
-    return connection;
+  /// Requests and answers, one after the other. True if it ended with a request that was not read to its end.
+  bool exchange(Connection& connection, Activity& activity) {
+    bool closed = false;
+    for (bool first = true; !closed && !stopping_; first = false) {
+      const auto arrived = connection.awaitRequest(first);
+      if (!arrived) return false;
+      const auto* head = std::get_if<Head>(&*arrived);
+      if (head == nullptr) {
+        const std::string text = refusalAnswer(std::get<Refusal>(*arrived));
+        connection.beginAnswer(false);
+        connection.write(text.data(), text.size());
+        return true;
+      }
+      current() = {&connection, &activity, head, false};
+      const bool served = process_request(connection, head->closes, closed, {});
+      const bool sent = connection.flush();
+      const bool refused = std::exchange(current(), {}).refused;
+      connections_.letGo(activity);
+      if (!served || !sent || refused || head->closes) return true;
+    }
+    return false;
+  }
+
+  static void refuse(const Refusal& refusal, httplib::Response& to) {
+    to.status = refusal.status;
+    to.set_content(statusBody(refusal), "application/json");
+    to.set_header("Connection", "close");
   }
 
   void answer(const httplib::Request& from, httplib::Response& to) {
-    if (to.status != 404) {  // the library itself refused: it found no request, or too much of one
-      const int code = to.status;
-      const char* reason = code == 413 ? "RequestEntityTooLarge" : code == 414 ? "RequestURITooLong" : "BadRequest";
-      to.set_content(
-          statusBody(code, reason,
-                     code == 413 ? "Request entity too large: limit is 3145728" : "the request can't be understood"),
-          "application/json");
-      to.set_header("Connection", "close");
+    Connection* const connection = current().connection;
+    Activity* const activity = current().activity;
+    const Head* const head = current().head;
+    auto refusal = connection->bodyRefused();
+    if (!refusal && to.status != 404)  // the library itself refused: it found no request
+      refusal = Refusal{to.status, "BadRequest", "the request can't be understood"};
+    if (!refusal && from.body.size() > limits_.body)
+      refusal =
+          Refusal{413, "RequestEntityTooLarge", "Request entity too large: limit is " + std::to_string(limits_.body)};
+    if (refusal) {
+      current().refused = true;
+      connection->beginAnswer(false);
+      refuse(*refusal, to);
       return;
     }
     Request request;
-    request.method = from.method;
-    const std::size_t mark = from.target.find('?');
-    request.path = from.target.substr(0, mark);
-    if (mark != std::string::npos) request.query = from.target.substr(mark + 1);
-    for (const auto& [name, value] : from.headers) {
-      std::string lower = name;
-      std::transform(lower.begin(), lower.end(), lower.begin(),
-                     [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-      request.headers.emplace_back(std::move(lower), value);
-    }
+    request.method = head->method;
+    const std::size_t mark = head->target.find('?');
+    request.path = head->target.substr(0, mark);
+    if (mark != std::string::npos) request.query = head->target.substr(mark + 1);
+    request.headers = head->headers;
     request.body = from.body;
     Response response;
+    const auto stop = connections_.begin(*activity);
     try {
-      response = handler_.handle(request, stopSource_.get_token());
+      response = handler_.handle(request, stop);
     } catch (const std::exception& e) {
       base::log::error("a request failed", {{"path", request.path}, {"error", e.what()}});
       response = {};
       response.status = 500;
-      response.body = statusBody(500, "InternalError", "Internal error occurred");
+      response.body = statusBody({500, "InternalError", "Internal error occurred"});
     }
+    if (!response.stream) connections_.hold(*activity, response.body.size());
+    connection->beginAnswer(response.stream != nullptr);
     to.status = response.status;
     for (const auto& [name, value] : response.headers) to.set_header(name, value);
     if (!response.stream) {
-      to.set_content(response.body, response.contentType);
+      to.body = std::move(response.body);
+      to.set_header("Content-Type", response.contentType);
       return;
     }
     std::shared_ptr<BodyStream> stream = std::move(response.stream);  // the library copies its providers
-    to.set_chunked_content_provider(response.contentType, [this, stream](std::size_t, httplib::DataSink& sink) {
-      Connection* connection = current();
-      if (!connection || !connection->flush()) return false;  // the head at once: clients wait for it
-      std::string chunk;
-      const bool more = stream->next(chunk, stopSource_.get_token());
-      if (!chunk.empty() && (!sink.write(chunk.data(), chunk.size()) || !connection->flush())) return false;
-      if (!more) {
-        sink.done();
-        return true;
-      }
-      return !connection->peerGone();
-    });
+    to.set_chunked_content_provider(
+        response.contentType, [connection, stop, stream](std::size_t, httplib::DataSink& sink) {
+          if (!connection->flush()) return false;  // the head at once: clients wait for it
+          std::string chunk;
+          const bool more = stream->next(chunk, stop);
+          if (!chunk.empty() && (!sink.write(chunk.data(), chunk.size()) || !connection->flush())) return false;
+          if (!more) {
+            sink.done();
+            return true;
+          }
+          return !connection->peerGone();
+        });
   }
 
   http::Handler& handler_;
+  const Limits limits_;
   std::atomic<bool> stopping_{false};
-  std::stop_source stopSource_;
-  std::mutex mutex_;
-  std::set<int> open_;
+  Connections connections_;
 };
 
 class HttplibListener final : public Listener {
  public:
-  explicit HttplibListener(Handler& handler) : server_(handler) {}
-  ~HttplibListener() override { stop(); }
-
-  base::Status start(const std::string& address) {
-    const std::size_t colon = address.rfind(':');
-    if (colon == std::string::npos) return {base::Code::invalid, "\"" + address + "\" is not host:port"};
-    std::string host = address.substr(0, colon);
-    const std::string digits = address.substr(colon + 1);
-    if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos ||
-        std::stoi(digits) > 65535)
-      return {base::Code::invalid, "\"" + digits + "\" is not a port"};
-    const std::string shown = host;
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
-    // Two listeners on one port must fail, not share it: the library's default options would allow it.
-    server_.set_socket_options([](socket_t fd) {
-      const int on = 1;
-      ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    });
-    int port = std::stoi(digits);
-    errno = 0;
-    if (port == 0) {
-      port = server_.bind_to_any_port(host);
-    } else if (!server_.bind_to_port(host, port)) {
-      port = -1;
-    }
-    if (port <= 0)
-      return {base::Code::unavailable,
-              "can't listen on " + address + (errno ? std::string(": ") + std::strerror(errno) : std::string())};
-    server_.widenBacklog();
-    address_ = shown + ":" + std::to_string(port);
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    return {};
+  HttplibListener(Handler& handler, const Limits& limits, ListeningSocket socket)
+      : server_(handler, limits),
+        address_(std::move(socket.address)),
+        socket_(socket.fd),
+        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    server_.listensOn(socket_);
+    server_.connections().watchUntil(wake_);
+    watching_ = std::thread([this] { server_.connections().watch(); });
+    accepting_ = std::thread([this] { accept(); });
   }
+  ~HttplibListener() override { stop(); }
 
   std::string address() const override { return address_; }
 
   void stop() override {
     std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) return;
-    while (!server_.is_running()) std::this_thread::yield();  // stop() before the accept loop began would be lost
-    server_.endConnections();
-    server_.stop();
-    thread_.join();
+    if (!accepting_.joinable()) return;
+    server_.setStopping();
+    const uint64_t one = 1;
+    [[maybe_unused]] const auto n = ::write(wake_, &one, sizeof one);
+    accepting_.join();
+    ::close(socket_);
+    server_.connections().stopAll();
+    threads_.join();
+    watching_.join();
+    ::close(wake_);
   }
 
  private:
+  /// Until wake_ says so.
+  void accept() {
+    std::array<pollfd, 2> ready{{{socket_, POLLIN, 0}, {wake_, POLLIN, 0}}};
+    for (;;) {
+      if (::poll(ready.data(), ready.size(), -1) < 0 && errno != EINTR) return;
+      if (ready[1].revents != 0) return;
+      const int fd = ::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (fd >= 0) {
+        admit(fd);
+      } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+        server_.connections().endIdle();
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }  // else the client is gone already
+    }
+  }
+  void admit(int fd) {
+    if (server_.connections().makeRoom()) {
+      const auto activity = std::make_shared<Activity>(fd);
+      server_.connections().add(*activity);
+      threads_.run([this, activity] { server_.serve(*activity); });
+      return;
+    }
+    const std::string text = refusalAnswer({503, "ServiceUnavailable", "too many requests at once: try again"});
+    ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    ::shutdown(fd, SHUT_WR);
+    char rest[4096];
+    for (int i = 0; i < 16 && ::recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0; ++i) {
+    }
+    ::close(fd);
+  }
+
   HttpServer server_;
-  std::string address_;
+  const std::string address_;
+  const int socket_;
+  const int wake_;
   std::mutex mutex_;
-  std::thread thread_;
+  ConnectionThreads threads_;
+  std::thread watching_, accepting_;
 };
 
 }  // namespace
 
-base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler) {
-  auto listener = std::make_unique<HttplibListener>(handler);
-  base::Status status = listener->start(address);
-  if (!status.ok()) return status;
-  return std::unique_ptr<Listener>(std::move(listener));
+base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits) {
+  auto socket = openListeningSocket(address);
+  if (!socket) return socket.status();
+  return std::unique_ptr<Listener>(std::make_unique<HttplibListener>(handler, limits, std::move(*socket)));
 }
 
 }  // namespace egpu::http

@@ -8,8 +8,12 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <stop_token>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "controller/http/http.h"
 
@@ -57,8 +61,21 @@ class FeedStream final : public BodyStream {
 
 class Echo final : public Handler {
  public:
-  Response handle(const Request& request, std::stop_token) override {
+  Response handle(const Request& request, std::stop_token stop) override {
     Response r;
+    if (request.path == "/wait") {  // until nobody wants the answer
+      ++waiting;
+      std::mutex mutex;
+      std::condition_variable_any never;
+      std::unique_lock lock(mutex);
+      never.wait(lock, stop, [] { return false; });
+      ++gaveUp;
+      return r;
+    }
+    if (request.path == "/large") {
+      r.body.assign(large, 'x');
+      return r;
+    }
     if (request.path == "/watch") {
       r.contentType = "application/json;stream=watch";
       r.stream = std::make_unique<FeedStream>(feed);
@@ -74,6 +91,8 @@ class Echo final : public Handler {
     return r;
   }
   Feed feed;
+  std::atomic<int> waiting{0}, gaveUp{0};
+  std::size_t large = 0;
 };
 
 class Client {
@@ -133,6 +152,13 @@ class Client {
     head += buffer_.substr(0, length);
     buffer_.erase(0, std::min(length, buffer_.size()));
     return head;
+  }
+  /// Bytes until the end of the connection.
+  std::size_t drain() {
+    std::vector<char> part(1 << 20);
+    std::size_t sum = std::exchange(buffer_, {}).size();
+    for (ssize_t n; (n = ::recv(fd_, part.data(), part.size(), 0)) > 0;) sum += static_cast<std::size_t>(n);
+    return sum;
   }
   bool atEnd = false;
 
@@ -287,6 +313,235 @@ TEST_F(ListenerTest, SaysWhyItCannotListen) {
   EXPECT_EQ(taken.status().code(), base::Code::unavailable);
   EXPECT_FALSE(listen("nonsense", echo).ok());
   EXPECT_FALSE(listen("127.0.0.1:99999", echo).ok());
+}
+
+/// What a listener on a network asks for; short where a test waits for it.
+class LimitsTest : public ::testing::Test {
+ protected:
+  void start() {
+    auto made = listen("127.0.0.1:0", echo, limits);
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    listener = std::move(*made);
+  }
+  std::unique_ptr<Client> connect() { return std::make_unique<Client>(listener->address()); }
+  std::string ask(const std::string& request) {
+    Client c(listener->address());
+    c.send(request);
+    return c.answer();
+  }
+  template <class Predicate>
+  static void waitUntil(Predicate&& done) {  // the test's own time limit ends a failure
+    while (!done()) std::this_thread::yield();
+  }
+  static constexpr const char* kFine = "GET /fine HTTP/1.1\r\nHost: h\r\n\r\n";
+  Echo echo;
+  Limits limits;
+  std::unique_ptr<Listener> listener;
+};
+
+TEST_F(LimitsTest, TheIdlestConnectionGoesForANewOne) {
+  limits.connections = 4;
+  start();
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(connect());
+    idle.back()->send(kFine);
+    EXPECT_THAT(idle.back()->answer(), HasSubstr("GET /fine"));
+  }
+  EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+  idle[0]->until("never");
+  EXPECT_TRUE(idle[0]->atEnd);
+  idle[3]->send(kFine);
+  EXPECT_THAT(idle[3]->answer(), HasSubstr("GET /fine"));
+}
+
+TEST_F(LimitsTest, AThousandIdleConnectionsKeepNobodyOut) {
+  limits.connections = 64;
+  start();
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 900; ++i) idle.push_back(connect());
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+}
+
+TEST_F(LimitsTest, RequestsThatArriveSlowlyGoBeforeThoseBeingAnswered) {
+  limits.connections = 3;
+  start();
+  auto answered = connect(), slow = connect(), slower = connect();
+  answered->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 1; });
+  slow->send("GET /x HTT");
+  slower->send("POST /x HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
+  EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+  EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+  EXPECT_EQ(echo.gaveUp, 0);
+}
+
+TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsTold) {
+  limits.connections = 2;
+  start();
+  auto a = connect(), b = connect();
+  for (auto* each : {a.get(), b.get()}) each->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 2; });
+  const auto refused = connect()->answer();
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(refused, HasSubstr("Retry-After"));
+  EXPECT_THAT(refused, HasSubstr("\"kind\":\"Status\""));
+  EXPECT_EQ(echo.gaveUp, 0);
+}
+
+TEST_F(LimitsTest, HeadersAreBounded) {
+  start();
+  std::string many = "GET /x HTTP/1.1\r\nHost: h\r\n";
+  for (int i = 0; i < 300; ++i) many += "a:\r\n";
+  EXPECT_THAT(ask(many + "\r\n"), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\r\nLong: " + std::string(70'000, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\r\nLong: " + std::string(60'000, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(ask("GET /" + std::string(9'000, 'x') + " HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 414"));
+}
+
+TEST_F(LimitsTest, BodiesAreBoundedHoweverTheyAreSent) {
+  limits.body = 1000;
+  start();
+  EXPECT_THAT(ask("POST /x HTTP/1.1\r\nContent-Length: 1000\r\n\r\n" + std::string(1000, 'x')),
+              StartsWith("HTTP/1.1 200"));
+  const auto refused = ask("POST /x HTTP/1.1\r\nContent-Length: 1001\r\n\r\n");  // before any of it is sent
+  EXPECT_THAT(refused, StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(refused, HasSubstr("limit is 1000"));
+  const std::string chunk = "200\r\n" + std::string(512, 'x') + "\r\n";
+  EXPECT_THAT(ask("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk + chunk + "0\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+  std::string endless = "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (int i = 0; i < 100; ++i) endless += chunk;
+  EXPECT_THAT(ask(endless), StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(ask("POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + std::string(30'000, 'e')),
+              StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(LimitsTest, CompressedBodiesRangesAndFormsAreNotInterpreted) {
+  start();
+  EXPECT_THAT(ask("POST /x HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nxx"),
+              StartsWith("HTTP/1.1 415"));
+  EXPECT_THAT(ask("GET /x HTTP/1.1\r\nRange: bytes=0-0,0-0,0-0\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  const std::string form(20'000, 'f');
+  EXPECT_THAT(
+      ask("POST /x HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20000\r\n\r\n" +
+          form),
+      HasSubstr("| " + form));
+}
+
+TEST_F(LimitsTest, WhatFramesARequestTwiceIsRefused) {
+  start();
+  for (const char* head :
+       {"Content-Length: 3\r\nTransfer-Encoding: chunked", "Content-Length: 3\r\nContent-Length: 4",
+        "Transfer-Encoding: gzip, chunked", "Content-Length: +3", "Content Length: 3", " folded: x", "a\x01: b"})
+    EXPECT_THAT(ask("POST /x HTTP/1.1\r\n" + std::string(head) + "\r\n\r\nabc"), StartsWith("HTTP/1.1 400")) << head;
+}
+
+TEST_F(LimitsTest, TheBodyOfAGetIsNoSecondRequest) {
+  start();
+  Client c(listener->address());
+  c.send("GET /one HTTP/1.1\r\nContent-Length: 40\r\n\r\nGET /two HTTP/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(c.answer(), HasSubstr("GET /one"));
+  EXPECT_EQ(c.until("never"), "");
+}
+
+TEST_F(LimitsTest, WhoSaysNothingIsLetGo) {
+  limits.firstByte = std::chrono::milliseconds(20);
+  start();
+  auto silent = connect();
+  EXPECT_EQ(silent->until("never"), "");
+  EXPECT_TRUE(silent->atEnd);
+}
+
+TEST_F(LimitsTest, ARequestThatDoesNotArriveIsAnsweredSo) {
+  limits.request = std::chrono::milliseconds(50);
+  start();
+  for (const char* part : {"GET /x HTTP/1.1\r\nHost", "POST /x HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc",
+                           "POST /x HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"})
+    EXPECT_THAT(ask(part), StartsWith("HTTP/1.1 408")) << part;
+}
+
+TEST_F(LimitsTest, DrippingBytesBuysNoTime) {
+  limits.request = std::chrono::milliseconds(50);
+  start();
+  Client c(listener->address());
+  c.send("GET /x HTTP/1.1\r\n");
+  std::jthread dripping([&](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      c.send("a");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  EXPECT_THAT(c.until("\r\n"), StartsWith("HTTP/1.1 408"));
+}
+
+TEST_F(LimitsTest, WhoDoesNotTakeItsAnswerIsLetGo) {
+  limits.stall = std::chrono::milliseconds(50);
+  limits.connections = 1;
+  echo.large = std::size_t{64} * 1024 * 1024;
+  start();
+  auto slow = connect();
+  slow->send("GET /large HTTP/1.1\r\n\r\n");
+  // Its place is free again; until then others are told to come back.
+  waitUntil([&] { return ask(kFine).find("GET /fine") != std::string::npos; });
+}
+
+TEST_F(LimitsTest, SlowReadersDoNotPileUpAnswers) {
+  echo.large = std::size_t{16} * 1024 * 1024;
+  limits.answers = std::size_t{40} * 1024 * 1024;
+  start();
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 5; ++i) {
+    slow.push_back(connect());
+    slow.back()->send("GET /large HTTP/1.1\r\nConnection: close\r\n\r\n");
+    slow.back()->until("\r\n\r\n");
+  }
+  EXPECT_LT(slow[0]->drain(), echo.large);  // cut off for the later ones
+  EXPECT_EQ(slow[4]->drain(), echo.large);
+}
+
+TEST_F(LimitsTest, AHandlerIsToldThatItsCallerHasGone) {
+  start();
+  auto caller = connect();
+  caller->send("GET /wait HTTP/1.1\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 1; });
+  caller->close();
+  waitUntil([&] { return echo.gaveUp == 1; });
+}
+
+TEST_F(LimitsTest, StopEndsWhatHandlersWaitFor) {
+  start();
+  auto caller = connect();
+  caller->send("GET /wait HTTP/1.1\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 1; });
+  listener->stop();
+  EXPECT_EQ(echo.gaveUp, 1);
+  EXPECT_THAT(caller->answer(), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(LimitsTest, WaitsWith100ContinueForNobody) {
+  start();
+  Client c(listener->address());
+  c.send("POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  EXPECT_THAT(c.until("\r\n\r\n"), StartsWith("HTTP/1.1 100"));
+  c.send("abc");
+  EXPECT_THAT(c.answer(), HasSubstr("| abc"));
+}
+
+TEST_F(LimitsTest, ListensOnBothFamilies) {
+  for (const char* address : {"[::]:0", ":0"}) {
+    auto made = listen(address, echo, limits);
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    listener = std::move(*made);
+    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // over IPv4
+  }
+}
+
+TEST(Addresses, LoopbackIsKnown) {
+  for (const char* address : {"127.0.0.1:1", "127.8.0.1:1", "localhost:1", "[::1]:1"}) EXPECT_TRUE(isLoopback(address));
+  for (const char* address :
+       {"0.0.0.0:1", "[::]:1", ":1", "10.0.0.1:1", "127.evil.example:1", "localhost.example:1", "[::ffff:1.2.3.4]:1"})
+    EXPECT_FALSE(isLoopback(address)) << address;
 }
 
 }  // namespace
