@@ -1,5 +1,7 @@
 #include "controller/cmd/compose.h"
 
+#include <array>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -25,22 +27,56 @@ reconcile::ControllerOptions controllerOptions(const ControllerOptions& o) {
   return out;
 }
 
+kube::ClientOptions reviewOptions() {
+  kube::ClientOptions o;
+  o.maxAttempts = 2;
+  o.requestTimeout = std::chrono::milliseconds(5'000);
+  return o;
+}
+
+/// The host that operations are served on, and the port after theirs.
+std::string besideOperations(const std::string& opsListen) {
+  const auto colon = opsListen.rfind(':');
+  if (colon == std::string::npos) return opsListen;
+  const int port = std::atoi(opsListen.c_str() + colon + 1);
+  return opsListen.substr(0, colon + 1) + std::to_string(port == 0 ? 0 : port + 1);
+}
+
+/// Who may ask: whom the API server knows, or anybody on this machine.
+std::function<server::Callers::Verdict(std::string_view, std::stop_token)> callersOf(const ControllerOptions& options,
+                                                                                     server::Callers& callers) {
+  if (!options.opsAuth) return {};
+  return [&callers](std::string_view authorization, std::stop_token stop) {
+    return callers.check(authorization, std::move(stop));
+  };
+}
+
+base::Status named(const char* flag, const base::Status& status) {
+  return {status.code(), std::string(flag) + ": " + status.message()};
+}
+
 }  // namespace
 
 std::string defaultPluginFolder() { return base::executableFolder() + "/../lib/provisioners"; }
 
 Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options)
     : options_(options),
+      clock_(clock),
       plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins},
                hostOptions(options.pluginState, metrics_), clock, random),
       client_(transport, clock, random, metrics_),
       events_(client_, "elastic-gpu-controller"),
       controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options)),
       questions_(controller_.stores(), controller_.cluster(), clock),
+      reviews_(transport, clock, random, metrics_, reviewOptions()),
+      callers_(reviews_, clock),
       operations_({[this] { return controller_.cluster().map(); }, [this] { return metricsText(); },
-                   [this] { return leaseLost() ? std::string("the lease is lost, stopping") : std::string(); },
-                   [this] { return missing(); }, [this] { return role(); },
-                   [this](const http::Request& request) { return questions_.answer(request); }}) {
+                   [this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); },
+                   [this](const http::Request& request, std::stop_token stop) {
+                     return questions_.answer(request, std::move(stop));
+                   },
+                   callersOf(options, callers_)}),
+      probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}) {
   if (options_.election) elector_.emplace(transport, clock, random, metrics_, *options_.election);
   for (const auto& file : plugins_.files())
     base::log::info(
@@ -49,6 +85,15 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
 }
 
 Core::~Core() { stop(); }
+
+std::string Core::wrong() const {
+  if (leaseLost()) return "the lease is lost, stopping";
+  const auto longest = controller_.longestStep();
+  if (!longest) return {};
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(clock_.now() - longest->second);
+  if (minutes < kStuck) return {};
+  return "a worker is stuck: it has been at " + longest->first + " for " + std::to_string(minutes.count()) + " minutes";
+}
 
 std::string Core::missing() const {
   if (!controller_.ready()) return "the cluster's objects are not all listed yet";
@@ -60,18 +105,27 @@ std::string Core::role() const {
   return elector_->role() == kube::LeaderElector::Role::leader ? "leader" : "standby";
 }
 
-/// Gauges of the whole cluster are read when somebody asks, not on every change.
-std::string Core::metricsText() {
-  std::lock_guard lock(scrape_);
+/// Series of the cards that are there; of more than kMostCardSeries none, or each scrape would cost what a database of
+/// them does.
+void Core::publishCards() {
+  static constexpr std::array<const char*, 2> kGauges = {"elasticgpu_card_core_allocated_millicards",
+                                                         "elasticgpu_card_memory_allocated_bytes"};
   const auto map = controller_.cluster().map();
-  int64_t free = 0, partly = 0, full = 0, quarantined = 0;
+  int64_t cards = 0, free = 0, partly = 0, full = 0, quarantined = 0;
+  for (const auto& node : map.nodes) cards += static_cast<int64_t>(node.cards.size());
+  const bool each = options_.cardMetrics && cards <= kMostCardSeries;
+  if (options_.cardMetrics && !each && !std::exchange(toldTooMany_, true))
+    base::log::warn("too many cards for series of each: --card-metrics is off",
+                    {{"cards", cards}, {"most", kMostCardSeries}});
   std::set<base::MetricLabels> shown;
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards) {
-      const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};
-      metrics_.set("elasticgpu_card_core_allocated_millicards", static_cast<double>(card.usedCore), labels);
-      metrics_.set("elasticgpu_card_memory_allocated_bytes", static_cast<double>(card.usedMemory), labels);
-      shown.insert(labels);
+      if (each) {
+        const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};
+        metrics_.set(kGauges[0], static_cast<double>(card.usedCore), labels);
+        metrics_.set(kGauges[1], static_cast<double>(card.usedMemory), labels);
+        shown.insert(labels);
+      }
       if (!card.offered)
         ++quarantined;
       else if (card.takes.empty())
@@ -83,26 +137,41 @@ std::string Core::metricsText() {
     }
   for (const auto& gone : shownCards_)
     if (shown.count(gone) == 0)
-      for (const char* gauge : {"elasticgpu_card_core_allocated_millicards", "elasticgpu_card_memory_allocated_bytes"})
-        metrics_.forget(gauge, gone);
+      for (const char* gauge : kGauges) metrics_.forget(gauge, gone);
   shownCards_ = std::move(shown);
   for (const auto& [state, count] :
        {std::pair{"free", free}, {"partly", partly}, {"full", full}, {"quarantined", quarantined}})
     metrics_.set("elasticgpu_cards", static_cast<double>(count), {{"state", state}});
+}
+
+/// Gauges of the whole cluster are read when somebody asks, not on every change.
+std::string Core::metricsText() {
+  std::lock_guard lock(scrape_);
+  publishCards();
   std::map<std::string, int64_t> phases = {{"Pending", 0}, {"Bound", 0}, {"Lost", 0}};
   controller_.stores().claims.forEach(
       [&](const auto& c) { ++phases[c->status.phase.empty() ? "Pending" : c->status.phase]; });
   for (const auto& [phase, count] : phases)
     metrics_.set("elasticgpu_claims", static_cast<double>(count), {{"phase", phase}});
+  const auto longest = controller_.longestStep();
+  const std::chrono::duration<double> step =
+      longest ? clock_.now() - longest->second : std::chrono::seconds(0);
+  metrics_.set("elasticgpu_longest_step_seconds", step.count(), {});
+  metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
+  process_.update(metrics_);
   if (controller_.ready()) questions_.publish(metrics_);
   return metrics_.text();
 }
 
 base::Status Core::start(std::function<void()> leaseLost) {
   leaseLost_ = std::move(leaseLost);
-  auto listener = http::listen(options_.opsListen, operations_);
-  if (!listener) return listener.status();
+  const auto& probesAt = options_.probesListen.empty() ? besideOperations(options_.opsListen) : options_.probesListen;
+  auto listener = http::listen(options_.opsListen, operations_, server::Operations::limits());
+  if (!listener) return named("--ops-listen", listener.status());
+  auto probes = http::listen(probesAt, probes_, server::Probes::limits());
+  if (!probes) return named("--probes-listen", probes.status());
   listener_ = std::move(*listener);
+  probesListener_ = std::move(*probes);
   controller_.start();
   return base::Status::okay();
 }
@@ -115,15 +184,21 @@ base::Status Core::announce(std::stop_token stop) {
                       controller_.abandon();
                       if (leaseLost_) leaseLost_();
                     });
+  if (!options_.writeProbesAddress.empty())
+    if (auto s = writeFile(options_.writeProbesAddress, probesAddress(), 0644); !s.ok())
+      return named("--write-probes-address", s);
   if (options_.writeOpsAddress.empty()) return base::Status::okay();
-  return writeFile(options_.writeOpsAddress, opsAddress(), 0644);
+  if (auto s = writeFile(options_.writeOpsAddress, opsAddress(), 0644); !s.ok()) return named("--write-ops-address", s);
+  return base::Status::okay();
 }
 
 void Core::stop() {
+  operations_.stopQuestions();
   controller_.stop();
   if (elector_) elector_->release();  // only now: until here the work was ours
   events_.stop();
   if (listener_) listener_->stop();
+  if (probesListener_) probesListener_->stop();  // last: until here the process is alive
 }
 
 }  // namespace egpu::cmd

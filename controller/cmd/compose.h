@@ -1,6 +1,8 @@
 // The one composition root: which parts the controller is made of, in the order in which they start and stop.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -20,27 +22,30 @@
 #include "controller/kube/transport/transport.h"
 #include "controller/plugin/hosted_registry.h"
 #include "controller/reconcile/controller.h"
+#include "controller/server/callers.h"
 #include "controller/server/operations.h"
+#include "controller/server/probes.h"
+#include "controller/server/process_metrics.h"
 #include "controller/server/prometheus_metrics.h"
 #include "controller/server/questions.h"
 
 namespace egpu::cmd {
 
-/// The controller with its plugins and its operations endpoint, on any API server that the transport reaches.
-/// Constructed: plugins are starting. start(): the endpoint listens, reflectors and workers run. stop(): drains, then
-/// gives the lease back; idempotent. With an election only the holder of the lease works; the others mirror the cluster
-/// and are ready.
+/// The controller with its plugins, its operations endpoint and its probes, on any API server that the transport
+/// reaches. Constructed: plugins are starting. start(): the endpoints listen, reflectors and workers run. stop():
+/// drains, then gives the lease back; idempotent. With an election only the holder of the lease works; the others
+/// mirror the cluster and are ready.
 class Core {
  public:
   /// References must outlive it.
   Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options);
   ~Core();
 
-  /// Fails if the operations address can't be bound.
+  /// Fails if an address can't be bound; the message begins with its flag.
   /// leaseLost: called at most once, on another thread, when the work has been cut off; must return at once.
   base::Status start(std::function<void()> leaseLost = {});
   /// Blocks until everything is listed (a standby competes for the lease from then on: who can't take over should not
-  /// lead), then writes the operations address where the options say. Code::cancelled if stopped first.
+  /// lead), then writes the addresses where the options say. Code::cancelled if stopped first.
   base::Status announce(std::stop_token stop = {});
   /// The lease was lost: nothing is begun any more, calls under way have been cancelled.
   bool leaseLost() const { return elector_ && elector_->role() == kube::LeaderElector::Role::lost; }
@@ -50,13 +55,20 @@ class Core {
   plugin::Registry& plugins() { return plugins_; }
   reconcile::Controller& controller() { return controller_; }
   std::string opsAddress() const { return listener_ ? listener_->address() : std::string(); }
+  std::string probesAddress() const { return probesListener_ ? probesListener_->address() : std::string(); }
+
+  /// A worker that has been with one key for longer is stuck: calls to the API server and to plugins end long before.
+  static constexpr std::chrono::minutes kStuck{10};
 
  private:
+  std::string wrong() const;
   std::string missing() const;
   std::string role() const;
   std::string metricsText();
+  void publishCards();
 
   const ControllerOptions options_;
+  const base::Clock& clock_;
   server::PrometheusMetrics metrics_;
   plugin::HostedRegistry plugins_;
   kube::Client client_;
@@ -65,10 +77,15 @@ class Core {
   std::function<void()> leaseLost_;
   std::optional<kube::LeaderElector> elector_;
   server::Questions questions_;
+  kube::Client reviews_;  ///< gives up soon: a caller waits
+  server::Callers callers_;
   server::Operations operations_;
-  std::mutex scrape_;                        ///< one rendering of /metrics at a time
-  std::set<base::MetricLabels> shownCards_;  ///< by the last one; guarded by scrape_
-  std::unique_ptr<http::Listener> listener_;
+  server::Probes probes_;
+  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards what follows
+  server::ProcessMetrics process_;
+  std::set<base::MetricLabels> shownCards_;  ///< by the last one
+  bool toldTooMany_ = false;
+  std::unique_ptr<http::Listener> listener_, probesListener_;
 };
 
 /// Where the built-in provisioners lie beside the running executable.

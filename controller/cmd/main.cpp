@@ -32,12 +32,39 @@ void addController(CLI::App& app, cmd::ControllerOptions& o) {
         if (pluginsIn(folder)) return;
         std::fprintf(stderr, "warning: --plugins: %s holds no .so: no class can be served\n", folder.c_str());
       });
-  app.add_option(
-         "--ops-listen", o.opsListen,
-         "Address of /healthz, /readyz, /metrics, /allocation-map, /explain, /simulate, /forecast; port 0 = any free "
-         "one")
+  app.add_option("--ops-listen", o.opsListen,
+                 "Address of /metrics, /allocation-map, /explain, /simulate, /forecast; [::]:PORT = all of both "
+                 "families; port 0 = any free one")
       ->capture_default_str();
+  app.add_option("--probes-listen", o.probesListen,
+                 "Address of /healthz, /livez and /readyz, and nothing else (default: the host of --ops-listen and the "
+                 "port after its, 127.0.0.1:9441; any free one if that is 0)");
+  app.add_flag(
+      "--card-metrics", o.cardMetrics,
+      "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMostCardSeries) + " cards");
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
+  app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
+}
+
+/// Whether the API server is asked who calls.
+void addCallers(CLI::App& app, cmd::ControllerOptions& o) {
+  app.add_option_function<std::string>(
+         "--ops-auth", [&o](const std::string& mode) { o.opsAuth = mode == "on"; },
+         "Whether callers of the operations address must be known to the API server and may get elasticgpus (all but "
+         "probes and /metrics); off only on a loopback address")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->default_str("on");
+}
+
+/// How a command that asks proves who it is.
+void addCaller(CLI::App& app, cmd::CallerOptions& o) {
+  auto* token = app.add_option("--token", o.token, "Bearer token to show, as of kubectl create token");
+  auto* file = app.add_option("--token-file", o.tokenFile, "The same from a file");
+  auto* kubeconfig =
+      app.add_option("--kubeconfig", o.kubeconfig, "Show the token of this kubeconfig's current context");
+  auto* context = app.add_option("--context", o.context, "Or of this context (of --kubeconfig, else as kubectl)");
+  token->excludes(file)->excludes(kubeconfig)->excludes(context);
+  file->excludes(kubeconfig)->excludes(context);
 }
 
 /// "15s", "500ms", "2m" → milliseconds.
@@ -124,6 +151,7 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->capture_default_str();
   sub->add_option("--server", o.server, "The controller's operations address")->capture_default_str();
+  addCaller(*sub, o.caller);
   sub->footer("Answered by the running controller on a copy of what it knows: nothing is reserved or written.");
   return sub;
 }
@@ -141,6 +169,7 @@ int execute(int argc, char** argv) {
                      "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
   runApp->add_option("--context", run.context, "Context of the kubeconfig (default: its current one)");
   addController(*runApp, run.controller);
+  addCallers(*runApp, run.controller);
   addElection(*runApp, run);
   addLog(*runApp, log);
 
@@ -162,6 +191,7 @@ int execute(int argc, char** argv) {
   cmd::MapOptions map;
   auto* mapApp = app.add_subcommand("map", "Show the allocation map: every node, card and claim");
   mapApp->add_option("--server", map.server, "The controller's operations address")->capture_default_str();
+  addCaller(*mapApp, map.caller);
   mapApp->add_option("--node", map.node, "Only this node");
   mapApp->add_option("--format", map.format, "What to print")
       ->check(CLI::IsMember({"text", "json", "backendai"}))

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
@@ -24,7 +25,7 @@ int mapCommand(const MapOptions& options) {
   request.target = "/allocation-map?format=" + options.format + "&width=" + std::to_string(barWidth()) +
                    (wantsColor(options.color) ? "&color=1" : "");
   if (!options.node.empty()) request.target += "&node=" + queryEncoded(options.node);
-  return printAnswer(options.server, request);
+  return printAnswer(options.server, options.caller, std::move(request));
 }
 
 }  // namespace egpu::cmd

@@ -2,11 +2,16 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "controller/base/clock.h"
+#include "controller/cmd/files.h"
+#include "controller/codec/codec.h"
+#include "controller/kube/config/credentials.h"
+#include "controller/kube/config/kubeconfig.h"
 #include "controller/kube/transport/curl_transport.h"
 
 namespace egpu::cmd {
@@ -33,8 +38,54 @@ std::string queryEncoded(const std::string& text) {
   return out;
 }
 
-int printAnswer(const std::string& server, const kube::HttpRequest& request) {
+namespace {
+
+/// Empty if nothing says which.
+base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& clock) {
+  if (!caller.token.empty()) return caller.token;
+  if (!caller.tokenFile.empty()) {
+    auto text = readFile(caller.tokenFile);
+    if (!text) return base::Status(text.status().code(), "--token-file: " + text.status().message());
+    const auto from = text->find_first_not_of(" \t\r\n"), to = text->find_last_not_of(" \t\r\n");
+    if (from == std::string::npos) return base::Status(base::Code::invalid, "--token-file: it is empty");
+    return text->substr(from, to - from + 1);
+  }
+  if (caller.kubeconfig.empty() && caller.context.empty()) return std::string();
+  const auto endpoint = kube::loadEndpoint({caller.kubeconfig, caller.context}, kube::Environment::process());
+  if (!endpoint) return base::Status(endpoint.status().code(), "--kubeconfig: " + endpoint.status().message());
+  kube::CredentialSource source(*endpoint, clock);
+  const auto credentials = source.current(std::chrono::steady_clock::now() + std::chrono::minutes(1), {});
+  if (!credentials) return base::Status(credentials.status().code(), "--kubeconfig: " + credentials.status().message());
+  if ((*credentials)->token.empty())
+    return base::Status(base::Code::invalid,
+                        "--kubeconfig: " + endpoint->origin +
+                            " has no token (a client certificate can't be shown here); make one with kubectl create "
+                            "token NAME, and give it as --token or --token-file");
+  return (*credentials)->token;
+}
+
+/// What to do about a refusal, for people.
+const char* advice(int status) {
+  if (status == 401)
+    return "Say who asks: --token \"$(kubectl create token NAME -n NAMESPACE)\", --token-file FILE, or --kubeconfig "
+           "FILE.\n";
+  if (status == 403)
+    return "Who may get elasticgpus may ask. An administrator allows it with\n"
+           "  kubectl create clusterrole egpu-reader --verb=get,list,watch --resource=elasticgpus.elasticgpu.io\n"
+           "  kubectl create clusterrolebinding NAME --clusterrole=egpu-reader --user=USER\n";
+  return "";
+}
+
+}  // namespace
+
+int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request) {
   base::SystemClock clock;
+  const auto token = tokenOf(caller, clock);
+  if (!token) {
+    std::fprintf(stderr, "error: %s\n", token.status().message().c_str());
+    return 2;
+  }
+  if (!token->empty()) request.headers.emplace_back("Authorization", "Bearer " + *token);
   kube::Endpoint endpoint;
   endpoint.server = server.find("://") == std::string::npos ? "http://" + server : server;
   auto transport = kube::curlTransport(endpoint, clock);
@@ -48,11 +99,16 @@ int printAnswer(const std::string& server, const kube::HttpRequest& request) {
                  answer.status().message().c_str());
     return 1;
   }
-  auto* to = answer->status == 200 ? stdout : stderr;
-  if (answer->status != 200) std::fputs("error: ", to);
-  std::fwrite(answer->body.data(), 1, answer->body.size(), to);
-  if (answer->body.empty() || answer->body.back() != '\n') std::fputs("\n", to);
-  return answer->status == 200 ? 0 : 1;
+  if (answer->status != 200) {
+    const bool status = answer->header("content-type").starts_with("application/json");
+    std::string text = status ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
+    if (text.empty() || text.back() != '\n') text += '\n';
+    std::fprintf(stderr, "error: %s%s", text.c_str(), advice(answer->status));
+    return 1;
+  }
+  std::fwrite(answer->body.data(), 1, answer->body.size(), stdout);
+  if (answer->body.empty() || answer->body.back() != '\n') std::fputs("\n", stdout);
+  return 0;
 }
 
 }  // namespace egpu::cmd

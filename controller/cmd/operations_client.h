@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "controller/cmd/options.h"
 #include "controller/kube/transport/transport.h"
 
 namespace egpu::cmd {
@@ -14,7 +15,7 @@ bool wantsColor(const std::string& mode);
 std::string queryEncoded(const std::string& text);
 
 /// Prints the body of a 200 to standard output, ended by a newline, anything else as an error. The process's exit
-/// status: 0, 1 no answer or a refusal, 2 `server` is no address.
-int printAnswer(const std::string& server, const kube::HttpRequest& request);
+/// status: 0, 1 no answer or a refusal, 2 `server` is no address, or `caller` has no token.
+int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request);
 
 }  // namespace egpu::cmd

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,13 +17,19 @@ struct LogOptions {
   std::string format = "text";  ///< text | json
 };
 
+inline constexpr int64_t kMostCardSeries = 2'000;  ///< cards; more have no series of their own
+
 /// What the controller needs in either mode.
 struct ControllerOptions {
   std::size_t workers = 16;
   std::string plugins;      ///< folder of provisioners; empty = ../lib/provisioners beside the executable
   std::string pluginState;  ///< folder for plugins' host files; empty = their own default
   std::string opsListen = "127.0.0.1:9440";
-  std::string writeOpsAddress;  ///< file that gets the real operations address once ready; empty = none
+  bool opsAuth = true;             ///< the API server is asked who may ask; false only on loopback
+  std::string probesListen;        ///< empty = the host of opsListen and the port after its; any free one if that is 0
+  bool cardMetrics = false;        ///< series per card in /metrics, of at most kMostCardSeries cards
+  std::string writeProbesAddress;  ///< as writeOpsAddress
+  std::string writeOpsAddress;     ///< file that gets the real operations address once ready; empty = none
   std::optional<kube::LeaderElectionOptions> election;  ///< none = works whoever else does
 };
 
@@ -42,8 +49,15 @@ struct StandaloneOptions {
   std::string writeKubeconfig;  ///< file; empty = none
 };
 
+/// How the commands that ask prove who they are.
+struct CallerOptions {
+  std::string token, tokenFile;     ///< at most one of these, or
+  std::string kubeconfig, context;  ///< the credentials of a kubeconfig; both empty = no token
+};
+
 struct MapOptions {
   std::string server = "http://127.0.0.1:9440";
+  CallerOptions caller;
   std::string node;
   std::string format = "text";  ///< text | json | backendai
   std::string color = "auto";   ///< auto | always | never
@@ -53,6 +67,7 @@ struct MapOptions {
 struct QuestionOptions {
   std::string question;  ///< the path's name
   std::string server = "http://127.0.0.1:9440";
+  CallerOptions caller;
   std::vector<std::pair<std::string, std::string>> fields;  ///< the query's, in their order
   std::string file;              ///< a claim or question as YAML or JSON; "-" = standard input
   std::string output = "table";  ///< table | json

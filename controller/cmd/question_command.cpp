@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <iostream>
 #include <iterator>
+#include <utility>
 
 #include "controller/cmd/files.h"
 #include "controller/cmd/operations_client.h"
@@ -25,7 +26,7 @@ int questionCommand(const QuestionOptions& options) {
     request.body = std::move(*body);
   }
   if (!options.file.empty()) request.method = kube::Method::post;
-  return printAnswer(options.server, request);
+  return printAnswer(options.server, options.caller, std::move(request));
 }
 
 }  // namespace egpu::cmd

@@ -34,6 +34,14 @@ std::optional<kube::LeaderElectionOptions> election(const RunOptions& options, c
 }  // namespace
 
 int runCommand(const RunOptions& options) {
+  if (!options.controller.opsAuth && !http::isLoopback(options.controller.opsListen)) {
+    std::fprintf(
+        stderr,
+        "error: --ops-auth=off: %s can be reached from other machines, where anybody could read what everybody "
+        "has. Leave it on, or use --ops-listen=127.0.0.1:9440\n",
+        options.controller.opsListen.c_str());
+    return 2;
+  }
   const Signals signals;
   const auto endpoint = kube::loadEndpoint({options.kubeconfig, options.context}, kube::Environment::process());
   if (!endpoint) {
@@ -57,7 +65,7 @@ int runCommand(const RunOptions& options) {
   Core core(**transport, clock, random, controller);
   base::log::info("starting", {{"server", endpoint->server}, {"configuration", endpoint->origin}});
   if (auto s = core.start([&signals] { signals.wake(); }); !s.ok()) {
-    std::fprintf(stderr, "error: --ops-listen: %s\n", s.message().c_str());
+    std::fprintf(stderr, "error: %s\n", s.message().c_str());
     return 1;
   }
   // Beside the wait, so that a signal ends a process whose API server doesn't answer.
@@ -73,7 +81,7 @@ int runCommand(const RunOptions& options) {
   core.stop();
   if (core.leaseLost()) return kLeaseLost;
   if (announced.ok() || announced.code() == base::Code::cancelled) return 0;
-  std::fprintf(stderr, "error: --write-ops-address: %s\n", announced.message().c_str());
+  std::fprintf(stderr, "error: %s\n", announced.message().c_str());
   return 1;
 }
 

@@ -26,6 +26,11 @@ int fail(const std::string& what, const base::Status& why) {
   return 1;
 }
 
+int fail(const base::Status& why) {
+  std::fprintf(stderr, "error: %s\n", why.message().c_str());
+  return 1;
+}
+
 std::string kubeconfigFor(const std::string& server) {
   return "apiVersion: v1\nkind: Config\nclusters:\n- name: elastic-gpu-standalone\n  cluster: {server: \"" + server +
          "\"}\nusers:\n- name: elastic-gpu-standalone\n  user: {}\ncontexts:\n- name: elastic-gpu-standalone\n"
@@ -61,22 +66,21 @@ class PluginState {
   bool temporary_ = false;
 };
 
-/// The embedded server has no authentication: only this machine may reach it.
-bool loopback(const std::string& address) {
-  return address.rfind("127.", 0) == 0 || address.rfind("localhost:", 0) == 0 || address.rfind("[::1]:", 0) == 0;
+/// The embedded server has no authentication: only this machine may reach it, and what shows its objects.
+bool onlyHere(const char* flag, const std::string& address, const char* what) {
+  if (http::isLoopback(address)) return true;
+  std::fprintf(stderr, "error: %s: %s is not a loopback address; %s. Use 127.0.0.1:PORT\n", flag, address.c_str(),
+               what);
+  return false;
 }
 
 }  // namespace
 
 int standaloneCommand(const StandaloneOptions& options) {
   const Signals signals;
-  if (!loopback(options.listen)) {
-    std::fprintf(stderr,
-                 "error: --listen: %s is not a loopback address; the embedded API server has no authentication. Use "
-                 "127.0.0.1:PORT\n",
-                 options.listen.c_str());
+  if (!onlyHere("--listen", options.listen, "the embedded API server has no authentication") ||
+      !onlyHere("--ops-listen", options.controller.opsListen, "the embedded API server knows no callers"))
     return 2;
-  }
   const auto yaml = readFile(options.nodes);
   if (!yaml) return fail("--nodes", yaml.status());
   auto nodes = sim::parseNodes(*yaml);
@@ -103,22 +107,23 @@ int standaloneCommand(const StandaloneOptions& options) {
   if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
   ControllerOptions controllerOptions = options.controller;
   controllerOptions.pluginState = state.path();
+  controllerOptions.opsAuth = false;
   Core core(**transport, clock, random, controllerOptions);
   kube::EventRecorder simEvents(core.client(), "simulated-node");
   sim::Cluster cluster(std::move(*nodes), core.client(), core.plugins(), simEvents, clock);
   log::info("publishing the simulated nodes", {{"file", options.nodes}});
   if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
-  if (auto s = core.start(); !s.ok()) return fail("--ops-listen", s);
+  if (auto s = core.start(); !s.ok()) return fail(s);
   cluster.start();
   if (!options.writeKubeconfig.empty())
     if (auto s = writeFile(options.writeKubeconfig, kubeconfigFor(url), 0600); !s.ok())
       return fail("--write-kubeconfig", s);
   // On standard output, so that standard error is nothing but log lines.
-  std::printf("API server:  %s%s\noperations:  http://%s\n", url.c_str(),
+  std::printf("API server:  %s%s\noperations:  http://%s\nprobes:      http://%s\n", url.c_str(),
               options.writeKubeconfig.empty() ? "" : ("  (export KUBECONFIG=" + options.writeKubeconfig + ")").c_str(),
-              core.opsAddress().c_str());
+              core.opsAddress().c_str(), core.probesAddress().c_str());
   std::fflush(stdout);
-  if (auto s = core.announce(); !s.ok()) return fail("--write-ops-address", s);
+  if (auto s = core.announce(); !s.ok()) return fail(s);
 
   const int signal = signals.wait();
   log::info("stopping", {{"signal", signal}});

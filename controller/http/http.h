@@ -87,7 +87,7 @@ class Listener {
 /// where there is no IPv6). Fails with Code::unavailable if the address can't be bound.
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits = {});
 
-/// Whether "host:port" can be reached from this machine only.
+/// Whether "host:port", or "host", can be reached from this machine only.
 bool isLoopback(std::string_view address);
 
 }  // namespace egpu::http

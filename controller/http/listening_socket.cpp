@@ -106,7 +106,7 @@ base::Result<ListeningSocket> openListeningSocket(const std::string& address) {
 }
 
 bool isLoopback(std::string_view address) {
-  const auto host = address.substr(0, address.rfind(':'));
+  const auto host = address.ends_with(']') ? address : address.substr(0, address.rfind(':'));
   if (host == "localhost" || host == "[::1]") return true;
   return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
 }

@@ -5,7 +5,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "controller/base/clock.h"
@@ -58,6 +61,8 @@ class Controller {
   const cache::ClusterView& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
   std::size_t queueDepth() const { return queue_.depth(); }
+  /// The key whose step has been running for longest, and since when.
+  std::optional<std::pair<std::string, base::Clock::Steady>> longestStep() const { return queue_.longestWork(); }
 
  private:
   void work(std::stop_token stop);

@@ -21,7 +21,8 @@ int64_t times(int64_t free, int64_t each) { return each > 0 ? free / each : kUnb
 
 class Forecasting {
  public:
-  Forecasting(const Cluster& cluster, const Request& request, const NodePredicate& suits, int64_t limit)
+  Forecasting(const Cluster& cluster, const Request& request, const NodePredicate& suits, int64_t limit,
+              const Pause& pause)
       : cluster_(cluster),
         state_(cluster.state()),
         request_(request),
@@ -29,11 +30,13 @@ class Forecasting {
         needs_(state_, request),
         policy_(findCardPolicy(request.cardPolicy)),
         decisionsLeft_(limit),
-        limit_(limit) {}
+        limit_(limit),
+        pause_(pause) {}
 
   Forecast run() {
     if (request_.cards < 1 || policy_ == nullptr) return {};
     for (const auto& [name, id] : state_.nodesByName()) {
+      if (pause_) pause_();
       const NodeRecord& node = state_.nodes[id];
       if (!node.offered() || (suits_ && !suits_(name))) continue;
       if (!request_.pinnedNode.empty() && name != request_.pinnedNode) continue;
@@ -88,6 +91,7 @@ class Forecasting {
     Request here = request_;
     here.pinnedNode = node;
     for (;;) {
+      if (pause_) pause_();
       if (decisionsLeft_-- <= 0) {
         forecast_.more = true;
         return;
@@ -118,14 +122,16 @@ class Forecasting {
   const CardPolicy* const policy_;
   int64_t decisionsLeft_;
   const int64_t limit_;
+  const Pause& pause_;
   std::optional<Cluster> copy_;
   Forecast forecast_;
 };
 
 }  // namespace
 
-Forecast forecast(const Cluster& cluster, const Request& request, const NodePredicate& suits, int64_t limit) {
-  return Forecasting(cluster, request, suits, limit).run();
+Forecast forecast(const Cluster& cluster, const Request& request, const NodePredicate& suits, int64_t limit,
+                  const Pause& pause) {
+  return Forecasting(cluster, request, suits, limit, pause).run();
 }
 
 }  // namespace egpu::scheduler

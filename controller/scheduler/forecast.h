@@ -7,6 +7,7 @@
 #include <string>
 
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 
 namespace egpu::scheduler {
 
@@ -24,8 +25,8 @@ struct Forecast {
 ///   one card, or whole ones that the card policy takes whichever they are   by division   O(cards)
 ///   otherwise                                          by deciding on a copy, at most `limit` times in all
 ///
-/// Needs no lock and leaves the cluster as it is.
+/// Needs no lock and leaves the cluster as it is. `pause` is called per node and decision, and may throw to give up.
 Forecast forecast(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                  int64_t limit = 1'000'000);
+                  int64_t limit = 1'000'000, const Pause& pause = {});
 
 }  // namespace egpu::scheduler

@@ -31,13 +31,14 @@ struct Place {
 class Preempting {
  public:
   Preempting(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-             int64_t limit)
+             int64_t limit, const Pause& pause)
       : state_(cluster.state()),
         request_(request),
         suits_(suits),
         mayGo_(mayGo),
         needs_(state_, request),
         left_(limit),
+        pause_(pause),
         cluster_(cluster) {}
 
   Preemption run() {
@@ -223,6 +224,7 @@ class Preempting {
   }
 
   bool fits() {
+    if (pause_) pause_();
     --left_;
     decision_ = decide(*copy_, here_);
     return decision_.fits;
@@ -247,6 +249,7 @@ class Preempting {
   const MayGo& mayGo_;
   Needs needs_;
   int64_t left_;  ///< decisions
+  const Pause& pause_;
   const Cluster& cluster_;
   std::optional<Cluster> copy_;
   Request here_;  ///< the request, pinned to the node that is searched
@@ -261,8 +264,8 @@ class Preempting {
 }  // namespace
 
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-                   int64_t limit) {
-  return Preempting(cluster, request, suits, mayGo, limit).run();
+                   int64_t limit, const Pause& pause) {
+  return Preempting(cluster, request, suits, mayGo, limit, pause).run();
 }
 
 }  // namespace egpu::scheduler

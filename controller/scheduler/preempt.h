@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 #include "controller/scheduler/holdings.h"
 
 namespace egpu::scheduler {
@@ -40,7 +41,9 @@ using MayGo = std::function<bool(std::string_view device)>;
 ///
 /// c goes: one holder instead of two. Places (a card, or for several cards their node) are ordered by a lower bound of
 /// what must go, and searched in that order until no other can be better; at most `limit` decisions are made.
+/// `pause` is called before each of them, and may throw to give up.
+inline constexpr int64_t kMostPreemptions = 100'000;
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                   const MayGo& mayGo = {}, int64_t limit = 100'000);
+                   const MayGo& mayGo = {}, int64_t limit = kMostPreemptions, const Pause& pause = {});
 
 }  // namespace egpu::scheduler

@@ -48,13 +48,14 @@ RankedNode describe(const Cluster& cluster, Decision decision) {
 }  // namespace
 
 std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, const NodePredicate& suits,
-                             std::size_t top) {
+                             std::size_t top, const Pause& pause) {
   std::vector<RankedNode> ranking;
   std::set<std::string, std::less<>> better;
   const NodePredicate others = [&](std::string_view node) {
     return better.count(node) == 0 && (!suits || suits(node));
   };
   while (ranking.size() < top) {
+    if (pause) pause();
     Decision decision = decide(cluster, request, others);
     if (!decision.fits) break;
     better.insert(decision.node);
@@ -66,10 +67,11 @@ std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, con
 Simulation simulate(const Cluster& cluster, const Request& request, const NodePredicate& suits,
                     const SimulationLimits& limits, const MayGo& mayGo) {
   Simulation simulation;
-  simulation.filter = explain(cluster, request, suits, limits.names);
+  simulation.filter = explain(cluster, request, suits, limits.names, limits.pause);
   simulation.decision = decide(cluster, request, suits);
-  simulation.ranking = rank(cluster, request, suits, limits.top);
-  if (!simulation.decision.fits) simulation.preemption = preempt(cluster, request, suits, mayGo);
+  simulation.ranking = rank(cluster, request, suits, limits.top, limits.pause);
+  if (!simulation.decision.fits)
+    simulation.preemption = preempt(cluster, request, suits, mayGo, kMostPreemptions, limits.pause);
   return simulation;
 }
 

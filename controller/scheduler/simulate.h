@@ -35,7 +35,7 @@ struct RankedNode {
 /// The nodes that would do, best first, at most `top`: each is what decide() finds when the better ones are left out,
 /// so that this is the order of whatever policies the request names.
 std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, const NodePredicate& suits,
-                             std::size_t top);
+                             std::size_t top, const Pause& pause = {});
 
 struct Simulation {
   Explanation filter;  ///< of a request that fits, too
@@ -47,6 +47,7 @@ struct Simulation {
 struct SimulationLimits {
   std::size_t names = 20;  ///< of those who fell out, per stage
   std::size_t top = 5;     ///< nodes ranked
+  Pause pause{};           ///< called between decisions; may throw to give up
 };
 
 /// Costs what explain() does, and a decision per ranked node. mayGo: whom preemption may name; null = everybody.

@@ -52,7 +52,7 @@ Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings,
 
 class Trying {
  public:
-  explicit Trying(Situation situation) : now_(std::move(situation)) {
+  Trying(Situation situation, const Pause& pause) : now_(std::move(situation)), pause_(pause) {
     std::stable_sort(now_.claims.begin(), now_.claims.end(),
                      [](const ClaimRecord& a, const ClaimRecord& b) { return a.name < b.name; });
   }
@@ -108,6 +108,7 @@ class Trying {
              std::make_tuple(-b.total.core, -b.total.memory, std::string_view(b.claim->name));
     });
     for (Leaving& each : leaving) {
+      breathe();
       // What its pod takes of a node goes with it.
       const NodeAmount pod = ofNode(each.holdings);
       each.claim->request->cpuMilli = pod.cpuMilli;
@@ -134,7 +135,15 @@ class Trying {
     }
     if (cards.empty())
       return wrong("add.cards", step.like.empty() ? "says nothing" : "node " + step.like + " has no cards");
+    // Before they are made, of whatever earlier steps have made: a node may be like one of those.
+    nodesMade_ += step.count;
+    cardsMade_ += step.count * static_cast<int64_t>(cards.size());
+    if (nodesMade_ > AddNodes::kMostNodes)
+      return wrong("add.count", "more than " + std::to_string(AddNodes::kMostNodes) + " nodes in all");
+    if (cardsMade_ > AddNodes::kMostCards)
+      return wrong("add.count", "more than " + std::to_string(AddNodes::kMostCards) + " cards in all");
     for (int64_t i = 0; i < step.count; ++i) {
+      breathe();
       const std::string node = step.count == 1 ? step.name : step.name + "-" + std::to_string(i);
       if (now_.cluster.state().findNode(node) != kNone)
         return wrong("add.name", "there is a node \"" + node + "\" already");
@@ -247,7 +256,7 @@ class Trying {
   Placed place(ClaimRecord& claim, const std::string& from) {
     Placed placed{claim.name, from, decide(now_.cluster, *claim.request, claim.suits), {}};
     if (!placed.to.fits) {
-      placed.why = explain(now_.cluster, *claim.request, claim.suits).text();
+      placed.why = explain(now_.cluster, *claim.request, claim.suits, 0, pause_).text();
       claim.device.clear();
       return placed;
     }
@@ -263,11 +272,16 @@ class Trying {
   void placeWaiting(std::vector<Placed>& bound) {
     for (ClaimRecord& claim : now_.claims) {
       if (!claim.device.empty() || !claim.request) continue;
+      breathe();
       Decision decision = decide(now_.cluster, *claim.request, claim.suits);
       if (!decision.fits) continue;
       take(claim, decision);
       bound.push_back({claim.name, {}, std::move(decision), {}});
     }
+  }
+
+  void breathe() const {
+    if (pause_) pause_();
   }
 
   std::vector<ClaimRecord>::iterator find(const std::string& name) {
@@ -293,13 +307,15 @@ class Trying {
   }
 
   Situation now_;
+  const Pause& pause_;
   std::string at_;
+  int64_t nodesMade_ = 0, cardsMade_ = 0;
 };
 
 }  // namespace
 
-base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps) {
-  return Trying(std::move(situation)).run(steps);
+base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps, const Pause& pause) {
+  return Trying(std::move(situation), pause).run(steps);
 }
 
 }  // namespace egpu::scheduler

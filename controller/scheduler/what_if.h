@@ -10,6 +10,7 @@
 
 #include "controller/base/status.h"
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
 #include "controller/scheduler/holdings.h"
 
 namespace egpu::scheduler {
@@ -35,12 +36,13 @@ struct DrainNode {
 };
 /// Nodes with empty cards.
 struct AddNodes {
-  std::string name;                  ///< of count > 1: name-0, name-1, …
-  int64_t count = 1;                 ///< 1 … kMostNodes
-  std::string like;                  ///< a node to copy cards, CPU and memory from; empty = as below
-  std::vector<v1alpha::Card> cards;  ///< by index; uuid and node are set here
-  NodeAmount capacity;               ///< 0 = unknown
-  static constexpr int64_t kMostNodes = 100'000;
+  std::string name;                               ///< of count > 1: name-0, name-1, …
+  int64_t count = 1;                              ///< 1 … kMostNodes
+  std::string like;                               ///< a node to copy cards, CPU and memory from; empty = as below
+  std::vector<v1alpha::Card> cards;               ///< by index; uuid and node are set here
+  NodeAmount capacity;                            ///< 0 = unknown
+  static constexpr int64_t kMostNodes = 100'000;  ///< of all steps together, as of
+  static constexpr int64_t kMostCards = 100'000;
 };
 /// The claim goes, and gives back what it has.
 struct ReleaseClaim {
@@ -107,7 +109,8 @@ struct WhatIf {
 
 /// Claims that wait are tried after each step, in the order of their names, as the controller does. A claim that a
 /// drain leaves without a place waits from then on; one that can't be resized in place stays as it is. Code::notFound
-/// and Code::invalid name the step ("steps[1].release: …").
-base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps);
+/// and Code::invalid name the step ("steps[1].release: …"). `pause` is called between decisions, and may throw to give
+/// the question up.
+base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps, const Pause& pause = {});
 
 }  // namespace egpu::scheduler

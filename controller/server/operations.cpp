@@ -4,11 +4,16 @@
 #include <charconv>
 #include <utility>
 
+#include "controller/codec/json_text.h"
 #include "controller/server/questions.h"
 
 namespace egpu::server {
 
 namespace {
+
+constexpr std::string_view kPaths =
+    "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|backendai|text), /explain, /simulate "
+    "and /forecast (?format=json|text)\n";
 
 http::Response plain(int status, std::string body) {
   http::Response r;
@@ -18,75 +23,180 @@ http::Response plain(int status, std::string body) {
   return r;
 }
 
-http::Response probe(const std::function<std::string()>& check) {
-  const std::string wrong = check ? check() : std::string();
-  return wrong.empty() ? plain(200, "ok\n") : plain(503, wrong + "\n");
+/// A Kubernetes Status, as the API server refuses.
+http::Response refusal(int status, const std::string& message) {
+  const auto reason = status == 401   ? "Unauthorized"
+                      : status == 403 ? "Forbidden"
+                      : status == 413 ? "RequestEntityTooLarge"
+                                      : "ServiceUnavailable";
+  codec::JsonText j;
+  j.beginObject().key("kind").value("Status").key("apiVersion").value("v1");
+  j.key("metadata").beginObject().endObject();
+  j.key("status").value("Failure").key("message").value(message).key("reason").value(reason);
+  j.key("code").value(status).endObject();
+  http::Response r;
+  r.status = status;
+  r.body = j.take();
+  if (status == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (status == 503) r.headers.emplace_back("Retry-After", "1");
+  return r;
+}
+
+/// Without callers that prove who they are a browser must not be led here by a page of somebody else's: its requests
+/// name another host, or say from where they come.
+bool fromThisMachine(const http::Request& request) {
+  const auto host = request.header("host");
+  if (!host.empty() && !http::isLoopback(host)) return false;
+  auto origin = request.header("origin");
+  if (origin.empty()) return true;
+  const auto scheme = origin.find("://");
+  if (scheme == std::string_view::npos) return false;
+  return http::isLoopback(origin.substr(scheme + 3));
+}
+
+/// What is asked of the map.
+struct MapQuery {
+  std::string format = "json", node, after;
+  std::size_t limit = 0;  ///< nodes; 0 = all
+  TextOptions text;
+};
+
+/// A message if a parameter can't be understood.
+std::string readNumber(const std::string& key, const std::string& value, const char* what, std::size_t& into) {
+  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), into);
+  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size()) return {};
+  return key + ": \"" + value + "\" is no number of " + what + "\n";
+}
+
+std::string readMapQuery(const http::Request& request, MapQuery& query) {
+  for (const auto& [key, value] : http::parseQuery(request.query)) {
+    std::string wrong;
+    if (key == "format")
+      query.format = value;
+    else if (key == "node")
+      query.node = value;
+    else if (key == "continue")
+      query.after = value;
+    else if (key == "color")
+      query.text.color = value == "1" || value == "true";
+    else if (key == "width")
+      wrong = readNumber(key, value, "cells (10 to 200)", query.text.bar);
+    else if (key == "limit")
+      wrong = readNumber(key, value, "nodes", query.limit);
+    else
+      wrong = "unknown parameter \"" + key + "\"; known are format, node, limit, continue, color, width\n";
+    if (!wrong.empty()) return wrong;
+  }
+  if (query.format != "json" && query.format != "backendai" && query.format != "text")
+    return "format: \"" + query.format + "\" is unknown; known are json, backendai, text\n";
+  return {};
+}
+
+/// Leaves one page of the nodes, which are ordered by name. What to continue after, empty at the end.
+std::string cutPage(AllocationMap& map, const MapQuery& query) {
+  auto& nodes = map.nodes;
+  if (!query.after.empty())
+    nodes.erase(nodes.begin(),
+                std::partition_point(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name <= query.after; }));
+  if (query.limit == 0 || nodes.size() <= query.limit) return {};
+  nodes.resize(query.limit);
+  return nodes.back().name;
 }
 
 }  // namespace
 
-Operations::Operations(OperationsSources sources) : sources_(std::move(sources)) {}
+Operations::Operations(OperationsSources sources)
+    : sources_(std::move(sources)), probes_({sources_.alive, sources_.ready, sources_.role}) {}
 
-http::Response Operations::handle(const http::Request& request, std::stop_token) {
+http::Limits Operations::limits() {
+  http::Limits limits;
+  limits.connections = 64;
+  limits.body = std::size_t{256} * 1024;
+  limits.answers = 4 * kMostAnswer;
+  limits.firstByte = std::chrono::seconds(5);
+  limits.request = std::chrono::seconds(30);
+  limits.answer = std::chrono::seconds(60);
+  return limits;
+}
+
+http::Response Operations::handle(const http::Request& request, std::stop_token stop) {
+  if (Probes::serves(request.path)) return probes_.handle(request, std::move(stop));
+  if (request.path == "/metrics" && (request.method == "GET" || request.method == "HEAD")) return scrape();
+  // Whoever ends the process does not wait for answers either.
+  std::stop_source either;
+  const auto end = [&either] { either.request_stop(); };
+  const std::stop_callback gone(stop, end), stopping(stopping_.get_token(), end);
+  if (sources_.callers) {
+    const auto verdict = sources_.callers(request.header("authorization"), either.get_token());
+    if (verdict.status != 200) return refusal(verdict.status, verdict.message);
+  } else if (!fromThisMachine(request)) {
+    return refusal(403, "only this machine may ask: Host and Origin must be localhost or a loopback address");
+  }
+  auto answer = guarded(request, either.get_token());
+  if (answer.body.size() <= kMostAnswer) return answer;
+  return refusal(413, "the answer has " + std::to_string(answer.body.size() >> 20) + " MiB, more than " +
+                          std::to_string(kMostAnswer >> 20) +
+                          ": ask for less, one node (node=) or so many at a time (limit=, continue=)");
+}
+
+/// What only those may see who are known.
+http::Response Operations::guarded(const http::Request& request, std::stop_token stop) {
   if (sources_.questions && Questions::serves(request.path)) {
+    if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
     const std::string missing = sources_.ready ? sources_.ready() : std::string();
-    return missing.empty() ? sources_.questions(request) : plain(503, missing + "\n");
+    return missing.empty() ? sources_.questions(request, std::move(stop)) : plain(503, missing + "\n");
   }
   if (request.method != "GET" && request.method != "HEAD") {
     auto r = plain(405, "only GET is served here\n");
     r.headers.emplace_back("Allow", "GET, HEAD");
     return r;
   }
-  if (request.path == "/healthz" || request.path == "/livez") return probe(sources_.alive);
-  if (request.path == "/readyz") return readiness();
-  if (request.path == "/metrics") {
-    auto r = plain(200, sources_.metrics());
-    r.contentType = "text/plain; version=0.0.4; charset=utf-8";
-    return r;
+  if (request.path == "/allocation-map") return allocationMap(request, std::move(stop));
+  return plain(404, std::string(kPaths));
+}
+
+http::Response Operations::scrape() {
+  const std::lock_guard lock(scraping_);
+  auto r = plain(200, sources_.metrics());
+  r.contentType = "text/plain; version=0.0.4; charset=utf-8";
+  return r;
+}
+
+http::Response Operations::allocationMap(const http::Request& request, std::stop_token stop) {
+  MapQuery query;
+  if (auto wrong = readMapQuery(request, query); !wrong.empty()) return plain(400, std::move(wrong));
+  {
+    std::unique_lock lock(mutex_);
+    if (!mapDone_.wait(lock, stop, [this] { return maps_ < kMaps; })) return refusal(503, "stopped");
+    ++maps_;
   }
-  if (request.path == "/allocation-map") return allocationMap(request);
-  return plain(
-      404,
-      "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|backendai|text), /explain, /simulate "
-      "and /forecast (?format=json|text)\n");
-}
-
-http::Response Operations::readiness() const {
-  auto answer = probe(sources_.ready);
-  const std::string role = sources_.role ? sources_.role() : std::string();
-  if (answer.status == 200 && !role.empty()) answer.body = "ok: " + role + "\n";
-  return answer;
-}
-
-http::Response Operations::allocationMap(const http::Request& request) const {
-  std::string format = "json", node;
-  TextOptions text;
-  for (const auto& [key, value] : http::parseQuery(request.query)) {
-    if (key == "format") {
-      format = value;
-    } else if (key == "node") {
-      node = value;
-    } else if (key == "color") {
-      text.color = value == "1" || value == "true";
-    } else if (key == "width") {
-      const auto parsed = std::from_chars(value.data(), value.data() + value.size(), text.bar);
-      if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size())
-        return plain(400, "width: \"" + value + "\" is no number of cells (10 to 200)\n");
-    } else {
-      return plain(400, "unknown parameter \"" + key + "\"; known are format, node, color, width\n");
+  struct Turn {
+    Operations& of;
+    ~Turn() {
+      {
+        const std::lock_guard lock(of.mutex_);
+        --of.maps_;
+      }
+      of.mapDone_.notify_one();
     }
-  }
-  if (format != "json" && format != "backendai" && format != "text")
-    return plain(400, "format: \"" + format + "\" is unknown; known are json, backendai, text\n");
+  } const turn{*this};
   auto map = sources_.map();
-  if (!node.empty()) {
+  if (!query.node.empty()) {
     auto& nodes = map.nodes;
-    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name != node; }), nodes.end());
-    if (nodes.empty()) return plain(404, "there is no node \"" + node + "\"\n");
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name != query.node; }),
+                nodes.end());
+    if (nodes.empty()) return plain(404, "there is no node \"" + query.node + "\"\n");
   }
-  if (format == "text") return plain(200, toText(map, text));
-  http::Response r;
-  r.body = format == "json" ? toJson(map) : toBackendAi(map);
+  const std::string next = cutPage(map, query);
+  auto r = query.format == "text" ? plain(200, toText(map, query.text)) : http::Response{};
+  if (query.format == "json") r.body = toJson(map);
+  if (query.format == "backendai") r.body = toBackendAi(map);
+  if (!next.empty()) r.headers.emplace_back("Continue", next);
+  if (!next.empty() && query.format == "json") {
+    codec::JsonText quoted;
+    r.body.back() = ',';
+    r.body += "\"continue\":" + quoted.value(next).take() + "}";
+  }
   return r;
 }
 

@@ -1,11 +1,19 @@
-// The operations endpoint: /healthz, /readyz, /metrics, /allocation-map, /explain, /simulate, /forecast.
+// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, and the probes once more.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
 #include <functional>
+#include <mutex>
+#include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "controller/http/http.h"
 #include "controller/server/allocation_map.h"
+#include "controller/server/callers.h"
+#include "controller/server/probes.h"
 
 namespace egpu::server {
 
@@ -16,22 +24,40 @@ struct OperationsSources {
   std::function<std::string()> alive;    ///< empty = alive, else what is wrong
   std::function<std::string()> ready;    ///< empty = ready, else what is missing
   std::function<std::string()> role{};   ///< "leader" | "standby", shown by /readyz; empty = there is no election
-  /// Answers what Questions::serves(); not asked before everything is ready. Empty = there are none.
-  std::function<http::Response(const http::Request&)> questions{};
+  /// Answers what Questions::serves(), or gives up when stopped; not asked before everything is ready. Empty = there
+  /// are none.
+  std::function<http::Response(const http::Request&, std::stop_token)> questions{};
+  /// Whether the caller with this Authorization header may ask for more than probes and metrics. Empty: whoever
+  /// reaches the endpoint from this machine may.
+  std::function<Callers::Verdict(std::string_view, std::stop_token)> callers{};
 };
 
-/// GET only, but for questions. /readyz says "ok", or "ok: leader" | "ok: standby": both are ready.
-/// /allocation-map?format=json|backendai|text (&node= &color=1 &width=) ; unknown formats and paths are refused with a
-/// line that says what there is. Thread-safe.
+/// GET only, but for questions. /allocation-map?format=json|backendai|text (&node= &limit= &continue= &color=1
+/// &width=); unknown formats and paths are refused with a line that says what there is. Four answers at most are worked
+/// on at once: one question, one of /metrics, kMaps maps; the others wait. Thread-safe.
 class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);
   http::Response handle(const http::Request& request, std::stop_token stop) override;
+  /// The process is about to end: questions under way give up, new ones get 503. Idempotent.
+  void stopQuestions() { stopping_.request_stop(); }
+
+  /// Of a listener for it.
+  static http::Limits limits();
+  static constexpr int kMaps = 2;
+  static constexpr std::size_t kMostAnswer = std::size_t{64} << 20;  ///< bytes; what is larger is refused
 
  private:
-  http::Response readiness() const;
-  http::Response allocationMap(const http::Request& request) const;
+  http::Response guarded(const http::Request& request, std::stop_token stop);
+  http::Response scrape();
+  http::Response allocationMap(const http::Request& request, std::stop_token stop);
   const OperationsSources sources_;
+  Probes probes_;
+  std::stop_source stopping_;
+  std::mutex scraping_;  ///< held while metrics are collected
+  std::mutex mutex_;
+  std::condition_variable_any mapDone_;
+  int maps_ = 0;  ///< at work; protected by mutex_
 };
 
 }  // namespace egpu::server

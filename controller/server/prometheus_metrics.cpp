@@ -35,8 +35,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_lease_attempts_total", "Attempts to get or renew the lease by result: ok, held by another, failed."},
     {"elasticgpu_events_total", "Kubernetes events by what became of them."},
     {"elasticgpu_cards", "Cards by state: free, partly, full, quarantined."},
-    {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card."},
-    {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card."},
+    {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card; with --card-metrics."},
+    {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card; with --card-metrics."},
     {"elasticgpu_claims", "Claims by phase."},
     {"elasticgpu_claims_that_fit", "How many more claims of a class, each of its usual size, would fit now."},
     {"elasticgpu_claims_that_fit_age_seconds", "How long ago elasticgpu_claims_that_fit was worked out."},
@@ -44,6 +44,15 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_plugin_call_seconds", "One call to a plugin."},
     {"elasticgpu_plugin_downs_total", "How often a plugin's host process ended or was ended."},
     {"elasticgpu_ledger_drift_total", "Drift that the auditor found, by cause."},
+    {"elasticgpu_build_info", "1, labelled with the version that runs."},
+    {"elasticgpu_longest_step_seconds", "How long the worker that has been longest with its key has been with it."},
+    {"process_cpu_seconds_total", "Total user and system CPU time spent in seconds."},
+    {"process_resident_memory_bytes", "Resident memory size in bytes."},
+    {"process_virtual_memory_bytes", "Virtual memory size in bytes."},
+    {"process_open_fds", "Number of open file descriptors."},
+    {"process_max_fds", "Maximum number of open file descriptors."},
+    {"process_threads", "Number of threads."},
+    {"process_start_time_seconds", "Start time of the process since unix epoch in seconds."},
 });
 
 std::string helpOf(std::string_view name) {
@@ -52,9 +61,9 @@ std::string helpOf(std::string_view name) {
   return std::string(name);
 }
 
-// From 10 µs (a decision) to 10 s (a stuck request), about three a decade.
-const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01,
-                                                          0.03,    0.1,     0.3,    1,      3,     10};
+// From 10 µs (a decision) to 5 min (a worker that is stuck), about three a decade.
+const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03,
+                                                          0.1,     0.3,     1,      3,      10,    30,    100,  300};
 
 }  // namespace
 

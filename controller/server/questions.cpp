@@ -23,8 +23,11 @@ using base::Status;
 
 constexpr std::size_t kMostNames = 1000;
 constexpr std::size_t kMostTop = 100;
-constexpr int64_t kForecastDecisions = 50'000;  // per class
-constexpr int64_t kMetricDecisions = 10'000;    // per class
+constexpr int64_t kMostMarks = 32'768;  // what YAML gives a meaning to: reading costs by these, not by bytes
+constexpr std::size_t kMostBody = std::size_t{1} << 20;  // bytes, once its aliases are written out
+constexpr int64_t kForecastDecisions = 50'000;           // per class
+constexpr int64_t kMetricDecisions = 10'000;             // per class
+constexpr std::chrono::milliseconds kLook{50};           // whether a waiting question is still wanted
 
 http::Response plain(int status, std::string body) {
   http::Response r;
@@ -115,8 +118,16 @@ struct Questions::Asking {
 
   Status readBody(std::string_view path, const std::string& body) {
     if (body.find_first_not_of(" \t\r\n") == std::string::npos) return Status::okay();
+    constexpr std::string_view kMarks = "\n,:[]{}-?&*!#|>%";
+    const auto marks =
+        std::count_if(body.begin(), body.end(), [&](char c) { return kMarks.find(c) != std::string_view::npos; });
+    if (marks > kMostMarks)
+      return Status(Code::invalid, "body: more than " + std::to_string(kMostMarks) +
+                                       " lines, fields and values: no question needs so many");
     const auto json = codec::yamlToJson(body);
     if (!json) return Status(Code::invalid, "body: " + json.status().message());
+    if (json->size() > kMostBody)
+      return Status(Code::invalid, "body: its aliases expand to more than " + std::to_string(kMostBody >> 10) + " KiB");
     auto decoded = codec::decodeQuestion(*json);
     if (!decoded) return Status(Code::invalid, "body: " + decoded.status().message());
     if (path != "/simulate" && !decoded->steps.empty())
@@ -144,28 +155,62 @@ struct Questions::Asking {
   }
 };
 
-http::Response Questions::answer(const http::Request& request) {
+/// How long a question may take, and who still wants the answer.
+struct Questions::Patience {
+  const base::Clock& clock;
+  const base::Clock::Steady until;
+  const std::stop_token stop;
+  struct Lost {};  ///< thrown and caught in this file only
+
+  bool lost() const { return stop.stop_requested() || clock.now() >= until; }
+  /// Called between the scheduler's decisions; what works on a copy leaves nothing behind when it throws.
+  scheduler::Pause pause() const {
+    return [this] {
+      if (lost()) throw Lost{};
+    };
+  }
+  http::Response answer() const {
+    if (stop.stop_requested()) return plain(503, "stopped: the caller has gone, or the controller is stopping\n");
+    return plain(504, "no answer within " + std::to_string(kPatience.count()) +
+                          " s: ask about less (one node with node=, fewer steps or nodes, top=0), or again when fewer "
+                          "questions are asked\n");
+  }
+};
+
+http::Response Questions::answer(const http::Request& request, std::stop_token stop) {
   if (request.method != "GET" && request.method != "HEAD" && request.method != "POST") {
     auto r = plain(405, "only GET and POST are served here\n");
     r.headers.emplace_back("Allow", "GET, HEAD, POST");
     return r;
   }
-  const auto asking = Asking::read(request);
+  const Patience patience{clock_, clock_.now() + kPatience, std::move(stop)};
+  std::unique_lock lock(one_, std::defer_lock);
+  while (!lock.try_lock_for(kLook))
+    if (patience.lost()) return patience.answer();
+  const auto asking = Asking::read(request);  // with the lock: reading a body is work, too
   if (!asking) return plain(400, asking.status().message() + "\n");
-  const std::lock_guard lock(one_);
-  if (!asking->node.empty() && !stores_.nodes.get({"", asking->node}))
-    return plain(404, "node: there is no node \"" + asking->node + "\"\n");
-  auto body = request.path == "/explain"    ? explain(*asking)
-              : request.path == "/simulate" ? simulate(*asking)
-                                            : forecast(*asking);
+  try {
+    return answerAlone(request, *asking, patience);
+  } catch (const Patience::Lost&) {
+    return patience.answer();
+  }
+}
+
+http::Response Questions::answerAlone(const http::Request& request, const Asking& asking,
+                                      const Patience& patience) const {
+  if (!asking.node.empty() && !stores_.nodes.get({"", asking.node}))
+    return plain(404, "node: there is no node \"" + asking.node + "\"\n");
+  auto body = request.path == "/explain"    ? explain(asking, patience)
+              : request.path == "/simulate" ? simulate(asking, patience)
+                                            : forecast(asking, patience);
   if (!body) return plain(body.status().code() == Code::notFound ? 404 : 400, body.status().message() + "\n");
-  if (asking->text) return plain(200, std::move(*body));
+  if (asking.text) return plain(200, std::move(*body));
   http::Response r;
   r.body = std::move(*body);
   return r;
 }
 
-base::Result<std::string> Questions::explain(const Asking& asking) const {
+base::Result<std::string> Questions::explain(const Asking& asking, const Patience& patience) const {
   auto subject = asking.subject(stores_);
   if (!subject) return subject.status();
   if (!*subject)
@@ -179,12 +224,13 @@ base::Result<std::string> Questions::explain(const Asking& asking) const {
     const auto cluster = cluster_.copy();
     const auto request = requestOn(answer.subject, asking.node);
     answer.decision = scheduler::decide(cluster, request, answer.subject.suits);
-    answer.explanation = scheduler::explain(cluster, request, answer.subject.suits, asking.namesShown());
+    answer.explanation =
+        scheduler::explain(cluster, request, answer.subject.suits, asking.namesShown(), patience.pause());
   }
   return asking.text ? toText(answer, asking.color) : toJson(answer);
 }
 
-base::Result<std::string> Questions::simulate(const Asking& asking) const {
+base::Result<std::string> Questions::simulate(const Asking& asking, const Patience& patience) const {
   auto subject = asking.subject(stores_);
   if (!subject) return subject.status();
   if (!*subject && asking.question.steps.empty())
@@ -196,10 +242,10 @@ base::Result<std::string> Questions::simulate(const Asking& asking) const {
   if (!steps) return steps.status();
   SimulateAnswer answer;
   answer.subject = std::move(*subject);
-  auto snapshot = takeSnapshot(stores_, cluster_);
+  auto snapshot = takeSnapshot(stores_, cluster_, patience.pause());
   if (!steps->empty()) {
     answer.asksWhatIf = true;
-    auto result = scheduler::whatIf(std::move(snapshot.situation), *steps);
+    auto result = scheduler::whatIf(std::move(snapshot.situation), *steps, patience.pause());
     if (!result) return result.status();
     snapshot.situation = std::move(result->after);
     answer.before = std::move(result->before);
@@ -219,7 +265,8 @@ base::Result<std::string> Questions::simulate(const Asking& asking) const {
     for (const auto& claim : snapshot.situation.claims)
       if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
     answer.simulation = scheduler::simulate(
-        cluster, requestOn(*answer.subject, asking.node), answer.subject->suits, {asking.namesShown(), asking.top},
+        cluster, requestOn(*answer.subject, asking.node), answer.subject->suits,
+        {asking.namesShown(), asking.top, patience.pause()},
         [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
     for (const auto& victim : answer.simulation.preemption.victims)
       answer.victims.push_back(snapshot.holder(victim.device));
@@ -227,7 +274,7 @@ base::Result<std::string> Questions::simulate(const Asking& asking) const {
   return asking.text ? toText(answer, asking.color) : toJson(answer);
 }
 
-base::Result<std::string> Questions::forecast(const Asking& asking) const {
+base::Result<std::string> Questions::forecast(const Asking& asking, const Patience& patience) const {
   v1alpha::ElasticGPUClaim asked = claimOfFields(asking.fields).value_or(v1alpha::ElasticGPUClaim{});
   const bool sized = !asked.spec.requests.empty() || !asking.claim.empty() || asking.question.claim;
   std::vector<ForecastAnswer> answers;
@@ -270,7 +317,7 @@ base::Result<std::string> Questions::forecast(const Asking& asking) const {
   for (auto& answer : answers)
     if (answer.subject.request)
       answer.forecast = scheduler::forecast(cluster, requestOn(answer.subject, asking.node), answer.subject.suits,
-                                            kForecastDecisions);
+                                            kForecastDecisions, patience.pause());
   return asking.text ? toText(answers, asking.color) : toJson(answers);
 }
 

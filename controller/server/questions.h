@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@
 namespace egpu::server {
 
 /// Thread-safe; one question at a time, so that there is never more than one copy. References must outlive it.
+/// A question is given up once it is stopped, or kPatience old (its wait for others included): 504 says so.
 class Questions {
  public:
   Questions(const cache::Stores& stores, const cache::ClusterView& cluster, const base::Clock& clock)
@@ -29,7 +31,8 @@ class Questions {
   /// GET with parameters, or POST of a claim (/explain, /forecast) or of codec::Question (/simulate), YAML or JSON,
   /// with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or node that isn't
   /// there.
-  http::Response answer(const http::Request& request);
+  http::Response answer(const http::Request& request, std::stop_token stop = {});
+  static constexpr std::chrono::seconds kPatience{10};
 
   /// Sets elasticgpu_claims_that_fit per class, for a claim of its usual size. Made anew at most every kFresh, and with
   /// at most a hundredth of the time spent on it; elasticgpu_claims_that_fit_age_seconds says how old it is.
@@ -38,14 +41,16 @@ class Questions {
 
  private:
   struct Asking;
-  base::Result<std::string> explain(const Asking& asking) const;
-  base::Result<std::string> simulate(const Asking& asking) const;
-  base::Result<std::string> forecast(const Asking& asking) const;
+  struct Patience;
+  http::Response answerAlone(const http::Request& request, const Asking& asking, const Patience& patience) const;
+  base::Result<std::string> explain(const Asking& asking, const Patience& patience) const;
+  base::Result<std::string> simulate(const Asking& asking, const Patience& patience) const;
+  base::Result<std::string> forecast(const Asking& asking, const Patience& patience) const;
 
   const cache::Stores& stores_;
   const cache::ClusterView& cluster_;
   const base::Clock& clock_;
-  std::mutex one_;  ///< held while a question is answered; guards what follows
+  std::timed_mutex one_;  ///< held while a question is answered; guards what follows
   std::optional<base::Clock::Steady> published_;
   base::Clock::Steady publishAgain_;
   std::set<std::string, std::less<>> shownClasses_;

@@ -94,7 +94,7 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   return record;
 }
 
-Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster) {
+Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster, const scheduler::Pause& pause) {
   Snapshot snapshot;
   snapshot.situation.cluster = cluster.copy();
   std::set<std::string, std::less<>> decided;
@@ -103,6 +103,7 @@ Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster) {
   stores.devices.forEach(
       [&](const auto& device) { snapshot.holders[device->metadata.uid] = "device " + device->metadata.name; });
   stores.claims.forEach([&](const auto& claim) {
+    if (pause) pause();
     auto record = recordOf(stores, *claim);
     // Decided, and its device not seen yet: it has its place.
     if (const auto key = "claim/" + claim->metadata.uid; record.device.empty() && decided.count(key) != 0)

@@ -7,6 +7,7 @@
 
 #include "controller/cache/cluster_view.h"
 #include "controller/cache/stores.h"
+#include "controller/scheduler/explain.h"
 #include "controller/scheduler/what_if.h"
 
 namespace egpu::server {
@@ -27,7 +28,8 @@ struct Snapshot {
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
 /// A copy of the cluster, and all claims. The copy is of one moment; claims that change while they are read are as they
-/// are found.
-Snapshot takeSnapshot(const cache::Stores& stores, const cache::ClusterView& cluster);
+/// are found. `pause` is called now and then, and may throw.
+Snapshot takeSnapshot(const cache::Stores& stores, const cache::ClusterView& cluster,
+                      const scheduler::Pause& pause = {});
 
 }  // namespace egpu::server

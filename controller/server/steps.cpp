@@ -16,8 +16,6 @@ using base::Code;
 using base::Status;
 using codec::QuestionStep;
 
-constexpr int64_t kMostNewCards = 100'000;  // by all steps together: they are made up in this process
-
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> parts;
   std::size_t at = 0;
@@ -125,7 +123,7 @@ base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& s
                                                           const std::string& space) {
   using Kind = QuestionStep::Kind;
   std::vector<scheduler::Step> out;
-  int64_t unnamed = 0, newCards = 0;
+  int64_t unnamed = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto& step = steps[i];
     const auto at = "steps[" + std::to_string(i) + "].";
@@ -134,10 +132,6 @@ base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& s
         out.emplace_back(scheduler::DrainNode{step.name});
         break;
       case Kind::add:
-        newCards += step.count *
-                    static_cast<int64_t>(step.like.empty() ? step.cards.size() : stores.cardsOnNode(step.like).size());
-        if (newCards > kMostNewCards)
-          return Status(Code::invalid, at + "add.count: more than " + std::to_string(kMostNewCards) + " cards in all");
         out.emplace_back(scheduler::AddNodes{step.name, step.count, step.like, step.cards, {}});
         break;
       case Kind::release:

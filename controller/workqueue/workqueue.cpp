@@ -169,6 +169,14 @@ bool WorkQueue::drain(milliseconds atMost) {
   return finished.stop_requested();
 }
 
+std::optional<std::pair<std::string, base::Clock::Steady>> WorkQueue::longestWork() const {
+  std::lock_guard lock(mutex_);
+  std::optional<std::pair<std::string, Steady>> longest;
+  for (const auto& [key, since] : processing_)
+    if (!longest || since < longest->second) longest.emplace(key, since);
+  return longest;
+}
+
 std::size_t WorkQueue::depth() const {
   std::lock_guard lock(mutex_);
   return ready_.size();

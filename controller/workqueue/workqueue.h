@@ -60,6 +60,8 @@ class WorkQueue {
   /// After shutDown(): blocks until no key is being worked on; false if the time runs out first.
   bool drain(std::chrono::milliseconds atMost);
 
+  /// The key that a worker has had for longest, and since when; nullopt if none is being worked on.
+  std::optional<std::pair<std::string, base::Clock::Steady>> longestWork() const;
   /// Ready keys.
   std::size_t depth() const;
   /// Keys that wait for their time (addAfter).

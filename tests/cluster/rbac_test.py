@@ -11,6 +11,8 @@ import itertools
 import json
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 import installation
 import nodes
@@ -261,6 +263,25 @@ def uninstall(cluster, client, report):
     report.check("nothing of it is left", not left and not client.exists(ROLE), left)
 
 
+def callers(client, address, report):
+    """The operations port asks the API server who calls: probes and metrics are for all, the rest for who may get ElasticGPUs."""
+    def status(path, token=None):
+        request = urllib.request.Request(f"http://{address}{path}", headers={"Authorization": f"Bearer {token}"} if token else {})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.status
+        except urllib.error.HTTPError as refused:
+            return refused.code
+
+    reader = client.token_for(installation.NAMESPACE, installation.ACCOUNT)
+    nobody = client.token_for("default", "default")
+    for path in ("/healthz", "/readyz", "/metrics"):
+        report.check(f"{path} asks nobody who calls", status(path) == 200)
+    for path in ("/allocation-map", "/forecast"):
+        got = [status(path, token) for token in (None, "forged", nobody, reader)]
+        report.check(f"{path} is for who may get ElasticGPUs", got == [401, 401, 403, 200], got)
+
+
 def main():
     report = Report()
     names = ["n-0", "n-1", "leaves"]
@@ -274,11 +295,12 @@ def main():
         until("the nodes are ready", lambda: nodes.all_ready(client, names))
         # Only a controller that elects uses the lease; what its right to it is good for is tried in any case.
         elects = "--leader-elect" in installation.run_help(sys.argv[1])
-        installation.start_controller(cluster, sys.argv[1], arguments=[
+        operations = installation.start_controller(cluster, sys.argv[1], arguments=[
             "--leader-elect", f"--leader-elect-resource-namespace={installation.NAMESPACE}"] if elects else [])
         log = AuditLog(cluster.audit_log)
         try:
             whole_life(client, log, report)
+            callers(client, operations, report)
             audited(client, log, report, elects)
             missed(client, log, report)
         except BaseException:

@@ -1,10 +1,12 @@
 """What a user meets on the command line: flags, the nodes file, files and ports in use, the map.  cli_test.py BIN_DIR"""
+import http.server
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 
 from standalone import Kubectl, Report, Standalone, until
 
@@ -13,6 +15,14 @@ nodes:
 - name: n
   count: 2
   gpus: [{model: T4, count: 2, memory: 16Gi}]
+"""
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
 """
 ANY = ["--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"]
 
@@ -43,6 +53,17 @@ def flags(r, binary, nodes, work):
             ["--write-kubeconfig", "/nope/k"])
     refused(r, binary, "no such kubeconfig", ["run", "--kubeconfig", os.path.join(work, "none")], ["--kubeconfig"])
     refused(r, binary, "nobody listens", ["map", "--server", "http://127.0.0.1:1"], ["--server", "Is the controller running"], 1)
+    refused(r, binary, "operations of standalone off loopback", ["standalone", "--nodes", nodes, "--listen", "127.0.0.1:0", "--ops-listen", "[::]:0"],
+            ["--ops-listen", "loopback"], 2)
+    refused(r, binary, "nobody asked who calls off loopback", ["run", "--ops-auth=off", "--ops-listen", "[::]:0"],
+            ["--ops-auth=off", "other machines", "--ops-listen"], 2)
+    refused(r, binary, "probes on no port", ["standalone", "--nodes", nodes, *ANY, "--probes-listen", "127.0.0.1:99999"], ["--probes-listen", "99999"])
+    refused(r, binary, "no such token file", ["map", "--token-file", "/nope"], ["--token-file", "/nope"], 2)
+    refused(r, binary, "two tokens", ["map", "--token", "a", "--token-file", "/nope"], ["--token"], 2)
+    certificate = os.path.join(work, "certificate")
+    with open(certificate, "w", encoding="utf-8") as f:
+        f.write(KUBECONFIG)
+    refused(r, binary, "a kubeconfig without a token", ["map", "--kubeconfig", certificate], ["has no token", "kubectl create token"], 2)
     empty = os.path.join(work, "empty")
     os.mkdir(empty)
     warned = subprocess.run([binary, "standalone", "--nodes", nodes, "--plugins", empty, "--listen", "0.0.0.0:0"], capture_output=True,
@@ -87,6 +108,7 @@ def running(r, binary, bin_dir, nodes, work):
         one = subprocess.run([binary, "map", "--server", ops, "--node", "n-1", "--format", "json"], capture_output=True, timeout=60, check=False)
         r.check("map --node is for every format", b'"n-1"' in one.stdout and b'"n-0"' not in one.stdout, one.stdout)
         colors(r, binary, ops)
+        tokens(r, binary, work)
         questions(r, binary, s, ops, work)
         r.check("SIGTERM ends it with status 0", s.stop() == 0)
     finally:
@@ -111,6 +133,41 @@ def on_terminal(binary, args, environment):
     os.close(ours)
     done.wait(timeout=60)
     return out
+
+
+class Guarded(http.server.BaseHTTPRequestHandler):
+    """An operations port that knows one token."""
+
+    def do_GET(self):
+        token = self.headers.get("Authorization", "")
+        status = {"": 401, "Bearer good": 200}.get(token, 403)
+        body = b"the map" if status == 200 else json.dumps({"kind": "Status", "status": "Failure", "message": f"refused {status}", "code": status}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain" if status == 200 else "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+def tokens(r, binary, work):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    show = ["map", "--server", f"127.0.0.1:{server.server_port}"]
+    refused(r, binary, "a token is asked for", show, ["refused 401", "--token", "--kubeconfig"], 1)
+    refused(r, binary, "and a right", [*show, "--token", "other"], ["refused 403", "elasticgpus"], 1)
+    file = os.path.join(work, "token")
+    with open(file, "w", encoding="utf-8") as f:
+        f.write("good\n")
+    config = os.path.join(work, "with-token")
+    with open(config, "w", encoding="utf-8") as f:
+        f.write(KUBECONFIG.replace("user: {}", "user: {token: good}"))
+    for how in (["--token", "good"], ["--token-file", file], ["--kubeconfig", config], ["--kubeconfig", config, "--context", "c"]):
+        got = subprocess.run([binary, *show, *how], capture_output=True, timeout=60, check=False)
+        r.check(f"{how[0]} shows the token", got.returncode == 0 and got.stdout == b"the map\n", got)
+    server.shutdown()
 
 
 def colors(r, binary, ops):
@@ -193,7 +250,7 @@ def json_log(r, bin_dir):
     try:
         r.check("SIGTERM, again", s.stop() == 0)
         with open(os.path.join(s.work, "log"), encoding="utf-8") as f:
-            lines = [line for line in f.read().splitlines() if not line.startswith(("API server:", "operations:"))]
+            lines = [line for line in f.read().splitlines() if not line.startswith(("API server:", "operations:", "probes:"))]
         r.check("every log line is a JSON object with time, level and message",
                 len(lines) > 3 and all({"time", "level", "msg"} <= json.loads(line).keys() for line in lines), lines)
     finally:

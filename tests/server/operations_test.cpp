@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/server/process_metrics.h"
 #include "controller/server/prometheus_metrics.h"
 
 namespace egpu::server {
@@ -50,6 +51,95 @@ TEST_F(OperationsTest, WrongFormatsPathsAndMethodsSayWhatThereIs) {
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/metrics", "", "POST").status, 405);
   EXPECT_EQ(get("/allocation-map", "format=backendai").body, "{}");
+}
+
+TEST_F(OperationsTest, HistogramsReachFiveMinutes) {
+  metrics_.observe("elasticgpu_api_request_duration_seconds", 200, {});
+  const auto text = get("/metrics").body;
+  EXPECT_NE(text.find("_bucket{le=\"100\"} 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("_bucket{le=\"300\"} 1"), std::string::npos) << text;
+}
+
+TEST_F(OperationsTest, TheProcessTellsItsOwnFigures) {
+  ProcessMetrics process;
+  process.update(metrics_);
+  process.update(metrics_);
+  const auto text = get("/metrics").body;
+  for (const char* name : {"process_cpu_seconds_total ", "process_resident_memory_bytes ", "process_open_fds ",
+                           "process_max_fds ", "process_start_time_seconds ", "process_virtual_memory_bytes "}) {
+    const auto at = text.find(std::string("\n") + name);
+    ASSERT_NE(at, std::string::npos) << name;
+    EXPECT_GE(std::stod(text.substr(at + 1 + std::string_view(name).size())), 0) << name;
+  }
+  EXPECT_NE(text.find("# TYPE process_cpu_seconds_total counter"), std::string::npos);
+}
+
+/// A map of many nodes, and questions that tell how they were stopped.
+class PagedMapTest : public testing::Test {
+ protected:
+  PagedMapTest() {
+    for (int i = 0; i < 5; ++i) map_.nodes.push_back({"n" + std::to_string(i), true, {}});
+  }
+  http::Response get(const std::string& path, const std::string& query = {}, const std::string& host = {},
+                     const std::string& origin = {}) {
+    http::Request r;
+    r.method = "GET";
+    r.path = path;
+    r.query = query;
+    if (!host.empty()) r.headers.emplace_back("host", host);
+    if (!origin.empty()) r.headers.emplace_back("origin", origin);
+    return operations_.handle(r, {});
+  }
+  AllocationMap map_;
+  Operations operations_{{[this] { return map_; },
+                          [] { return std::string(); },
+                          [] { return std::string(); },
+                          [] { return std::string(); },
+                          {},
+                          [](const http::Request&, std::stop_token stop) {
+                            http::Response r;
+                            r.body = stop.stop_requested() ? "stopped" : "asked";
+                            return r;
+                          }}};
+};
+
+TEST_F(PagedMapTest, TheMapComesInPages) {
+  const auto first = get("/allocation-map", "limit=2").body;
+  EXPECT_NE(first.find(R"("name":"n1")"), std::string::npos) << first;
+  EXPECT_EQ(first.find(R"("name":"n2")"), std::string::npos) << first;
+  EXPECT_NE(first.find(R"(,"continue":"n1"})"), std::string::npos) << first;
+  const auto last = get("/allocation-map", "limit=3&continue=n1").body;
+  EXPECT_NE(last.find(R"("name":"n4")"), std::string::npos) << last;
+  EXPECT_EQ(last.find("continue"), std::string::npos) << last;
+  EXPECT_EQ(get("/allocation-map", "limit=some").status, 400);
+}
+
+TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {
+  map_.nodes.clear();
+  cache::MapCard card;
+  card.model = std::string(1 << 20, 'm');
+  for (int i = 0; i < 70; ++i) map_.nodes.push_back({"n" + std::to_string(100 + i), true, {card}});
+  const auto refused = get("/allocation-map");
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_NE(refused.body.find("limit="), std::string::npos) << refused.body;
+  EXPECT_EQ(get("/allocation-map", "limit=10").status, 200);
+}
+
+TEST_F(PagedMapTest, AfterStopQuestionsAreRefused) {
+  EXPECT_EQ(get("/explain").body, "asked");
+  operations_.stopQuestions();
+  EXPECT_EQ(get("/explain").status, 503);
+  EXPECT_EQ(get("/healthz").status, 200);
+  EXPECT_EQ(get("/metrics").status, 200);
+}
+
+TEST_F(PagedMapTest, WithoutCallersAPageOfSomebodyElseIsRefused) {
+  EXPECT_EQ(get("/allocation-map", {}, "127.0.0.1:9440").status, 200);
+  EXPECT_EQ(get("/allocation-map", {}, "localhost").status, 200);
+  EXPECT_EQ(get("/allocation-map", {}, "[::1]:9440", "http://localhost:3000").status, 200);
+  EXPECT_EQ(get("/allocation-map", {}, "evil.example:9440").status, 403);
+  EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "https://evil.example").status, 403);
+  EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "null").status, 403);
 }
 
 }  // namespace

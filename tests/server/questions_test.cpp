@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <stop_token>
+#include <utility>
+
 #include "controller/server/allocation_map.h"
 #include "controller/server/operations.h"
 #include "controller/server/prometheus_metrics.h"
@@ -321,7 +325,9 @@ TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
                          [] { return std::string(); },
                          [&] { return missing; },
                          {},
-                         [this](const http::Request& request) { return questions.answer(request); }});
+                         [this](const http::Request& request, std::stop_token stop) {
+                           return questions.answer(request, std::move(stop));
+                         }});
   http::Request request;
   request.method = "GET";
   request.path = "/forecast";
@@ -333,6 +339,67 @@ TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
   request.path = "/nothing";
   request.method = "GET";
   has(operations.handle(request, {}).body, "/simulate");
+}
+
+/// A second passes with every look at it.
+class HurriedClock final : public base::Clock {
+ public:
+  Steady now() const override { return Steady(std::chrono::seconds(++looks_)); }
+  Wall wall() const override { return {}; }
+  bool sleepUntil(Steady, std::stop_token) override { return true; }
+
+ private:
+  mutable std::atomic<int> looks_{1000};
+};
+
+TEST_F(QuestionsTest, AQuestionIsGivenUpAtItsDeadline) {
+  HurriedClock hurried;
+  Questions impatient{stores, view, hurried};
+  for (int i = 0; i < 20; ++i) claim("more" + std::to_string(i), "90");
+  http::Request r;
+  r.method = "GET";
+  for (const auto& [path, query] : {std::pair{"/simulate", "add=new,like=n1,count=50"},
+                                    {"/simulate", "drain=n1"},
+                                    {"/forecast", "class=share&gpu=2&gpu-core=1"}}) {
+    r.path = path;
+    r.query = query;
+    const auto answer = impatient.answer(r);
+    EXPECT_EQ(answer.status, 504) << path << ": " << answer.body;
+    has(answer.body, "no answer within 10 s");
+  }
+}
+
+TEST_F(QuestionsTest, AQuestionThatNobodyWaitsForIsGivenUp) {
+  std::stop_source gone;
+  gone.request_stop();
+  http::Request r;
+  r.method = "GET";
+  for (const auto& [path, query] :
+       {std::pair{"/simulate", "class=share&gpu-core=100"}, {"/simulate", "release=c"}, {"/forecast", "class=share"}}) {
+    r.path = path;
+    r.query = query;
+    EXPECT_EQ(questions.answer(r, gone.get_token()).status, 503) << path;
+  }
+}
+
+TEST_F(QuestionsTest, AddedNodesCountAsTheyAreMade) {
+  refuses(400, "steps[1].add.count: more than 100000 cards in all", "/simulate",
+          "add=big,model=T4,cards=1000,memory=16Gi&add=many,like=big,count=100");
+  refuses(400, "steps[2].add.count: more than 100000 nodes in all", "/simulate",
+          "add=one,model=T4,cards=1,memory=16Gi,count=2&add=two,like=one-0&add=more,like=two,count=99998");
+  answer("/simulate", "add=big,model=T4,cards=1000,memory=16Gi&add=some,like=big,count=2");
+}
+
+TEST_F(QuestionsTest, ABodyThatExpandsIsRefused) {
+  std::string bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c < 'i'; ++c) {
+    bomb += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 10; ++i) bomb += std::string(i > 0 ? "," : "") + "*" + static_cast<char>(c - 1);
+    bomb += "]\n";
+  }
+  refuses(400, "expand", "/simulate", "", bomb);
+  refuses(400, "no question needs so many", "/simulate", "", "steps: [" + std::string(60'000, ',') + "]");
+  refuses(400, "nested deeper", "/simulate", "", "steps: " + std::string(5000, '[') + std::string(5000, ']'));
 }
 
 }  // namespace

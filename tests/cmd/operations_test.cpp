@@ -1,0 +1,154 @@
+// The operations and probe ports of the whole controller on an embedded API server.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "controller/cmd/compose.h"
+#include "controller/kube/transport/curl_transport.h"
+#include "controller/standalone/apiserver/server.h"
+#include "tests/support/handler_transport.h"
+
+namespace egpu::cmd {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+/// Holds back patches of claims' status while it is told to.
+class HoldingTransport final : public support::HandlerTransport {
+ public:
+  using HandlerTransport::HandlerTransport;
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    if (request.method == kube::Method::patch && request.target.find("elasticgpuclaims") != std::string::npos) {
+      std::unique_lock lock(mutex_);
+      if (holds_) ++held;
+      released_.wait(lock, stop, [this] { return !holds_; });
+    }
+    return HandlerTransport::perform(request, stop);
+  }
+  void release() {
+    {
+      const std::lock_guard lock(mutex_);
+      holds_ = false;
+    }
+    released_.notify_all();
+  }
+  std::atomic<int> held{0};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any released_;
+  bool holds_ = true;
+};
+
+class CoreOperationsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = apiserver::Server::create({}, clock, random);
+    ASSERT_TRUE(made.ok()) << made.status().str();
+    server = std::move(*made);
+    transport = std::make_unique<HoldingTransport>(*server);
+    client = std::make_unique<kube::Client>(*transport, clock, random, metrics);
+    options.workers = 2;
+    options.plugins = EGPU_BIN_DIR "/../lib/provisioners";
+    options.opsListen = "127.0.0.1:0";
+  }
+  /// "200 body"
+  std::string ask(const std::string& address, const std::string& path) {
+    kube::Endpoint endpoint;
+    endpoint.server = "http://" + address;
+    const auto to = kube::curlTransport(endpoint, wallClock);
+    kube::HttpRequest request;
+    request.target = path;
+    const auto answer = (*to)->perform(request, {});
+    return answer ? std::to_string(answer->status) + " " + answer->body : answer.status().str();
+  }
+  void startWith(Core& core) {
+    ASSERT_TRUE(core.start().ok());
+    ASSERT_TRUE(core.announce().ok());
+  }
+
+  base::ManualClock clock;
+  base::SystemClock wallClock;
+  base::Random random;
+  base::NoMetrics metrics;
+  ControllerOptions options;
+  std::unique_ptr<apiserver::Server> server;
+  std::unique_ptr<HoldingTransport> transport;
+  std::unique_ptr<kube::Client> client;
+};
+
+TEST_F(CoreOperationsTest, ProbesHaveAPortOfTheirOwnWhichServesNothingElse) {
+  Core core(*transport, clock, random, options);
+  startWith(core);
+  EXPECT_NE(core.probesAddress(), core.opsAddress());
+  for (const char* path : {"/healthz", "/livez", "/readyz"}) EXPECT_EQ(ask(core.probesAddress(), path), "200 ok\n");
+  for (const char* path : {"/metrics", "/allocation-map", "/forecast"})
+    EXPECT_THAT(ask(core.probesAddress(), path), HasSubstr("404 ")) << path;
+  transport->release();
+}
+
+TEST_F(CoreOperationsTest, CallersMustBeKnownUnlessTheOptionsSayOtherwise) {
+  {
+    Core core(*transport, clock, random, options);
+    startWith(core);
+    EXPECT_THAT(ask(core.opsAddress(), "/allocation-map"), HasSubstr("401 "));
+    EXPECT_THAT(ask(core.opsAddress(), "/metrics"), HasSubstr("elasticgpu_build_info{version="));
+  }
+  options.opsAuth = false;
+  Core core(*transport, clock, random, options);
+  startWith(core);
+  EXPECT_THAT(ask(core.opsAddress(), "/allocation-map"), HasSubstr("200 "));
+  transport->release();
+}
+
+TEST_F(CoreOperationsTest, AStuckWorkerFailsLivenessAndIsNamed) {
+  Core core(*transport, clock, random, options);
+  startWith(core);
+  v1alpha::ElasticGPUClaim claim;
+  claim.metadata.namespace_ = "default";
+  claim.metadata.name = "c";
+  claim.spec.className = "no-such-class";
+  claim.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
+  ASSERT_TRUE(client->create(claim).ok());
+  while (transport->held == 0) std::this_thread::yield();
+  clock.advance(Core::kStuck - std::chrono::seconds(1));
+  EXPECT_EQ(ask(core.probesAddress(), "/livez"), "200 ok\n");
+  clock.advance(std::chrono::seconds(2));
+  EXPECT_THAT(ask(core.probesAddress(), "/livez"),
+              HasSubstr("503 a worker is stuck: it has been at claim/default/c for"));
+  EXPECT_THAT(ask(core.probesAddress(), "/healthz"), HasSubstr("503 "));
+  transport->release();
+  while (ask(core.probesAddress(), "/livez") != "200 ok\n") std::this_thread::yield();
+}
+
+TEST_F(CoreOperationsTest, CardsHaveSeriesOnlyWhereTheyAreAskedFor) {
+  v1alpha::ElasticGPU card;
+  card.metadata.name = "gpu-1";
+  card.spec.card.emplace();
+  card.spec.card->uuid = "GPU-1";
+  card.spec.card->nodeName = "n";
+  card.spec.card->memory = int64_t{1} << 34;
+  ASSERT_TRUE(client->create(card).ok());
+  for (const bool wanted : {false, true}) {
+    options.cardMetrics = wanted;
+    Core core(*transport, clock, random, options);
+    startWith(core);
+    const auto text = ask(core.opsAddress(), "/metrics");
+    EXPECT_THAT(text, HasSubstr("elasticgpu_cards{state=\"free\"}"));
+    if (wanted)
+      EXPECT_THAT(text, HasSubstr("elasticgpu_card_core_allocated_millicards{"));
+    else
+      EXPECT_THAT(text, Not(HasSubstr("elasticgpu_card_core_allocated_millicards{")));
+  }
+  transport->release();
+}
+
+}  // namespace
+}  // namespace egpu::cmd

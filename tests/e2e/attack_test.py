@@ -1,0 +1,239 @@
+"""What somebody on the network can do to the operations port, and that the probes answer meanwhile: connections, headers, bodies, questions, callers
+that go.  attack_test.py BIN_DIR"""
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from standalone import Report, Standalone, until
+
+MIB = 1 << 20
+NODES = "nodes:\n- {name: n, count: 500, cpu: 64, memory: 256Gi, gpus: [{model: T4, count: 8, memory: 16Gi}]}\n"
+EXPENSIVE = "/simulate?" + "&".join(f"add=x{i},like=n-0,count=1000" for i in range(12)) + "&class=none"
+
+
+def place(url):
+    host, port = url.removeprefix("http://").rsplit(":", 1)
+    return host, int(port)
+
+
+def connected(url):
+    s = socket.create_connection(place(url), timeout=60)
+    return s
+
+
+def get(url, path, timeout=60):
+    with urllib.request.urlopen(url + path, timeout=timeout) as answer:
+        return answer.status
+
+
+def post(url, path, body, timeout=120):
+    """The status."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url + path, data=body, method="POST"), timeout=timeout) as answer:
+            return answer.status
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except (OSError, urllib.error.URLError):
+        return 0  # cut off
+
+
+class Probing:
+    """Asks /healthz again and again while an attack goes on."""
+
+    def __init__(self, url):
+        self.url = url
+        self.asked = self.failed = 0
+        self.longest = 0.0
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def run(self):
+        while not self.stop.is_set():
+            began = time.monotonic()
+            self.asked += 1
+            try:
+                if get(self.url, "/healthz", timeout=5) != 200:
+                    self.failed += 1
+            except OSError:
+                self.failed += 1
+            self.longest = max(self.longest, time.monotonic() - began)
+            self.stop.wait(0.05)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.thread.join()
+
+
+def memory(pid):
+    """Resident now and at most, in MiB."""
+    with open(f"/proc/{pid}/status", encoding="utf-8") as f:
+        found = {line.split(":")[0]: line.split(":")[1] for line in f if line.startswith(("VmRSS", "VmHWM"))}
+    return tuple(int(found[name].split()[0]) // 1024 for name in ("VmRSS", "VmHWM"))
+
+
+def forget_peak(pid):
+    with open(f"/proc/{pid}/clear_refs", "w", encoding="utf-8") as f:
+        f.write("5")
+
+
+def connections(s):
+    """1,100 connections that say nothing, on each port."""
+    held = []
+    for url in {s.ops, s.probes}:
+        for _ in range(1100):
+            with contextlib.suppress(OSError):
+                held.append(connected(url))
+    time.sleep(1)
+    answered = get(s.ops, "/metrics") == 200
+    for each in held:
+        each.close()
+    return answered
+
+
+def sends_headers(url, megabytes, line):
+    with contextlib.suppress(OSError), connected(url) as c:
+        c.sendall(b"GET /metrics HTTP/1.1\r\n")
+        piece = line * (MIB // len(line))
+        for _ in range(megabytes):
+            c.sendall(piece)
+
+
+def headers(s):
+    """Six connections of short headers, six of one that does not end."""
+    threads = [threading.Thread(target=sends_headers, args=(s.ops, 60, line)) for line in (b"a:\r\n", b"a" * 1024) for _ in range(6)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return get(s.ops, "/metrics") == 200
+
+
+def slow_headers(s):
+    """Every connection drips its headers; somebody else asks."""
+    held = []
+    for _ in range(128):
+        with contextlib.suppress(OSError):
+            c = connected(s.ops)
+            c.sendall(b"GET /metrics HTTP/1.1\r\nHost: ")
+            held.append(c)
+    for _ in range(20):
+        for c in held:
+            with contextlib.suppress(OSError):
+                c.send(b"a")
+        time.sleep(0.05)
+    answered = get(s.ops, "/metrics") == 200
+    for each in held:
+        each.close()
+    return answered
+
+
+def bodies(s):
+    """2.8 MB of YAML at once, then sixteen times as much as is taken, as costly as can be."""
+    large = b"steps:\n" + b"- {drain: n-0}\n" * (2_800_000 // 15)
+    refused = post(s.ops, "/simulate", large) in (400, 413, 0)
+    costly = b"steps: [" + b"a," * 130_000
+    threads = [threading.Thread(target=post, args=(s.ops, "/simulate", costly)) for _ in range(16)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    return refused
+
+
+def questions(s):
+    """Forty expensive ones at once."""
+    threads = [threading.Thread(target=post, args=(s.ops, EXPENSIVE, b"")) for _ in range(40)]
+    for each in threads:
+        each.start()
+    time.sleep(0.5)
+    scraped = get(s.ops, "/metrics") == 200
+    for each in threads:
+        each.join()
+    return scraped
+
+
+def gone_callers(s):
+    """Expensive questions of callers who go at once; then a cheap one."""
+    for _ in range(60):
+        with contextlib.suppress(OSError), connected(s.ops) as c:
+            c.sendall(f"GET {EXPENSIVE} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return get(s.ops, "/forecast?class=share", timeout=120) == 200
+
+
+def later_nodes_count(s):
+    """Nodes like one that an earlier step made."""
+    query = "add=big,model=T4,cards=1000,memory=16Gi&add=many,like=big,count=1000"
+    return post(s.ops, "/simulate?" + query, b"") == 400
+
+
+CLASS = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": "share"},
+         "provisioner": "gpushare.provisioner.elasticgpu.io"}
+
+
+def api_address(s):
+    with open(s.kubeconfig, encoding="utf-8") as f:
+        return f.read().split('server: "')[1].split('"')[0]
+
+
+def start(bin_dir):
+    """A controller with its probes' address, if it has one of their own."""
+    told = subprocess.run([os.path.join(bin_dir, "elastic-gpu-controller"), "standalone", "--help"], capture_output=True, text=True, check=True)
+    own = "--write-probes-address" in told.stdout
+    file = os.path.join(os.environ.get("TMPDIR", "/tmp"), f"egpu-probes-{os.getpid()}")
+    s = Standalone(bin_dir, NODES, extra=["--write-probes-address", file] if own else [])
+    s.probes = s.ops
+    if own:
+        with open(file, encoding="utf-8") as f:
+            s.probes = "http://" + f.read().strip()
+        os.unlink(file)
+    made = urllib.request.Request(api_address(s) + "/apis/elasticgpu.io/v1alpha/elasticgpuclasses", data=json.dumps(CLASS).encode(),
+                                  headers={"Content-Type": "application/json"}, method="POST")
+    with urllib.request.urlopen(made, timeout=60) as answer:
+        assert answer.status == 201
+    until(lambda: "share" in urllib.request.urlopen(s.ops + "/forecast", timeout=60).read().decode())
+    return s
+
+
+def main():
+    r = Report()
+    s = start(sys.argv[1])
+    try:
+        for attack in (connections, headers, slow_headers, bodies, questions, gone_callers, later_nodes_count):
+            forget_peak(s.process.pid)
+            before = memory(s.process.pid)[0]
+            began = time.monotonic()
+            with Probing(s.probes) as probing:
+                try:
+                    good = attack(s)
+                except OSError as error:
+                    good = error
+            peak = memory(s.process.pid)[1] - before if s.process.poll() is None else 0
+            print(f"        {attack.__name__}: {time.monotonic() - began:.1f} s, {peak} MiB more at most, {probing.asked} probes, {probing.failed} failed, "
+                  f"the longest {probing.longest:.2f} s", flush=True)
+            r.check(f"{attack.__name__}: others are served", good is True, good)
+            r.check(f"{attack.__name__}: every probe is answered", probing.failed == 0 and probing.asked > 0, probing.failed)
+            r.check(f"{attack.__name__}: memory stays bounded", peak < 600, peak)
+        # Somebody still waits when it is told to end.
+        waiting = threading.Thread(target=post, args=(s.ops, EXPENSIVE, b""))
+        waiting.start()
+        time.sleep(0.3)
+        r.check("SIGTERM ends it with status 0, questions or not", s.stop() == 0)
+        waiting.join()
+    finally:
+        s.clean()
+    return r.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
