@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -33,8 +34,10 @@ struct Activity {
   std::atomic<Phase> phase{Phase::idle};
   std::atomic<Steady::rep> since{Steady::now().time_since_epoch().count()};
   // Guarded by the listener's mutex:
+  uint64_t number = 0;      ///< which nobody else had or will have
   std::stop_source stop;    ///< of the request being answered
   std::size_t pending = 0;  ///< bytes of its answer
+  bool gone = false;        ///< the client sends no more; nobody waits for what is asked
   bool ended = false;       ///< its socket is shut down, its thread is about to leave
 };
 

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -105,13 +106,14 @@ class Connections {
     return endOne();
   }
   void add(Activity& activity) {
+    epoll_event event{};
     {
       std::lock_guard lock(mutex_);
-      open_[activity.fd] = &activity;
+      activity.number = ++last_;
+      open_[activity.number] = &activity;
     }
-    epoll_event event{};
     event.events = EPOLLRDHUP | EPOLLET;  // errors and hang-ups come unasked
-    event.data.fd = activity.fd;
+    event.data.u64 = activity.number;     // descriptors are used again
     ::epoll_ctl(poller_, EPOLL_CTL_ADD, activity.fd, &event);
   }
   /// Before its descriptor is closed.
@@ -119,7 +121,7 @@ class Connections {
     ::epoll_ctl(poller_, EPOLL_CTL_DEL, activity.fd, nullptr);
     {
       std::lock_guard lock(mutex_);
-      open_.erase(activity.fd);
+      open_.erase(activity.number);
       pending_ -= activity.pending;
     }
     left_.notify_all();
@@ -130,7 +132,7 @@ class Connections {
     activity.enter(Phase::answering);
     std::lock_guard lock(mutex_);
     activity.stop = std::stop_source();
-    if (stopping_) activity.stop.request_stop();
+    if (stopping_ || activity.gone) activity.stop.request_stop();
     return activity.stop.get_token();
   }
   /// It has an answer of so many bytes, which the client has not taken yet. Slow readers go to keep to the limit.
@@ -160,9 +162,12 @@ class Connections {
         std::optional<std::stop_source> gone;
         {
           std::lock_guard lock(mutex_);
-          if (events[static_cast<std::size_t>(i)].data.fd == wake_) return;
-          const auto it = open_.find(events[static_cast<std::size_t>(i)].data.fd);
-          if (it != open_.end()) gone = it->second->stop;
+          const uint64_t number = events[static_cast<std::size_t>(i)].data.u64;
+          if (number == kWake) return;
+          const auto it = open_.find(number);
+          if (it == open_.end()) continue;
+          it->second->gone = true;
+          gone = it->second->stop;
         }
         if (gone) gone->request_stop();  // without the lock: callbacks run in it
       }
@@ -170,10 +175,9 @@ class Connections {
   }
   /// `wake`: an eventfd that ends watch().
   void watchUntil(int wake) {
-    wake_ = wake;
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.fd = wake;
+    event.data.u64 = kWake;
     ::epoll_ctl(poller_, EPOLL_CTL_ADD, wake, &event);
   }
 
@@ -184,17 +188,17 @@ class Connections {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
-      for (const auto& [fd, activity] : open_) {
+      for (const auto& [number, activity] : open_) {
         working.push_back(activity->stop);
-        ::shutdown(fd, SHUT_RD);  // what is being answered may still be sent
+        ::shutdown(activity->fd, SHUT_RD);  // what is being answered may still be sent
       }
     }
     for (auto& each : working) each.request_stop();
     std::unique_lock lock(mutex_);
     const auto none = [&] { return open_.empty(); };
     while (!left_.wait_for(lock, kLastWords, none))
-      for (const auto& [fd, activity] : open_)
-        if (activity->phase == Phase::writing || activity->phase == Phase::idle) ::shutdown(fd, SHUT_RDWR);
+      for (const auto& [number, activity] : open_)
+        if (activity->phase == Phase::writing || activity->phase == Phase::idle) ::shutdown(activity->fd, SHUT_RDWR);
   }
 
  private:
@@ -205,7 +209,7 @@ class Connections {
   }
   Activity* longest(Phase phase) const {
     Activity* found = nullptr;
-    for (const auto& [fd, activity] : open_)
+    for (const auto& [number, activity] : open_)
       if (!activity->ended && activity->phase == phase && (found == nullptr || activity->since < found->since))
         found = activity;
     return found;
@@ -228,10 +232,11 @@ class Connections {
 
   const Limits& limits_;
   const int poller_;
-  int wake_ = -1;
+  static constexpr uint64_t kWake = 0;
   std::mutex mutex_;
   std::condition_variable left_;
-  std::map<int, Activity*> open_;
+  std::map<uint64_t, Activity*> open_;  ///< by number
+  uint64_t last_ = kWake;
   std::size_t pending_ = 0;
   bool stopping_ = false;
 };

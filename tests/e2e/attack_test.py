@@ -15,7 +15,8 @@ from standalone import Report, Standalone, until
 
 MIB = 1 << 20
 NODES = "nodes:\n- {name: n, count: 500, cpu: 64, memory: 256Gi, gpus: [{model: T4, count: 8, memory: 16Gi}]}\n"
-EXPENSIVE = "/simulate?" + "&".join(f"add=x{i},like=n-0,count=1000" for i in range(12)) + "&class=none"
+YAML = {"Content-Type": "application/yaml"}
+EXPENSIVE = "/simulate?" + "&".join(f"add=x{i},like=n-0,count=1000" for i in range(12)) + "&class=share&gpu-core=10&top=100"
 
 
 def place(url):
@@ -24,8 +25,7 @@ def place(url):
 
 
 def connected(url):
-    s = socket.create_connection(place(url), timeout=60)
-    return s
+    return socket.create_connection(place(url), timeout=60)
 
 
 def get(url, path, timeout=60):
@@ -36,7 +36,7 @@ def get(url, path, timeout=60):
 def post(url, path, body, timeout=120):
     """The status."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url + path, data=body, method="POST"), timeout=timeout) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url + path, data=body, headers=YAML, method="POST"), timeout=timeout) as answer:
             return answer.status
     except urllib.error.HTTPError as refused:
         return refused.code
@@ -111,7 +111,7 @@ def sends_headers(url, megabytes, line):
 
 def headers(s):
     """Six connections of short headers, six of one that does not end."""
-    threads = [threading.Thread(target=sends_headers, args=(s.ops, 60, line)) for line in (b"a:\r\n", b"a" * 1024) for _ in range(6)]
+    threads = [threading.Thread(target=sends_headers, args=(s.ops, 60, line)) for line in (b"a: b\r\n", b"a" * 1024) for _ in range(6)]
     for each in threads:
         each.start()
     for each in threads:

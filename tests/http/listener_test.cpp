@@ -509,6 +509,15 @@ TEST_F(LimitsTest, AHandlerIsToldThatItsCallerHasGone) {
   waitUntil([&] { return echo.gaveUp == 1; });
 }
 
+TEST_F(LimitsTest, ACallerThatGoesAtOnceIsNoticed) {
+  start();
+  for (int i = 0; i < 50; ++i) {
+    connect()->send("GET /wait HTTP/1.1\r\n\r\n");
+    connect()->send("POST /wait HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+  }
+  waitUntil([&] { return echo.gaveUp == 100; });
+}
+
 TEST_F(LimitsTest, StopEndsWhatHandlersWaitFor) {
   start();
   auto caller = connect();
