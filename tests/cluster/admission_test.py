@@ -336,6 +336,7 @@ def real(report):
         client = installation.client_of(cluster)
         client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "somebody"}})
         well_typed(client, report)
+        connections(client, report)
         creation(client, report, "real", accepted=not old)
         freezing(client, report, "real")
         agents(cluster, client, report)
@@ -343,6 +344,21 @@ def real(report):
         the_controllers_patches(cluster, client, report)
         marks.try_all(cluster, client, report)
         (on_an_old_one if old else before_136)(cluster, client, report)
+
+
+def connections(client, report):
+    """The NetworkPolicy names the Deployment's pods and ports: probes for all, operations for namespaces with the label."""
+    policy, deployment = (client.get(f"{group}/namespaces/{installation.NAMESPACE}/{kind}/{installation.CONTROLLER}")["spec"] for group, kind in (
+        ("/apis/networking.k8s.io/v1", "networkpolicies"), ("/apis/apps/v1", "deployments")))
+    template = deployment["template"]
+    report.check("it selects the controller's pods", policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items())
+    container = template["spec"]["containers"][0]
+    listens = {each["name"] for each in container["ports"]}
+    to = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
+    report.check("it has a rule for each port, and no other", set(to) == listens, (to, listens))
+    probed = {container[each]["httpGet"]["port"] for each in ("livenessProbe", "readinessProbe", "startupProbe")}
+    report.check("probes are for all, operations for namespaces with the label", {port for port, who in to.items() if not who} == probed and all(
+        who == [{"namespaceSelector": {"matchLabels": {"elasticgpu.io/operations": "allowed"}}}] for who in to.values() if who), to)
 
 
 def well_typed(client, report):

@@ -21,6 +21,7 @@ from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, carriers, cl
 from parts import WHOLE
 from pods_test import claim, gpu_class, pod, running
 
+FOR_ALL = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/elastic-gpu-classes"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/elastic-gpu-controller"
 LOCAL_ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{installation.NAMESPACE}/roles/elastic-gpu-controller"
 USER = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
@@ -237,10 +238,17 @@ def users(cluster, client, report):
         except Refused:
             return None
 
+    def may_list(user):
+        try:
+            return user.items(CLASSES)
+        except Refused:
+            return None
+
     report.check("an editor claims", until("the aggregated role is there", may_claim)["metadata"]["name"] == "theirs")
     report.refused("but writes no status", lambda: editor.patch(f"{claims()}/any/status", {"status": {"phase": "Bound"}}), 403)
     report.refused("and no card", lambda: editor.create(f"{GPUS}?dryRun=All", nodes.card("n-0", 99)), 403)
     # The role of a namespace can't grant what is of cluster scope, so a role of its own does, to everybody.
+    until("the rule for everybody is in force", lambda: may_list(editor))
     for what, user in (("an editor", editor), ("anybody with a token", client.as_token(cluster.pki, client.token_for("default", "default")))):
         listed = {each["metadata"]["name"] for each in user.items(CLASSES)}
         report.check(f"{what} lists the classes", {"now", "late"} <= listed, listed)
@@ -291,6 +299,9 @@ def main():
         installation.apply_manifests(cluster)
         client = installation.client_of(cluster)
         written_rules(client, report)
+        # What everybody may read would hide that the controller's own rules lack it.
+        for_all = client.get(FOR_ALL)
+        client.delete(FOR_ALL)
         nodes.publish(client, names, 2)
         until("the nodes are ready", lambda: nodes.all_ready(client, names))
         # Only a controller that elects uses the lease; what its right to it is good for is tried in any case.
@@ -307,6 +318,8 @@ def main():
             print(cluster.processes.tail("controller", 40), file=sys.stderr)
             raise
         election(cluster, client, report)
+        client.create(FOR_ALL.rsplit("/", 1)[0], {key: for_all[key] for key in ("roleRef", "subjects")} | {
+            "metadata": {"name": for_all["metadata"]["name"]}})
         users(cluster, client, report)
         uninstall(cluster, client, report)
     return report.close()
