@@ -315,60 +315,75 @@ class HttpServer final : public httplib::Server {
     to.set_header("Connection", "close");
   }
 
+  /// Why the request is not given to the handler, if so.
+  std::optional<Refusal> refusalOf(const httplib::Request& from, const httplib::Response& to) const {
+    if (auto refused = current().connection->bodyRefused()) return refused;
+    if (to.status != 404)  // the library itself refused: it found no request
+      return Refusal{to.status, "BadRequest", "the request can't be understood"};
+    if (from.body.size() > limits_.body)
+      return Refusal{413, "RequestEntityTooLarge",
+                     "Request entity too large: limit is " + std::to_string(limits_.body)};
+    return std::nullopt;
+  }
+
+  static Request requestOf(const Head& head, const httplib::Request& from) {
+    Request request;
+    request.method = head.method;
+    const std::size_t mark = head.target.find('?');
+    request.path = head.target.substr(0, mark);
+    if (mark != std::string::npos) request.query = head.target.substr(mark + 1);
+    request.headers = head.headers;
+    request.body = from.body;
+    return request;
+  }
+
+  Response handled(const Request& request, const std::stop_token& stop) {
+    try {
+      return handler_.handle(request, stop);
+    } catch (const std::exception& e) {
+      base::log::error("a request failed", {{"path", request.path}, {"error", e.what()}});
+      Response response;
+      response.status = 500;
+      response.body = statusBody({500, "InternalError", "Internal error occurred"});
+      return response;
+    }
+  }
+
   void answer(const httplib::Request& from, httplib::Response& to) {
     Connection* const connection = current().connection;
-    Activity* const activity = current().activity;
-    const Head* const head = current().head;
-    auto refusal = connection->bodyRefused();
-    if (!refusal && to.status != 404)  // the library itself refused: it found no request
-      refusal = Refusal{to.status, "BadRequest", "the request can't be understood"};
-    if (!refusal && from.body.size() > limits_.body)
-      refusal =
-          Refusal{413, "RequestEntityTooLarge", "Request entity too large: limit is " + std::to_string(limits_.body)};
-    if (refusal) {
+    if (const auto refusal = refusalOf(from, to)) {
       current().refused = true;
       connection->beginAnswer(false);
       refuse(*refusal, to);
       return;
     }
-    Request request;
-    request.method = head->method;
-    const std::size_t mark = head->target.find('?');
-    request.path = head->target.substr(0, mark);
-    if (mark != std::string::npos) request.query = head->target.substr(mark + 1);
-    request.headers = head->headers;
-    request.body = from.body;
-    Response response;
-    const auto stop = connections_.begin(*activity);
-    try {
-      response = handler_.handle(request, stop);
-    } catch (const std::exception& e) {
-      base::log::error("a request failed", {{"path", request.path}, {"error", e.what()}});
-      response = {};
-      response.status = 500;
-      response.body = statusBody({500, "InternalError", "Internal error occurred"});
-    }
-    if (!response.stream) connections_.hold(*activity, response.body.size());
+    const auto stop = connections_.begin(*current().activity);
+    Response response = handled(requestOf(*current().head, from), stop);
+    if (!response.stream) connections_.hold(*current().activity, response.body.size());
     connection->beginAnswer(response.stream != nullptr);
     to.status = response.status;
     for (const auto& [name, value] : response.headers) to.set_header(name, value);
-    if (!response.stream) {
-      to.body = std::move(response.body);
-      to.set_header("Content-Type", response.contentType);
+    if (response.stream) {
+      stream(*connection, stop, std::move(response), to);
       return;
     }
-    std::shared_ptr<BodyStream> stream = std::move(response.stream);  // the library copies its providers
+    to.body = std::move(response.body);
+    to.set_header("Content-Type", response.contentType);
+  }
+
+  static void stream(Connection& connection, const std::stop_token& stop, Response response, httplib::Response& to) {
+    std::shared_ptr<BodyStream> body = std::move(response.stream);  // the library copies its providers
     to.set_chunked_content_provider(
-        response.contentType, [connection, stop, stream](std::size_t, httplib::DataSink& sink) {
-          if (!connection->flush()) return false;  // the head at once: clients wait for it
+        response.contentType, [&connection, stop, body](std::size_t, httplib::DataSink& sink) {
+          if (!connection.flush()) return false;  // the head at once: clients wait for it
           std::string chunk;
-          const bool more = stream->next(chunk, stop);
-          if (!chunk.empty() && (!sink.write(chunk.data(), chunk.size()) || !connection->flush())) return false;
+          const bool more = body->next(chunk, stop);
+          if (!chunk.empty() && (!sink.write(chunk.data(), chunk.size()) || !connection.flush())) return false;
           if (!more) {
             sink.done();
             return true;
           }
-          return !connection->peerGone();
+          return !connection.peerGone();
         });
   }
 

@@ -13,6 +13,7 @@ namespace egpu::server {
 namespace {
 
 constexpr std::size_t kMostKnown = 1000;
+constexpr std::chrono::seconds kPatience{10};  // for the API server to be asked about others
 constexpr std::string_view kScheme = "bearer ";
 
 /// Nothing if it is no bearer token.
@@ -55,8 +56,10 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
     };
     auto it = find();
     const auto turn = [&] { return (it = find()) != known_.end() || asking_ < kAtOnce; };
-    if (it == known_.end() && !answered_.wait(lock, stop, turn)) return {503, "stopped"};
+    if (it == known_.end() && !answered_.wait_for(lock, stop, kPatience, turn))
+      return {503, "too many callers have to be asked for at once: try again"};
     if (it != known_.end()) return it->second.verdict;
+    if (!mayAsk()) return {503, "too many unknown callers within a second: try again"};
     ++asking_;
   }
   auto verdict = review(*token, stop);
@@ -67,6 +70,16 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
   }
   answered_.notify_all();
   return verdict;
+}
+
+/// With mutex_ held.
+bool Callers::mayAsk() {
+  const auto now = clock_.now();
+  if (asked_ == 0 || now >= second_ + std::chrono::seconds(1)) {
+    second_ = now;
+    asked_ = 0;
+  }
+  return ++asked_ <= kPerSecond;
 }
 
 Callers::Verdict Callers::review(const std::string& token, std::stop_token stop) {

@@ -26,12 +26,13 @@ class Callers {
   };
   /// By the request's Authorization header. Asks with a TokenReview and a SubjectAccessReview (get, elasticgpus of
   /// elasticgpu.io, all of them), unless it was answered within kAllowed or kRefused. At most kAtOnce are asked at a
-  /// time.
+  /// time and kPerSecond in a second, so that forged tokens can't be turned against the API server; the others get 503.
   Verdict check(std::string_view authorization, std::stop_token stop);
 
   static constexpr std::chrono::seconds kAllowed{60};
   static constexpr std::chrono::seconds kRefused{10};
   static constexpr int kAtOnce = 4;
+  static constexpr int kPerSecond = 50;
 
  private:
   using Digest = std::array<unsigned char, 32>;  ///< of a token, so that no token is kept
@@ -39,6 +40,7 @@ class Callers {
     Verdict verdict;
     base::Clock::Steady until;
   };
+  bool mayAsk();
   Verdict review(const std::string& token, std::stop_token stop);
   base::Result<std::string> ask(const std::string& path, std::string body, std::stop_token stop);
   void remember(const Digest& digest, const Verdict& verdict);
@@ -49,6 +51,8 @@ class Callers {
   std::condition_variable_any answered_;
   std::map<Digest, Known> known_;  ///< protected by mutex_, as is
   int asking_ = 0;
+  base::Clock::Steady second_{};  ///< a second begins, in which so many were asked:
+  int asked_ = 0;
 };
 
 }  // namespace egpu::server

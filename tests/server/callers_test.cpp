@@ -110,6 +110,17 @@ TEST_F(CallersTest, WithoutTheApiServerNobodyIsLetInAndNothingIsRemembered) {
   EXPECT_EQ(status("Bearer reader"), 200);
 }
 
+TEST_F(CallersTest, ForgedTokensAreNotTurnedAgainstTheApiServer) {
+  EXPECT_EQ(status("Bearer reader"), 200);
+  int refused = 0;
+  for (int i = 0; i < 1000; ++i) refused += status("Bearer forged" + std::to_string(i)) == 503;
+  EXPECT_EQ(api.asked.size(), 2U + 49U);
+  EXPECT_EQ(refused, 951);
+  EXPECT_EQ(status("Bearer reader"), 200);  // who is known is not concerned
+  clock.advance(std::chrono::seconds(1));
+  EXPECT_EQ(status("Bearer another"), 401);
+}
+
 class GuardedTest : public CallersTest {
  protected:
   http::Response get(const std::string& path, const std::string& authorization = {}) {

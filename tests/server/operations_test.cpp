@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
 #include "controller/server/process_metrics.h"
 #include "controller/server/prometheus_metrics.h"
 
@@ -123,6 +129,53 @@ TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {
   EXPECT_EQ(refused.status, 413);
   EXPECT_NE(refused.body.find("limit="), std::string::npos) << refused.body;
   EXPECT_EQ(get("/allocation-map", "limit=10").status, 200);
+}
+
+TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int inside = 0, most = 0, answered = 0;
+  bool open = false;
+  Operations operations{{[&] {
+                           std::unique_lock lock(mutex);
+                           most = std::max(most, ++inside);
+                           changed.notify_all();
+                           changed.wait(lock, [&] { return open; });
+                           --inside;
+                           return AllocationMap{};
+                         },
+                         [] { return std::string("metrics"); }, [] { return std::string(); },
+                         [] { return std::string(); }}};
+  const auto ask = [&](const std::string& path, std::stop_token stop) {
+    http::Request r;
+    r.method = "GET";
+    r.path = path;
+    return operations.handle(r, std::move(stop)).status;
+  };
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 8; ++i)
+    callers.emplace_back([&] {
+      const bool good = ask("/allocation-map", {}) == 200;
+      const std::lock_guard lock(mutex);
+      answered += good;
+    });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return inside == 2; });
+  }
+  EXPECT_EQ(ask("/metrics", {}), 200);
+  EXPECT_EQ(ask("/healthz", {}), 200);
+  std::stop_source gone;
+  gone.request_stop();
+  EXPECT_EQ(ask("/allocation-map", gone.get_token()), 503);  // does not wait on
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  callers.clear();
+  EXPECT_EQ(most, 2);
+  EXPECT_EQ(answered, 8);
 }
 
 TEST_F(PagedMapTest, AfterStopQuestionsAreRefused) {
