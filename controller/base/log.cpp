@@ -7,6 +7,8 @@
 #include <atomic>
 #include <cstdio>
 
+#include "controller/base/printable.h"
+
 namespace egpu::base::log {
 
 namespace {
@@ -43,17 +45,21 @@ std::string_view name(Level level) {
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";
-  for (char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
     const auto u = static_cast<unsigned char>(c);
+    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
+    const bool c1 = u == 0xc2 && next >= 0x80 && next <= 0x9f;  // some terminals obey these as they do ESC
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
     } else if (c == '\n') {
       out += "\\n";
-    } else if (u < 0x20) {
+    } else if (u < 0x20 || u == 0x7f || c1) {
       char esc[8];
-      std::snprintf(esc, sizeof esc, "\\u%04x", u);
+      std::snprintf(esc, sizeof esc, "\\u%04x", c1 ? next : static_cast<unsigned>(u));
       out += esc;
+      if (c1) ++i;
     } else {
       out += c;
     }
@@ -62,8 +68,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string bareOrQuoted(std::string_view text) {
-  bool bare = !text.empty() && text.find_first_of(" \"=\\\x7f") == std::string_view::npos;
-  for (const char c : text) bare = bare && static_cast<unsigned char>(c) >= 0x20;
+  const bool bare = !text.empty() && text.find_first_of(" \"=\\") == std::string_view::npos && !hasControls(text);
   return bare ? std::string(text) : quoted(text);
 }
 }  // namespace

@@ -35,12 +35,14 @@ void appendQuoted(std::string& out, std::string_view text) {
   std::size_t from = 0;  // start of what needs no escape
   for (std::size_t i = 0; i < text.size();) {
     const auto c = static_cast<unsigned char>(text[i]);
-    if (c >= 0x20 && c < 0x80 && c != '"' && c != '\\') {
+    if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
       ++i;
       continue;
     }
     const std::size_t length = c >= 0x80 ? utf8SequenceLength(text, i) : 0;
-    if (length > 0) {
+    // C1 controls: allowed, and obeyed by some of the terminals that show such a text.
+    const bool control = length == 2 && c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (length > 0 && !control) {
       i += length;
       continue;
     }
@@ -62,7 +64,12 @@ void appendQuoted(std::string& out, std::string_view text) {
         out += "\\t";
         break;
       default:
-        if (c >= 0x80) {
+        if (control) {
+          const auto code = static_cast<unsigned char>(text[++i]);
+          out += "\\u00";
+          out += hex[code >> 4];
+          out += hex[code & 0xf];
+        } else if (c >= 0x80) {
           out += "\xEF\xBF\xBD";  // not UTF-8: the text stays readable and the JSON valid
         } else {
           out += "\\u00";

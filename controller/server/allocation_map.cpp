@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
+#include "controller/base/printable.h"
 #include "controller/codec/json_text.h"
 
 namespace egpu::server {
@@ -203,7 +204,25 @@ std::string toBackendAi(const AllocationMap& map) {
   return j.take();
 }
 
-std::string toText(const AllocationMap& map, const TextOptions& options) {
+namespace {
+
+/// What others chose, fit for a terminal.
+AllocationMap printed(AllocationMap map) {
+  for (auto& n : map.nodes) {
+    n.name = base::printable(n.name);
+    for (auto& c : n.cards) {
+      c.model = base::printable(c.model);
+      c.why = base::printable(c.why);
+      for (auto& m : c.takes) m.claim = base::printable(m.claim);
+    }
+  }
+  return map;
+}
+
+}  // namespace
+
+std::string toText(const AllocationMap& asIs, const TextOptions& options) {
+  const auto map = printed(asIs);
   std::size_t modelWidth = 5;
   for (const auto& n : map.nodes)
     for (const auto& c : n.cards) modelWidth = std::max(modelWidth, c.model.size());

@@ -12,6 +12,8 @@
 #include <mutex>
 #include <utility>
 
+#include "controller/base/printable.h"
+
 namespace egpu::server {
 
 namespace {
@@ -55,6 +57,24 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"process_start_time_seconds", "Start time of the process since unix epoch in seconds."},
 });
 
+/// Labels hold what others chose; the text format escapes of their controls only the newline.
+class Clean {
+ public:
+  explicit Clean(const base::MetricLabels& labels) : labels_(&labels) {
+    for (const auto& [name, value] : labels) {
+      if (!base::hasControls(value)) continue;
+      if (own_.empty()) own_ = labels;
+      own_[name] = base::printable(value);
+      labels_ = &own_;
+    }
+  }
+  const base::MetricLabels& operator*() const { return *labels_; }
+
+ private:
+  base::MetricLabels own_;
+  const base::MetricLabels* labels_;
+};
+
 std::string helpOf(std::string_view name) {
   for (const auto& [n, help] : kHelp)
     if (n == name) return std::string(help);
@@ -88,19 +108,19 @@ PrometheusMetrics::PrometheusMetrics() : families_(std::make_unique<Families>())
 PrometheusMetrics::~PrometheusMetrics() = default;
 
 void PrometheusMetrics::add(std::string_view counter, double by, const base::MetricLabels& labels) {
-  families_->family(families_->counters, counter, prometheus::BuildCounter).Add(labels).Increment(by);
+  families_->family(families_->counters, counter, prometheus::BuildCounter).Add(*Clean(labels)).Increment(by);
 }
 void PrometheusMetrics::set(std::string_view gauge, double value, const base::MetricLabels& labels) {
-  families_->family(families_->gauges, gauge, prometheus::BuildGauge).Add(labels).Set(value);
+  families_->family(families_->gauges, gauge, prometheus::BuildGauge).Add(*Clean(labels)).Set(value);
 }
 void PrometheusMetrics::observe(std::string_view histogram, double seconds, const base::MetricLabels& labels) {
   families_->family(families_->histograms, histogram, prometheus::BuildHistogram)
-      .Add(labels, kSeconds)
+      .Add(*Clean(labels), kSeconds)
       .Observe(seconds);
 }
 void PrometheusMetrics::forget(std::string_view gauge, const base::MetricLabels& labels) {
   auto& f = families_->family(families_->gauges, gauge, prometheus::BuildGauge);
-  f.Remove(&f.Add(labels));
+  f.Remove(&f.Add(*Clean(labels)));
 }
 std::string PrometheusMetrics::text() const {
   return prometheus::TextSerializer().Serialize(families_->registry.Collect());

@@ -1,6 +1,9 @@
 #include "controller/server/text_table.h"
 
 #include <algorithm>
+#include <array>
+
+#include "controller/base/printable.h"
 
 namespace egpu::server {
 
@@ -24,6 +27,27 @@ std::string tinted(std::string_view text, Tint tint, bool color) {
   }
   if (!color || code.empty() || text.empty()) return std::string(text);
   return std::string(code) + std::string(text) + "\033[0m";
+}
+
+std::string forTerminal(std::string_view text, bool color) {
+  static constexpr auto kOurs =
+      std::to_array<std::string_view>({"\033[0m", "\033[1m", "\033[2m", "\033[31m", "\033[32m"});
+  std::string out;
+  std::size_t from = 0;
+  for (std::size_t at = text.find('\033'); color && at != std::string_view::npos; at = text.find('\033', at + 1)) {
+    const auto ours = std::find_if(kOurs.begin(), kOurs.end(),
+                                   [&](const auto& code) { return text.compare(at, code.size(), code) == 0; });
+    if (ours == kOurs.end()) continue;
+    out += base::printable(text.substr(from, at - from), '\n');
+    out += *ours;
+    from = at + ours->size();
+  }
+  return out + base::printable(text.substr(from), '\n');
+}
+
+void TextTable::add(std::vector<Cell> row) {
+  for (auto& cell : row) cell.text = base::printable(cell.text);
+  rows_.push_back(std::move(row));
 }
 
 std::string TextTable::render(std::size_t indent, bool color) const {

@@ -77,6 +77,20 @@ TEST(AllocationMap, TextDrawsBarsAndFoldsEmptyCards) {
   EXPECT_NE(toText(sample(), {true, 10}).find("\033[38;5;"), std::string::npos);
 }
 
+TEST(AllocationMap, TextShowsControlCharactersInsteadOfObeyingThem) {
+  auto map = sample();
+  map.nodes[0].cards[0].model = "A100\033[2J";
+  map.nodes[0].cards[1].why = "x\ny";
+  map.nodes[0].name =
+      "n\xc2\x9b"
+      "1";
+  const auto text = toText(map, {false, 10});
+  EXPECT_EQ(text.find('\033'), std::string::npos) << text;
+  EXPECT_NE(text.find("A100\\x1b[2J"), std::string::npos) << text;
+  EXPECT_NE(text.find("n\\x9b1"), std::string::npos) << text;
+  EXPECT_EQ(toJson(map).find("\xc2\x9b"), std::string::npos);
+}
+
 TEST(AllocationMap, ABarIsAsLongAsItsShare) {
   AllocationMap map;
   cache::MapNode n;
