@@ -60,6 +60,19 @@ std::optional<Scale> scaleOf(std::string_view suffix) {
   return Scale{negative ? -exponent : exponent, 0};
 }
 
+/// "GB is no suffix: G or Gi"; empty if nothing is near. Kubernetes' suffixes have no B, and mind the case.
+std::string meantBy(std::string_view suffix) {
+  const auto upper = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
+  auto rest = suffix;
+  if (rest.size() > 1 && upper(rest.back()) == 'B') rest.remove_suffix(1);
+  const bool binary = rest.size() == 2 && upper(rest[1]) == 'I';
+  const auto at = rest.empty() ? std::string_view::npos : std::string_view("KMGTPE").find(upper(rest[0]));
+  if (at == std::string_view::npos || (rest.size() != 1 && !binary)) return {};
+  const auto with = std::string(1, upper(rest[0])) + "i";
+  const auto without = upper(rest[0]) == 'K' ? std::string("k") : std::string(1, upper(rest[0]));
+  return std::string(suffix) + " is no suffix: " + (binary ? with : without + " or " + with);
+}
+
 }  // namespace
 
 namespace {
@@ -109,9 +122,11 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
   }
   const std::string_view suffix = text.substr(at);
   const auto scale = scaleOf(suffix);
-  if (!scale)
+  if (!scale) {
+    if (auto meant = meantBy(suffix); !meant.empty()) return refuse(meant);
     return refuse("suffix \"" + std::string(suffix) +
                   "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
+  }
 
   // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one
   // would.

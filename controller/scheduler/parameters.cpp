@@ -1,10 +1,12 @@
 #include "controller/scheduler/parameters.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/card_policy/static.h"
 #include "controller/scheduler/node_policy/node_policy.h"
 #include "controller/scheduler/preset.h"
 
@@ -27,13 +29,16 @@ std::string quoted(std::string_view text) {
   return '"' + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "…\"" : "\"");
 }
 
-/// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, each with that after it.
-std::string neighbours(__int128 nano, int64_t max, const std::string& suffix = {}) {
+std::string plain(int64_t number) { return std::to_string(number); }
+std::string inBytes(int64_t number) { return std::to_string(number) + "e0"; }
+
+/// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, each written so.
+std::string neighbours(__int128 nano, int64_t max, std::string (*written)(int64_t) = plain) {
   auto clamp = [max](__int128 v) { return v < 1 ? int64_t{1} : v > max ? max : static_cast<int64_t>(v); };
   int64_t below = clamp(nano / kNano);
   int64_t above = clamp(nano / kNano + (nano % kNano != 0 ? 1 : 0));
-  const std::string least = std::to_string(below) + suffix;
-  return below == above ? least : least + " or " + std::to_string(above) + suffix;
+  const std::string least = written(below);
+  return below == above ? least : least + " or " + written(above);
 }
 
 /// Syntax and sign, the same for every amount.
@@ -92,8 +97,8 @@ std::optional<std::vector<std::string>> readModels(std::string_view text) {
 }
 
 /// A quantity up to max in the unit of which `perOne` make one; what is finer is refused with the nearest that are not.
-std::optional<int64_t> readIn(int64_t perOne, const std::string& suffix, const char* bound, std::string_view field,
-                              std::string_view text, int64_t max, Refusal& refusal) {
+std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), const char* bound,
+                              std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
   const __int128 unit = kNano / perOne;
   std::optional<Quantity> q = readPositive(field, text, refusal);
   if (!q) return std::nullopt;
@@ -104,7 +109,7 @@ std::optional<int64_t> readIn(int64_t perOne, const std::string& suffix, const c
   }
   if (q->nano % unit != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + bound + "; nearest: " + neighbours(q->nano * perOne, max * perOne, suffix));
+                     quoted(text) + bound + "; nearest: " + neighbours(q->nano * perOne, max * perOne, written));
     return std::nullopt;
   }
   return static_cast<int64_t>(q->nano / unit);
@@ -113,11 +118,11 @@ std::optional<int64_t> readIn(int64_t perOne, const std::string& suffix, const c
 }  // namespace
 
 std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
-  return readIn(1, "", ": must be a whole number", field, text, max, refusal);
+  return readIn(1, plain, ": must be a whole number", field, text, max, refusal);
 }
 
 std::optional<int64_t> readMilli(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
-  return readIn(1000, "m", ": no finer than a thousandth", field, text, max, refusal);
+  return readIn(1000, v1alpha::formatThousandths, ": no finer than a thousandth", field, text, max, refusal);
 }
 
 std::optional<int64_t> readMemory(std::string_view field, std::string_view text, int64_t unit, Refusal& refusal) {
@@ -144,7 +149,7 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   }
   if (q->nano % kNano != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, "e0"));
+                     quoted(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, inBytes));
     return std::nullopt;
   }
   return static_cast<int64_t>(q->nano / kNano) * scale;
@@ -186,8 +191,9 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
       p.nodePolicy = value;
       if (!findNodePolicy(value)) known(list(nodePolicyNames()));
     } else if (key == "cardPolicy") {
-      p.cardPolicy = value;
-      if (!findCardPolicy(value)) known(list(cardPolicyNames()));
+      const auto names = cardPolicyNames();
+      if (!given.contains("static")) p.cardPolicy = value;
+      if (std::find(names.begin(), names.end(), value) == names.end()) known(list(names));
     } else if (key == "preset") {
       if (const Preset* preset = findPreset(value)) {
         p.nodePolicy = std::string(preset->nodePolicy);
@@ -197,6 +203,12 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
       }
       if (given.contains("nodePolicy") || given.contains("cardPolicy"))
         invalid("a preset says both nodePolicy and cardPolicy: give either it or those");
+    } else if (key == "static") {
+      p.cardPolicy = std::string(card_policy::kStaticPrefix) + value;
+      if (!findCardPolicy(p.cardPolicy)) known("dgx1-pascal, dgx1-volta, dgx2");
+      const auto policy = given.find("cardPolicy");
+      if (given.contains("preset") || (policy != given.end() && policy->second != "static"))
+        invalid("says the card policy too: give it alone or with cardPolicy static");
     } else if (key == "split") {
       if (value == "evenly") {
         p.split = Split::evenly;

@@ -328,5 +328,23 @@ TEST(FormatMilliCards, percent) {
   EXPECT_EQ(formatMilliCards(INT64_MIN), "-922337203685477580.8%");
 }
 
+TEST(Quantity, SaysWhichSuffixWasMeant) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"4GB", "GB is no suffix: G or Gi"}, {"4gb", "gb is no suffix: G or Gi"}, {"4g", "g is no suffix: G or Gi"},
+      {"4GiB", "GiB is no suffix: Gi"},    {"4gi", "gi is no suffix: Gi"},      {"4MB", "MB is no suffix: M or Mi"},
+      {"4Mb", "Mb is no suffix: M or Mi"}, {"4K", "K is no suffix: k or Ki"},   {"4KB", "KB is no suffix: k or Ki"},
+      {"4ki", "ki is no suffix: Ki"},      {"4TiB", "TiB is no suffix: Ti"},    {"4Pib", "Pib is no suffix: Pi"}};
+  for (const auto& [text, says] : rows) {
+    std::string error;
+    EXPECT_FALSE(parseQuantity(text, &error)) << text;
+    EXPECT_EQ(error, says);
+  }
+  for (const char* text : {"4B", "4x", "4Gx", "4GiBs", "4GGi"}) {
+    std::string error;
+    EXPECT_FALSE(parseQuantity(text, &error)) << text;
+    EXPECT_NE(error.find("is none of"), std::string::npos) << text << ": " << error;
+  }
+}
+
 }  // namespace
 }  // namespace egpu::v1alpha

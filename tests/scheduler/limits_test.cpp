@@ -233,5 +233,58 @@ INSTANTIATE_TEST_SUITE_P(EveryPair, Limits,
                            return name;
                          });
 
+/// Cards as nobody recognises them: no links, some model.
+Cluster unknownMachine(int64_t cards) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  for (int64_t i = 0; i < cards; ++i)
+    cluster.upsertCard(makeCard("c" + std::string(1, static_cast<char>('a' + i)), "n", i, 16 * kGi, "T4"));
+  return cluster;
+}
+
+std::string given(const Cluster& cluster, std::string_view policy, int64_t wanted) {
+  Request request;
+  request.cards = wanted;
+  request.wholeCards = true;
+  request.cardPolicy = policy;
+  std::string names;
+  for (const auto& placement : decide(cluster, request).placements) names += placement.card.substr(1);
+  return names;
+}
+
+TEST(StaticMachine, GivesTheSetsOfTheMachineThatTheClassNames) {
+  const auto eight = unknownMachine(8);
+  EXPECT_EQ(given(eight, "static", 2), "") << "not recognised";
+  EXPECT_EQ(given(eight, "static dgx1-pascal", 2), "ac");
+  EXPECT_EQ(given(eight, "static dgx1-volta", 2), "ad");
+  EXPECT_EQ(given(eight, "static dgx1-volta", 4), "abcd");
+  EXPECT_EQ(given(eight, "static dgx1-volta", 8), "abcdefgh");
+  EXPECT_EQ(given(eight, "static dgx1-volta", 3), "") << "no set has three";
+  EXPECT_EQ(given(unknownMachine(16), "static dgx2", 16), "abcdefghijklmnop");
+  EXPECT_EQ(given(unknownMachine(2), "static dgx1-volta", 2), "") << "half of each pair is missing";
+}
+
+TEST(ManyCards, AClaimMayHaveAllOfANodeOfOneHundredAndTwentyEight) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  for (int64_t i = 0; i < 128; ++i) cluster.upsertCard(makeCard("c" + std::to_string(i), "n", i, 16 * kGi, "T4"));
+  for (const auto policy : cardPolicyNames()) {
+    if (policy == "static") continue;
+    for (const int64_t wanted : {17, 65, 128}) {
+      Request request;
+      request.cards = wanted;
+      request.wholeCards = true;
+      request.cardPolicy = policy;
+      EXPECT_EQ(decide(cluster, request).placements.size(), static_cast<std::size_t>(wanted)) << policy;
+    }
+  }
+}
+
+TEST(StaticMachine, LeavesASetThatIsNotWhole) {
+  auto eight = unknownMachine(8);
+  eight.take("ca", "x", {1000, 0});
+  EXPECT_EQ(given(eight, "static dgx1-volta", 2), "bc");
+}
+
 }  // namespace
 }  // namespace egpu::scheduler::testing

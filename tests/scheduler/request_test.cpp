@@ -193,8 +193,8 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"gpu fraction", {{"gpu", "1.5"}}, kNot, "gpu", {"1 or 2"}},
         Bad{"gpu zero", {{"gpu", "0"}}, kInvalid, "gpu", {"greater than zero"}},
         Bad{"gpu absurd", {{"gpu", "100000"}}, kNot, "gpu", {"1024"}},
-        Bad{"tflops too fine", {{"tflops", "1.2345"}}, kNot, "tflops", {"1234m or 1235m"}},
-        Bad{"tflops next to nothing", {{"tflops", "0.0001"}}, kNot, "tflops", {"nearest: 1m"}},
+        Bad{"tflops too fine", {{"tflops", "1.2345"}}, kNot, "tflops", {"1.234 or 1.235"}},
+        Bad{"tflops next to nothing", {{"tflops", "0.0001"}}, kNot, "tflops", {"nearest: 0.001"}},
         Bad{"tflops absurd", {{"tflops", "1e10"}}, kNot, "tflops", {"the most is 1000000000"}},
         Bad{"tflops and core", {{"tflops", "20"}, {"gpu-core", "10"}}, kInvalid, "tflops", {"one of them"}},
         Bad{"unknown key", {{"gpu-cores", "10"}}, kInvalid, "gpu-cores", {"gpu-core", "gpu-memory", "tflops"}},
@@ -345,7 +345,11 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
       {"model", "", "|"},
       {"model", "V100|", "|"},
       {"minMemory", "1.5", "nearest"},
-      {"minMemory", "0", "greater than zero"}};
+      {"minMemory", "0", "greater than zero"},
+      {"minMemory", "4GB", "GB is no suffix: G or Gi"},
+      {"cardPolicy", "static dgx2", "known: binpack"},
+      {"static", "dgx3", "known: dgx1-pascal, dgx1-volta, dgx2"},
+      {"static", "", "known: dgx1-pascal, dgx1-volta, dgx2"}};
   for (const Row& row : rows) {
     SCOPED_TRACE(std::string(row.key) + "=" + row.value);
     const auto refusals = checkParameters(classWith({{row.key, row.value}}));
@@ -357,6 +361,13 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
     ASSERT_TRUE(std::holds_alternative<Refusal>(made)) << "a claim of such a class is refused with it";
     EXPECT_EQ(std::get<Refusal>(made), refusals[0]);
   }
+}
+
+TEST(Parameters, AStaticMachineIsACardPolicy) {
+  EXPECT_TRUE(checkParameters(classWith({{"static", "dgx1-volta"}})).empty());
+  EXPECT_TRUE(checkParameters(classWith({{"static", "dgx1-volta"}, {"cardPolicy", "static"}})).empty());
+  EXPECT_EQ(checkParameters(classWith({{"static", "dgx1-volta"}, {"cardPolicy", "binpack"}})).size(), 1u);
+  EXPECT_EQ(checkParameters(classWith({{"static", "dgx1-volta"}, {"preset", "compact-first"}})).size(), 1u);
 }
 
 TEST(Parameters, EveryFaultIsListed) {

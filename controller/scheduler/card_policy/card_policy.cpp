@@ -19,6 +19,8 @@ constexpr CardPolicy kPolicies[] = {card_policy::kBinpack, card_policy::kCompact
 const CardPolicy* findCardPolicy(std::string_view name) {
   for (const CardPolicy& policy : kPolicies)
     if (policy.name == name) return &policy;
+  for (const CardPolicy& policy : card_policy::kStaticMachines)
+    if (policy.name == name) return &policy;
   return nullptr;
 }
 

@@ -45,9 +45,9 @@ struct CardPolicy {
   bool seesLinks = false;
 };
 
-/// Null if there is no such policy.
+/// Null if there is no such policy. Besides the names below, "static dgx1-pascal" and such: static.h.
 const CardPolicy* findCardPolicy(std::string_view name);
-/// All names, sorted.
+/// All that cardPolicy may be, sorted.
 std::vector<std::string_view> cardPolicyNames();
 
 }  // namespace egpu::scheduler
