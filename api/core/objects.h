@@ -24,6 +24,13 @@ struct NodeSelector {
   bool operator==(const NodeSelector&) const = default;
 };
 
+/// metav1.LabelSelector: all labels and all expressions must hold; an empty one selects everything.
+struct LabelSelector {
+  StringMap matchLabels;
+  std::vector<NodeSelectorRequirement> matchExpressions;  ///< In | NotIn | Exists | DoesNotExist
+  bool operator==(const LabelSelector&) const = default;
+};
+
 struct Taint {
   std::string key, value, effect;
   bool operator==(const Taint&) const = default;

@@ -59,7 +59,8 @@ inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";
 inline constexpr std::string_view kCardGone = "CardGone";
 inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
-inline constexpr std::string_view kInUse = "InUse";      ///< being deleted while pods use it
+inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the claim has its card, and the card works no more
+inline constexpr std::string_view kInUse = "InUse";          ///< being deleted while pods use it
 inline constexpr std::string_view kRefused = "Refused";  ///< the API server refuses a write: rights, quota, a policy
 }  // namespace reason
 

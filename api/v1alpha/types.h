@@ -59,7 +59,9 @@ struct DeviceCard {
 };
 
 struct ClaimRef {
-  std::string namespace_, name, uid;
+  std::string namespace_, name;
+  std::string uid;  ///< empty: only reserved for a claim of that name, by an administrator
+  bool reserves() const { return uid.empty(); }
   bool operator==(const ClaimRef&) const = default;
 };
 
@@ -146,7 +148,11 @@ struct ElasticGPUClass {
   StringMap parameters;
   std::string reclaimPolicy = "Delete";   ///< Retain | Delete
   std::string bindingMode = "Immediate";  ///< egpuBindingMode: Immediate | WaitForFirstConsumer
-  std::vector<Condition> conditions;      ///< status.conditions
+  /// Namespaces whose claims may use the class, by their labels; none = all of them.
+  std::optional<core::LabelSelector> allowedNamespaces;
+  /// Taints of nodes that claims may be bound on before a pod of theirs is known (Immediate).
+  std::vector<core::Toleration> tolerations;
+  std::vector<Condition> conditions;  ///< status.conditions
 };
 
 }  // namespace egpu::v1alpha

@@ -60,6 +60,21 @@ FieldErrors validate(const ElasticGPUClass& object) {
     errors.push_back({"reclaimPolicy", "must be Retain or Delete"});
   if (object.bindingMode != "Immediate" && object.bindingMode != "WaitForFirstConsumer")
     errors.push_back({"egpuBindingMode", "must be Immediate or WaitForFirstConsumer"});
+  if (object.allowedNamespaces) {
+    const auto& expressions = object.allowedNamespaces->matchExpressions;
+    for (std::size_t i = 0; i < expressions.size(); ++i)
+      if ((expressions[i].op == "In" || expressions[i].op == "NotIn") == expressions[i].values.empty())
+        errors.push_back({"allowedNamespaces.matchExpressions[" + std::to_string(i) + "].values",
+                          "In and NotIn need values, Exists and DoesNotExist have none"});
+  }
+  for (std::size_t i = 0; i < object.tolerations.size(); ++i) {
+    const auto& toleration = object.tolerations[i];
+    const auto field = "tolerations[" + std::to_string(i) + "]";
+    if (toleration.key.empty() && toleration.op != "Exists")
+      errors.push_back({field + ".operator", "must be Exists where no key is given"});
+    if (toleration.op == "Exists" && !toleration.value.empty())
+      errors.push_back({field + ".value", "must not be given with the operator Exists"});
+  }
   return errors;
 }
 

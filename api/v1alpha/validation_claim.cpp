@@ -38,10 +38,10 @@ bool exceeds(const Quantity& quantity, int64_t most) { return quantity.nano > mo
 void checkAmount(const std::string& key, std::string_view resource, const Quantity& amount, std::string_view text,
                  FieldErrors& errors) {
   const auto refuse = [&](std::string_view why) { errors.push_back({requestField(key), std::string(why)}); };
-  if (resource == keys::kGpu && (!amount.writtenWhole || exceeds(amount, 16)))
-    refuse("gpu is a whole number of cards, at most 16");
-  if (resource == keys::kGpuCore && (!amount.writtenWhole || exceeds(amount, 1600)))
-    refuse("gpu-core is a whole number of percent of one card, at most 1600 (16 cards)");
+  if (resource == keys::kGpu && (!amount.writtenWhole || exceeds(amount, 128)))
+    refuse("gpu is a whole number of cards, at most 128");
+  if (resource == keys::kGpuCore && (!amount.writtenWhole || exceeds(amount, 12800)))
+    refuse("gpu-core is a whole number of percent of one card, at most 12800 (128 cards)");
   if (resource == keys::kTflops && exceeds(amount, 1'000'000)) refuse("tflops is at most 1000000");
   if (resource != keys::kGpuMemory) return;
   const char last = text.back();

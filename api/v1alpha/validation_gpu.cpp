@@ -153,7 +153,11 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
   immutable(before.reclaimPolicy == after.reclaimPolicy, "reclaimPolicy", "reclaimPolicy of a device is immutable");
   immutable(before.nodeAffinityRequired == after.nodeAffinityRequired, "nodeAffinity",
             "nodeAffinity of a device is immutable");
-  if (before.claimRef && after.claimRef && *before.claimRef != *after.claimRef)
+  // Without uid it is cleared and, in the same write, reserved for a claim; that claim's uid may be filled in.
+  const auto follows = [](const ClaimRef& was, const ClaimRef& is) {
+    return is == was || is.reserves() || (was.reserves() && is.namespace_ == was.namespace_ && is.name == was.name);
+  };
+  if (before.claimRef && after.claimRef && !follows(*before.claimRef, *after.claimRef))
     errors.push_back({"spec.claimRef", "claimRef may be cleared but never swapped"});
 }
 

@@ -39,16 +39,6 @@ class Latest {
 constexpr std::string_view kAssumed = "claim/";
 std::string assumedKey(std::string_view claimUid) { return std::string(kAssumed).append(claimUid); }
 
-/// Why a card's object says that it is not for use; empty if it doesn't.
-std::string unusable(const Gpu& card) {
-  if (card.metadata.deleting()) return "being deleted";
-  if (card.status.phase == "Failed") return card.status.reason.empty() ? "Failed" : card.status.reason;
-  for (const auto& condition : card.status.conditions)
-    if (condition.type == "Healthy" && condition.status == "False")
-      return condition.reason.empty() ? "unhealthy" : condition.reason;
-  return {};
-}
-
 }  // namespace
 
 ClusterView::ClusterView(Stores& stores) : stores_(stores) {
@@ -85,7 +75,7 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
       if (!known.known || known.capacity.core < spec.core || known.capacity.memory < spec.memory) grew_ = true;
-      state.why = unusable(*object);
+      state.why = troubleOf(*object).reason;
       // Its health is judged last: it depends on the takes.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)

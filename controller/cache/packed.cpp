@@ -95,6 +95,10 @@ void fields(A& a, core::NodeSelector& x) {
   put(a, x.terms);
 }
 template <class A>
+void fields(A& a, core::LabelSelector& x) {
+  put(a, x.matchLabels, x.matchExpressions);
+}
+template <class A>
 void fields(A& a, core::Taint& x) {
   put(a, x.key, x.value, x.effect);
 }
@@ -125,6 +129,10 @@ void fields(A& a, core::ResourceClaimAllocation& x) {
 template <class A>
 void fields(A& a, core::ResourceClaimConsumer& x) {
   put(a, x.resource, x.name, x.uid);
+}
+template <class A>
+void fields(A& a, core::Namespace& x) {
+  put(a, x.metadata, x.phase);
 }
 template <class A>
 void fields(A& a, core::Node& x) {
@@ -201,7 +209,8 @@ void fields(A& a, v1alpha::ElasticGPUClaim& x) {
 }
 template <class A>
 void fields(A& a, v1alpha::ElasticGPUClass& x) {
-  put(a, x.metadata, x.provisioner, x.parameters, x.reclaimPolicy, x.bindingMode, x.conditions);
+  put(a, x.metadata, x.provisioner, x.parameters, x.reclaimPolicy, x.bindingMode, x.allowedNamespaces, x.tolerations,
+      x.conditions);
 }
 
 template <class A, class T, class, class>
@@ -300,6 +309,7 @@ EGPU_PACKED(v1alpha::ElasticGPUClass);
 EGPU_PACKED(core::Pod);
 EGPU_PACKED(core::Node);
 EGPU_PACKED(core::ResourceClaim);
+EGPU_PACKED(core::Namespace);
 #undef EGPU_PACKED
 
 }  // namespace egpu::cache

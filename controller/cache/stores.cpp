@@ -8,11 +8,32 @@ namespace egpu::cache {
 
 namespace keys = v1alpha::keys;
 
+Trouble troubleOf(const Gpu& card) {
+  if (card.metadata.deleting()) return {"being deleted", {}};
+  if (card.status.phase == "Failed")
+    return {card.status.reason.empty() ? "Failed" : card.status.reason, card.status.message};
+  for (const auto& condition : card.status.conditions)
+    if (condition.type == "Healthy" && condition.status == "False")
+      return {condition.reason.empty() ? "unhealthy" : condition.reason, condition.message};
+  return {};
+}
+
 Stores::Stores() {
   using core::Node;
   using core::Pod;
   byClaimUid_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
-    if (d.spec.claimRef) emit(d.spec.claimRef->uid);
+    if (d.spec.claimRef && !d.spec.claimRef->reserves()) emit(d.spec.claimRef->uid);
+  });
+  byReservation_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
+    const auto& ref = d.spec.claimRef;
+    if (ref && ref->reserves()) emit(ref->namespace_ + "/" + ref->name);
+  });
+  // Bound is what most devices are, and nobody looks for them by it.
+  byPhase_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
+    if (d.status.phase != "Bound") emit(d.status.phase);
+  });
+  byTrouble_ = cards.addIndex([](const Gpu& c, const Emit& emit) {
+    if (troubleOf(c)) emit("yes");
   });
   byCard_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     for (const auto& card : d.spec.cards) emit(card.name);
@@ -51,7 +72,7 @@ Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
 
 bool Stores::synced() const {
   return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
-         carriers.synced();
+         carriers.synced() && namespaces.synced();
 }
 
 void Stores::sawPod(const core::Pod& pod) {

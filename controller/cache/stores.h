@@ -9,6 +9,7 @@
 
 #include "api/core/objects.h"
 #include "api/v1alpha/types.h"
+#include "controller/cache/node_taints.h"
 #include "controller/cache/node_usage.h"
 #include "controller/cache/store.h"
 #include "controller/kube/reflector.h"
@@ -18,6 +19,16 @@ namespace egpu::cache {
 using Gpu = v1alpha::ElasticGPU;
 using Claim = v1alpha::ElasticGPUClaim;
 using Class = v1alpha::ElasticGPUClass;
+
+/// Why a card's object says that the card is not for use: a word and, if there are some, the words of who found it out.
+/// Both empty if it doesn't say so.
+struct Trouble {
+  std::string reason, message;
+  explicit operator bool() const { return !reason.empty(); }
+  std::string text() const { return message.empty() ? reason : reason + ": " + message; }
+  bool operator==(const Trouble&) const = default;
+};
+Trouble troubleOf(const Gpu& card);
 
 /// Thread-safe, as its stores are. Listeners are registered before the reflectors start.
 class Stores {
@@ -33,6 +44,8 @@ class Stores {
   Store<core::Pod> pods;  ///< only those that name ResourceClaims
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
+  Store<core::Namespace> namespaces;
+  NodeTaints taints{nodes};
   NodeUsage usage;  ///< of all pods, those without claims too
 
   /// Devices whose claimRef has this uid.
@@ -45,6 +58,13 @@ class Stores {
   std::vector<Store<Gpu>::Ptr> devicesOfProvisioner(std::string_view name) const {
     return devices.find(byProvisioner_, name);
   }
+  /// Devices that nobody has and that an administrator reserved for a claim of this name: claimRef without uid.
+  std::vector<Store<Gpu>::Ptr> devicesReservedFor(const core::ObjectKey& claim) const {
+    return devices.find(byReservation_, claim.str());
+  }
+  std::vector<Store<Gpu>::Ptr> devicesInPhase(std::string_view phase) const { return devices.find(byPhase_, phase); }
+  /// Cards whose object says that they are not for use: troubleOf() says something.
+  std::vector<Store<Gpu>::Ptr> cardsInTrouble() const { return cards.find(byTrouble_, "yes"); }
   std::vector<Store<Gpu>::Ptr> cardsOnNode(std::string_view node) const { return cards.find(byCardNode_, node); }
   /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the
   /// uid).
@@ -72,6 +92,7 @@ class Stores {
   void observed(const core::Pod& o) { sawPod(o); }
   void observed(const core::Node& o) { nodes.observed(o); }
   void observed(const core::ResourceClaim& o) { carriers.observed(o); }
+  void observed(const core::Namespace& o) { namespaces.observed(o); }
   template <class T>
   void observedGone(const core::ObjectKey& key, std::string_view uid);
 
@@ -83,7 +104,7 @@ class Stores {
   void sawPod(const core::Pod& pod);
 
   int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0,
-      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0, byAvoided_ = 0;
+      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0;
 };
 
 template <class T>
@@ -100,6 +121,8 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     usage.gone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Node>) {
     nodes.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::Namespace>) {
+    namespaces.observedGone(key, uid);
   } else {
     carriers.observedGone(key, uid);
   }

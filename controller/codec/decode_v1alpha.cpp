@@ -212,6 +212,14 @@ bool read(Value& value, ElasticGPUClaimStatus& out, Failure& f) {
   });
 }
 
+bool read(Value& value, core::LabelSelector& out, Failure& f) {
+  return eachField(value, f, [&](std::string_view key, Value& v) {
+    if (key == "matchLabels") return read(v, out.matchLabels, f);
+    if (key == "matchExpressions") return read(v, out.matchExpressions, f);
+    return true;
+  });
+}
+
 template <>
 bool readField(std::string_view key, Value& v, ElasticGPU& out, Failure& f) {
   if (key == "spec") return read(v, out.spec, f);
@@ -230,6 +238,13 @@ bool readField(std::string_view key, Value& v, ElasticGPUClass& out, Failure& f)
   if (key == "parameters") return read(v, out.parameters, f);
   if (key == "reclaimPolicy") return read(v, out.reclaimPolicy, f);
   if (key == "egpuBindingMode") return read(v, out.bindingMode, f);
+  if (key == "allowedNamespaces") {
+    bool isNull = false;
+    if (!peekNull(v, isNull, f)) return false;
+    out.allowedNamespaces.reset();
+    return isNull || read(v, out.allowedNamespaces.emplace(), f);
+  }
+  if (key == "tolerations") return read(v, out.tolerations, f);
   if (key == "status")
     return eachField(
         v, f, [&](std::string_view inner, Value& w) { return inner != "conditions" || read(w, out.conditions, f); });

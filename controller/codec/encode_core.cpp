@@ -82,6 +82,24 @@ void write(JsonText& j, const core::NodeSelector& selector) {
   j.endArray().endObject();
 }
 
+void write(JsonText& j, const core::LabelSelector& selector) {
+  j.beginObject();
+  put(j, "matchLabels", selector.matchLabels);
+  putRequirements(j, "matchExpressions", selector.matchExpressions);
+  j.endObject();
+}
+
+void putTolerations(JsonText& j, const std::vector<core::Toleration>& all) {
+  putEach(j, "tolerations", all, [&](const core::Toleration& toleration) {
+    j.beginObject();
+    put(j, "key", toleration.key);
+    put(j, "operator", toleration.op);
+    put(j, "value", toleration.value);
+    put(j, "effect", toleration.effect);
+    j.endObject();
+  });
+}
+
 void write(JsonText& j, const core::ResourceClaimAllocation& a) {
   j.beginObject();
   put(j, "allocationTimestamp", a.allocationTimestamp);
@@ -231,14 +249,7 @@ std::string encode(const core::Pod& object) {
   if (!object.preempts) put(j, "preemptionPolicy", std::string("Never"));
   put(j, "nodeSelector", object.nodeSelector);
   internal::putAffinity(j, object);
-  putEach(j, "tolerations", object.tolerations, [&](const core::Toleration& toleration) {
-    j.beginObject();
-    put(j, "key", toleration.key);
-    put(j, "operator", toleration.op);
-    put(j, "value", toleration.value);
-    put(j, "effect", toleration.effect);
-    j.endObject();
-  });
+  internal::putTolerations(j, object.tolerations);
   j.endObject();
   if (!object.phase.empty() || !object.nominatedNodeName.empty() || !object.conditions.empty()) {
     j.key("status").beginObject();

@@ -35,7 +35,9 @@ void write(JsonText& j, const core::ObjectMeta& metadata);
 void write(JsonText& j, const core::Condition& condition);
 void write(JsonText& j, const core::NodeSelectorTerm& term);
 void write(JsonText& j, const core::NodeSelector& selector);
+void write(JsonText& j, const core::LabelSelector& selector);
 
+void putTolerations(JsonText& j, const std::vector<core::Toleration>& all);
 void putConditions(JsonText& j, const std::vector<core::Condition>& all);
 
 /// Opens the root object and writes apiVersion, kind and metadata.

@@ -214,6 +214,11 @@ std::string encode(const v1alpha::ElasticGPUClass& object) {
   // Written even if empty: absent would read as the default.
   j.key("reclaimPolicy").value(object.reclaimPolicy);
   j.key("egpuBindingMode").value(object.bindingMode);
+  if (object.allowedNamespaces) {
+    j.key("allowedNamespaces");  // an empty one says as much as one that is absent, but says it
+    internal::write(j, *object.allowedNamespaces);
+  }
+  internal::putTolerations(j, object.tolerations);
   if (!object.conditions.empty()) {
     j.key("status").beginObject();
     internal::putConditions(j, object.conditions);

@@ -136,6 +136,7 @@ bool read(Value& value, core::Condition& out, Failure& f);
 bool read(Value& value, core::NodeSelectorRequirement& out, Failure& f);
 bool read(Value& value, core::NodeSelectorTerm& out, Failure& f);
 bool read(Value& value, core::NodeSelector& out, Failure& f);
+bool read(Value& value, core::Toleration& out, Failure& f);
 
 template <class T>
 bool read(Value& value, std::vector<T>& out, Failure& f) {

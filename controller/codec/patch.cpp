@@ -1,5 +1,6 @@
 #include "controller/codec/patch.h"
 
+#include "api/v1alpha/obstacle.h"
 #include "controller/codec/encode_object.h"
 #include "controller/codec/encode_parts.h"
 #include "controller/codec/json_text.h"
@@ -136,6 +137,10 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   putPreconditions(j, uid, resourceVersion);
   j.key("status").beginObject();
   replace(j, "phase", before.phase, after.phase);
+  const auto* was = v1alpha::obstacle(before.conditions);
+  const auto* is = v1alpha::obstacle(after.conditions);
+  replace(j, "reason", was ? was->reason : std::string(), is ? is->reason : std::string());
+  replace(j, "message", was ? was->message : std::string(), is ? is->message : std::string());
   replace(j, "elasticGPUName", before.elasticGPUName, after.elasticGPUName);
   replace(j, "nodeName", before.nodeName, after.nodeName);
   replace(j, "egpuClassName", before.className, after.className);

@@ -112,6 +112,29 @@ void Auditor::books(const cache::Gpu& card) {
   tell(card, std::move(found));
 }
 
+// The phase of a card that did not fail: Unhealthy, Full or Available, and why nobody may get some of it.
+void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum,
+                    v1alpha::ElasticGPUStatus& after) const {
+  constexpr std::string_view kUnhealthy = "Unhealthy", kFull = "Full", kAvailable = "Available";
+  if (!after.phase.empty() && after.phase != kUnhealthy && after.phase != kFull && after.phase != kAvailable) return;
+  const bool ours = after.phase == kUnhealthy || after.reason == kNotOffered;
+  if (const auto trouble = cache::troubleOf(card)) {
+    after.phase = kUnhealthy;
+    after.reason = trouble.reason;
+    after.message = trouble.message;
+    return;
+  }
+  const bool full = sum.core >= card.spec.card->core || sum.memory >= card.spec.card->memory;
+  after.phase = full ? kFull : kAvailable;
+  if (const auto why = cluster_.quarantineReason(card.metadata.name); !why.empty()) {
+    after.reason = kNotOffered;
+    after.message = why;
+  } else if (ours) {
+    after.reason.clear();
+    after.message.clear();
+  }
+}
+
 Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   if (options_.summaryDelay < milliseconds(0)) return Outcome::done();
   auto card = stores_.cards.get({"", name});
@@ -126,17 +149,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   sum.coreText = v1alpha::formatMilliCards(sum.core);
   sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);
   after.allocated = sum;
-  if (after.phase.empty()) after.phase = "Available";
-  if (after.phase == "Available") {  // and yet nobody may get it
-    const auto why = cluster_.quarantineReason(name);
-    if (!why.empty()) {
-      after.reason = kNotOffered;
-      after.message = why;
-    } else if (after.reason == kNotOffered) {
-      after.reason.clear();
-      after.message.clear();
-    }
-  }
+  judge(*card, sum, after);
   {
     std::lock_guard lock(mutex_);
     if (after == card->status) {

@@ -55,6 +55,7 @@ class Auditor {
                    std::stop_token stop);  ///< node gone → Failed, back → Available
   void books(const cache::Gpu& card);
   Outcome summary(const std::string& name, std::stop_token stop);
+  void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
   struct Drift {
     std::string cause, detail;
     auto operator<=>(const Drift&) const = default;

@@ -4,7 +4,9 @@
 #include <variant>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/class_access.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -21,6 +23,8 @@ constexpr milliseconds kUsualCall{1'000};
 constexpr milliseconds kExplainEvery{15'000};
 constexpr milliseconds kRefusedFor{300'000};
 constexpr int kStaleDecisions = 3;       ///< so often a ledger may refuse before it is not only a race
+constexpr std::size_t kMostNamed = 3;    ///< cards or devices in a message
+constexpr std::size_t kMostSaid = 200;   ///< of what was found out about a card
 constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
 
 /// How long a claim rests after the API server said 422 to its decision for the `times`-th time.
@@ -82,6 +86,20 @@ bool ClaimSync::isStatic(const cache::Claim& claim) {
   return !claim.spec.elasticGPUName.empty() && claim.spec.elasticGPUName != deviceNameFor(claim);
 }
 
+ClaimSync::GpuPtr ClaimSync::reservedFor(const cache::Claim& claim) const {
+  const auto reserved = stores_.devicesReservedFor(core::keyOf(claim.metadata));
+  const auto available = std::find_if(reserved.begin(), reserved.end(), [](const auto& device) {
+    return device->status.phase == "Available" && !device->metadata.deleting();
+  });
+  if (available != reserved.end()) return *available;
+  return reserved.empty() ? nullptr : reserved.front();
+}
+
+bool ClaimSync::takesDevice(const cache::Claim& claim) const {
+  return isStatic(claim) ? stores_.cards.get({"", claim.spec.elasticGPUName}) == nullptr
+                         : reservedFor(claim) != nullptr;
+}
+
 bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const {
   // Once decided, the class that it was decided by: the default may be another one by now.
   if (auto device = deviceOf(claim); device && !device->spec.className.empty()) {
@@ -113,11 +131,16 @@ std::string ClaimSync::users(const cache::Claim& claim) const {
 Asked ClaimSync::ask(const cache::Claim& claim) {
   Asked asked;
   asked.type = std::string(kAccepted);
-  asked.cls = classOf(stores_, claim, &asked.message);
-  if (!asked.cls) {  // (C2)
-    asked.reason = std::string(reason::kClassNotFound);
-    return asked;
-  }
+  const auto cls = classOf(stores_, claim, &asked.message);
+  if (cls) return askOf(claim, cls);
+  asked.reason = std::string(reason::kClassNotFound);  // (C2)
+  return asked;
+}
+
+Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls) {
+  Asked asked;
+  asked.type = std::string(kAccepted);
+  asked.cls = std::move(cls);
   const auto ready = classes_.readiness(*asked.cls);
   if (ready.later) {
     asked.later = true;
@@ -129,7 +152,7 @@ Asked ClaimSync::ask(const cache::Claim& claim) {
     asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
     return asked;
   }
-  auto made = requestOf(claim, *asked.cls);
+  auto made = requestOf(stores_, claim, *asked.cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
     asked.reason = refusal->reason;
     asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
@@ -139,17 +162,16 @@ Asked ClaimSync::ask(const cache::Claim& claim) {
   return asked;
 }
 
-std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const cache::Claim& claim,
+std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const cache::Stores& stores,
+                                                                          const cache::Claim& claim,
                                                                           const cache::Class& cls) {
-  scheduler::Request request;
-  if (isStatic(claim) && claim.spec.requests.empty()) {
-    request.cards = 1;
-    request.wholeCards = true;
-  } else {
-    auto made = scheduler::makeRequest(claim, cls);
-    if (std::holds_alternative<scheduler::Refusal>(made)) return made;
-    request = std::get<scheduler::Request>(std::move(made));
-  }
+  if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
+  // Its own device's name, which it gets when bound, names no card: who requests nothing else gets nothing.
+  auto nameless = claim;
+  if (!isStatic(claim)) nameless.spec.elasticGPUName.clear();
+  auto made = scheduler::makeRequest(nameless, cls);
+  if (std::holds_alternative<scheduler::Refusal>(made)) return made;
+  auto request = std::get<scheduler::Request>(std::move(made));
   if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
   // The ledger holds no more, whatever room is left: a claim more would be refused there, and decided so again.
   auto& most = request.maxClaimsPerCard;
@@ -214,6 +236,9 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
       auto refusal = waiting_.refusal(claim->metadata.uid);
       return refusal.empty() ? staticallyBound(claim, named, stop) : refused(*claim, refusal, stop);
     }
+  } else if (const auto reserved = reservedFor(*claim)) {
+    auto refusal = waiting_.refusal(claim->metadata.uid);
+    return refusal.empty() ? staticallyBound(claim, reserved, stop) : refused(*claim, refusal, stop);
   }
   const auto asked = ask(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
@@ -237,16 +262,21 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     if (consumed) return Outcome::done();
     return refuse(*claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
   }
-  const scheduler::NodePredicate suits = waiting_.anyRejected(claim->metadata.uid)
-                                             ? scheduler::NodePredicate([this, &claim](std::string_view node) {
-                                                 return !waiting_.rejected(claim->metadata.uid, node);
-                                               })
-                                             : scheduler::NodePredicate();
+  // No pod is known whose tolerations count: the class's do.
+  const auto tolerated = toleratedNodes(stores_, *asked.cls);
+  const auto suits = !waiting_.anyRejected(claim->metadata.uid)
+                         ? tolerated
+                         : scheduler::NodePredicate([this, &claim, &tolerated](std::string_view node) {
+                             return !waiting_.rejected(claim->metadata.uid, node) && (!tolerated || tolerated(node));
+                           });
   waiting_.forRoom(queueKey);  // before deciding: room that appears from now on brings us here again
   const auto decision =
       cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
   if (!decision.fits) {
-    const auto outcome = noFit(*claim, asked.request, suits, stop);
+    const auto outcome = noFit(*claim, asked.request, suits, stop, [&] {
+      const auto taints = untoleratedText(stores_, *asked.cls);
+      return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
+    });
     const auto wait = waiting_.untilNextNode(claim->metadata.uid);
     return outcome.kind == Outcome::Kind::done && wait.count() > 0 ? Outcome::after(wait) : outcome;
   }
@@ -283,13 +313,16 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
   // What would fit changes with every release; it is worth a write now and then, not each time.
   if (!waiting_.mayExplain(claim.metadata.uid, kExplainEvery) && told) return Outcome::after(kExplainEvery);
   if (isStatic(claim)) {
-    const auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
+    auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
+    if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
+      if (const auto trouble = cache::troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
       return refuse(claim, kBound, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why,
                     stop);
   }
   auto why = cluster_.explain(request, suits).text();
   if (auto rejections = waiting_.rejections(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  if (auto rest = outOfReach(request); !rest.empty()) why += "; " + rest;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   return refuse(claim, kBound, reason::kNoFit, why, stop);
 }
@@ -315,35 +348,117 @@ bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) 
   return enough >= want.cards;
 }
 
-Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
-  if (const auto& ref = named->spec.claimRef) {
-    const auto holder = stores_.claims.get({ref->namespace_, ref->name});
-    const bool kept = named->status.phase == "Released" && (!holder || holder->metadata.uid != ref->uid);
-    return refuse(*claim, kBound, reason::kStaticNotAvailable,
-                  "device " + named->metadata.name +
-                      (kept ? " is Released: it was kept for claim " + ref->namespace_ + "/" + ref->name +
-                                  ", which is gone; clear its spec.claimRef to make it Available"
-                            : " belongs to claim " + ref->namespace_ + "/" + ref->name),
-                  stop);
+std::string ClaimSync::outOfReach(const scheduler::Request& request) const {
+  const auto wanted = [&](const cache::Gpu& card) {
+    const auto& models = request.models;
+    return models.empty() || std::find(models.begin(), models.end(), card.spec.card->model) != models.end();
+  };
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& card : stores_.cardsInTrouble()) {
+    if (!wanted(*card)) continue;
+    if (++named > kMostNamed) {
+      text += ", …";
+      break;
+    }
+    text += (named == 1 ? "cards that are not offered: " : ", ") + card->metadata.name + " on node " +
+            card->spec.card->nodeName + " (" + cache::troubleOf(*card).text().substr(0, kMostSaid) + ")";
   }
-  if (named->metadata.deleting() || named->status.phase != "Available")
-    return refuse(*claim, kBound, reason::kStaticNotAvailable,
-                  "device " + named->metadata.name + " is " +
-                      (named->metadata.deleting()    ? "being deleted"
-                       : named->status.phase.empty() ? "not ready"
-                                                     : named->status.phase),
-                  stop);
-  const auto& cls = claim->spec.effectiveClass();
-  if (!cls.empty() && cls != named->spec.className)
-    return refuse(*claim, kBound, reason::kStaticNotAvailable,
-                  "device " + named->metadata.name + " is of class \"" + named->spec.className + "\", the claim of \"" +
-                      cls + "\"",
-                  stop);
-  if (!claim->spec.requests.empty() && !named->spec.cards.empty()) {
-    const auto asked = ask(*claim);
+  std::string names;
+  scheduler::Amount held;
+  named = 0;
+  for (const auto& device : stores_.devicesInPhase("Released")) {
+    bool counts = false;
+    for (const auto& share : device->spec.cards) {
+      const auto card = stores_.cards.get({"", share.name});
+      if (!card || !wanted(*card)) continue;
+      held.core += share.chargedCore;
+      held.memory += share.chargedMemory;
+      counts = true;
+    }
+    if (counts && ++named <= kMostNamed) names += " " + device->metadata.name;
+  }
+  if (named > 0)
+    text += (text.empty() ? "" : "; ") + std::to_string(named) + " Released device" +
+            (named > 1 ? "s hold " : " holds ") + v1alpha::formatMilliCards(held.core) + " and " +
+            v1alpha::formatBytes(held.memory) +
+            ", kept after their claims (reclaimPolicy Retain): kubectl delete egpu" + names +
+            (named > kMostNamed ? " … frees them"
+             : named > 1        ? " frees them"
+                                : " frees it");
+  return text;
+}
+
+std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu& device) const {
+  const auto name = "device " + device.metadata.name;
+  if (const auto& ref = device.spec.claimRef) {
+    const core::ObjectKey of{ref->namespace_, ref->name};
+    if (ref->reserves() && of != core::keyOf(claim.metadata))
+      return name + " is reserved for claim " + of.str() + " by its spec.claimRef; name another device, or none";
+    const auto holder = stores_.claims.get(of);
+    const bool kept = device.status.phase == "Released" && (!holder || holder->metadata.uid != ref->uid);
+    if (kept)
+      return name + " is Released: it was kept for claim " + of.str() +
+             ", which is gone; clear its spec.claimRef to make it Available";
+    if (!ref->reserves()) return name + " belongs to claim " + of.str();
+  }
+  if (device.metadata.deleting()) return name + " is being deleted";
+  if (device.status.phase.empty()) return name + " is not ready";
+  if (device.status.phase != "Available")
+    return name + " is " + device.status.phase + (device.status.message.empty() ? "" : ": " + device.status.message);
+  const auto& cls = claim.spec.effectiveClass();
+  if (!cls.empty() && cls != device.spec.className)
+    return name + " is of class \"" + device.spec.className + "\", the claim of \"" + cls + "\"";
+  return {};
+}
+
+std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class& cls,
+                                    const scheduler::Request& want) const {
+  const auto name = "device " + device.metadata.name;
+  for (const auto& share : device.spec.cards) {
+    const auto card = stores_.cards.get({"", share.name});
+    if (!card) continue;
+    const auto& have = *card->spec.card;
+    if (!want.models.empty() && std::find(want.models.begin(), want.models.end(), have.model) == want.models.end())
+      return name + " is of a card of model \"" + have.model + "\", which class " + cls.metadata.name +
+             " does not give out";
+    if (have.memory < want.minMemory)
+      return name + " is of a card of " + v1alpha::formatBytes(have.memory) + ", class " + cls.metadata.name +
+             " gives out cards of at least " + v1alpha::formatBytes(want.minMemory);
+  }
+  if (cls.bindingMode == "WaitForFirstConsumer") return {};  // its pods' tolerations count
+  const auto taint = untoleratedTaint(stores_, cls, device.spec.nodeName);
+  if (!taint.empty())
+    return name + " is on node " + device.spec.nodeName + " with taint " + taint + ", which class " +
+           cls.metadata.name + " does not tolerate";
+  const auto node = stores_.nodes.get({"", device.spec.nodeName});
+  return node && node->unschedulable ? name + " is on node " + device.spec.nodeName + ", which is cordoned"
+                                     : std::string();
+}
+
+Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
+  if (const auto why = notAvailable(*claim, *named); !why.empty())
+    return refuse(*claim, kBound, reason::kStaticNotAvailable, why, stop);
+  // A device without a class was made by hand for whoever names it; any other is its class's to give.
+  const auto& className = named->spec.className;
+  if (!className.empty() || (!claim->spec.requests.empty() && !named->spec.cards.empty())) {
+    auto cls = className.empty() ? classOf(stores_, *claim, nullptr) : stores_.classes.get({"", className});
+    if (!cls && !className.empty()) {  // classes and devices come by different watches
+      const auto now = writer_.read<cache::Class>({"", className}, {}, stop);
+      if (now.ok()) return Outcome::after(milliseconds(0));
+      if (now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+      return refuse(*claim, kAccepted, reason::kClassNotFound,
+                    "ElasticGPUClass \"" + className + "\" of device " + named->metadata.name +
+                        " not found: nothing says who may use it",
+                    stop);
+    }
+    const auto asked = cls ? askOf(*claim, std::move(cls)) : ask(*claim);
     if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok()) return refuse(*claim, asked.type, asked.reason, asked.message, stop);
-    if (!holds(*named, asked.request))
+    if (const auto why = className.empty() ? std::string() : againstClass(*named, *asked.cls, asked.request);
+        !why.empty())
+      return refuse(*claim, kBound, reason::kStaticNotAvailable, why, stop);
+    if (!claim->spec.requests.empty() && !named->spec.cards.empty() && !holds(*named, asked.request))
       return refuse(*claim, kBound, reason::kStaticNotAvailable,
                     "device " + named->metadata.name + " is smaller than requested", stop);
   }
@@ -357,7 +472,8 @@ Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, s
 }
 
 Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  const bool waits = waitsForConsumer(*claim) && !isStatic(*claim);
+  // A device that stood before its claim is where it is: no consumer chooses its node.
+  const bool waits = waitsForConsumer(*claim) && !isStatic(*claim) && device->status.phase != "Available";
   if (waits) {
     const auto key = core::keyOf(claim->metadata);
     const auto pods = stores_.podsOfClaim(key);

@@ -53,13 +53,16 @@ class ClaimSync {
 
   /// Class, plugin and units: from a claim without a device to a request. Shared with the first consumer's step.
   Asked ask(const cache::Claim& claim);
-  /// The part of it that needs neither plugin nor cluster. Pure.
-  static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Claim& claim,
+  /// The part of it that needs no plugin: whether the claim may use the class, and what it asks of it.
+  static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Stores& stores,
+                                                                        const cache::Claim& claim,
                                                                         const cache::Class& cls);
   /// Its device by claimRef, or null.
   cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
   /// spec.elasticGPUName was given by the user and names something else than its own device.
   static bool isStatic(const cache::Claim& claim);
+  /// It gets a device that stands already: one that it names (or that isn't there yet), or one that is reserved for it.
+  bool takesDevice(const cache::Claim& claim) const;
   /// Some claim was bound within the last moment: there is a rush.
   bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
   /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
@@ -81,6 +84,16 @@ class ClaimSync {
   base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
   Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
                  std::stop_token stop);
+  /// As ask(), under this class.
+  Asked askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
+  /// A device that an administrator reserved for the claim, or null.
+  GpuPtr reservedFor(const cache::Claim& claim) const;
+  /// Empty, or why the device can't be the claim's now, whoever may use it.
+  std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
+  /// Empty, or what about the device breaks the rules of its class.
+  std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
+  /// What else there is to say about a lack of room: cards that are not offered, devices that are only kept.
+  std::string outOfReach(const scheduler::Request& request) const;
   /// The device is at least what is asked for.
   bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)

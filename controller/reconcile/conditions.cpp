@@ -1,9 +1,11 @@
 #include "controller/reconcile/conditions.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "controller/base/printable.h"
 #include "controller/reconcile/class.h"
 
 namespace egpu::reconcile {
@@ -29,15 +31,30 @@ const core::Condition* findCondition(const std::vector<core::Condition>& conditi
 
 namespace {
 
+void dropCondition(std::vector<core::Condition>& conditions, std::string_view type) {
+  conditions.erase(std::remove_if(conditions.begin(), conditions.end(),
+                                  [&](const auto& condition) { return condition.type == type; }),
+                   conditions.end());
+}
+
 core::Condition condition(std::string_view type, bool good, std::string_view reason, std::string message,
                           int64_t generation) {
   core::Condition c;
   c.type = std::string(type);
   c.status = good ? "True" : "False";
   c.reason = std::string(reason);
-  c.message = std::move(message);
+  c.message = base::printable(message);  // parts of it are other people's words
   c.observedGeneration = generation;
   return c;
+}
+
+/// Empty, or which of the device's cards works no more, and why.
+std::string unhealthy(const cache::Stores& stores, const cache::Gpu& device) {
+  for (const auto& card : stores.cardsInTrouble())
+    for (const auto& share : device.spec.cards)
+      if (share.name == card->metadata.name)
+        return "card " + share.name + " on node " + card->spec.card->nodeName + ": " + cache::troubleOf(*card).text();
+  return {};
 }
 
 bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after) {
@@ -62,6 +79,7 @@ base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view ty
                          generation),
                now);
   setCondition(after.conditions, condition(kBound, false, reason, message, generation), now);
+  dropCondition(after.conditions, kHealthy);  // it was about a device that is no longer the claim's
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != reason) {
     const bool usual =
@@ -88,6 +106,15 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kAccepted, true, "Accepted", "", claim.metadata.generation), now);
   setCondition(after.conditions, condition(kBound, true, "Bound", "", claim.metadata.generation), now);
+  const auto trouble = unhealthy(stores_, device);
+  const auto* old = findCondition(claim.status.conditions, kHealthy);
+  const bool wasWell = old == nullptr || old->status == "True";
+  if (!trouble.empty() && wasWell) tell(claim, "Warning", v1alpha::keys::reason::kUnhealthy, trouble);
+  if (!trouble.empty() || !wasWell)  // a claim whose cards never failed needs no word about it
+    setCondition(after.conditions,
+                 condition(kHealthy, trouble.empty(), trouble.empty() ? kHealthy : v1alpha::keys::reason::kUnhealthy,
+                           trouble, claim.metadata.generation),
+                 now);
   return write(claim, after, stop);
 }
 

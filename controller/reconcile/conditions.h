@@ -19,6 +19,7 @@ namespace egpu::reconcile {
 inline constexpr std::string_view kAccepted = "Accepted";
 inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kCarried = "Carried";
+inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kReady = "Ready";
 
 /// Sets or adds a condition; lastTransitionTime changes only with the status. True if anything changed.
@@ -34,7 +35,7 @@ class ClaimStatus {
   /// Not accepted, or not bound and why: phase Pending, no device. type: kAccepted (Bound is then False too) or kBound.
   base::Status pending(const cache::Claim& claim, std::string_view type, std::string_view reason,
                        const std::string& message, std::stop_token stop);
-  /// W6: Bound to this device, with what it was granted.
+  /// W6: Bound to this device, with what it was granted, and whether its cards work.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Its device or the hardware is gone.
   base::Status lost(const cache::Claim& claim, const std::string& message, std::stop_token stop);

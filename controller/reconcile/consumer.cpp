@@ -153,8 +153,7 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
       fixedBy = one.claim->metadata.name;
       continue;
     }
-    if (ClaimSync::isStatic(*one.claim) && !stores_.cards.get({"", one.claim->spec.elasticGPUName}))
-      return Outcome::done();  // a device by name: the claim's step takes it
+    if (claims_.takesDevice(*one.claim)) return Outcome::done();  // the claim's step takes it
     auto ask = claims_.ask(*one.claim);
     if (ask.later) return Outcome::after(milliseconds(50));
     if (!ask.ok()) return Outcome::done();                                       // the claim's step says so

@@ -24,12 +24,14 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       podSink_(stores_),
       nodeSink_(stores_.nodes),
       carrierSink_(stores_.carriers),
+      namespaceSink_(stores_.namespaces),
       gpus_(client, gpuSink_, options_.reflector),
       claims_(client, claimSink_, options_.reflector),
       classes_(client, classSink_, options_.reflector),
       pods_(client, podSink_, options_.reflector),
       nodes_(client, nodeSink_, options_.reflector),
-      carriers_(client, carrierSink_, options_.reflector) {
+      carriers_(client, carrierSink_, options_.reflector),
+      namespaces_(client, namespaceSink_, options_.reflector) {
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
     metrics_.observe("elasticgpu_decision_seconds", seconds, {});
@@ -45,13 +47,15 @@ void Controller::start() {
   pods_.start();
   nodes_.start();
   carriers_.start();
+  namespaces_.start();
   starter_ = std::jthread([this](std::stop_token stop) { gather(std::move(stop)); });
 }
 
 void Controller::gather(std::stop_token stop) {
   // No decision on half a world: a card not yet listed is a card that is gone.
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
-      !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop))
+      !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop) ||
+      !namespaces_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -157,6 +161,7 @@ void Controller::stop() {
   pods_.stop();
   nodes_.stop();
   carriers_.stop();
+  namespaces_.stop();
 }
 
 }  // namespace egpu::reconcile

@@ -85,12 +85,14 @@ class Controller {
   cache::PodSink podSink_;
   cache::StoreSink<core::Node> nodeSink_;
   cache::StoreSink<core::ResourceClaim> carrierSink_;
+  cache::StoreSink<core::Namespace> namespaceSink_;
   kube::Reflector<cache::Gpu> gpus_;
   kube::Reflector<cache::Claim> claims_;
   kube::Reflector<cache::Class> classes_;
   kube::Reflector<core::Pod> pods_;
   kube::Reflector<core::Node> nodes_;
   kube::Reflector<core::ResourceClaim> carriers_;
+  kube::Reflector<core::Namespace> namespaces_;
 
   std::mutex readyMutex_;
   std::condition_variable_any readyChanged_;

@@ -25,7 +25,8 @@ Outcome afterWrite(const base::Status& status) {
 Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
   auto device = stores_.devices.get({"", name});
   if (!device) return Outcome::done();
-  if (!device->spec.claimRef) return device->metadata.deleting() ? undo(*device, stop) : unclaimed(*device, stop);
+  const auto& ref = device->spec.claimRef;
+  if (!ref || ref->reserves()) return device->metadata.deleting() ? undo(*device, stop) : unclaimed(*device, stop);
   base::Status error;
   const auto claim = claimOf(*device, stop, &error);
   switch (claim) {

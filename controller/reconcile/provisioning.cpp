@@ -6,9 +6,9 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::string_view, 11> kCoreParameters{
+constexpr std::array<std::string_view, 12> kCoreParameters{
     "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
-    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"};
+    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory",  "static"};
 
 core::StringMap foreignParameters(const core::StringMap& all) {
   core::StringMap rest;

@@ -48,8 +48,11 @@ Outcome Reconciler::node(const std::string& name) {
   waiting_.nodeChanged(name);
   for (const auto& card : stores_.cardsOnNode(name)) enqueue_(cardKey(card->metadata.name));
   for (const auto& pod : stores_.gatedPods()) enqueue_(podKey(core::keyOf(pod->metadata)));
-  for (const auto& key : waiting_.all())  // those without gate
-    if (const auto parsed = QueueKey::parse(key); parsed && parsed->concern == Concern::pod) enqueue_(key);
+  for (const auto& key : waiting_.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
+  for (const auto& device : stores_.devicesInPhase("Available"))
+    if (device->spec.nodeName == name)
+      for (const auto& claim : stores_.claimsNaming(device->metadata.name))
+        enqueue_(claimKey(core::keyOf(claim->metadata)));
   for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
 }

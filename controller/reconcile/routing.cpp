@@ -1,5 +1,7 @@
 #include "controller/reconcile/routing.h"
 
+#include <algorithm>
+
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/queue_key.h"
@@ -9,9 +11,19 @@ namespace {
 
 core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
 
+/// Full or not is of no interest to who has some of it.
 bool sameHealth(const cache::Gpu& a, const cache::Gpu& b) {
-  return a.status.phase == b.status.phase && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
+  return cache::troubleOf(a) == cache::troubleOf(b) && a.metadata.deletionTimestamp == b.metadata.deletionTimestamp &&
          a.spec.card == b.spec.card;
+}
+
+/// Some entry is gone, or is less.
+bool gaveBack(const cache::Gpu& before, const cache::Gpu& after) {
+  return std::any_of(before.spec.allocations.begin(), before.spec.allocations.end(), [&](const auto& entry) {
+    const auto now = after.spec.allocations.find(entry.first);
+    return now == after.spec.allocations.end() || now->second.core < entry.second.core ||
+           now->second.memory < entry.second.memory;
+  });
 }
 
 }  // namespace
@@ -32,6 +44,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.pods.listen([this](const auto& b, const auto& a) { onPod(b, a); });
   stores_.nodes.listen([this](const auto& b, const auto& a) { onNode(b, a); });
   stores_.classes.listen([this](const auto& b, const auto& a) { onClass(b, a); });
+  stores_.namespaces.listen([this](const auto& b, const auto& a) { onNamespace(b, a); });
   cluster.onCapacity([this] {
     for (const auto& key : waiting_.all()) enqueue_(key);
   });
@@ -73,8 +86,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
     if (!before || !after) podsOf(claimOf(*side->spec.claimRef));
   }
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
-    for (const auto& claim : stores_.claimsNaming(device.metadata.name))
-      enqueue_(claimKey(core::keyOf(claim->metadata)));
+    claimsOfDevice(device);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));
@@ -86,7 +98,16 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
 void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   const auto& name = (after ? after : before)->metadata.name;
   enqueue_(cardKey(name));
+  // A device made by hand for which there was no room has no decision that would be made again.
+  if (before && after && gaveBack(*before, *after))
+    for (const auto& device : stores_.devicesInPhase("Failed"))
+      if (std::any_of(device->spec.cards.begin(), device->spec.cards.end(),
+                      [&name](const auto& share) { return share.name == name; }))
+        enqueue_(deviceKey(device->metadata.name));
   if (before && after && sameHealth(*before, *after)) return;
+  // What keeps a card from those who wait is part of what they are told; that it is free again, ClusterView tells.
+  if (before && after && cache::troubleOf(*after))
+    for (const auto& key : waiting_.all()) enqueue_(key);
   for (const auto& device : stores_.devicesOnCard(name)) {
     enqueue_(deviceKey(device->metadata.name));
     if (device->spec.claimRef) enqueue_(claimKey(claimOf(*device->spec.claimRef)));
@@ -121,13 +142,17 @@ void Routing::onNode(const core::Node* before, const core::Node* after) {
   enqueue_(nodeKey(name));
 }
 
-void Routing::openClaimsOf(const cache::Class& cls) {
-  const auto each = [this](const auto& claims) {
+void Routing::openClaimsOf(const cache::Class& cls, std::string_view namespace_) {
+  const auto each = [&](const auto& claims) {
     for (const auto& claim : claims)
-      if (claim->status.phase != "Bound") enqueue_(claimKey(core::keyOf(claim->metadata)));
+      if (claim->status.phase != "Bound" && (namespace_.empty() || claim->metadata.namespace_ == namespace_))
+        enqueue_(claimKey(core::keyOf(claim->metadata)));
   };
   each(stores_.claimsOfClass(cls.metadata.name));
   if (ClassSync::isDefault(cls)) each(stores_.claimsOfClass(""));
+  // Claims that name a device obey its class, whatever they name as theirs.
+  for (const auto& device : stores_.devicesInPhase("Available"))
+    if (device->spec.className == cls.metadata.name) claimsOfDevice(*device);
 }
 
 void Routing::onClass(const cache::Class* before, const cache::Class* after) {
@@ -135,11 +160,25 @@ void Routing::onClass(const cache::Class* before, const cache::Class* after) {
   enqueue_(classKey(cls.metadata.name));
   const bool defaultChanged = before && after && ClassSync::isDefault(*before) != ClassSync::isDefault(*after);
   // Our own Ready condition: of interest to those who waited for it.
-  const bool own = before && after && before->conditions != after->conditions && !defaultChanged;
+  const bool own = before && after && before->conditions != after->conditions && !defaultChanged &&
+                   before->allowedNamespaces == after->allowedNamespaces && before->tolerations == after->tolerations;
   const auto* was = own ? findCondition(before->conditions, kReady) : nullptr;
   if (own && (was == nullptr || was->status == "True")) return;
   openClaimsOf(cls);
   if (defaultChanged) openClaimsOf(*before);
+}
+
+void Routing::claimsOfDevice(const cache::Gpu& device) {
+  for (const auto& claim : stores_.claimsNaming(device.metadata.name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
+  if (device.spec.claimRef) enqueue_(claimKey(claimOf(*device.spec.claimRef)));
+}
+
+void Routing::onNamespace(const core::Namespace* before, const core::Namespace* after) {
+  // A new namespace too: claims and namespaces come by different watches. Nothing is decided before the first lists.
+  if (!after || (before && before->metadata.labels == after->metadata.labels) || !stores_.namespaces.synced()) return;
+  stores_.classes.forEach([&](const auto& cls) {
+    if (cls->allowedNamespaces) openClaimsOf(*cls, after->metadata.name);
+  });
 }
 
 void Routing::onPlugin(const std::string& name) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "controller/cache/cluster_view.h"
 #include "controller/cache/stores.h"
@@ -32,10 +33,13 @@ class Routing {
   void onPod(const core::Pod* before, const core::Pod* after);
   void onNode(const core::Node* before, const core::Node* after);
   void onClass(const cache::Class* before, const cache::Class* after);
+  void onNamespace(const core::Namespace* before, const core::Namespace* after);
   void onPlugin(const std::string& name);
   void podsOf(const core::ObjectKey& claim);
-  /// Claims that wait for something about their class.
-  void openClaimsOf(const cache::Class& cls);
+  /// Claims that name the device or that it is reserved for.
+  void claimsOfDevice(const cache::Gpu& device);
+  /// Claims, of one namespace if one is given, that wait for something about their class.
+  void openClaimsOf(const cache::Class& cls, std::string_view namespace_ = {});
 
   /// The registry can't forget a listener; this can.
   struct Link {

@@ -21,7 +21,7 @@
 //     │  └─ card or node gone ─► (C11) lost ── unused ─► Failed ─► (D5) ─► (C1)
 //     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries, Available
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
-//   (C9) static: spec names an Available device: claimRef (intent), then as C7
+//   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
 //   W1 create device         intent found by name: adopt it, W2 as it says; its claim gone: rollBack
@@ -45,8 +45,8 @@
 //             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
-// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, plugin, named ElasticGPU, carrier, pods:
-// routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
+// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named ElasticGPU,
+// carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards' entries, routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
 // A decision counts (is assumed) until its device is seen, its write is known to have failed, or its claim is gone.
 //

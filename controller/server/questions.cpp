@@ -12,6 +12,7 @@
 #include "controller/scheduler/holdings.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/steps.h"
+#include "controller/server/text_table.h"
 #include "controller/server/usual_size.h"
 
 namespace egpu::server {
@@ -227,7 +228,7 @@ base::Result<std::string> Questions::explain(const Asking& asking, const Patienc
     answer.explanation =
         scheduler::explain(cluster, request, answer.subject.suits, asking.namesShown(), patience.pause());
   }
-  return asking.text ? toText(answer, asking.color) : toJson(answer);
+  return asking.text ? forTerminal(toText(answer, asking.color), asking.color) : toJson(answer);
 }
 
 base::Result<std::string> Questions::simulate(const Asking& asking, const Patience& patience) const {
@@ -271,7 +272,7 @@ base::Result<std::string> Questions::simulate(const Asking& asking, const Patien
     for (const auto& victim : answer.simulation.preemption.victims)
       answer.victims.push_back(snapshot.holder(victim.device));
   }
-  return asking.text ? toText(answer, asking.color) : toJson(answer);
+  return asking.text ? forTerminal(toText(answer, asking.color), asking.color) : toJson(answer);
 }
 
 base::Result<std::string> Questions::forecast(const Asking& asking, const Patience& patience) const {
@@ -298,7 +299,7 @@ base::Result<std::string> Questions::forecast(const Asking& asking, const Patien
       v1alpha::ElasticGPUClaim claim;
       claim.spec.className = cls;
       claim.spec.requests = sized ? asked.spec.requests : usual.requests;
-      auto subject = wouldBeSubject(stores_, claim, std::string(kDefaultNamespace));
+      auto subject = wouldBeSubject(stores_, claim, {});
       // Of all classes some may not take this size.
       Subject refused;
       refused.className = cls;
@@ -310,7 +311,7 @@ base::Result<std::string> Questions::forecast(const Asking& asking, const Patien
       v1alpha::ElasticGPUClaim claim;
       claim.spec.className = only;
       claim.spec.requests = UsualSize::wholeCard();
-      return wouldBeSubject(stores_, claim, std::string(kDefaultNamespace)).status();
+      return wouldBeSubject(stores_, claim, {}).status();
     }
   }
   const auto cluster = cluster_.copy();
@@ -318,7 +319,7 @@ base::Result<std::string> Questions::forecast(const Asking& asking, const Patien
     if (answer.subject.request)
       answer.forecast = scheduler::forecast(cluster, requestOn(answer.subject, asking.node), answer.subject.suits,
                                             kForecastDecisions, patience.pause());
-  return asking.text ? toText(answers, asking.color) : toJson(answers);
+  return asking.text ? forTerminal(toText(answers, asking.color), asking.color) : toJson(answers);
 }
 
 void Questions::publish(base::Metrics& metrics) {
@@ -338,7 +339,7 @@ void Questions::publish(base::Metrics& metrics) {
     v1alpha::ElasticGPUClaim claim;
     claim.spec.className = cls;
     claim.spec.requests = usual.requests;
-    const auto subject = wouldBeSubject(stores_, claim, std::string(kDefaultNamespace));
+    const auto subject = wouldBeSubject(stores_, claim, {});
     if (!subject || !subject->request) continue;
     const auto fit = scheduler::forecast(cluster, *subject->request, {}, kMetricDecisions);
     metrics.set(kFit, static_cast<double>(fit.count), {{"class", cls}});

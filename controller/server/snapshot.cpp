@@ -8,6 +8,7 @@
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/claim.h"
 #include "controller/reconcile/class.h"
+#include "controller/reconcile/class_access.h"
 #include "controller/reconcile/node_fit/node_fit.h"
 #include "controller/reconcile/node_fit/resources.h"
 #include "controller/scheduler/holdings.h"
@@ -75,9 +76,14 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
       record.why = "it names the device " + claim.spec.elasticGPUName;
       return record;
     }
+  if (const auto reserved = stores.devicesReservedFor(core::keyOf(claim.metadata));
+      !reserved.empty() && !ClaimSync::isStatic(claim)) {
+    record.why = "the device " + reserved.front()->metadata.name + " is reserved for it";
+    return record;
+  }
   const auto cls = reconcile::classOf(stores, claim, &record.why);
   if (!cls) return record;
-  auto made = ClaimSync::requestOf(claim, *cls);
+  auto made = ClaimSync::requestOf(stores, claim, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) {
     record.why = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return record;
@@ -89,6 +95,8 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
       if (!evenIdle) return record;
     }
     if (!consumers.empty()) record.suits = suitsAll(stores, std::move(consumers));
+  } else {
+    record.suits = reconcile::toleratedNodes(stores, *cls);
   }
   record.request = std::get<scheduler::Request>(std::move(made));
   return record;

@@ -23,8 +23,8 @@ struct Snapshot {
 
 /// A claim as it would be decided now. Without a request: it has its device by name, waits for its first pod, is being
 /// deleted, or its class can't serve it; `why` says so. Of a class that waits for the first consumer, its pods' node
-/// conditions count (not their volumes'), else none, as for the binding itself. evenIdle: waiting for its first pod is
-/// no reason not to ask; `why` says it all the same.
+/// conditions count (not their volumes'), else the taints that the class tolerates, as for the binding itself.
+/// evenIdle: waiting for its first pod is no reason not to ask; `why` says it all the same.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
 /// A copy of the cluster, and all claims. The copy is of one moment; claims that change while they are read are as they

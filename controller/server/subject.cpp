@@ -9,6 +9,7 @@
 #include "api/v1alpha/validation.h"
 #include "controller/reconcile/claim.h"
 #include "controller/reconcile/class.h"
+#include "controller/reconcile/class_access.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/server/snapshot.h"
 
@@ -26,6 +27,12 @@ std::string prefixed(std::string_view key) { return std::string(keys::kGroup) + 
 
 Status refused(const scheduler::Refusal& refusal) {
   return {Code::invalid, (refusal.field.empty() ? "" : refusal.field + ": ") + refusal.message};
+}
+
+std::string taintNote(const Stores& stores, const cache::Class& cls) {
+  const auto taints = reconcile::untoleratedText(stores, cls);
+  return taints.empty() ? taints
+                        : "left out are nodes that class " + cls.metadata.name + " does not tolerate: " + taints;
 }
 
 std::string classNames(const Stores& stores) {
@@ -73,7 +80,12 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   subject.request = std::move(record.request);
   subject.why = std::move(record.why);
   subject.suits = std::move(record.suits);
-  if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
+  const auto cls = stores.classes.get({"", subject.className});
+  if (cls && cls->bindingMode == "WaitForFirstConsumer") {
+    if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
+  } else if (cls) {
+    subject.note = taintNote(stores, *cls);
+  }
   if (subject.request && !subject.why.empty()) subject.note = subject.why + ", whose node conditions are not known yet";
   return subject;
 }
@@ -97,13 +109,17 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
       return Status(Code::invalid, "spec.elasticGPUName: " + named.spec.elasticGPUName +
                                        " is a device, which is bound as it is; name a card, or none");
   }
-  auto made = ClaimSync::requestOf(named, *cls);
+  auto made = ClaimSync::requestOf(stores, named, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
   Subject subject;
   if (!unnamed) subject.claim = core::keyOf(named.metadata).str();
   subject.className = cls->metadata.name;
   subject.requests = named.spec.requests;
   subject.request = std::get<scheduler::Request>(std::move(made));
+  if (cls->bindingMode != "WaitForFirstConsumer") {
+    subject.suits = reconcile::toleratedNodes(stores, *cls);
+    subject.note = taintNote(stores, *cls);
+  }
   if (const auto* ready = reconcile::findCondition(cls->conditions, reconcile::kReady);
       ready != nullptr && ready->status == "False")
     subject.note = "the class is not ready: " + ready->message;
@@ -141,7 +157,7 @@ base::Result<scheduler::Request> resizedRequest(const Stores& stores, const core
   changed.spec.requests.clear();
   for (const auto& [name, amount] : requests)
     changed.spec.requests[name.find('/') == std::string::npos ? prefixed(name) : name] = amount;
-  auto made = ClaimSync::requestOf(changed, *cls);
+  auto made = ClaimSync::requestOf(stores, changed, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
   return std::get<scheduler::Request>(std::move(made));
 }

@@ -35,7 +35,8 @@ struct Subject {
 /// A claim that is there. Code::notFound.
 base::Result<Subject> existingSubject(const cache::Stores& stores, const core::ObjectKey& claim);
 
-/// A claim as one would apply it, in that namespace if it names none. Code::invalid names the field and what is valid.
+/// A claim as one would apply it, in that namespace if it names none; without any, classes are open to it.
+/// Code::invalid names the field and what is valid.
 base::Result<Subject> wouldBeSubject(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
                                      const std::string& space);
 

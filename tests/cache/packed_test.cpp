@@ -21,7 +21,7 @@ T back(const T& object) {
 template <class T>
 class EveryPackedKind : public ::testing::Test {};
 using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, core::Node,
-                               core::Pod, core::ResourceClaim>;
+                               core::Pod, core::ResourceClaim, core::Namespace>;
 TYPED_TEST_SUITE(EveryPackedKind, Kinds);
 
 TYPED_TEST(EveryPackedKind, ComesBackWithEveryField) {

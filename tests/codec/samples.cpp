@@ -112,6 +112,19 @@ class Fill {
     }
     return out;
   }
+  std::vector<core::Toleration> tolerations() {
+    std::vector<core::Toleration> out;
+    for (std::size_t n = count(); n > 0; --n) {
+      core::Toleration toleration;
+      toleration.key = text();
+      toleration.op = text();
+      toleration.value = text();
+      toleration.effect = text();
+      out.push_back(toleration);
+    }
+    return out;
+  }
+
   core::NodeSelector selector() {
     core::NodeSelector out;
     for (std::size_t n = count(); n > 0; --n) {
@@ -227,6 +240,12 @@ class Fill {
     out.parameters = map();
     out.reclaimPolicy = text();
     out.bindingMode = text();
+    if (chance()) {
+      auto& allowed = out.allowedNamespaces.emplace();
+      allowed.matchLabels = map();
+      allowed.matchExpressions = requirements();
+    }
+    out.tolerations = tolerations();
     out.conditions = conditions();
   }
 
@@ -302,14 +321,7 @@ class Fill {
         preferred.term.matchExpressions = requirements();
         preferred.term.matchFields = requirements();
       }
-    for (std::size_t n = count(); n > 0; --n) {
-      core::Toleration toleration;
-      toleration.key = text();
-      toleration.op = text();
-      toleration.value = text();
-      toleration.effect = text();
-      out.tolerations.push_back(toleration);
-    }
+    out.tolerations = tolerations();
     out.phase = text();
     out.nominatedNodeName = text();
     out.conditions = conditions();
@@ -425,7 +437,8 @@ bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b) 
 }
 bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b) {
   return a.metadata == b.metadata && a.provisioner == b.provisioner && a.parameters == b.parameters &&
-         a.reclaimPolicy == b.reclaimPolicy && a.bindingMode == b.bindingMode && a.conditions == b.conditions;
+         a.reclaimPolicy == b.reclaimPolicy && a.bindingMode == b.bindingMode &&
+         a.allowedNamespaces == b.allowedNamespaces && a.tolerations == b.tolerations && a.conditions == b.conditions;
 }
 bool same(const core::Namespace& a, const core::Namespace& b) { return a.metadata == b.metadata && a.phase == b.phase; }
 bool same(const core::Node& a, const core::Node& b) { return a == b; }

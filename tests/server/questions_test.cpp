@@ -402,5 +402,48 @@ TEST_F(QuestionsTest, ABodyThatExpandsIsRefused) {
   refuses(400, "nested deeper", "/simulate", "", "steps: " + std::string(5000, '[') + std::string(5000, ']'));
 }
 
+TEST_F(QuestionsTest, TaintedNodesAreLeftOutAsImmediateBindingLeavesThemOut) {
+  const auto taint = [this](const std::string& node) {
+    auto tainted = *stores.nodes.get({"", node});
+    tainted.metadata.resourceVersion = next();
+    tainted.taints = {{"gpu", "yes", "NoSchedule"}};
+    stores.nodes.informed(tainted);
+  };
+  has(answer("/explain", "class=share&gpu-core=40&format=text"), "fits");
+  taint("n2");
+  const auto explained = answer("/explain", "class=share&gpu-core=40&format=text");
+  has(explained, "does not tolerate: 1 with taint gpu=yes:NoSchedule (n2)");
+  taint("n1");
+  has(answer("/simulate", "class=share&gpu-core=40"), R"("fits":false)");
+  has(answer("/simulate", "drain=n1"), R"("fits":false)");
+}
+
+TEST_F(QuestionsTest, AClassThatItsNamespaceMayNotUseIsRefused) {
+  auto cls = *stores.classes.get({"", "share"});
+  cls.metadata.resourceVersion = next();
+  cls.allowedNamespaces.emplace().matchLabels = {{"tier", "gold"}};
+  stores.classes.informed(cls);
+  refuses(400, "class share is for namespaces with labels tier=gold", "/explain", "class=share&gpu-core=40");
+  core::Namespace ns;
+  ns.metadata.name = ns.metadata.uid = "team-a";
+  ns.metadata.resourceVersion = next();
+  ns.metadata.labels = {{"tier", "gold"}};
+  stores.namespaces.informed(ns);
+  has(answer("/explain", "class=share&gpu-core=40&namespace=team-a"), R"("fits")");
+  has(answer("/forecast"), R"("class":"share")");
+}
+
+TEST_F(QuestionsTest, TextsShowControlCharactersInsteadOfObeyingThem) {
+  auto card = *stores.cards.get({"", "n1-c0"});
+  card.metadata.resourceVersion = next();
+  card.spec.card->model = "T4\033[2J";
+  stores.cards.informed(card);
+  for (const std::string color : {"", "&color=1"}) {
+    const auto text =
+        answer("/forecast", "format=text" + color) + answer("/explain", "claim=waits&format=text" + color);
+    EXPECT_EQ(text.find("\033[2J"), std::string::npos) << text;
+  }
+}
+
 }  // namespace
 }  // namespace egpu::server

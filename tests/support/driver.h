@@ -175,7 +175,8 @@ class Driver {
         classes(server, directClient_, classSink_),
         pods(server, directClient_, podSink_),
         nodes(server, directClient_, nodeSink_),
-        carriers(server, directClient_, carrierSink_) {}
+        carriers(server, directClient_, carrierSink_),
+        namespaces(server, directClient_, namespaceSink_) {}
 
   static kube::ClientOptions options() {
     kube::ClientOptions o;
@@ -184,6 +185,7 @@ class Driver {
   }
 
   void start() {
+    namespaces.list();
     nodes.list();
     classes.list();
     gpus.list();
@@ -199,11 +201,12 @@ class Driver {
     any = pods.poll() || any;
     any = nodes.poll() || any;
     any = carriers.poll() || any;
+    any = namespaces.poll() || any;
     return any;
   }
   bool settled() const {
     return gpus.settled() && claims.settled() && classes.settled() && pods.settled() && nodes.settled() &&
-           carriers.settled();
+           carriers.settled() && namespaces.settled();
   }
   /// One key; false if there is none ready.
   bool stepOnce() {
@@ -291,6 +294,7 @@ class Driver {
   cache::PodSink podSink_{stores};
   cache::StoreSink<core::Node> nodeSink_{stores.nodes};
   cache::StoreSink<core::ResourceClaim> carrierSink_{stores.carriers};
+  cache::StoreSink<core::Namespace> namespaceSink_{stores.namespaces};
 
  public:
   ManualInformer<cache::Gpu> gpus;
@@ -299,6 +303,7 @@ class Driver {
   ManualInformer<core::Pod> pods;
   ManualInformer<core::Node> nodes;
   ManualInformer<core::ResourceClaim> carriers;
+  ManualInformer<core::Namespace> namespaces;
 };
 
 }  // namespace egpu::support

@@ -44,6 +44,13 @@ class World {
     ns.metadata.name = name;
     (void)client.create(ns);
   }
+  void labelNamespace(const std::string& name, const std::string& labels) {
+    json<core::Namespace>({"", name}, R"({"metadata":{"labels":)" + labels + "}}");
+  }
+  void taint(const std::string& node, const std::string& taints) {
+    json<core::Node>({"", node}, R"({"spec":{"taints":)" + taints + "}}");
+  }
+  void setClass(const std::string& name, const std::string& body) { json<cache::Class>({"", name}, body); }
   void addNode(const std::string& name, core::StringMap labels = {}) {
     core::Node node;
     node.metadata.name = name;
@@ -248,7 +255,7 @@ class World {
     for (const auto& key : plugin.made())
       if (byUid.count(key) == 0) return "provisioned but no device: " + key;
     for (const auto& g : all) {
-      if (!g.isDevice() || !g.spec.claimRef || g.status.phase == "Released") continue;
+      if (!g.isDevice() || !g.spec.claimRef || g.spec.claimRef->reserves() || g.status.phase == "Released") continue;
       if (std::none_of(claims.begin(), claims.end(),
                        [&](const auto& c) { return c.metadata.uid == g.spec.claimRef->uid; }))
         return "orphan device " + g.metadata.name;
