@@ -69,7 +69,9 @@ void checkRequests(const StringMap& requests, FieldErrors& errors) {
     }
     const auto amount = rules::quantityOf(text);
     if (!amount || amount->nano <= 0) {
-      errors.push_back({requestField(key), "must be a quantity greater than zero, such as 10, 4Gi or 1e3"});
+      std::string says = "must be a quantity greater than zero, such as 10, 4Gi or 1e3", why;
+      if (!parseQuantity(text, &why) && why.find(" is no suffix: ") != std::string::npos) says += "; " + why;
+      errors.push_back({requestField(key), std::move(says)});
       continue;
     }
     checkAmount(key, parts.resource, *amount, text, errors);

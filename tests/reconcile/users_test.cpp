@@ -386,10 +386,10 @@ TEST_F(UsersTest, ACardThatIsNotOfferedSaysWhy) {
     driver->run();
   };
   healthy("False");
-  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
-  EXPECT_EQ(world.gpu("gpu-n1-0").status.reason, "NotOffered");
-  EXPECT_EQ(world.gpu("gpu-n1-0").status.message, "Xid79");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Unhealthy");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.reason, "Xid79");
   healthy("True");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
   EXPECT_EQ(world.gpu("gpu-n1-0").status.reason, "");
 }
 
