@@ -166,10 +166,7 @@ std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const 
                                                                           const cache::Claim& claim,
                                                                           const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
-  // Its own device's name, which it gets when bound, names no card: who requests nothing else gets nothing.
-  auto nameless = claim;
-  if (!isStatic(claim)) nameless.spec.elasticGPUName.clear();
-  auto made = scheduler::makeRequest(nameless, cls);
+  auto made = scheduler::makeRequest(claim, cls);
   if (std::holds_alternative<scheduler::Refusal>(made)) return made;
   auto request = std::get<scheduler::Request>(std::move(made));
   if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};

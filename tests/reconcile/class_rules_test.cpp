@@ -91,16 +91,6 @@ TEST_F(ClassRulesTest, ACardByNameWithoutRequestsIsTheWholeCard) {
   EXPECT_EQ(world.claim("one").status.capacity.at("core"), "100%");
 }
 
-TEST_F(ClassRulesTest, ItsOwnDevicesNameIsNoCard) {
-  world.addClaim("one", "share", {});
-  settle();
-  EXPECT_EQ(world.reason("one", "Accepted"), reason::kInvalidParameter);
-  world.json<cache::Claim>({"default", "one"}, R"({"spec":{"elasticGPUName":")" + deviceOf("one") + R"("}})");
-  settle();
-  EXPECT_EQ(world.reason("one", "Accepted"), reason::kInvalidParameter);
-  EXPECT_FALSE(world.exists(deviceOf("one")));
-}
-
 TEST_F(ClassRulesTest, AClassIsOnlyForTheNamespacesThatItAllows) {
   world.addClass("gold");
   world.setClass("gold", R"({"allowedNamespaces":{"matchLabels":{"tier":"gold"}}})");
