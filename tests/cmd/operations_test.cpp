@@ -18,7 +18,6 @@ namespace egpu::cmd {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 /// Holds back patches of claims' status while it is told to.
 class HoldingTransport final : public support::HandlerTransport {
@@ -128,25 +127,35 @@ TEST_F(CoreOperationsTest, AStuckWorkerFailsLivenessAndIsNamed) {
   while (ask(core.probesAddress(), "/livez") != "200 ok\n") std::this_thread::yield();
 }
 
-TEST_F(CoreOperationsTest, CardsHaveSeriesOnlyWhereTheyAreAskedFor) {
-  v1alpha::ElasticGPU card;
-  card.metadata.name = "gpu-1";
-  card.spec.card.emplace();
-  card.spec.card->uuid = "GPU-1";
-  card.spec.card->nodeName = "n";
-  card.spec.card->memory = int64_t{1} << 34;
-  ASSERT_TRUE(client->create(card).ok());
-  for (const bool wanted : {false, true}) {
-    options.cardMetrics = wanted;
+TEST_F(CoreOperationsTest, CardsHaveSeriesOnlyWhereTheyAreAskedForAndNotTooMany) {
+  const std::string series = "elasticgpu_card_core_allocated_millicards{";
+  const auto addCards = [this](int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; ++i) {
+      v1alpha::ElasticGPU card;
+      card.metadata.name = "gpu-" + std::to_string(i);
+      card.spec.card.emplace();
+      card.spec.card->uuid = "GPU-" + std::to_string(i);
+      card.spec.card->nodeName = "n" + std::to_string(i / 8);
+      card.spec.card->index = i % 8;
+      card.spec.card->memory = int64_t{1} << 34;
+      ASSERT_TRUE(client->create(card).ok());
+    }
+  };
+  const auto metricsText = [this] {
     Core core(*transport, clock, random, options);
     startWith(core);
-    const auto text = ask(core.opsAddress(), "/metrics");
-    EXPECT_THAT(text, HasSubstr("elasticgpu_cards{state=\"free\"}"));
-    if (wanted)
-      EXPECT_THAT(text, HasSubstr("elasticgpu_card_core_allocated_millicards{"));
-    else
-      EXPECT_THAT(text, Not(HasSubstr("elasticgpu_card_core_allocated_millicards{")));
-  }
+    return ask(core.opsAddress(), "/metrics");
+  };
+  addCards(0, kMostCardSeries);
+  auto text = metricsText();
+  EXPECT_THAT(text, HasSubstr("elasticgpu_cards{state=\"free\"}"));
+  EXPECT_EQ(text.find(series), std::string::npos);
+  options.cardMetrics = true;
+  EXPECT_NE(metricsText().find(series), std::string::npos);
+  addCards(kMostCardSeries, kMostCardSeries + 1);
+  text = metricsText();
+  EXPECT_THAT(text, HasSubstr("elasticgpu_cards{state=\"free\"}"));
+  EXPECT_EQ(text.find(series), std::string::npos);
   transport->release();
 }
 
