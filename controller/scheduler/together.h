@@ -1,0 +1,29 @@
+// Several requests on one node, all or none: the claims of one pod.
+#pragma once
+
+#include <vector>
+
+#include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler {
+
+struct Together {
+  std::vector<Decision> decisions;  ///< one per request; empty: no node holds them all
+  /// If there is no such node: whether each request would fit on some node by itself. Once one is known to fit nowhere,
+  /// the others may be given the benefit of the doubt.
+  std::vector<bool> alone;
+};
+
+/// First the node that the first request likes best. If that can't hold them all: a look at the index tells whether a
+/// request fits nowhere at all; else every node that suits is tried once, and of those that hold all of them the one is
+/// taken that the first request's node policy prefers (fragmentation: by fill). `pause` is called during that, and the
+/// cluster may change in it. What is tried is taken of the cluster and given back: it is as before when this returns,
+/// and in every pause.
+/// On a node the requests are placed in their order, or, if that fails, the largest first.
+Together decideTogether(Cluster& cluster, const std::vector<Request>& requests, const NodePredicate& suits = {},
+                        const Pause& pause = {});
+
+}  // namespace egpu::scheduler
