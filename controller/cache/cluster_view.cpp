@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -15,6 +14,16 @@ namespace {
 using scheduler::Amount;
 
 constexpr std::chrono::microseconds kGiveWay{50};
+constexpr std::size_t kCardsAtOnce = 256;  ///< told while nobody else can decide
+
+/// Lets others decide. A mutex that is locked again at once is had by nobody else.
+void giveWay(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  std::this_thread::sleep_for(kGiveWay);
+  lock.lock();
+}
+
+bool holds(const Amount& has, const Amount& needs) { return has.core >= needs.core && has.memory >= needs.memory; }
 
 bool committedPhase(std::string_view phase) { return phase == "Bound" || phase == "Released" || phase == "Available"; }
 
@@ -42,9 +51,20 @@ std::string assumedKey(std::string_view claimUid) { return std::string(kAssumed)
 }  // namespace
 
 ClusterView::ClusterView(Stores& stores) : stores_(stores) {
+  stores_.claims.listen([this](const auto* before, const auto* after) { refreshClaim(before, after); });
   stores_.nodes.listen([this](const auto* before, const auto* after) { refreshNode(before, after); });
   stores_.cards.listen([this](const auto* before, const auto* after) { refreshCard(before, after); });
   stores_.devices.listen([this](const auto* before, const auto* after) { refreshDevice(before, after); });
+}
+
+void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
+  if (!before || (after && after->metadata.uid == before->metadata.uid)) return;
+  {
+    const std::lock_guard lock(mutex_);
+    learned_.erase(before->metadata.uid);
+    drop(before->metadata.uid);
+  }
+  announce();
 }
 
 void ClusterView::refreshNode(const core::Node* before, const core::Node* after) {
@@ -74,7 +94,8 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
     if (object) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
-      if (!known.known || known.capacity.core < spec.core || known.capacity.memory < spec.memory) grew_ = true;
+      // Whatever else a card is described by may be what somebody waits for.
+      if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) grew_ = true;
       state.why = troubleOf(*object).reason;
       // Its health is judged last: it depends on the takes.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
@@ -125,6 +146,8 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       }
       if (fresh || moved || wasCommitted != state.committed)
         for (const auto* card : state.cards) offer(*card);
+      // One that is going may be known of late, and its claim decided anew.
+      if (fresh || !device->metadata.deleting()) settle(*device);
     }
   }
   announce();
@@ -139,9 +162,17 @@ void ClusterView::addDevice(Devices::value_type& entry, const Gpu& device) {
     if (std::find(state.cards.begin(), state.cards.end(), card) == state.cards.end()) state.cards.push_back(card);
     setTake(*card, state.uid, TakeSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
   }
-  // Its own takes replace the assumption: nothing became free by that.
-  const bool grew = grew_;
-  if (device.spec.claimRef) drop(device.spec.claimRef->uid);
+}
+
+void ClusterView::settle(const Gpu& device) {
+  if (!device.spec.claimRef || assumptions_.empty()) return;
+  bool grew = grew_;
+  for (const auto& [card, charged] : drop(device.spec.claimRef->uid)) {
+    const auto& parts = device.spec.cards;
+    grew = grew || std::none_of(parts.begin(), parts.end(), [&card = card, &charged = charged](const auto& part) {
+             return part.name == card && holds({part.chargedCore, part.chargedMemory}, charged);
+           });
+  }
   grew_ = grew;
 }
 
@@ -226,10 +257,12 @@ void ClusterView::forgetIfEmpty(Cards::value_type& card) {
 }
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
-  auto& [claim, cards] = assumptions_[ask.claimUid];
-  claim = ask.claim;
+  auto& assumption = assumptions_[ask.claimUid];
+  assumption.claim = ask.claim;
+  assumption.number = ++lastNumber_;
+  assuming_.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
-    cards.push_back(placement.card);
+    assumption.cards.push_back({placement.card, placement.charged});
     setTake(*cards_.try_emplace(placement.card).first, PackedText(assumedKey(ask.claimUid)), TakeSource::assumed,
             placement.charged);
   }
@@ -240,67 +273,116 @@ void ClusterView::learn(const Ask& ask) {
   if (learned_.insert(ask.claimUid).second) cluster_.observe(ask.request);
 }
 
-void ClusterView::drop(std::string_view claimUid) {
+std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
+  if (assumptions_.empty()) return {};
   auto it = assumptions_.find(std::string(claimUid));
-  if (it == assumptions_.end()) return;
-  const auto cards = std::move(it->second.cards);
+  if (it == assumptions_.end()) return {};
+  auto dropped = std::move(it->second.cards);
   assumptions_.erase(it);
-  for (const auto& name : cards) {
-    const auto card = cards_.find(name);
+  assuming_.store(!assumptions_.empty(), std::memory_order_relaxed);
+  for (const auto& each : dropped) {
+    const auto card = cards_.find(each.card);
     if (card == cards_.end()) continue;
     setTake(*card, PackedText(assumedKey(claimUid)), TakeSource::assumed, std::nullopt);
     forgetIfEmpty(*card);
   }
+  return dropped;
+}
+
+std::vector<ClusterView::Assumed> ClusterView::retract(std::string_view claimUid) {
+  const bool grew = grew_;
+  auto dropped = drop(claimUid);
+  grew_ = grew;
+  return dropped;
+}
+
+bool ClusterView::freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const {
+  if (retracted.empty()) return false;
+  const auto now = assumptions_.find(std::string(claimUid));
+  if (now == assumptions_.end()) return true;
+  const auto& cards = now->second.cards;
+  return std::any_of(retracted.begin(), retracted.end(), [&cards](const Assumed& old) {
+    return std::none_of(cards.begin(), cards.end(), [&old](const Assumed& each) {
+      return each.card == old.card && holds(each.charged, old.charged);
+    });
+  });
 }
 
 scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
   std::unique_lock lock(mutex_);
-  const bool grew = grew_;
   const auto start = std::chrono::steady_clock::now();
-  drop(ask.claimUid);
+  const auto retracted = retract(ask.claimUid);
   learn(ask);
   auto decision = scheduler::decide(cluster_, ask.request, suits);
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
   }
-  grew_ = grew;  // trying frees nothing
+  const bool freed = freedBy(ask.claimUid, retracted);
+  grew_ = grew_ || freed;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
+  if (freed) announce();
   if (decided_) decided_(decision.fits, took.count());
   return decision;
 }
 
-std::vector<scheduler::Decision> ClusterView::decideTogether(const std::vector<Ask>& asks,
-                                                             const scheduler::NodePredicate& suits,
-                                                             std::size_t* failed) {
-  std::set<std::string, std::less<>> excluded;
-  const auto open = [&](std::string_view node) { return excluded.count(node) == 0 && (!suits || suits(node)); };
-  // Each round either ends or excludes one more node. Others may decide between two rounds: all or nothing is assumed
-  // in each.
-  for (;;) {
-    std::vector<scheduler::Decision> decisions;
-    const std::lock_guard lock(mutex_);
-    const bool grew = grew_;
-    for (const auto& ask : asks) drop(ask.claimUid);
-    for (const auto& ask : asks) learn(ask);
-    for (std::size_t i = 0; i < asks.size(); ++i) {
-      auto request = asks[i].request;
-      if (i > 0) request.pinnedNode = decisions.front().node;
-      auto decision = scheduler::decide(cluster_, request, open);
-      if (!decision.fits) {
-        if (failed != nullptr) *failed = i;
-        break;
-      }
-      assume(asks[i], decision);
-      decisions.push_back(std::move(decision));
+scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
+  std::unique_lock lock(mutex_);
+  std::vector<scheduler::Request> requests;
+  std::vector<std::vector<Assumed>> retracted;
+  for (const auto& ask : asks) {
+    retracted.push_back(retract(ask.claimUid));
+    learn(ask);
+    requests.push_back(ask.request);
+  }
+  auto together = scheduler::decideTogether(cluster_, requests, suits, [&lock] { giveWay(lock); });
+  bool freed = false;
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    if (!together.decisions.empty()) {
+      // Another pod may have decided for the same claim meanwhile.
+      const auto others = retract(asks[i].claimUid);
+      assume(asks[i], together.decisions[i]);
+      learned_.erase(asks[i].claimUid);
+      freed = freedBy(asks[i].claimUid, others) || freed;
     }
-    if (decisions.size() < asks.size())
-      for (const auto& ask : asks) drop(ask.claimUid);
-    grew_ = grew;  // trying frees nothing
-    if (decisions.size() == asks.size()) return decisions;
-    if (decisions.empty()) return {};
-    excluded.insert(decisions.front().node);
+    freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
+  }
+  grew_ = grew_ || freed;
+  lock.unlock();
+  if (freed) announce();
+  return together;
+}
+
+bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                                   const std::vector<std::string>& withoutDevices) {
+  std::vector<scheduler::Request> requests;
+  for (const auto& ask : asks) requests.push_back(ask.request);
+  std::unique_lock lock(mutex_);
+  setAside(withoutDevices, true);
+  const auto together = scheduler::decideTogether(cluster_, requests, suits, [&] {
+    setAside(withoutDevices, false);
+    giveWay(lock);
+    setAside(withoutDevices, true);
+  });
+  setAside(withoutDevices, false);
+  return !together.decisions.empty();
+}
+
+void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
+  PackedText::Room room;
+  for (const auto& name : devices) {
+    const auto known = devices_.find(PackedText(name));
+    if (known == devices_.end()) continue;
+    const auto& uid = known->second.uid;
+    for (auto* const card : known->second.cards) {
+      const auto* const held = card->second.find(uid);
+      if (held == nullptr || !card->second.present) continue;
+      if (aside)
+        cluster_.giveBack(card->first, uid.view(room));
+      else
+        cluster_.take(card->first, uid.view(room), held->take.sum());
+    }
   }
 }
 
@@ -314,12 +396,7 @@ scheduler::Explanation ClusterView::explain(const scheduler::Request& request,
     if (const auto* known = explanations_.find(request, began)) return *known;
   // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
   std::unique_lock lock(mutex_);
-  const auto giveWay = [&lock] {
-    lock.unlock();
-    std::this_thread::sleep_for(kGiveWay);  // a mutex that is locked again at once is had by nobody else
-    lock.lock();
-  };
-  auto explanation = scheduler::explain(cluster_, request, suits, 0, giveWay);
+  auto explanation = scheduler::explain(cluster_, request, suits, 0, [&lock] { giveWay(lock); });
   lock.unlock();
   if (!suits) explanations_.told(request, explanation, began, Clock::now());
   return explanation;
@@ -331,6 +408,32 @@ void ClusterView::forget(std::string_view claimUid) {
     drop(claimUid);
   }
   announce();
+}
+
+void ClusterView::adopted(std::string_view claimUid, const Gpu& device) {
+  refreshDevice(nullptr, &device);  // who saw it first may be about to tell
+  forget(claimUid);
+}
+
+std::vector<AssumedDecision> ClusterView::assumed() const {
+  std::vector<AssumedDecision> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, assumption] : assumptions_) {
+    auto& each = all.emplace_back(AssumedDecision{uid, assumption.claim, assumption.number, {}});
+    for (const auto& on : assumption.cards) each.cards.push_back(on.card);
+  }
+  return all;
+}
+
+bool ClusterView::forgetDecision(std::string_view claimUid, uint64_t number) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto it = assumptions_.find(std::string(claimUid));
+    if (it == assumptions_.end() || it->second.number != number) return false;
+    drop(claimUid);
+  }
+  announce();
+  return true;
 }
 
 void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
@@ -374,14 +477,7 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
     if (held.take.says(TakeSource::assumed))
       if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
         row.claim = it->second.claim;
-    if (held.device) {
-      if (const auto device = stores_.devices.get({"", held.device->first.str()});
-          device && device->metadata.uid == row.deviceUid) {
-        row.device = device->metadata.name;
-        row.phase = device->status.phase.empty() ? "Pending" : device->status.phase;
-        if (device->spec.claimRef) row.claim = device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name;
-      }
-    }
+    if (held.device) row.device = held.device->first.str();
     out.usedCore += row.core;
     out.usedMemory += row.memory;
     out.takes.push_back(std::move(row));
@@ -391,17 +487,35 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   return out;
 }
 
+void ClusterView::eachCard(const std::function<void(const Cards::value_type&)>& visit) const {
+  std::unique_lock lock(mutex_);
+  std::size_t seen = 0;
+  for (auto card = cards_.begin(); card != cards_.end();) {
+    if (card->second.present) visit(*card);
+    if (++seen % kCardsAtOnce != 0) {
+      ++card;
+      continue;
+    }
+    const auto last = card->first;
+    giveWay(lock);
+    card = cards_.upper_bound(last);
+  }
+}
+
 AllocationMap ClusterView::map() const {
   std::map<std::string, MapNode, std::less<>> nodes;
-  std::lock_guard lock(mutex_);
-  for (const auto& name : cluster_.nodes()) nodes[name] = {name, cluster_.nodeSchedulable(name), {}};
-  for (const auto& card : cards_) {
-    if (!card.second.present) continue;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& name : cluster_.nodes()) nodes[name] = {name, cluster_.nodeSchedulable(name), {}};
+  }
+  eachCard([&](const auto& card) {
     const std::string on(cluster_.findCard(card.first).node);
     nodes.try_emplace(on, MapNode{on, false, {}}).first->second.cards.push_back(mapCard(card));
-  }
+  });
   AllocationMap result;
   for (auto& [name, node] : nodes) {
+    for (auto& card : node.cards)
+      for (auto& take : card.takes) describe(take);
     std::sort(node.cards.begin(), node.cards.end(),
               [](const MapCard& a, const MapCard& b) { return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid); });
     result.nodes.push_back(std::move(node));
@@ -409,22 +523,38 @@ AllocationMap ClusterView::map() const {
   return result;
 }
 
+void ClusterView::describe(MapTake& take) const {
+  if (take.device.empty()) return;
+  const auto device = stores_.devices.get({"", take.device});
+  if (!device || device->metadata.uid != take.deviceUid) {
+    take.device.clear();
+    return;
+  }
+  if (!device->status.phase.empty()) take.phase = device->status.phase;
+  if (device->spec.claimRef) take.claim = device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name;
+}
+
 ClusterTotals ClusterView::totals() const {
   ClusterTotals totals;
-  std::lock_guard lock(mutex_);
-  totals.nodes = static_cast<int64_t>(cluster_.nodeCount());
-  for (const auto& card : cards_) {
+  eachCard([&](const auto& card) {
     const auto& [name, state] = card;
-    if (!state.present) continue;
     const auto known = cluster_.findCard(name);
     ++totals.cards;
-    ++(reasonAgainst(card).empty() ? totals.offered : totals.quarantined);
+    if (!reasonAgainst(card).empty()) {
+      ++totals.quarantined;
+    } else {
+      ++totals.offered;
+      const bool full = known.used.core >= known.capacity.core || known.used.memory >= known.capacity.memory;
+      ++(state.held.empty() ? totals.free : full ? totals.full : totals.partly);
+    }
     totals.takes += static_cast<int64_t>(state.held.size());
     totals.core += known.capacity.core;
     totals.memory += known.capacity.memory;
     totals.usedCore += known.used.core;
     totals.usedMemory += known.used.memory;
-  }
+  });
+  const std::lock_guard lock(mutex_);
+  totals.nodes = static_cast<int64_t>(cluster_.nodeCount());
   return totals;
 }
 

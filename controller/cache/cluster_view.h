@@ -11,6 +11,7 @@
 // reappeared: first the entries).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +30,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/together.h"
 
 namespace egpu::cache {
 
@@ -61,7 +63,16 @@ struct AllocationMap {
 
 struct ClusterTotals {
   int64_t nodes = 0, cards = 0, offered = 0, quarantined = 0, takes = 0;
+  int64_t free = 0, partly = 0, full = 0;  ///< of the offered cards: no takes; some; no core or no memory is left
   int64_t core = 0, usedCore = 0, memory = 0, usedMemory = 0;
+};
+
+/// A decision that counts although no device of its claim is known.
+struct AssumedDecision {
+  std::string claimUid;
+  std::string claim;    ///< "namespace/name"
+  uint64_t number = 0;  ///< each decision has its own
+  std::vector<std::string> cards;
 };
 
 /// How a card's takes and its ledger disagree; the auditor names the cause.
@@ -89,15 +100,19 @@ class ClusterView {
   /// decide() and, if it fits, the assumption of its takes under "claim/<uid>" (an earlier one of that claim is dropped
   /// before).
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
-  /// All asks on one node, all or none. Empty if there is no such node; then `failed` is the index of an ask that fits
-  /// nowhere.
-  std::vector<scheduler::Decision> decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                                                  std::size_t* failed = nullptr);
+  /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
+  /// best can't hold them all, every node is looked at once; others decide meanwhile.
+  scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
+  /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
+  bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                        const std::vector<std::string>& withoutDevices);
   /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
   /// took long may be told again for a while (explanations.h).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {}) const;
   /// The decision came to nothing. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
+  /// The claim has this device, whoever decided it: it counts instead of what was assumed for the claim.
+  void adopted(std::string_view claimUid, const Gpu& device);
   /// What was decided for claims "namespace/name" of other uids than this one (empty: for all of that name) is
   /// forgotten: they are gone, and if a device was written for them after all, it counts by itself.
   void forgetEarlier(std::string_view claim, std::string_view uid);
@@ -109,7 +124,15 @@ class ClusterView {
   /// decision.
   void onDecision(std::function<void(bool fits, double seconds)> listener) { decided_ = std::move(listener); }
 
+  /// Whether any decision is assumed. Costs nothing.
+  bool assuming() const { return assuming_.load(std::memory_order_relaxed); }
+  std::vector<AssumedDecision> assumed() const;
+  /// forget(), unless the claim was decided anew since. False if there is no such decision any more.
+  bool forgetDecision(std::string_view claimUid, uint64_t number);
+
+  /// Others decide meanwhile: each card is told as it is at one moment, two cards maybe not as of the same.
   AllocationMap map() const;
+  /// Likewise.
   ClusterTotals totals() const;
   CardAudit audit(std::string_view card) const;
   /// Empty if the card is offered, else why not ("not known" included).
@@ -140,7 +163,13 @@ class ClusterView {
     Held* find(const PackedText& uid);  ///< null: nobody of that uid holds any of it
   };
 
+  struct Assumed {
+    std::string card;
+    scheduler::Amount charged;
+  };
+
   // What a store's listener is told: it is looked up anew only if it is old news.
+  void refreshClaim(const Claim* before, const Claim* after);
   void refreshNode(const core::Node* before, const core::Node* after);
   void refreshCard(const Gpu* before, const Gpu* after);
   void refreshDevice(const Gpu* before, const Gpu* after);
@@ -152,11 +181,25 @@ class ClusterView {
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
   std::string reasonAgainst(const Cards::value_type& card) const;
+  /// What the device's object says of its takes is missing.
   MapCard mapCard(const Cards::value_type& card) const;
+  /// Fills in what the device's object says. Without the lock.
+  void describe(MapTake& take) const;
+  /// The device takes the assumption's place. What the decision had elsewhere becomes free.
+  void settle(const Gpu& device);
   /// Lets the cluster learn from a request, once however often it is tried in vain.
   void learn(const Ask& ask);
   void assume(const Ask& ask, const scheduler::Decision& decision);
-  void drop(std::string_view claimUid);
+  /// Returns what was assumed. Touches grew_.
+  std::vector<Assumed> drop(std::string_view claimUid);
+  /// drop() before deciding anew: what is tried frees nothing. See freedBy().
+  std::vector<Assumed> retract(std::string_view claimUid);
+  /// Whether something was retracted that is not assumed again; then who waits must be told.
+  bool freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const;
+  /// Takes the devices' takes out of the scheduler's picture, or puts them back.
+  void setAside(const std::vector<std::string>& devices, bool aside);
+  /// Visits each card that is there, others deciding in between. The lock is held during a visit.
+  void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
   void leaveNode(Nodes::value_type* node);
   /// Takes and clears grew_; calls the listener without the lock.
@@ -176,14 +219,16 @@ class ClusterView {
   Nodes nodesOfDevices_;  ///< and how many devices say that they are there: each has the name once
   struct Assumption {
     std::string claim;
-    std::vector<std::string> cards;
+    uint64_t number = 0;
+    std::vector<Assumed> cards;
   };
   std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
-  /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more: those that
-  /// went while they waited are among them.
+  /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more.
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;
+  uint64_t lastNumber_ = 0;
   bool grew_ = false;
+  std::atomic<bool> assuming_{false};  ///< written with mutex_ held
 };
 
 }  // namespace egpu::cache

@@ -2,17 +2,20 @@
 
 #include <algorithm>
 
+#include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
 
+namespace keys = v1alpha::keys;
 using std::chrono::milliseconds;
 
 namespace {
 constexpr std::string_view kNodeGone = "NodeGone";
 constexpr std::string_view kNotOffered = "NotOffered";
+constexpr milliseconds kAssumedFor{60'000};
 }  // namespace
 
 Outcome Auditor::step(const std::string& name, std::stop_token stop) {
@@ -64,18 +67,63 @@ void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
     const auto told = reported_.find(card.metadata.name);
     for (const auto& drift : found)
       if (told == reported_.end() || told->second.count(drift) == 0) fresh.push_back(drift);
-    for (const auto& drift : fresh) ++drift_[drift.cause];
     // What is mended is forgotten, so that it is told anew if it comes again.
     if (found.empty())
       reported_.erase(card.metadata.name);
     else
       reported_[card.metadata.name] = std::move(found);
   }
-  for (const auto& drift : fresh) {
-    metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", drift.cause}});
-    base::log::warn("ledger drift", {{"card", card.metadata.name}, {"cause", drift.cause}, {"detail", drift.detail}});
-    events_.event(kube::referenceTo(card), "Warning", "LedgerDrift", drift.cause + ": " + drift.detail);
+  for (const auto& drift : fresh) report(card, drift);
+}
+
+void Auditor::report(const cache::Gpu& card, const Drift& drift) {
+  {
+    std::lock_guard lock(mutex_);
+    ++drift_[drift.cause];
   }
+  metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", drift.cause}});
+  base::log::warn("ledger drift", {{"card", card.metadata.name}, {"cause", drift.cause}, {"detail", drift.detail}});
+  events_.event(kube::referenceTo(card), "Warning", "LedgerDrift", drift.cause + ": " + drift.detail);
+}
+
+Outcome Auditor::assumed(std::stop_token stop) {
+  const auto now = clock_.now();
+  const auto all = cluster_.assumed();
+  std::vector<const cache::AssumedDecision*> old;
+  auto oldest = now;
+  {
+    std::lock_guard lock(mutex_);
+    std::map<uint64_t, base::Clock::Steady> since;
+    for (const auto& decision : all) {
+      const auto known = assumedSince_.find(decision.number);
+      const auto at = known == assumedSince_.end() ? now : known->second;
+      since.emplace(decision.number, at);
+      if (now - at >= kAssumedFor)
+        old.push_back(&decision);
+      else
+        oldest = std::min(oldest, at);
+    }
+    assumedSince_ = std::move(since);
+  }
+  bool asked = true;
+  for (const auto* decision : old) asked = repair(*decision, stop) && asked;
+  if (!asked) return Outcome::retry({base::Code::unavailable, "a decision that counts could not be checked"});
+  if (all.size() == old.size()) return Outcome::done();
+  return Outcome::after(kAssumedFor - std::chrono::duration_cast<milliseconds>(now - oldest));
+}
+
+bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token stop) {
+  // Seen now, the device counts by itself.
+  const auto device = writer_.read<cache::Gpu>({"", std::string(keys::kDevicePrefix) + decision.claimUid}, {}, stop);
+  if (!device.ok() && device.status().code() != base::Code::notFound) return false;
+  if (!cluster_.forgetDecision(decision.claimUid, decision.number)) return true;
+  const Drift drift{"assumedTooLong",
+                    "room decided for claim " + decision.claim +
+                        (device.ok() ? " was still set aside beside its device"
+                                     : " was set aside for over a minute, and no device was written")};
+  for (const auto& name : decision.cards)
+    if (const auto card = stores_.cards.get({"", name})) report(*card, drift);
+  return true;
 }
 
 void Auditor::books(const cache::Gpu& card) {

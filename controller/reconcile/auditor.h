@@ -46,6 +46,9 @@ class Auditor {
         options_(options) {}
 
   Outcome step(const std::string& card, std::stop_token stop);
+  /// Decisions that count although no device of their claim is known. One that is a minute old and neither written nor
+  /// tried again is drift and is forgotten. Done once there is none.
+  Outcome assumed(std::stop_token stop);
 
   /// Problems found since the start, by cause; for tests and the operations page.
   std::map<std::string, int64_t> drift() const;
@@ -62,6 +65,9 @@ class Auditor {
   };
   /// Tells what was not found the last time.
   void tell(const cache::Gpu& card, std::set<Drift> found);
+  void report(const cache::Gpu& card, const Drift& drift);
+  /// False if the server could not be asked.
+  bool repair(const cache::AssumedDecision& decision, std::stop_token stop);
 
   Writer& writer_;
   cache::Stores& stores_;
@@ -78,6 +84,7 @@ class Auditor {
   std::map<std::string, base::Clock::Steady> wrongSince_;
   std::map<std::string, std::set<Drift>> reported_;  ///< card → what is wrong with it and was told
   std::map<std::string, int64_t> drift_;
+  std::map<uint64_t, base::Clock::Steady> assumedSince_;  ///< by the decision's number
 };
 
 }  // namespace egpu::reconcile

@@ -110,9 +110,9 @@ base::Result<cache::Gpu> Binder::writeIntent(const cache::Claim& claim, const ca
   const auto code = written.status().code();
   if (code == base::Code::alreadyExists || code == base::Code::unknownOutcome || code == base::Code::deadline) {
     auto there = writer_.read<cache::Gpu>({"", device.metadata.name}, {}, stop);
-    if (there.ok()) {
-      if (!belongsTo(*there, claim)) cluster_.forget(claim.metadata.uid);
-      return there;  // W1 crash: adopt what it says
+    if (there.ok()) {  // W1 crash, or another pod's choice: adopt what it says
+      cluster_.adopted(claim.metadata.uid, *there);
+      return there;
     }
     if (there.status().code() != base::Code::notFound) return written.status();  // still unknown: the assumption stays
   }

@@ -26,8 +26,8 @@ class Binder {
   Binder(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Provisioning& provisioning)
       : writer_(writer), stores_(stores), cluster_(cluster), provisioning_(provisioning) {}
 
-  /// W1. A device of that name already there is what the answer is about, whoever wrote it; the caller looks at its
-  /// claimRef.
+  /// W1. A device of that name already there is what the answer is about, whoever wrote it, and what was decided is
+  /// forgotten; the caller looks at its claimRef and its node.
   base::Result<cache::Gpu> writeIntent(const cache::Claim& claim, const cache::Class& cls,
                                        const scheduler::Decision& decision, std::stop_token stop);
   /// W1 of a static claim: claimRef on an Available device, with its resourceVersion.

@@ -188,6 +188,18 @@ void Carrier::forget(const core::ObjectKey& claim) {
   withdrawn_.erase(claim.str());
 }
 
+void Carrier::forgetGone(const core::ObjectKey& claim) {
+  std::lock_guard lock(mutex_);
+  if (stores_.carriers.get(claim)) return;  // made anew
+  written_.erase(claim.str());
+  withdrawn_.erase(claim.str());
+}
+
+std::size_t Carrier::remembered() const {
+  std::lock_guard lock(mutex_);
+  return written_.size() + withdrawn_.size();
+}
+
 Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop) {
   auto read = writer_.read<core::ResourceClaim>(claim, {}, stop);
   if (!read.ok()) {
@@ -224,6 +236,7 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
 
 Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
   auto carrier = stores_.carriers.get(key);
+  if (!carrier) forgetGone(key);
   if (!carrier || !carrier->metadata.hasFinalizer(keys::kCarrierFinalizer)) return Outcome::done();
   const auto owner = ownerUid(*carrier);
   if (owner.empty()) return Outcome::done();

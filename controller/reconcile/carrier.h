@@ -69,6 +69,9 @@ class Carrier {
   /// Returns the claims whose allocation was written more than once.
   std::vector<core::ObjectKey> resetAllBackoff();
 
+  /// Carriers of which something is remembered; for tests.
+  std::size_t remembered() const;
+
   static bool ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid);
   static std::string ownerUid(const core::ResourceClaim& carrier);
 
@@ -83,13 +86,15 @@ class Carrier {
   };
   base::Result<core::ResourceClaim> create(const cache::Claim& claim, std::stop_token stop);
   void forget(const core::ObjectKey& claim);
+  /// The same if there is no such carrier, whoever took it away.
+  void forgetGone(const core::ObjectKey& claim);
   core::ResourceClaimAllocation allocationFor(const cache::Gpu& device) const;
 
   Writer& writer_;
   cache::Stores& stores_;
   ClaimStatus& status_;
   base::Clock& clock_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_
   /// When we took an allocation back that the scheduler had not cleared, by "namespace/name"; guarded by mutex_.
   std::map<std::string, base::Clock::Steady> withdrawn_;

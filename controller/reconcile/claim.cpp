@@ -32,7 +32,18 @@ milliseconds afterRefusals(int times) { return std::min(milliseconds(1000 << std
 }  // namespace
 
 Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
-  auto claim = stores_.claims.get(key);
+  const auto claim = stores_.claims.get(key);
+  auto outcome = look(key, claim, stop);
+  if (claim) forgetIfGone(key, claim->metadata.uid);
+  return outcome;
+}
+
+void ClaimSync::forgetIfGone(const core::ObjectKey& key, const std::string& uid) {
+  const auto now = stores_.claims.get(key);
+  if (!now || now->metadata.uid != uid) waiting_.forgetClaim(uid);
+}
+
+Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop) {
   // A write of unknown outcome leaves its decision assumed; with the claim that ends.
   cluster_.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) {
@@ -41,8 +52,8 @@ Outcome ClaimSync::step(const core::ObjectKey& key, std::stop_token stop) {
   }
   if (claim->metadata.deleting()) return releasing(claim, stop);
   auto device = deviceOf(*claim);
+  waiting_.satisfied(claimKey(key));  // until it is seen to wait
   if (!device) return unbound(claim, stop);
-  waiting_.satisfied(claimKey(key));
   if (device->status.phase == "Failed")
     return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
   if (device->status.phase == "Bound") return committing(claim, device, stop);
@@ -266,7 +277,8 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
                          : scheduler::NodePredicate([this, &claim, &tolerated](std::string_view node) {
                              return !waiting_.rejected(claim->metadata.uid, node) && (!tolerated || tolerated(node));
                            });
-  waiting_.forRoom(queueKey);  // before deciding: room that appears from now on brings us here again
+  // Before deciding: room that appears from now on brings us here again.
+  waiting_.forRoom(queueKey, ageOf(claim->metadata));
   const auto decision =
       cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
   if (!decision.fits) {
@@ -288,9 +300,11 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     }
     return Outcome::retry(device.status());
   }
-  if (!belongsTo(*device, *claim))
-    return refuse(*claim, kBound, reason::kProvisionFailed,
-                  "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's", stop);
+  if (!belongsTo(*device, *claim)) {  // that it goes is no event of this claim's
+    const auto said = refuse(*claim, kBound, reason::kProvisionFailed,
+                             "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's", stop);
+    return said.kind == Outcome::Kind::done ? Outcome::after(kExplainEvery) : said;
+  }
   if (device->metadata.deleting()) return Outcome::done();
   if (device->status.phase == "Bound") return Outcome::after(milliseconds(0));
   return intended(claim, std::make_shared<const cache::Gpu>(*device), stop);

@@ -74,11 +74,18 @@ class ClaimSync {
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
   /// then their pod chooses again. Says so on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
+  /// An intent that may still be given up: nothing is provisioned, no pod has it reserved, its user didn't name it.
+  bool movable(const cache::Claim& claim, const cache::Gpu& device) const;
+  /// Gives up such an intent so that it can be decided anew together with its pod's other claims; its node stays open.
+  Outcome regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
+  /// After a step that may have noted something about a claim that went meanwhile.
+  void forgetIfGone(const core::ObjectKey& key, const std::string& uid);
 
  private:
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using GpuPtr = cache::Store<cache::Gpu>::Ptr;
 
+  Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
   /// Whether the class that the cache lacks is there after all, by quorum read.
   base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);

@@ -107,6 +107,20 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
   return outcome;
 }
 
+bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) const {
+  return !committed(device) && device.status.phase != "Failed" && !device.metadata.deleting() &&
+         !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim);
+}
+
+Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
+                           std::stop_token stop) {
+  auto outcome = giveUp(claim, device, {}, stop);
+  if (outcome.kind == Outcome::Kind::retry) return outcome;
+  waiting_.choiceFailed(claim.metadata.uid);
+  status_.moves(claim, "node " + device.spec.nodeName + " is given up: " + why);
+  return outcome;
+}
+
 bool ClaimSync::reserved(const cache::Claim& claim) const {
   auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
   return carrier && Carrier::ownedBy(*carrier, claim.metadata.uid) && !carrier->reservedFor.empty();

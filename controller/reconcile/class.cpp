@@ -86,6 +86,11 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
   return answer;
 }
 
+void ClassSync::forget(const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  known_.erase(uid);
+}
+
 void ClassSync::pluginChanged(const std::string& provisioner) {
   std::lock_guard lock(mutex_);
   for (auto it = known_.begin(); it != known_.end();)

@@ -42,6 +42,8 @@ class ClassSync {
   Readiness readiness(const cache::Class& cls);
   /// A plugin came, went or recovered: what was known of its classes is forgotten.
   void pluginChanged(const std::string& provisioner);
+  /// The class of this uid is gone.
+  void forget(const std::string& uid);
 
   static bool isDefault(const cache::Class& cls);
 

@@ -2,6 +2,8 @@
 // they are carried.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -41,22 +43,56 @@ class Consumer {
         enqueue_(std::move(enqueue)) {}
 
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
+  /// Pods of which something is remembered; for tests.
+  std::size_t remembered() const;
   /// Pods left a node or ask less of it: who was only short of that is enqueued.
   void freed(const std::string& node);
 
  private:
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using GpuPtr = cache::Store<cache::Gpu>::Ptr;
+  using milliseconds = std::chrono::milliseconds;
   struct Used {
     ClaimPtr claim;
     GpuPtr device;  ///< null: none yet
   };
+  struct Short {
+    Age age;
+    cache::PodRequests requests;
+  };
   /// The claims that the pod names; nothing if one of them isn't there to be used (said on the pod).
   std::optional<std::vector<Used>> claimsOf(const core::Pod& pod, std::stop_token stop);
+  Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  void notShort(const core::ObjectKey& pod);
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
-  /// Where all of them go together; empty: nowhere, and `failed` is one that fits nowhere.
-  std::vector<scheduler::Decision> decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes,
-                                          std::size_t* failed);
+  /// What the pod chooses for: its claims without a device, and what they ask for.
+  struct Choice {
+    std::vector<const Used*> open;
+    std::vector<Asked> asked;
+    std::vector<cache::ClusterView::Ask> asks;
+    std::string node;  ///< if not empty, the only one: the pod or another claim of it is there
+    std::string fixedBy;
+    milliseconds wait{0};  ///< until the next choice
+  };
+  /// Nothing if there is nothing to choose now, and then what the step comes to.
+  std::optional<Choice> choiceOf(const core::Pod& pod, const std::vector<Used>& used, Outcome* outcome);
+  /// Where all of them go together.
+  scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
+  /// alone: as of Together.
+  Outcome noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop);  // (C6)
+  Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,
+                       std::stop_token stop);  // W1
+  /// An intent that may be given up, and that is of no use where it is to another pod.
+  bool movable(const core::Pod& pod, const Used& one) const;
+  /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
+  std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are
+  /// given up. Nothing if that wouldn't help; anyShort is set if it might once other pods give something back.
+  std::optional<Outcome> startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                                   bool* anyShort, std::stop_token stop);
+  /// Says so if the pod's claims are on several nodes, and then what the step comes to.
+  std::optional<Outcome> areApart(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
   /// The pod may not be let go to its claims' node.
   Outcome unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why,
@@ -78,10 +114,10 @@ class Consumer {
   BoundVolumes& volumes_;
   kube::EventSink& events_;
   const std::function<void(const std::string& queueKey)> enqueue_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<core::ObjectKey, std::string> told_;  ///< what each gated pod was told last; guarded by mutex_
   /// Pods that found nodes too short of CPU, memory or pods, and what they ask for; guarded by mutex_.
-  std::map<core::ObjectKey, cache::PodRequests> short_;
+  std::map<core::ObjectKey, Short> short_;
 };
 
 }  // namespace egpu::reconcile

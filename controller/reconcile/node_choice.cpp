@@ -79,6 +79,11 @@ void NodeChoice::lookAtAll() {
     stores_.nodes.forEach([this](const auto& node) { look(node->metadata.name); });
 }
 
+bool NodeChoice::anySuits() {
+  return std::any_of(seen_.begin(), seen_.end(),
+                     [this](const auto& each) { return each.second.fit == Fit::suits && suits(each.first); });
+}
+
 bool NodeChoice::ranked() const { return !pod_.preferredNodeAffinity.empty() || stores_.anyTaintToAvoid(); }
 
 std::vector<scheduler::NodePredicate> NodeChoice::groups() {

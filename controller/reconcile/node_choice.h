@@ -37,6 +37,8 @@ class NodeChoice {
   std::vector<scheduler::NodePredicate> groups();
   /// After lookAtAll(): nodes that would suit once pods of lower priority are evicted; null if there are none.
   scheduler::NodePredicate byEviction();
+  /// After lookAtAll(): there is a node that suits.
+  bool anySuits();
   /// After lookAtAll(): some node is only short of what other pods may give back.
   bool anyShort() const { return short_ > 0; }
 

@@ -6,15 +6,16 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 9> kConcerns{{{"claim", Concern::claim},
-                                                                         {"device", Concern::device},
-                                                                         {"card", Concern::card},
-                                                                         {"carrier", Concern::carrier},
-                                                                         {"pod", Concern::pod},
-                                                                         {"node", Concern::node},
-                                                                         {"class", Concern::cls},
-                                                                         {"plugin", Concern::plugin},
-                                                                         {"calls", Concern::calls}}};
+constexpr std::array<std::pair<std::string_view, Concern>, 10> kConcerns{{{"claim", Concern::claim},
+                                                                          {"device", Concern::device},
+                                                                          {"card", Concern::card},
+                                                                          {"carrier", Concern::carrier},
+                                                                          {"pod", Concern::pod},
+                                                                          {"node", Concern::node},
+                                                                          {"class", Concern::cls},
+                                                                          {"plugin", Concern::plugin},
+                                                                          {"calls", Concern::calls},
+                                                                          {"assumed", Concern::assumed}}};
 bool namespaced(Concern c) { return c == Concern::claim || c == Concern::carrier || c == Concern::pod; }
 
 }  // namespace

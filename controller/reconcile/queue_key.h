@@ -9,7 +9,7 @@
 
 namespace egpu::reconcile {
 
-enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls };
+enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed };
 
 struct QueueKey {
   Concern concern = Concern::claim;
@@ -29,6 +29,8 @@ inline std::string nodeKey(std::string_view name) { return "node/" + std::string
 inline std::string classKey(std::string_view name) { return "class/" + std::string(name); }
 /// Calls of that plugin that are under way.
 inline std::string callsKey(std::string_view plugin) { return "calls/" + std::string(plugin); }
+/// Decisions that are not yet written, all of them.
+inline std::string assumedKey() { return "assumed/all"; }
 inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }
 
 }  // namespace egpu::reconcile

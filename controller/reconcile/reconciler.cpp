@@ -1,5 +1,7 @@
 #include "controller/reconcile/reconciler.h"
 
+#include <algorithm>
+
 #include "controller/base/log.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -9,6 +11,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
                        Enqueue enqueue, ReconcilerOptions options)
     : stores_(stores),
+      cluster_(cluster),
       clock_(clock),
       metrics_(metrics),
       registry_(registry),
@@ -47,8 +50,11 @@ void Reconciler::enqueueStart() {
 Outcome Reconciler::node(const std::string& name) {
   waiting_.nodeChanged(name);
   for (const auto& card : stores_.cardsOnNode(name)) enqueue_(cardKey(card->metadata.name));
-  for (const auto& pod : stores_.gatedPods()) enqueue_(podKey(core::keyOf(pod->metadata)));
+  auto pods = stores_.gatedPods();
+  std::sort(pods.begin(), pods.end(),
+            [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
   for (const auto& key : waiting_.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
+  for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase("Available"))
     if (device->spec.nodeName == name)
       for (const auto& claim : stores_.claimsNaming(device->metadata.name))
@@ -104,6 +110,11 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
       concern = "calls";
       outcome = claims_.calls(object.name, stop);
       break;
+    case Concern::assumed:
+      concern = "assumed";
+      outcome = auditor_.assumed(stop);
+      if (outcome.kind == Outcome::Kind::done) watchingAssumed_ = false;
+      break;
   }
   const std::string_view result = outcome.kind == Outcome::Kind::done    ? "done"
                                   : outcome.kind == Outcome::Kind::after ? "again"
@@ -115,6 +126,8 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
     refusals_.note(*key, outcome.why, stop);
   else
     refusals_.over(queueKey);
+  // Mostly the decision is written by the end of its step.
+  if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
   if (outcome.kind == Outcome::Kind::retry && base::log::enabled(base::log::Level::debug))
     base::log::debug("to be tried again", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;

@@ -2,6 +2,7 @@
 // function.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <stop_token>
@@ -51,11 +52,14 @@ class Reconciler {
 
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.size(); }
+  /// Claims, pods and carriers of which something is remembered; for tests.
+  std::size_t remembered() const { return waiting_.claims() + consumers_.remembered() + carrier_.remembered(); }
 
  private:
   Outcome node(const std::string& name);
 
   cache::Stores& stores_;
+  cache::ClusterView& cluster_;
   base::Clock& clock_;
   base::Metrics& metrics_;
   plugin::Registry& registry_;
@@ -75,6 +79,7 @@ class Reconciler {
   Sweeper sweeper_;
   Auditor auditor_;
   Routing routing_;
+  std::atomic<bool> watchingAssumed_{false};  ///< assumedKey() is queued
 };
 
 }  // namespace egpu::reconcile

@@ -63,6 +63,7 @@ void Refusals::note(const QueueKey& key, const base::Status& why, std::stop_toke
     case Concern::node:
     case Concern::plugin:
     case Concern::calls:
+    case Concern::assumed:
       return;
   }
 }

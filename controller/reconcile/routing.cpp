@@ -1,6 +1,7 @@
 #include "controller/reconcile/routing.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/conditions.h"
@@ -8,6 +9,14 @@
 
 namespace egpu::reconcile {
 namespace {
+
+/// Objects, those first whose turn it is.
+template <class Ptr>
+std::vector<Ptr> olderFirst(std::vector<Ptr> objects) {
+  std::sort(objects.begin(), objects.end(),
+            [](const Ptr& a, const Ptr& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
+  return objects;
+}
 
 core::ObjectKey claimOf(const v1alpha::ClaimRef& ref) { return {ref.namespace_, ref.name}; }
 
@@ -60,7 +69,7 @@ Routing::~Routing() {
 }
 
 void Routing::podsOf(const core::ObjectKey& claim) {
-  for (const auto& pod : stores_.podsOfClaim(claim)) enqueue_(podKey(core::keyOf(pod->metadata)));
+  for (const auto& pod : olderFirst(stores_.podsOfClaim(claim))) enqueue_(podKey(core::keyOf(pod->metadata)));
 }
 
 void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
@@ -130,6 +139,10 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
   enqueue_(podKey(core::keyOf(pod.metadata)));
   for (const auto& claim : pod.resourceClaims)
     if (!claim.resourceClaimName.empty()) enqueue_(claimKey({pod.metadata.namespace_, claim.resourceClaimName}));
+  // What was held for it where it is of no use to others may move now.
+  if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
+    for (const auto& claim : before->resourceClaims)
+      if (!claim.resourceClaimName.empty()) podsOf({pod.metadata.namespace_, claim.resourceClaimName});
 }
 
 void Routing::onNode(const core::Node* before, const core::Node* after) {
@@ -144,7 +157,7 @@ void Routing::onNode(const core::Node* before, const core::Node* after) {
 
 void Routing::openClaimsOf(const cache::Class& cls, std::string_view namespace_) {
   const auto each = [&](const auto& claims) {
-    for (const auto& claim : claims)
+    for (const auto& claim : olderFirst(claims))
       if (claim->status.phase != "Bound" && (namespace_.empty() || claim->metadata.namespace_ == namespace_))
         enqueue_(claimKey(core::keyOf(claim->metadata)));
   };
@@ -158,6 +171,7 @@ void Routing::openClaimsOf(const cache::Class& cls, std::string_view namespace_)
 void Routing::onClass(const cache::Class* before, const cache::Class* after) {
   const auto& cls = after ? *after : *before;
   enqueue_(classKey(cls.metadata.name));
+  if (before && (!after || after->metadata.uid != before->metadata.uid)) classes_.forget(before->metadata.uid);
   const bool defaultChanged = before && after && ClassSync::isDefault(*before) != ClassSync::isDefault(*after);
   // Our own Ready condition: of interest to those who waited for it.
   const bool own = before && after && before->conditions != after->conditions && !defaultChanged &&

@@ -24,7 +24,8 @@
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
-//   W1 create device         intent found by name: adopt it, W2 as it says; its claim gone: rollBack
+//   W1 create device         intent found by name: adopt it, forget what was decided, W2 as it says; its claim gone: rollBack.
+//                            Of several claims of a pod some written: gather or startOver
 //   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read, but after three times with
 //                            back-off; device gone: entry is garbage (S1)
 //   W3 provision(device uid) same key, same answer; in background: ask again; W4 refused as rolled back: deprovision too; (S2)
@@ -37,6 +38,11 @@
 //   W9 pod: pin and lift     gate gone → done
 //   moveAway: of the pod's unprovisioned claims: allocation taken back if nobody reserves it, node rejected for a while, rollBack. What
 //             the scheduler had not cleared stays empty for some seconds: its binding reads the claim again and would reserve anything
+//   gather:   a pod's claims are on several nodes (each of two pods chose one; one was held for another pod): intents that nobody has
+//             reserved and that serve no other pod there are rolled back, all but those on the node of the claims that can't move
+//             (if all can: of the first claim by name), and decided anew
+//   startOver: beside a pod's own such intents there is no room for its other claims, but for all of them anew there would be: rolled
+//             back and decided together
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off
@@ -48,7 +54,9 @@
 // WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named ElasticGPU,
 // carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards' entries, routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
-// A decision counts (is assumed) until its device is seen, its write is known to have failed, or its claim is gone.
+// Those who wait are tried in the order of their age. A node that changes: its rejections end, and all who wait are tried.
+// A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
+// what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
 //
 // GARBAGE (sweeper.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen, gone, of another uid, or does
 // not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the start, when the plugin changes, and when a device goes without our undo; (S3) a deleted card's finalizer once

@@ -11,17 +11,32 @@ constexpr std::chrono::milliseconds kBetweenChoices{1'000};
 constexpr std::chrono::milliseconds kLongestBetweenChoices{300'000};
 }  // namespace
 
-void Waiting::forRoom(const std::string& queueKey) {
+void Waiting::forRoom(const std::string& queueKey, const Age& age) {
   std::lock_guard lock(mutex_);
-  room_.insert(queueKey);
+  const auto [known, fresh] = room_.try_emplace(queueKey, age);
+  if (!fresh && known->second == age) return;
+  if (!fresh) roomInOrder_.erase({known->second, queueKey});  // made anew under its name
+  known->second = age;
+  roomInOrder_.emplace(age, queueKey);
 }
 void Waiting::satisfied(const std::string& queueKey) {
   std::lock_guard lock(mutex_);
-  room_.erase(queueKey);
+  const auto known = room_.find(queueKey);
+  if (known == room_.end()) return;
+  roomInOrder_.erase({known->second, queueKey});
+  room_.erase(known);
 }
 std::vector<std::string> Waiting::all() const {
   std::lock_guard lock(mutex_);
-  return {room_.begin(), room_.end()};
+  std::vector<std::string> keys;
+  keys.reserve(roomInOrder_.size());
+  for (const auto& [age, key] : roomInOrder_) keys.push_back(key);
+  return keys;
+}
+std::size_t Waiting::claims() const {
+  std::lock_guard lock(mutex_);
+  return rejected_.size() + explained_.size() + refused_.size() + serverRefused_.size() + choices_.size() +
+         unplaced_.size();
 }
 std::size_t Waiting::size() const {
   std::lock_guard lock(mutex_);

@@ -8,23 +8,34 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "api/core/meta.h"
 #include "controller/base/clock.h"
 
 namespace egpu::reconcile {
+
+/// Whose turn it is: older objects first, those of the same second by uid.
+struct Age {
+  std::string created, uid;
+  auto operator<=>(const Age&) const = default;
+};
+inline Age ageOf(const core::ObjectMeta& metadata) { return {metadata.creationTimestamp, metadata.uid}; }
 
 /// Thread-safe.
 class Waiting {
  public:
   explicit Waiting(base::Clock& clock) : clock_(clock) {}
 
-  /// This queue key found no room.
-  void forRoom(const std::string& queueKey);
+  /// This queue key, of a claim or pod so old, found no room.
+  void forRoom(const std::string& queueKey, const Age& age);
   void satisfied(const std::string& queueKey);
-  /// All that wait, to be tried again (they stay until satisfied).
+  /// All that wait, the oldest first, to be tried again (they stay until satisfied).
   std::vector<std::string> all() const;
   std::size_t size() const;
+  /// Claims of which anything is remembered; for tests.
+  std::size_t claims() const;
 
   /// Nodes that are not tried for a claim for a while, and why. Twice as long each time the same node is rejected
   /// again, up to an hour; of many nodes the ones that come back first are forgotten.
@@ -87,8 +98,9 @@ class Waiting {
     base::Clock::Steady until;
   };
   base::Clock& clock_;
-  mutable std::mutex mutex_;  // guards all below
-  std::set<std::string> room_;
+  mutable std::mutex mutex_;                           // guards all below
+  std::map<std::string, Age> room_;                    ///< by queue key
+  std::set<std::pair<Age, std::string>> roomInOrder_;  ///< the same
   std::map<std::string, std::map<std::string, Rejection, std::less<>>> rejected_;
   std::map<std::string, base::Clock::Steady> explained_;
   std::map<std::string, Refusal> refused_;

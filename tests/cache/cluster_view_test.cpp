@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <random>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "controller/scheduler/demand.h"
 #include "controller/scheduler/state.h"
@@ -93,7 +95,7 @@ TEST_F(ClusterViewTest, LearnsFromARequestOnceHoweverOftenItIsTriedInVain) {
   view.forget("k");
   EXPECT_TRUE(view.decideAndAssume(ask("other", 600)).fits);
   EXPECT_EQ(learned(), 2);
-  EXPECT_TRUE(view.decideTogether({ask("a", 900), ask("b", 900)}, {}).empty());
+  EXPECT_TRUE(view.decideTogether({ask("a", 900), ask("b", 900)}, {}).decisions.empty());
   EXPECT_EQ(learned(), 4);
 }
 
@@ -102,6 +104,198 @@ TEST_F(ClusterViewTest, ForgettingTellsThoseWhoWait) {
   view.forget("k");
   EXPECT_EQ(grown, 1);
   EXPECT_TRUE(view.decideAndAssume(ask("other", 600)).fits);
+}
+
+TEST_F(ClusterViewTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlace) {
+  node("n2");
+  card("c1", "n2");
+  device("d", "n1", "");
+  grown = 0;
+  // Decided on a look from before the device: elsewhere, as the device has taken its room.
+  const auto decision = view.decideAndAssume(ask("k", 600));
+  ASSERT_EQ(decision.node, "n2");
+  EXPECT_EQ(view.totals().usedCore, 1200);
+  view.adopted("k", *stores.devices.get({"", "d"}));
+  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_EQ(grown, 1) << "whoever waits for a card of n2 must hear of it";
+  EXPECT_FALSE(view.assuming());
+}
+
+TEST_F(ClusterViewTest, ADeviceThatIsNotTheDecisionFreesWhatWasDecided) {
+  node("n2");
+  card("c1", "n2");
+  auto elsewhere = ask("k", 600);
+  elsewhere.request.pinnedNode = "n2";
+  ASSERT_TRUE(view.decideAndAssume(elsewhere).fits);
+  grown = 0;
+  device("d", "n1", "");
+  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_EQ(grown, 1);
+}
+
+TEST_F(ClusterViewTest, ADeviceThatComesToItsClaimLaterTakesTheDecisionsPlace) {
+  node("n2");
+  card("c1", "n2");
+  device("d", "n1", "Available", "");
+  ASSERT_EQ(view.decideAndAssume(ask("k", 300)).node, "n2");
+  device("d", "n1", "Available", "k");  // chosen by name
+  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_FALSE(view.assuming());
+}
+
+TEST_F(ClusterViewTest, ADeviceThatIsGoingDoesNotTakeANewDecisionsPlace) {
+  device("d", "n1", "");
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 300)).fits);
+  auto going = *stores.devices.get({"", "d"});
+  going.metadata.deletionTimestamp = "2026-01-02T03:04:05Z";
+  going.metadata.resourceVersion = next();
+  stores.devices.informed(going);
+  EXPECT_TRUE(view.assuming());
+}
+
+TEST_F(ClusterViewTest, DecidingAnewTellsThoseWhoWaitForWhatWasDecidedBefore) {
+  node("n2");
+  card("c1", "n2");
+  auto on = ask("k", 600);
+  on.request.pinnedNode = "n1";
+  ASSERT_TRUE(view.decideAndAssume(on).fits);
+  grown = 0;
+  ASSERT_TRUE(view.decideAndAssume(on).fits);
+  EXPECT_EQ(grown, 0) << "the same again frees nothing";
+  on.request.pinnedNode = "n2";
+  ASSERT_TRUE(view.decideAndAssume(on).fits);
+  EXPECT_EQ(grown, 1);
+  auto never = ask("k", 600);
+  never.request.models = {"none"};
+  EXPECT_FALSE(view.decideAndAssume(never).fits);
+  EXPECT_EQ(grown, 2);
+  EXPECT_FALSE(view.decideAndAssume(never).fits);
+  EXPECT_EQ(grown, 2) << "nothing was given up";
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 300)).fits);
+  EXPECT_TRUE(
+      view.decideTogether({ask("k", 900), ask("l", 900)}, [](auto name) { return name == "n1"; }).decisions.empty());
+  EXPECT_EQ(grown, 3);
+  EXPECT_EQ(view.totals().usedCore, 0);
+}
+
+TEST_F(ClusterViewTest, ADecisionEndsWithItsClaim) {
+  Claim claim;
+  claim.metadata.name = "c";
+  claim.metadata.namespace_ = "ns";
+  claim.metadata.uid = "k";
+  claim.metadata.resourceVersion = next();
+  stores.claims.informed(claim);
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
+  grown = 0;
+  stores.claims.observedGone({"ns", "c"}, "k");
+  EXPECT_EQ(view.totals().usedCore, 0);
+  EXPECT_EQ(grown, 1);
+}
+
+TEST_F(ClusterViewTest, OnlyTheDecisionThatWasMeantIsForgotten) {
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
+  const auto first = view.assumed();
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].claimUid, "k");
+  EXPECT_EQ(first[0].claim, "ns/k");
+  EXPECT_EQ(first[0].cards, std::vector<std::string>{"c0"});
+  ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
+  EXPECT_FALSE(view.forgetDecision("k", first[0].number));
+  EXPECT_TRUE(view.assuming());
+  grown = 0;
+  EXPECT_TRUE(view.forgetDecision("k", view.assumed()[0].number));
+  EXPECT_FALSE(view.assuming());
+  EXPECT_EQ(grown, 1);
+}
+
+TEST_F(ClusterViewTest, WhateverChangesOfACardTellsThoseWhoWait) {
+  const std::vector<std::function<void(v1alpha::Card&)>> changes = {[](auto& c) { c.milliTflops = 65'000; },
+                                                                    [](auto& c) { c.model = "A100"; },
+                                                                    [](auto& c) { c.topology.numa = 1; },
+                                                                    [](auto& c) {
+                                                                      c.topology.links.push_back({"x", "nvlink", 2});
+                                                                    },
+                                                                    [](auto& c) { c.nodeName = "n2"; },
+                                                                    [](auto& c) { c.index = 3; },
+                                                                    [](auto& c) { c.smCount = 40; },
+                                                                    [](auto& c) { c.core = 2000; },
+                                                                    [](auto& c) { c.memory = 5000; },
+                                                                    [](auto& c) { c.uuid = "GPU-other"; },
+                                                                    [](auto& c) { c.topology.pcie = "00:01"; },
+                                                                    [](auto& c) { c.memory = 100; }};
+  node("n2");
+  auto gpu = makeCard("c0", "n1");
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    changes[i](*gpu.spec.card);
+    gpu.metadata.resourceVersion = next();
+    grown = 0;
+    stores.cards.informed(gpu);
+    EXPECT_EQ(grown, 1) << "change " << i;
+    gpu.metadata.resourceVersion = next();
+    gpu.status.phase = "Available";
+    gpu.spec.allocations["uid-" + std::to_string(i)] = {"d", "ns/c", 1, 1};
+    stores.cards.informed(gpu);
+    EXPECT_EQ(grown, 1) << "an entry more is no room, after change " << i;
+  }
+}
+
+TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
+  node("n2");
+  card("c1", "n2");
+  device("d", "n1", "", "a");  // 600 of c0
+  const auto onlyN1 = [](std::string_view name) { return name == "n1"; };
+  EXPECT_TRUE(view.decideTogether({ask("b", 500)}, onlyN1).decisions.empty());
+  EXPECT_FALSE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {}));
+  EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, onlyN1, {"d"}));
+  EXPECT_TRUE(view.wouldFitTogether({ask("a", 500), ask("b", 500)}, {}, {}));  // n2
+  EXPECT_EQ(view.totals().usedCore, 600);
+  EXPECT_FALSE(view.assuming());
+  EXPECT_EQ(view.copy().state().check(), "");
+}
+
+TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
+  for (int n = 0; n < 2000; ++n) {
+    const auto name = "m" + std::to_string(n);
+    node(name);
+    card("card-" + name, name);
+  }
+  std::atomic<int> decided = 0;
+  std::jthread deciding([&](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      view.decideAndAssume(ask("k", 600));
+      view.forget("k");
+      ++decided;
+    }
+  });
+  for (const bool map : {true, false}) {
+    // Between two cards others can only decide if the lock is given away.
+    bool between = false;
+    for (int tries = 0; tries < 1000 && !between; ++tries) {
+      const int before = decided;
+      if (map)
+        EXPECT_EQ(view.map().nodes.size(), 2001u);
+      else
+        EXPECT_EQ(view.totals().cards, 2001);
+      between = decided - before > 2;
+    }
+    EXPECT_TRUE(between);
+  }
+}
+
+TEST_F(ClusterViewTest, TotalsCountCardsByWhatIsLeftOfThem) {
+  card("c1", "n1");
+  card("c2", "n1", {{"uid-x", {"x", "ns/x", 1000, 10}}});
+  card("c3", "n1", {{"uid-y", {"y", "ns/y", 10, 1000}}});
+  card("c4", "n1", {{"uid-z", {"z", "ns/z", 10, 10}}});
+  auto broken = makeCard("c5", "n1");
+  broken.status.phase = "Failed";
+  stores.cards.informed(broken);
+  const auto totals = view.totals();
+  EXPECT_EQ(totals.free, 2);
+  EXPECT_EQ(totals.full, 2);
+  EXPECT_EQ(totals.partly, 1);
+  EXPECT_EQ(totals.quarantined, 1);
+  EXPECT_EQ(totals.offered, 5);
 }
 
 TEST_F(ClusterViewTest, ATakeLastsUntilDeviceAndEntryAreGone) {
@@ -148,12 +342,12 @@ TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
   card("c1", "n2");
   card("c2", "n2");
   auto a = ask("a", 700), b = ask("b", 700);
-  const auto both = view.decideTogether({a, b}, {});
+  const auto both = view.decideTogether({a, b}, {}).decisions;
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[0].node, "n2");
   EXPECT_EQ(both[1].node, "n2");
   EXPECT_EQ(view.totals().usedCore, 1400);
-  EXPECT_TRUE(view.decideTogether({ask("e", 700), ask("f", 700)}, {}).empty());
+  EXPECT_TRUE(view.decideTogether({ask("e", 700), ask("f", 700)}, {}).decisions.empty());
   EXPECT_EQ(view.totals().usedCore, 1400);
 }
 
