@@ -106,56 +106,46 @@ std::string Core::role() const {
 }
 
 /// Series of the cards that are there; of more than kMostCardSeries none, or each scrape would cost what a database of
-/// them does.
-void Core::publishCards() {
+/// them does. The map is not made without need.
+void Core::publishCards(int64_t cards) {
   static constexpr std::array<const char*, 2> kGauges = {"elasticgpu_card_core_allocated_millicards",
                                                          "elasticgpu_card_memory_allocated_bytes"};
-  const auto map = controller_.cluster().map();
-  int64_t cards = 0, free = 0, partly = 0, full = 0, quarantined = 0;
-  for (const auto& node : map.nodes) cards += static_cast<int64_t>(node.cards.size());
   const bool each = options_.cardMetrics && cards <= kMostCardSeries;
   if (options_.cardMetrics && !each && !std::exchange(toldTooMany_, true))
     base::log::warn("too many cards for series of each: --card-metrics is off",
                     {{"cards", cards}, {"most", kMostCardSeries}});
   std::set<base::MetricLabels> shown;
+  const auto map = each ? controller_.cluster().map() : cache::AllocationMap{};
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards) {
-      if (each) {
-        const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};
-        metrics_.set(kGauges[0], static_cast<double>(card.usedCore), labels);
-        metrics_.set(kGauges[1], static_cast<double>(card.usedMemory), labels);
-        shown.insert(labels);
-      }
-      if (!card.offered)
-        ++quarantined;
-      else if (card.takes.empty())
-        ++free;
-      else if (card.usedCore >= card.core || card.usedMemory >= card.memory)
-        ++full;
-      else
-        ++partly;
+      const base::MetricLabels labels = {{"node", node.name}, {"uuid", card.uuid}, {"model", card.model}};
+      metrics_.set(kGauges[0], static_cast<double>(card.usedCore), labels);
+      metrics_.set(kGauges[1], static_cast<double>(card.usedMemory), labels);
+      shown.insert(labels);
     }
   for (const auto& gone : shownCards_)
     if (shown.count(gone) == 0)
       for (const char* gauge : kGauges) metrics_.forget(gauge, gone);
   shownCards_ = std::move(shown);
-  for (const auto& [state, count] :
-       {std::pair{"free", free}, {"partly", partly}, {"full", full}, {"quarantined", quarantined}})
-    metrics_.set("elasticgpu_cards", static_cast<double>(count), {{"state", state}});
 }
 
 /// Gauges of the whole cluster are read when somebody asks, not on every change.
 std::string Core::metricsText() {
   std::lock_guard lock(scrape_);
-  publishCards();
+  const auto totals = controller_.cluster().totals();
+  for (const auto& [state, count] : {std::pair{"free", totals.free},
+                                     {"partly", totals.partly},
+                                     {"full", totals.full},
+                                     {"quarantined", totals.quarantined}})
+    metrics_.set("elasticgpu_cards", static_cast<double>(count), {{"state", state}});
+  publishCards(totals.cards);
   std::map<std::string, int64_t> phases = {{"Pending", 0}, {"Bound", 0}, {"Lost", 0}};
   controller_.stores().claims.forEach(
       [&](const auto& c) { ++phases[c->status.phase.empty() ? "Pending" : c->status.phase]; });
   for (const auto& [phase, count] : phases)
     metrics_.set("elasticgpu_claims", static_cast<double>(count), {{"phase", phase}});
   const auto longest = controller_.longestStep();
-  const std::chrono::duration<double> step =
-      longest ? clock_.now() - longest->second : std::chrono::seconds(0);
+  const std::chrono::duration<double> step = longest ? clock_.now() - longest->second : std::chrono::seconds(0);
   metrics_.set("elasticgpu_longest_step_seconds", step.count(), {});
   metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
   process_.update(metrics_);

@@ -65,7 +65,7 @@ class Core {
   std::string missing() const;
   std::string role() const;
   std::string metricsText();
-  void publishCards();
+  void publishCards(int64_t cards);
 
   const ControllerOptions options_;
   const base::Clock& clock_;
