@@ -18,6 +18,8 @@ namespace {
 constexpr milliseconds kFirstWait{100};
 constexpr milliseconds kLongestWait{10'000};
 constexpr milliseconds kLongestRetryAfter{60'000};
+constexpr int kBriefAttempts = 2;
+constexpr milliseconds kBriefRetryAfter{1'000};
 
 bool success(int http) { return http >= 200 && http < 300; }
 
@@ -36,10 +38,12 @@ Status statusOf(const HttpResponse& answer) {
     status = Status(Code::internal, "HTTP " + std::to_string(answer.status));
   status.http = answer.status;
   if (auto wait = retryAfter(answer)) status.retryAfter = wait;
+  if (status.retryAfter) status.retryAfter = std::min(*status.retryAfter, kLongestRetryAfter);
   return status;
 }
 
-bool retriable(const Status& status) {
+/// Of a server that answered: another attempt may be answered differently.
+bool passing(const Status& status) {
   if (status.code() == Code::tooLarge) return false;  // waiting may not help: the caller asks without a version instead
   return status.http == 429 || status.http == 500 || status.http == 502 || status.http == 503 || status.http == 504;
 }
@@ -101,22 +105,12 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
     if (purpose.write)
       metrics_.add("elasticgpu_api_writes_total", 1, {{"verb", verb}, {"resource", std::string(purpose.resource)}});
 
-    Status status;
-    bool again = false;
-    if (answer) {
-      if (success(answer->status)) return answer;
-      status = statusOf(*answer);
-      again = retriable(status);
-    } else {
-      status = answer.status();
-      const bool unknown = status.code() == Code::unknownOutcome || status.code() == Code::deadline;
-      if (unknown && purpose.write) {
-        // Whether it took effect can only be read, so nothing is repeated here.
-        return Status(Code::unknownOutcome, status.message());
-      }
-      again = unknown || status.code() == Code::unavailable;
-    }
-    if (!again || attempt >= options_.maxAttempts) return status;
+    if (answer && success(answer->status)) return answer;
+    const Status status = answer ? statusOf(*answer) : answer.status();
+    const bool unknown = !answer && (status.code() == Code::unknownOutcome || status.code() == Code::deadline);
+    // Whether a write took effect can only be read, so nothing is repeated here.
+    if (unknown && purpose.write) return Status(Code::unknownOutcome, status.message());
+    if (!worthRepeating(status, attempt)) return status;
 
     const milliseconds delay =
         status.retryAfter ? *status.retryAfter + milliseconds(random_.below(static_cast<uint64_t>(kFirstWait.count())))
@@ -125,6 +119,25 @@ Result<HttpResponse> Client::exchange(HttpRequest& request, const Purpose& purpo
     if (!clock_.sleepFor(delay, stop))
       return Status(Code::cancelled, "stopped while waiting to retry: " + status.message());
   }
+}
+
+/// After a failed attempt. A write whose outcome is unknown never comes here.
+bool Client::worthRepeating(const Status& status, int attempt) const {
+  if (attempt >= options_.maxAttempts) return false;
+  const bool answered = status.http != 0;
+  if (!options_.brief)
+    return answered ? passing(status)
+                    : status.code() == Code::unavailable || status.code() == Code::unknownOutcome ||
+                          status.code() == Code::deadline;
+  if (attempt >= kBriefAttempts) return false;
+  if (answered) return status.http == 429 && status.retryAfter && *status.retryAfter <= kBriefRetryAfter;
+  return status.code() == Code::unavailable || status.code() == Code::unknownOutcome;
+}
+
+Client Client::brief() const {
+  ClientOptions options = options_;
+  options.brief = true;
+  return {transport_, clock_, random_, metrics_, std::move(options)};
 }
 
 Result<HttpResponse> Client::getRaw(const core::Kind& kind, const core::ObjectKey& key, std::stop_token stop) {

@@ -37,6 +37,7 @@ struct ClientOptions {
   std::chrono::milliseconds requestTimeout{30'000};  ///< per attempt
   std::chrono::milliseconds listTimeout{120'000};    ///< per attempt of one page, which may be the whole list
   bool freshConnections = false;                     ///< every request on a connection of its own making
+  bool brief = false;                                ///< see Client::brief()
 };
 
 /// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.
@@ -44,13 +45,19 @@ struct ClientOptions {
 /// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries
 /// preconditions; an unknown outcome of a write (time-outs included) is returned as Code::unknownOutcome, and the
 /// caller reads before it decides. Waits between attempts: the server's Retry-After (at most 60 s), else 0.1 s doubling
-/// up to 10 s; jittered. Metrics, per attempt: elasticgpu_api_requests_total{verb,code},
-/// elasticgpu_api_request_duration_seconds{verb}, elasticgpu_api_writes_total{verb,resource}. A code that isn't HTTP's
-/// is the name of the error, e.g. "unavailable".
+/// up to 10 s; jittered. A brief client leaves retries to its caller. Metrics, per attempt:
+/// elasticgpu_api_requests_total{verb,code}, elasticgpu_api_request_duration_seconds{verb},
+/// elasticgpu_api_writes_total{verb,resource}. A code that isn't HTTP's is the name of the error, e.g. "unavailable".
 class Client {
  public:
   Client(Transport& transport, base::Clock& clock, base::Random& random, base::Metrics& metrics,
          ClientOptions options = {});
+
+  /// The same client for callers whose thread others wait for and who have a queue to come back by. A request is
+  /// repeated once at most, and only where that is likely to help within a second: nothing of it was sent, or the
+  /// server said 429 with a Retry-After of at most 1 s, or the connection of a read broke. Everything else, 5xx above
+  /// all (a failing webhook is 500), is returned at once, with the server's Retry-After in the Status.
+  Client brief() const;
 
   /// Quorum read.
   template <class T>
@@ -97,6 +104,7 @@ class Client {
     bool write = false;
   };
   base::Result<HttpResponse> exchange(HttpRequest& request, const Purpose& purpose, std::stop_token stop);
+  bool worthRepeating(const base::Status& status, int attempt) const;
   base::Result<HttpResponse> getRaw(const core::Kind& kind, const core::ObjectKey& key, std::stop_token stop);
   base::Result<HttpResponse> createRaw(const core::Kind& kind, std::string_view ns, std::string body,
                                        std::stop_token stop);

@@ -101,9 +101,11 @@ std::string eventName(std::string_view object, base::Random& random) {
 }  // namespace
 
 EventRecorder::EventRecorder(Client& client, std::string component, EventOptions options)
-    : client_(client), component_(std::move(component)), options_(options), correlator_(options), thread_([this] {
-        run();
-      }) {}
+    : client_(client.brief()),
+      component_(std::move(component)),
+      options_(options),
+      correlator_(options),
+      thread_([this] { run(); }) {}
 
 EventRecorder::~EventRecorder() { stop(); }
 

@@ -110,7 +110,7 @@ class EventRecorder final : public EventSink {
   void run();
   void write(core::Event event);
 
-  Client& client_;
+  Client client_;  ///< brief: what fails in one namespace must not hold back the events of others
   const std::string component_;
   const EventOptions options_;
   EventCorrelator correlator_;  ///< of the thread alone

@@ -11,7 +11,8 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       metrics_(metrics),
       leads_(!options_.standby),
       cluster_(stores_),
-      queue_("controller", clock, metrics, options_.rateLimit),
+      queue_("controller", clock, metrics, options_.rateLimit,
+             {options_.workers, [this](const std::string& key) { return tenantOf(key); }}),
       reconciler_(
           client, stores_, cluster_, registry, clock, events, metrics,
           [this](const std::string& key) {
@@ -130,11 +131,23 @@ void Controller::work(std::stop_token stop) {
         queue_.addAfter(*key, outcome.delay);
         break;
       case Outcome::Kind::retry:
-        queue_.addRateLimited(*key);
+        queue_.addRateLimited(*key, outcome.why.retryAfter.value_or(std::chrono::milliseconds(0)));
         break;
     }
     queue_.done(*key);
   }
+}
+
+/// The namespace on whose behalf a key is worked on, so that what fails or is slow there holds up nobody else. Devices
+/// are their claims': releasing one deletes a ResourceClaim. Cards have a group of their own, as each wants a write at
+/// the first start; all other keys of cluster scope share one.
+std::string Controller::tenantOf(const std::string& key) const {
+  const auto parsed = QueueKey::parse(key);
+  if (!parsed) return {};
+  if (parsed->concern == Concern::card) return "/cards";  // no namespace's name
+  if (parsed->concern != Concern::device) return parsed->object.namespace_;
+  const auto device = stores_.devices.get({"", parsed->object.name});
+  return device && device->spec.claimRef ? device->spec.claimRef->namespace_ : std::string();
 }
 
 bool Controller::quiet() const { return ready_.load() && queue_.idle(); }

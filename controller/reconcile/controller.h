@@ -70,6 +70,7 @@ class Controller {
   bool awaitLead(std::stop_token stop);
   void setReady();
   void enqueueAll();
+  std::string tenantOf(const std::string& key) const;
 
   const ControllerOptions options_;
   base::Metrics& metrics_;

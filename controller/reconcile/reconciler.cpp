@@ -16,7 +16,8 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       metrics_(metrics),
       registry_(registry),
       enqueue_(std::move(enqueue)),
-      writer_(client, stores),
+      client_(client.brief()),
+      writer_(client_, stores),
       waiting_(clock),
       provisioning_(
           registry, stores, clock, options.callsPerPlugin,
@@ -30,7 +31,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       refusals_(stores, status_, events, clock),
       classes_(writer_, stores, provisioning_, clock),
       binder_(writer_, stores, cluster, provisioning_),
-      volumes_(client, clock),
+      volumes_(client_, clock),
       carrier_(writer_, stores, status_, clock),
       claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_, clock, enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, events),

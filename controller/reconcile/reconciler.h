@@ -40,7 +40,8 @@ struct ReconcilerOptions {
 class Reconciler {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
-  /// `enqueue` is called from any thread, also from within step().
+  /// `enqueue` is called from any thread, also from within step(). Steps use client.brief(): a step that fails ends,
+  /// and its key is what is tried again.
   Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry,
              base::Clock& clock, kube::EventSink& events, base::Metrics& metrics, Enqueue enqueue,
              ReconcilerOptions options = {});
@@ -64,6 +65,7 @@ class Reconciler {
   base::Metrics& metrics_;
   plugin::Registry& registry_;
   const Enqueue enqueue_;
+  kube::Client client_;  ///< brief
   Writer writer_;
   Waiting waiting_;
   Provisioning provisioning_;

@@ -7,13 +7,16 @@ namespace egpu::workqueue {
 using std::chrono::duration;
 using std::chrono::milliseconds;
 
-WorkQueue::WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit)
+namespace {
+constexpr std::size_t kBuckets = 128;  ///< so many may be full before they are looked through
+}
+
+WorkQueue::WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit, Fairness fairness)
     : labels_{{"queue", std::move(name)}},
       clock_(clock),
       metrics_(metrics),
       limit_(limit),
-      tokens_(limit.burst),
-      tokensAt_(clock.now()),
+      fairness_(std::move(fairness)),
       delays_([this](std::stop_token stop) { runDelays(std::move(stop)); }) {}
 
 WorkQueue::~WorkQueue() {
@@ -27,11 +30,51 @@ WorkQueue::~WorkQueue() {
 }
 
 bool WorkQueue::makeReady(const std::string& key) {
-  if (shutDown_ || !dirty_.emplace(key, clock_.now()).second) return false;
-  if (processing_.contains(key)) return true;  // done() moves it to ready_
-  ready_.push_back(key);
-  readyChanged_.notify_one();
+  if (shutDown_ || dirty_.contains(key)) return false;
+  auto group = fairness_.groupOf ? fairness_.groupOf(key) : std::string();
+  if (!processing_.contains(key)) enqueue(key, group);  // else done() does it
+  dirty_.emplace(key, Entry{clock_.now(), std::move(group)});
+  wakeWorker();
   return true;
+}
+
+void WorkQueue::enqueue(const std::string& key, const std::string& group) {
+  auto& ready = groups_[group].ready;
+  if (ready.empty()) turns_.push_back(group);
+  ready.push_back(key);
+  ++depth_;
+}
+
+bool WorkQueue::mayTake(const Group& group) const {
+  if (group.workers == 0 || fairness_.workers == 0) return true;
+  const int free = fairness_.workers - static_cast<int>(processing_.size());
+  if (group.workers >= 3 * (free - 1)) return false;
+  return turns_.size() == 1 || group.workers < fairness_.workers / 2;
+}
+
+std::deque<std::string>::iterator WorkQueue::nextTurn() {
+  return std::find_if(turns_.begin(), turns_.end(),
+                      [this](const std::string& name) { return mayTake(groups_.at(name)); });
+}
+
+std::string WorkQueue::takeFrom(std::deque<std::string>::iterator turn) {
+  std::string name = std::move(*turn);
+  turns_.erase(turn);
+  auto& group = groups_.at(name);
+  std::string key = std::move(group.ready.front());
+  group.ready.pop_front();
+  --depth_;
+  ++group.workers;
+  auto entry = dirty_.extract(key);
+  entry.mapped().group = name;
+  processing_.emplace(key, std::move(entry.mapped()));
+  if (!group.ready.empty()) turns_.push_back(std::move(name));
+  return key;
+}
+
+/// One that waits in get() and would find something. Who takes a key wakes the next one.
+void WorkQueue::wakeWorker() {
+  if (nextTurn() != turns_.end()) readyChanged_.notify_one();
 }
 
 void WorkQueue::add(const std::string& key) {
@@ -39,7 +82,7 @@ void WorkQueue::add(const std::string& key) {
   {
     std::lock_guard lock(mutex_);
     if (!makeReady(key)) return;
-    depth = ready_.size();
+    depth = depth_;
   }
   metrics_.add("elasticgpu_workqueue_adds_total", 1, labels_);
   metrics_.set("elasticgpu_workqueue_depth", static_cast<double>(depth), labels_);
@@ -65,7 +108,7 @@ void WorkQueue::addAfter(const std::string& key, milliseconds delay) {
   if (place == delayed_.begin()) delayChanged_.request_stop();
 }
 
-void WorkQueue::addRateLimited(const std::string& key) {
+void WorkQueue::addRateLimited(const std::string& key, milliseconds atLeast) {
   milliseconds delay{0};
   {
     std::lock_guard lock(mutex_);
@@ -75,19 +118,24 @@ void WorkQueue::addRateLimited(const std::string& key) {
     double wait = static_cast<double>(limit_.base.count());
     for (int i = 0; i < n && wait < static_cast<double>(limit_.max.count()); ++i) wait *= 2;
     delay = std::min(limit_.max, milliseconds(static_cast<int64_t>(wait)));
-    delay = std::max(delay, bucketDelay());
+    delay = std::max({delay, atLeast, bucketDelay(fairness_.groupOf ? fairness_.groupOf(key) : std::string())});
   }
   metrics_.add("elasticgpu_workqueue_retries_total", 1, labels_);
   addAfter(key, delay);
 }
 
-milliseconds WorkQueue::bucketDelay() {
+milliseconds WorkQueue::bucketDelay(const std::string& group) {
   const Steady now = clock_.now();
-  const duration<double> since = now - tokensAt_;
-  tokensAt_ = now;
-  tokens_ = std::min(static_cast<double>(limit_.burst), tokens_ + since.count() * limit_.perSecond) - 1;
-  if (tokens_ >= 0) return milliseconds(0);
-  return std::chrono::ceil<milliseconds>(duration<double>(-tokens_ / limit_.perSecond));
+  const auto filled = [&](const Bucket& bucket) {
+    const duration<double> since = now - bucket.at;
+    return std::min(static_cast<double>(limit_.burst), bucket.tokens + since.count() * limit_.perSecond);
+  };
+  if (buckets_.size() >= kBuckets)
+    std::erase_if(buckets_, [&](const auto& named) { return filled(named.second) >= limit_.burst; });
+  auto& bucket = buckets_.try_emplace(group, Bucket{static_cast<double>(limit_.burst), now}).first->second;
+  bucket = {filled(bucket) - 1, now};
+  if (bucket.tokens >= 0) return milliseconds(0);
+  return std::chrono::ceil<milliseconds>(duration<double>(-bucket.tokens / limit_.perSecond));
 }
 
 void WorkQueue::forget(const std::string& key) {
@@ -102,26 +150,30 @@ int WorkQueue::retries(const std::string& key) const {
 }
 
 std::optional<std::string> WorkQueue::get(std::stop_token stop) {
-  std::string key;
-  duration<double> waited{};
-  std::size_t depth = 0;
-  {
-    std::unique_lock lock(mutex_);
-    readyChanged_.wait(lock, stop, [this] { return shutDown_ || !ready_.empty(); });
-    if (shutDown_ || stop.stop_requested()) {
-      // This waiter may have eaten a notification meant for another.
-      if (!ready_.empty()) readyChanged_.notify_one();
-      return std::nullopt;
-    }
-    key = std::move(ready_.front());
-    ready_.pop_front();
-    const Steady now = clock_.now();
-    const auto since = dirty_.find(key);
-    waited = now - since->second;
-    dirty_.erase(since);
-    processing_.emplace(key, now);
-    depth = ready_.size();
+  std::unique_lock lock(mutex_);
+  readyChanged_.wait(lock, stop, [this] { return shutDown_ || nextTurn() != turns_.end(); });
+  if (shutDown_ || stop.stop_requested()) {
+    wakeWorker();  // this one may have eaten a notification meant for another
+    return std::nullopt;
   }
+  return take(std::move(lock));
+}
+
+std::optional<std::string> WorkQueue::tryGet() {
+  std::unique_lock lock(mutex_);
+  if (shutDown_ || nextTurn() == turns_.end()) return std::nullopt;
+  return take(std::move(lock));
+}
+
+std::string WorkQueue::take(std::unique_lock<std::mutex> lock) {
+  std::string key = takeFrom(nextTurn());
+  auto& since = processing_.at(key).since;
+  const Steady now = clock_.now();
+  const duration<double> waited = now - since;
+  since = now;
+  const std::size_t depth = depth_;
+  wakeWorker();
+  lock.unlock();
   metrics_.observe("elasticgpu_workqueue_queue_duration_seconds", waited.count(), labels_);
   metrics_.set("elasticgpu_workqueue_depth", static_cast<double>(depth), labels_);
   return key;
@@ -133,12 +185,13 @@ void WorkQueue::done(const std::string& key) {
     std::lock_guard lock(mutex_);
     const auto taken = processing_.find(key);
     if (taken == processing_.end()) return;
-    worked = clock_.now() - taken->second;
+    worked = clock_.now() - taken->second.since;
+    const std::string group = std::move(taken->second.group);
     processing_.erase(taken);
-    if (!shutDown_ && dirty_.contains(key)) {
-      ready_.push_back(key);
-      readyChanged_.notify_one();
-    }
+    if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) enqueue(key, again->second.group);
+    const auto its = groups_.find(group);
+    if (--its->second.workers == 0 && its->second.ready.empty()) groups_.erase(its);
+    wakeWorker();
     if (processing_.empty()) workChanged_.notify_all();
   }
   metrics_.observe("elasticgpu_workqueue_work_duration_seconds", worked.count(), labels_);
@@ -149,7 +202,9 @@ void WorkQueue::shutDown() {
     std::lock_guard lock(mutex_);
     if (shutDown_) return;
     shutDown_ = true;
-    ready_.clear();
+    for (auto& [name, group] : groups_) group.ready.clear();
+    turns_.clear();
+    depth_ = 0;
     dirty_.clear();
     delayed_.clear();
     delayedAt_.clear();
@@ -172,14 +227,14 @@ bool WorkQueue::drain(milliseconds atMost) {
 std::optional<std::pair<std::string, base::Clock::Steady>> WorkQueue::longestWork() const {
   std::lock_guard lock(mutex_);
   std::optional<std::pair<std::string, Steady>> longest;
-  for (const auto& [key, since] : processing_)
-    if (!longest || since < longest->second) longest.emplace(key, since);
+  for (const auto& [key, entry] : processing_)
+    if (!longest || entry.since < longest->second) longest.emplace(key, entry.since);
   return longest;
 }
 
 std::size_t WorkQueue::depth() const {
   std::lock_guard lock(mutex_);
-  return ready_.size();
+  return depth_;
 }
 std::size_t WorkQueue::waiting() const {
   std::lock_guard lock(mutex_);
@@ -187,7 +242,7 @@ std::size_t WorkQueue::waiting() const {
 }
 bool WorkQueue::idle() const {
   std::lock_guard lock(mutex_);
-  return ready_.empty() && processing_.empty();
+  return depth_ == 0 && processing_.empty();
 }
 
 void WorkQueue::runDelays(std::stop_token stop) {
@@ -203,7 +258,7 @@ void WorkQueue::runDelays(std::stop_token stop) {
         delayedAt_.erase(due.value().second);
         if (makeReady(due.value().second)) ++added;
       }
-      depth = ready_.size();
+      depth = depth_;
       until = delayed_.empty() ? now + std::chrono::hours(24) : delayed_.begin()->first;
       delayChanged_ = std::stop_source();
       changed = delayChanged_.get_token();

@@ -1,11 +1,13 @@
 // A queue of keys for reconcile loops: a key is worked on by one worker at a time, and what happens to it meanwhile is
-// not lost.
+// not lost. Keys belong to groups (namespaces), which take turns, so that slow or failing keys of one group hold up
+// that group alone.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,7 +15,6 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "controller/base/clock.h"
@@ -25,8 +26,18 @@ namespace egpu::workqueue {
 struct RateLimit {
   std::chrono::milliseconds base{5};
   std::chrono::milliseconds max{1'000'000};
-  double perSecond = 10;  ///< over all keys
+  double perSecond = 10;  ///< over all keys of a group
   int burst = 100;
+};
+
+/// How groups share the workers. Groups with ready keys take turns. A group that no worker works on gets any free one.
+/// Another worker it gets only while
+///   its workers < 3 · (free workers - 1), and its workers < half of all if other groups have ready keys:
+/// of 16 workers a group alone gets 12, two groups 13, and a third finds some free, however long their steps take.
+struct Fairness {
+  int workers = 0;  ///< threads that call get(); 0 = no limit for a group
+  /// A key's group; none = all keys are one. Called with the queue's lock held: it must not call the queue.
+  std::function<std::string(const std::string& key)> groupOf;
 };
 
 /// Thread-safe. Keys are opaque ("claim/ns/name"). `clock` and `metrics` must outlive it.
@@ -35,7 +46,7 @@ struct RateLimit {
 /// elasticgpu_workqueue_work_duration_seconds (taken → done).
 class WorkQueue {
  public:
-  WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit = {});
+  WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit = {}, Fairness fairness = {});
   ~WorkQueue();  ///< no thread may be inside any call
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
@@ -44,15 +55,18 @@ class WorkQueue {
   void add(const std::string& key);
   /// add() once that time has passed; the earliest of several wins. 0 or less: at once.
   void addAfter(const std::string& key, std::chrono::milliseconds delay);
-  /// addAfter() by the RateLimit: for what failed and is worth another try.
-  void addRateLimited(const std::string& key);
+  /// addAfter() by the RateLimit, but not before `atLeast` has passed: for what failed and is worth another try.
+  void addRateLimited(const std::string& key, std::chrono::milliseconds atLeast = {});
   /// The key went well: its next addRateLimited() starts at the shortest wait.
   void forget(const std::string& key);
   /// How often addRateLimited() since the last forget().
   int retries(const std::string& key) const;
 
-  /// Blocks for a ready key; nullopt after shutDown() or a stop. Every key taken must be given to done().
+  /// Blocks for a ready key that the Fairness lets through; nullopt after shutDown() or a stop. Every key taken must be
+  /// given to done().
   std::optional<std::string> get(std::stop_token stop = {});
+  /// get() without waiting: nullopt if there is no such key now.
+  std::optional<std::string> tryGet();
   void done(const std::string& key);
 
   /// Nothing is taken in or handed out any more (what is ready is dropped: it is derived anew at the next start).
@@ -71,28 +85,53 @@ class WorkQueue {
 
  private:
   using Steady = base::Clock::Steady;
+  /// A key that must be worked on, or is: since when, and whose it was when it became ready.
+  struct Entry {
+    Steady since;
+    std::string group;
+  };
+  struct Group {
+    std::deque<std::string> ready;  ///< in the order in which they became ready
+    int workers = 0;                ///< that work on its keys
+  };
+  struct Bucket {
+    double tokens = 0;  ///< negative = reserved ahead
+    Steady at;          ///< when `tokens` was right
+  };
+  // All with mutex_ held.
   /// True if the key became ready now, which the caller counts and announces after unlocking.
   bool makeReady(const std::string& key);
+  void enqueue(const std::string& key, const std::string& group);
+  bool mayTake(const Group& group) const;
+  /// Of turns_ the first group that may have another worker; end() if none.
+  std::deque<std::string>::iterator nextTurn();
+  std::string takeFrom(std::deque<std::string>::iterator turn);
+  std::string take(std::unique_lock<std::mutex> lock);  ///< unlocks
+  void wakeWorker();
+  std::chrono::milliseconds bucketDelay(const std::string& group);
+
   void runDelays(std::stop_token stop);
-  std::chrono::milliseconds bucketDelay();
 
   const base::MetricLabels labels_;
   base::Clock& clock_;
   base::Metrics& metrics_;
   const RateLimit limit_;
+  const Fairness fairness_;
 
-  // Protected by mutex_. Invariants: key ∈ ready_ ⇔ key ∈ dirty_ and key ∉ processing_; no key is in ready_ twice.
+  // Protected by mutex_. Invariants: key is in a group's `ready` ⇔ key ∈ dirty_ and key ∉ processing_, and once only;
+  // turns_ names each group with ready keys once; a group without ready keys and workers is not kept.
   mutable std::mutex mutex_;
-  std::condition_variable_any readyChanged_;            ///< a key became ready, or shutDown()
-  std::condition_variable_any workChanged_;             ///< processing_ became empty
-  std::deque<std::string> ready_;                       ///< in the order in which they became ready
-  std::unordered_map<std::string, Steady> dirty_;       ///< must be worked on (again); since when
-  std::unordered_map<std::string, Steady> processing_;  ///< with a worker, exactly one each; since when
-  std::unordered_map<std::string, int> failures_;       ///< n of the RateLimit
-  std::set<std::pair<Steady, std::string>> delayed_;    ///< by time. The same pairs as
-  std::unordered_map<std::string, Steady> delayedAt_;   ///< by key
-  double tokens_;                                       ///< of the bucket; negative = reserved ahead
-  Steady tokensAt_;                                     ///< when tokens_ was right
+  std::condition_variable_any readyChanged_;           ///< a key may be taken, or shutDown()
+  std::condition_variable_any workChanged_;            ///< processing_ became empty
+  std::unordered_map<std::string, Group> groups_;      ///< by name
+  std::deque<std::string> turns_;                      ///< groups, the one whose turn it is first
+  std::size_t depth_ = 0;                              ///< ready keys of all groups
+  std::unordered_map<std::string, Entry> dirty_;       ///< must be worked on (again)
+  std::unordered_map<std::string, Entry> processing_;  ///< with a worker, exactly one each
+  std::unordered_map<std::string, int> failures_;      ///< n of the RateLimit
+  std::unordered_map<std::string, Bucket> buckets_;    ///< by group; one that is missing is full
+  std::set<std::pair<Steady, std::string>> delayed_;   ///< by time. The same pairs as
+  std::unordered_map<std::string, Steady> delayedAt_;  ///< by key
   bool shutDown_ = false;
   std::stop_source delayChanged_;  ///< ends the sleep of runDelays(): delayed_ has a new first element
 

@@ -154,6 +154,61 @@ TEST_F(ClientTest, GivesUpAfterTenAttemptsWithGrowingJitteredWaits) {
   }
 }
 
+TEST_F(ClientTest, BriefReturnsAFailingServersAnswerAtOnce) {
+  const Client brief = client.brief();
+  for (const int http : {500, 502, 503, 504}) {
+    transport.reply(http, statusJson(http, "InternalError"), {{"retry-after", "7"}});
+    const auto got = Client(brief).patch<Node>({"", "n1"}, PatchType::merge, "{}");
+    EXPECT_EQ(got.status().code(), Code::unavailable) << http;
+    EXPECT_EQ(got.status().retryAfter, milliseconds(7000)) << http;
+  }
+  transport.reply(500, "");
+  EXPECT_FALSE(Client(brief).get<Node>({"", "n1"}).ok());
+  transport.reply(500, "");
+  EXPECT_FALSE(Client(brief).listAll<Node>({}).ok());
+  EXPECT_EQ(transport.requests().size(), 6U);
+  EXPECT_TRUE(clock.naps.empty());
+}
+
+TEST_F(ClientTest, BriefRepeatsOnceWhatHelpsWithinASecond) {
+  Client brief = client.brief();
+  const auto patch = [&] { return brief.patch<Node>({"", "n1"}, PatchType::merge, "{}"); };
+  transport.reply(429, "", {{"retry-after", "1"}});
+  transport.reply(200, nodeJson("n1", "5"));
+  EXPECT_TRUE(patch().ok());
+  transport.fail(Code::unavailable);  // nothing was sent
+  transport.reply(200, nodeJson("n1", "5"));
+  EXPECT_TRUE(patch().ok());
+  transport.fail(Code::unknownOutcome);  // a read may be repeated whatever became of it
+  transport.reply(200, nodeJson("n1", "5"));
+  EXPECT_TRUE(brief.get<Node>({"", "n1"}).ok());
+  EXPECT_EQ(clock.naps.size(), 3U);
+  for (const auto nap : clock.naps) EXPECT_LE(nap, milliseconds(1100));
+}
+
+TEST_F(ClientTest, BriefRepeatsNothingTwice) {
+  Client brief = client.brief();
+  for (int i = 0; i < 2; ++i) transport.reply(429, "", {{"retry-after", "1"}});
+  EXPECT_EQ(brief.get<Node>({"", "n1"}).status().code(), Code::throttled);
+  for (int i = 0; i < 2; ++i) transport.fail(Code::unavailable);
+  EXPECT_EQ(brief.get<Node>({"", "n1"}).status().code(), Code::unavailable);
+  EXPECT_EQ(transport.requests().size(), 4U);
+}
+
+TEST_F(ClientTest, BriefDoesNotWaitWhereWaitingIsLong) {
+  Client brief = client.brief();
+  transport.reply(429, "", {{"retry-after", "2"}});
+  EXPECT_EQ(brief.get<Node>({"", "n1"}).status().retryAfter, milliseconds(2000));
+  transport.reply(429, "");
+  EXPECT_FALSE(brief.get<Node>({"", "n1"}).ok());
+  transport.fail(Code::deadline);
+  EXPECT_FALSE(brief.get<Node>({"", "n1"}).ok());
+  transport.fail(Code::unknownOutcome);
+  EXPECT_EQ(brief.patch<Node>({"", "n1"}, PatchType::merge, "{}").status().code(), Code::unknownOutcome);
+  EXPECT_EQ(transport.requests().size(), 4U);
+  EXPECT_TRUE(clock.naps.empty());
+}
+
 TEST_F(ClientTest, RepeatedRequestsAreTheSameRequest) {
   transport.reply(500, "");
   transport.reply(429, "");

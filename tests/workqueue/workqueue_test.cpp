@@ -4,6 +4,8 @@
 
 #include <array>
 #include <atomic>
+#include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -134,6 +136,144 @@ TEST_F(WorkQueueTest, BucketSpacesOutRetriesOfManyKeys) {
   EXPECT_EQ(queue.waiting(), 1U);
   clock.advance(milliseconds(100));
   EXPECT_EQ(take(), "y");
+}
+
+TEST_F(WorkQueueTest, RateLimitedKeyWaitsAtLeastAsLongAsTold) {
+  queue.addRateLimited("a", milliseconds(3000));
+  clock.advance(milliseconds(2999));
+  EXPECT_EQ(queue.depth(), 0U);
+  EXPECT_EQ(queue.waiting(), 1U);
+  clock.advance(milliseconds(1));
+  EXPECT_EQ(take(), "a");
+}
+
+/// Keys are "group/name".
+class FairWorkQueueTest : public ::testing::Test {
+ protected:
+  static Fairness byPrefix(int workers) {
+    return {workers, [](const std::string& key) { return key.substr(0, key.find('/')); }};
+  }
+  static void addMany(WorkQueue& queue, const std::string& group, int n) {
+    for (int i = 0; i < n; ++i) queue.add(group + "/" + std::to_string(i));
+  }
+  /// All that workers can get without giving back.
+  static std::vector<std::string> takeAll(WorkQueue& queue) {
+    std::vector<std::string> taken;
+    while (auto key = queue.tryGet()) taken.push_back(*key);
+    return taken;
+  }
+  static std::map<std::string, int> perGroup(const std::vector<std::string>& keys) {
+    std::map<std::string, int> counts;
+    for (const auto& key : keys) ++counts[key.substr(0, key.find('/'))];
+    return counts;
+  }
+  base::ManualClock clock;
+  base::NoMetrics metrics;
+};
+
+TEST_F(FairWorkQueueTest, GroupsTakeTurns) {
+  WorkQueue queue("test", clock, metrics, {}, byPrefix(0));
+  addMany(queue, "a", 3);
+  addMany(queue, "b", 1);
+  addMany(queue, "c", 2);
+  EXPECT_EQ(takeAll(queue), (std::vector<std::string>{"a/0", "b/0", "c/0", "a/1", "c/1", "a/2"}));
+}
+
+TEST_F(FairWorkQueueTest, GroupAloneLeavesWorkersForOthers) {
+  for (const auto& [workers, share] : std::map<int, int>{{1, 1}, {2, 1}, {3, 2}, {4, 3}, {8, 6}, {16, 12}}) {
+    WorkQueue queue("test", clock, metrics, {}, byPrefix(workers));
+    addMany(queue, "a", 100);
+    EXPECT_EQ(takeAll(queue).size(), static_cast<std::size_t>(share)) << workers;
+    addMany(queue, "b", 1);
+    EXPECT_EQ(queue.tryGet().has_value(), true) << workers;
+  }
+}
+
+TEST_F(FairWorkQueueTest, NoGroupHasMoreThanHalfWhileOthersHaveKeys) {
+  WorkQueue queue("test", clock, metrics, {}, byPrefix(16));
+  addMany(queue, "a", 100);
+  addMany(queue, "b", 100);
+  const auto counts = perGroup(takeAll(queue));
+  EXPECT_LE(counts.at("a"), 8);
+  EXPECT_LE(counts.at("b"), 8);
+  EXPECT_GE(counts.at("a") + counts.at("b"), 12);
+  addMany(queue, "c", 100);
+  EXPECT_GE(takeAll(queue).size(), 2U);  // however slow a and b are
+}
+
+TEST_F(FairWorkQueueTest, ManyGroupsTakeAllWorkers) {
+  WorkQueue queue("test", clock, metrics, {}, byPrefix(16));
+  for (int g = 0; g < 20; ++g) addMany(queue, "g" + std::to_string(g), 3);
+  EXPECT_EQ(takeAll(queue).size(), 20U);  // a group without a worker is never refused one that asks
+}
+
+TEST_F(FairWorkQueueTest, WhatAGroupGivesBackItMayTakeAgain) {
+  WorkQueue queue("test", clock, metrics, {}, byPrefix(4));
+  addMany(queue, "a", 9);
+  auto taken = takeAll(queue);
+  std::size_t all = taken.size();
+  while (!taken.empty()) {
+    queue.done(taken.back());
+    taken.pop_back();
+    for (auto& key : takeAll(queue)) {
+      taken.push_back(std::move(key));
+      ++all;
+    }
+  }
+  EXPECT_EQ(all, 9U);
+  EXPECT_TRUE(queue.idle());
+}
+
+TEST_F(FairWorkQueueTest, WorkerThatWaitsGetsWhatAnotherGivesBack) {
+  WorkQueue queue("test", clock, metrics, {}, byPrefix(4));
+  addMany(queue, "a", 4);
+  auto taken = takeAll(queue);
+  ASSERT_EQ(taken.size(), 3U);
+  std::jthread waiting([&] { EXPECT_EQ(queue.get(), "a/3"); });
+  queue.done(taken[0]);
+  waiting.join();
+}
+
+TEST_F(FairWorkQueueTest, KeyAddedWhileWorkedOnWaitsInTheGroupItBelongsToByThen) {
+  std::map<std::string, std::string> groups{{"x", "a"}};
+  WorkQueue queue("test", clock, metrics, {}, {4, [&](const std::string& key) { return groups[key]; }});
+  queue.add("x");
+  EXPECT_EQ(queue.tryGet(), "x");
+  groups["x"] = "b";
+  queue.add("x");
+  queue.done("x");
+  EXPECT_EQ(queue.tryGet(), "x");
+  queue.done("x");
+  EXPECT_TRUE(queue.idle());
+}
+
+TEST_F(FairWorkQueueTest, RetriesOfOneGroupDoNotPutOffThoseOfAnother) {
+  WorkQueue queue("test", clock, metrics, RateLimit{milliseconds(5), milliseconds(60'000), 100, 1000}, byPrefix(16));
+  for (int i = 0; i < 5000; ++i) queue.addRateLimited("a/" + std::to_string(i));  // its last has its turn in 40 s
+  queue.addRateLimited("b/0");
+  clock.advance(milliseconds(5));
+  std::optional<std::string> key;
+  while ((key = queue.get()) && *key != "b/0") queue.done(*key);
+  EXPECT_EQ(key, "b/0");
+  EXPECT_GE(queue.waiting(), 3990U);
+}
+
+TEST_F(FairWorkQueueTest, ThreadsOfAllGroupsGetEverythingDone) {
+  WorkQueue queue("test", clock, metrics, {}, byPrefix(8));
+  std::atomic<int> left{3000};
+  {
+    std::vector<std::jthread> workers;
+    for (int w = 0; w < 8; ++w)
+      workers.emplace_back([&] {
+        while (auto key = queue.get()) {
+          queue.done(*key);
+          if (--left == 0) queue.shutDown();
+        }
+      });
+    for (int i = 0; i < 1000; ++i)
+      for (const char* group : {"a", "b", "c"}) queue.add(std::string(group) + "/" + std::to_string(i));
+  }
+  EXPECT_EQ(left, 0);
 }
 
 TEST_F(WorkQueueTest, StopEndsAWaitingGet) {

@@ -1,0 +1,178 @@
+// The running controller with its threads: what fails or is slow in one namespace holds up nobody elsewhere. Its clock
+// stands, so whatever waits for time to pass in a worker waits for ever.
+#include "controller/reconcile/controller.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "tests/support/forwarding_transport.h"
+#include "tests/support/world.h"
+
+namespace egpu::reconcile {
+namespace {
+
+/// Writes to objects of one namespace fail, or don't return for as long as they are held.
+class SickNamespace final : public support::ForwardingTransport {
+ public:
+  SickNamespace(kube::Transport& next, const std::string& name)
+      : ForwardingTransport(next), part_("/namespaces/" + name + "/") {}
+
+  /// 0 = passed on.
+  void answer(int code, kube::Headers headers = {}) {
+    std::lock_guard lock(mutex_);
+    code_ = code;
+    headers_ = std::move(headers);
+  }
+  void hold(bool held) {
+    std::lock_guard lock(mutex_);
+    held_ = held;
+    changed_.notify_all();
+  }
+  /// By method and path.
+  std::map<std::string, int> attempts() const {
+    std::lock_guard lock(mutex_);
+    return attempts_;
+  }
+
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    if (request.method == kube::Method::get || request.target.find(part_) == std::string::npos)
+      return ForwardingTransport::perform(request, std::move(stop));
+    {
+      std::unique_lock lock(mutex_);
+      ++attempts_[std::string(kube::toString(request.method)) + " " + request.target];
+      if (!changed_.wait(lock, stop, [this] { return !held_; })) return base::Status(base::Code::cancelled, "stopped");
+      if (code_ != 0) {
+        kube::HttpResponse no;
+        no.status = code_;
+        no.headers = headers_;
+        no.body = R"({"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,)"
+                  R"("message":"Internal error occurred: failed calling webhook \"guard\": connection refused"})";
+        return no;
+      }
+    }
+    return ForwardingTransport::perform(request, std::move(stop));
+  }
+
+ private:
+  const std::string part_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any changed_;
+  int code_ = 0;
+  kube::Headers headers_;
+  bool held_ = false;
+  std::map<std::string, int> attempts_;
+};
+
+class FairControllerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    world.addNamespace("default");
+    world.addNamespace("sick");
+    world.addNode("n1");
+    for (int i = 0; i < 8; ++i) world.addCard("n1", i);
+    world.addClass("share");
+  }
+  void TearDown() override {
+    line.hold(false);
+    controller.reset();
+    world.registry.forgetListeners();
+  }
+  void start(int workers) {
+    ControllerOptions options;
+    options.workers = workers;
+    controller = std::make_unique<Controller>(client, world.registry, clock, events, world.metrics, options);
+    controller->start();
+    ASSERT_TRUE(controller->waitUntilReady());
+  }
+  void addClaims(const std::string& ns, int n) {
+    for (int i = 0; i < n; ++i) {
+      cache::Claim claim;
+      claim.metadata.name = "c" + std::to_string(i);
+      claim.metadata.namespace_ = ns;
+      claim.spec.className = "share";
+      claim.spec.requests = {{"elasticgpu.io/gpu-core", "1"}, {"elasticgpu.io/gpu-memory", "1Mi"}};
+      world.must(world.client.create(claim));
+    }
+  }
+  int bound(const std::string& ns) const {
+    int count = 0;
+    controller->stores().claims.forEach(
+        [&](const auto& c) { count += c->metadata.namespace_ == ns && c->status.phase == "Bound"; });
+    return count;
+  }
+  /// False if it never comes to hold.
+  static bool comesTrue(const std::function<bool()>& holds) {
+    base::SystemClock real;
+    const auto deadline = real.now() + std::chrono::seconds(60);
+    while (!holds()) {
+      if (real.now() > deadline) return false;
+      real.sleepFor(std::chrono::milliseconds(2), {});
+    }
+    return true;
+  }
+
+  support::World world;
+  base::ManualClock clock;
+  SickNamespace line{*world.transport, "sick"};
+  kube::Client client{line, clock, world.random, world.metrics};
+  support::EventLog events;
+  std::unique_ptr<Controller> controller;
+};
+
+TEST_F(FairControllerTest, FailingWritesOfOneNamespaceDelayNobodyElse) {
+  line.answer(500);
+  addClaims("sick", 100);
+  start(16);
+  addClaims("default", 20);
+  EXPECT_TRUE(comesTrue([&] { return bound("default") == 20; }));
+  EXPECT_TRUE(comesTrue([&] { return !line.attempts().empty() && controller->quiet(); }));
+  EXPECT_EQ(bound("sick"), 0);
+  // Time stands: beside the first, only what the claim's own device and ResourceClaim bring about comes again.
+  for (const auto& [request, times] : line.attempts()) EXPECT_LE(times, 8) << request;
+}
+
+TEST_F(FairControllerTest, FailingWritesComeAgainWithBackOffAndSucceedOnceTheyCan) {
+  line.answer(500);
+  addClaims("sick", 3);
+  start(4);
+  ASSERT_TRUE(comesTrue([&] { return !line.attempts().empty() && controller->quiet(); }));
+  line.answer(0);
+  EXPECT_TRUE(comesTrue([&] {
+    clock.advance(std::chrono::milliseconds(100));
+    return bound("sick") == 3;
+  }));
+  EXPECT_EQ(world.garbage(), "");
+}
+
+TEST_F(FairControllerTest, HangingWritesOfOneNamespaceLeaveWorkersToOthers) {
+  line.hold(true);
+  addClaims("sick", 40);
+  start(4);
+  ASSERT_TRUE(comesTrue([&] { return !line.attempts().empty(); }));
+  addClaims("default", 20);
+  EXPECT_TRUE(comesTrue([&] { return bound("default") == 20; }));
+  EXPECT_EQ(bound("sick"), 0);
+  line.hold(false);
+  EXPECT_TRUE(comesTrue([&] { return bound("sick") == 40; }));
+}
+
+TEST_F(FairControllerTest, ReleasesOfAHangingNamespaceLeaveWorkersToOthers) {
+  addClaims("sick", 20);
+  addClaims("default", 5);
+  start(4);
+  ASSERT_TRUE(comesTrue([&] { return bound("sick") == 20 && bound("default") == 5; }));
+  line.hold(true);
+  for (int i = 0; i < 20; ++i) world.mustOk(world.client.remove<cache::Claim>({"sick", "c" + std::to_string(i)}));
+  ASSERT_TRUE(comesTrue([&] { return !line.attempts().empty(); }));
+  for (int i = 0; i < 5; ++i) world.removeClaim("c" + std::to_string(i));
+  EXPECT_TRUE(comesTrue([&] { return controller->stores().claims.size() == 20; }));  // those of the sick one
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
