@@ -20,6 +20,7 @@ void NodeUsage::count(const Entry& entry, int64_t sign) {
 }
 
 void NodeUsage::put(const std::string& key, Entry entry, std::vector<std::string>& freed) {
+  entry.list = lists_;
   if (auto old = pods_.find(key); old != pods_.end()) {
     const bool same = old->second.node == entry.node && old->second.priority == entry.priority &&
                       old->second.requests == entry.requests;
@@ -43,12 +44,13 @@ void NodeUsage::drop(const std::string& key, std::vector<std::string>& freed) {
   pods_.erase(it);
 }
 
-void NodeUsage::see(const core::Pod& pod, std::vector<std::string>& freed) {
+void NodeUsage::see(const core::Pod& pod, bool listed, std::vector<std::string>& freed) {
   const auto key = core::keyOf(pod.metadata).str();
   const auto version = versionOf(pod.metadata.resourceVersion);
   const auto known = pods_.find(key);
   const bool same = known != pods_.end() && known->second.uid == pod.metadata.uid;
-  if (same && version != 0 && version < known->second.version) return;
+  const bool replaces = listed && same && known->second.list != lists_;
+  if (same && !replaces && version != 0 && version < known->second.version) return;
   if (pod.finished()) return drop(key, freed);
   if (pod.nodeName.empty()) {
     if (known != pods_.end() && !(same && known->second.planned)) drop(key, freed);
@@ -61,7 +63,7 @@ void NodeUsage::seen(const core::Pod& pod) {
   std::vector<std::string> freed;
   {
     const std::lock_guard lock(mutex_);
-    see(pod, freed);
+    see(pod, false, freed);
   }
   tell(freed);
 }
@@ -81,6 +83,7 @@ void NodeUsage::gone(const core::ObjectKey& key, std::string_view uid) {
 void NodeUsage::listBegins() {
   const std::lock_guard lock(mutex_);
   listed_.clear();
+  ++lists_;
 }
 
 void NodeUsage::listed(const core::Pod& pod) {
@@ -88,7 +91,7 @@ void NodeUsage::listed(const core::Pod& pod) {
   {
     const std::lock_guard lock(mutex_);
     listed_.insert(core::keyOf(pod.metadata).str());
-    see(pod, freed);
+    see(pod, true, freed);
   }
   tell(freed);
 }

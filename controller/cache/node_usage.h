@@ -36,7 +36,8 @@ class NodeUsage {
   void onFreed(std::function<void(const std::string& node)> listener) { freed_ = std::move(listener); }
 
   /// A pod as it is now. It counts from the time it has a node until it is finished or gone, also while it is being
-  /// deleted. An older state than the one known is ignored.
+  /// deleted. An older state than the one known is ignored, unless a list tells it that began after that was seen: then
+  /// the server's history went back.
   void seen(const core::Pod& pod);
   /// The pod of this uid is gone; empty: whichever has that name.
   void gone(const core::ObjectKey& key, std::string_view uid);
@@ -64,13 +65,14 @@ class NodeUsage {
     int64_t priority = 0;
     PodRequests requests;
     bool planned = false;
+    uint64_t list = 0;  ///< lists_ when it was put
   };
   // With mutex_ held.
   Sum sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const;
   void count(const Entry& entry, int64_t sign);
   void put(const std::string& key, Entry entry, std::vector<std::string>& freed);
   void drop(const std::string& key, std::vector<std::string>& freed);
-  void see(const core::Pod& pod, std::vector<std::string>& freed);
+  void see(const core::Pod& pod, bool listed, std::vector<std::string>& freed);
   void tell(const std::vector<std::string>& freed) const;
 
   std::function<void(const std::string& node)> freed_;
@@ -78,6 +80,7 @@ class NodeUsage {
   std::unordered_map<std::string, Entry> pods_;  ///< by "namespace/name"; guarded by mutex_
   std::unordered_map<std::string, Sums> nodes_;  ///< guarded by mutex_
   std::unordered_set<std::string> listed_;       ///< keys, between listBegins() and listEnds(); guarded by mutex_
+  uint64_t lists_ = 0;                           ///< that have begun; guarded by mutex_
 };
 
 }  // namespace egpu::cache

@@ -5,6 +5,10 @@
 //   seen to be gone (a DELETED event, a 404 to a quorum read) ──► that uid is never shown again, whatever a late event
 //   says
 //
+//   a list replaces what was there before it began: a list is a quorum read, so an object that it shows older than
+//   known (or not at all, or risen from the dead) tells that the server's history went back, as after a restore └─ but
+//   what we wrote or read while the list was under way stays, for the list may be older than that
+//
 // So a reader always sees its own writes. Only this class compares resourceVersions.
 #pragma once
 
@@ -19,7 +23,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -140,28 +144,39 @@ class Store {
   void listBegins() {
     std::unique_lock lock(mutex_);
     listed_.assign(records_.end(), false);
+    touched_.assign(records_.end(), false);
+    ++lists_;
   }
   void listed(const T& object) { put(object, By::list); }
   /// The informer: what was listed is gone again.
   void unlisted(const T& object) { bury(core::keyOf(object.metadata), object.metadata.uid, 0); }
-  /// The informer: that was the world at this version. What was not listed is gone unless it is younger.
+  /// The informer: that was the world at this version. What was not listed is gone unless it is younger: written by us
+  /// while the list was under way or, while the server's versions have not gone back, at all.
   void listEnds(const std::string& resourceVersion) {
     const auto version = versionOf(resourceVersion);
-    std::vector<std::pair<core::ObjectKey, std::string>> vanished;
+    struct Vanished {
+      core::ObjectKey key;
+      std::string uid;
+      uint64_t version;
+    };
+    std::vector<Vanished> vanished;
     {
       std::shared_lock lock(mutex_);
+      const bool wentBack = version != 0 && version < informed_;
       for (uint32_t number = 0; number < records_.end(); ++number) {
         const auto packed = records_.at(number);
-        const bool listed = number < listed_.size() && listed_[number];
-        if (packed.empty() || listed || packedVersion(packed, records_.words()) > version) continue;
+        if (packed.empty() || has(listed_, number)) continue;
+        const auto known = packedVersion(packed, records_.words());
+        if (known > version && (!wentBack || has(touched_, number))) continue;
         const auto object = load(number);
-        vanished.emplace_back(core::keyOf(object->metadata), object->metadata.uid);
+        vanished.push_back({core::keyOf(object->metadata), object->metadata.uid, known});
       }
     }
-    for (const auto& [key, uid] : vanished) bury(key, uid, version);
+    for (const auto& [key, uid, known] : vanished) bury(key, uid, 0, known);
     std::unique_lock lock(mutex_);
     listed_ = {};
-    informed_ = std::max(informed_, version);
+    touched_ = {};
+    if (version != 0) informed_ = version;
     synced_ = true;
   }
 
@@ -206,50 +221,81 @@ class Store {
       std::unique_lock lock(mutex_);
       if (by == By::watch) informed_ = std::max(informed_, version);
       const auto known = records_.find(meta.namespace_, meta.name);
-      if (known && by == By::list) mark(*known);
-      if (gone_.count(meta.uid) != 0) return;
+      if (known && by == By::list) mark(listed_, *known);
+      if (isGone(meta.uid, by)) return;
+      const bool replaces = known && by == By::list && !has(touched_, *known);
+      if (known && !replaces && version != 0 && version <= packedVersion(records_.at(*known), records_.words()))
+        return;  // we know this or newer
+      pack(object, records_.words(), packing_);
       if (known) {
         const auto packed = records_.at(*known);
-        if (version != 0 && version <= packedVersion(packed, records_.words())) return;  // we know this or newer
+        if (replaces && packed == packing_) return;
         before = spare();
         unpack(packed, records_.words(), *before);
+        if (replaces && version == packedVersion(packed, records_.words()) && sameContent(*before, object)) return;
+        if (before->metadata.uid != meta.uid) remember(before->metadata.uid);
       }
-      pack(object, records_.words(), packing_);
       const auto number = known ? *known : records_.add(meta.namespace_, meta.name, packing_);
       if (known) records_.replace(number, packing_);
-      if (by == By::list) mark(number);
+      if (by == By::list) mark(listed_, number);
+      mark(touched_, number);
       reindex(number, before.get(), &object);
     }
     tell(before.get(), &object);
     keepSpare(std::move(before));
   }
 
-  /// With mutex_ held.
-  void mark(uint32_t number) {
-    if (listed_.size() <= number) listed_.resize(number + 1, false);
-    listed_[number] = true;
+  /// Packed texts differ once a text has become a word; by vocabularies of their own they are the same or not.
+  static bool sameContent(const T& a, const T& b) {
+    Vocabulary wordsOfA, wordsOfB;
+    std::string packedA, packedB;
+    pack(a, wordsOfA, packedA);
+    pack(b, wordsOfB, packedB);
+    return packedA == packedB;
   }
 
-  /// Removes the object if it is of that uid, and remembers that the uid is gone.
-  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version) {
+  // With mutex_ held.
+  static bool has(const std::vector<bool>& numbers, uint32_t number) {
+    return number < numbers.size() && numbers[number];
+  }
+  static void mark(std::vector<bool>& numbers, uint32_t number) {
+    if (numbers.size() <= number) numbers.resize(number + 1, false);
+    numbers[number] = true;
+  }
+  /// Whether that uid is known to be gone. A list that began after it went and shows it again is right.
+  bool isGone(const std::string& uid, By by) {
+    const auto went = gone_.find(uid);
+    if (went == gone_.end()) return false;
+    if (by != By::list || went->second == lists_) return true;
+    gone_.erase(went);
+    std::erase(goneOrder_, uid);
+    return false;
+  }
+  void remember(const std::string& uid) {
+    if (uid.empty() || !gone_.emplace(uid, lists_).second) return;
+    goneOrder_.push_back(uid);
+    if (goneOrder_.size() <= kRemembered) return;
+    gone_.erase(goneOrder_.front());
+    goneOrder_.pop_front();
+  }
+
+  /// Removes the object if it is of that uid, and remembers that the uid is gone. With `only`: unless it was put in
+  /// another version meanwhile.
+  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, uint64_t only = 0) {
     std::unique_ptr<T> before;
     {
       std::unique_lock lock(mutex_);
       informed_ = std::max(informed_, version);
-      if (!uid.empty() && gone_.insert(uid).second) {
-        goneOrder_.push_back(uid);
-        if (goneOrder_.size() > kRemembered) {
-          gone_.erase(goneOrder_.front());
-          goneOrder_.pop_front();
-        }
-      }
       const auto number = records_.find(key.namespace_, key.name);
+      if (number && only != 0 && packedVersion(records_.at(*number), records_.words()) != only) return;
+      remember(uid);
       if (!number || !packedHasUid(records_.at(*number), records_.words(), uid)) return;
       before = spare();
       unpack(records_.at(*number), records_.words(), *before);
       reindex(*number, before.get(), nullptr);
       records_.remove(*number, key.namespace_, key.name);
       if (*number < listed_.size()) listed_[*number] = false;
+      if (*number < touched_.size()) touched_[*number] = false;
     }
     tell(before.get(), nullptr);
     keepSpare(std::move(before));
@@ -292,9 +338,11 @@ class Store {
   std::vector<Index> indexes_;
   std::string packing_;  ///< kept for its memory, as are the hashes
   std::vector<uint32_t> oldHashes_, newHashes_;
-  std::unordered_set<std::string> gone_;  ///< uids; a uid never comes back
+  std::unordered_map<std::string, uint64_t> gone_;  ///< uids, and lists_ when they went; no watch brings one back
   std::deque<std::string> goneOrder_;
-  std::vector<bool> listed_;  ///< by number, between listBegins() and listEnds()
+  uint64_t lists_ = 0;         ///< that have begun
+  std::vector<bool> listed_;   ///< by number, between listBegins() and listEnds()
+  std::vector<bool> touched_;  ///< by number: put since the last listBegins()
   uint64_t informed_ = 0;
   bool synced_ = false;
 };

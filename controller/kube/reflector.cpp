@@ -47,6 +47,15 @@ std::string_view name(codec::EventType type) {
   return "error";
 }
 
+/// Whether a list at version `now` follows something newer, which a server's history never does by itself.
+bool wentBack(std::string_view before, std::string_view now) {
+  const auto number = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  if (!number(before) || !number(now)) return false;
+  return now.size() != before.size() ? now.size() < before.size() : now < before;
+}
+
 /// Ends a stream whose initial events have stopped coming: a server that knows no WatchList sends no end of them.
 class InitialWatchdog {
  public:
@@ -102,7 +111,14 @@ void ReflectorLoop::setVersion(std::string version) {
   version_ = std::move(version);
 }
 
-void ReflectorLoop::markSynced() {
+void ReflectorLoop::listEnded(std::string version, std::string_view by) {
+  client_.metrics().add("elasticgpu_reflector_lists_total", 1,
+                        {{"resource", std::string(kind_.plural)}, {"by", std::string(by)}});
+  if (const auto before = lastResourceVersion(); wentBack(before, version))
+    log::warn("the API server's versions went back, as after a restore; the mirror is what it lists now",
+              {{"resource", kind_.plural}, {"before", before}, {"now", version}});
+  setVersion(std::move(version));
+  needList_ = false;
   std::lock_guard lock(mutex_);
   synced_.store(true, std::memory_order_release);
   syncedChanged_.notify_all();
@@ -169,12 +185,8 @@ ReflectorLoop::Outcome ReflectorLoop::listOnce(std::stop_token stop) {
     report(version.status(), "list");
     return {Next::relist, version.status().retryAfter.value_or(milliseconds(0))};
   }
-  client_.metrics().add("elasticgpu_reflector_lists_total", 1,
-                        {{"resource", std::string(kind_.plural)}, {"by", "list"}});
-  setVersion(*version);
-  needList_ = false;
   report({}, "list");
-  markSynced();
+  listEnded(std::move(*version), "list");
   return {Next::resume, {}};
 }
 
@@ -256,11 +268,7 @@ bool ReflectorLoop::onLine(Watch& watch, std::string_view text) {
   if (watch.initial && line->initialEventsEnd) {
     watch.initial = false;
     target_.endInitial(watch.version);
-    client_.metrics().add("elasticgpu_reflector_lists_total", 1,
-                          {{"resource", std::string(kind_.plural)}, {"by", "watchlist"}});
-    setVersion(watch.version);
-    needList_ = false;
-    markSynced();
+    listEnded(watch.version, "watchlist");
   }
   return true;
 }

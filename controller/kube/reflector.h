@@ -38,7 +38,8 @@ class Sink {
   /// It is gone again, before the list has ended.
   virtual void unlisted(const T& object) = 0;
   /// That was the world at that version. What the sink holds and was not listed was deleted while nobody watched: the
-  /// sink itself synthesises those deletions, for only it knows what it holds.
+  /// sink itself synthesises those deletions, for only it knows what it holds. The version may be lower than what was
+  /// told before, and so may those of the objects: a server that was restored from a backup goes back in time.
   virtual void endList(const std::string& resourceVersion) = 0;
   /// added, modified, deleted or bookmark (which only tells that everything up to metadata.resourceVersion has been
   /// seen). Never called before the first endList(). The same event may come twice; `added` may name a known object.
@@ -109,7 +110,8 @@ class ReflectorLoop {
   void flushCounts(Watch& watch);
   std::chrono::milliseconds nextDelay();
   void setVersion(std::string version);
-  void markSynced();
+  /// The sink has the whole world at that version.
+  void listEnded(std::string version, std::string_view by);
   void report(const base::Status& status, std::string_view what);
 
   Client& client_;

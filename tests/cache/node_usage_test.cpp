@@ -131,5 +131,24 @@ TEST_F(NodeUsageTest, AListSaysWhatIsThereAndWhatIsNot) {
   EXPECT_EQ(freed.size(), 2u);
 }
 
+TEST_F(NodeUsageTest, AListOfARestoredServerReplacesWhatIsThere) {
+  usage.seen(pod("a", "n1", 100, "20"));
+  usage.seen(pod("b", "n1", 10, "21"));
+  usage.listBegins();
+  usage.listed(pod("a", "", 100, "5"));
+  usage.listed(pod("b", "n2", 10, "6"));
+  usage.listEnds();
+  EXPECT_EQ(cpu("n1"), 0);
+  EXPECT_EQ(cpu("n2"), 10);
+}
+
+TEST_F(NodeUsageTest, WhatIsSeenWhileAListIsToldStays) {
+  usage.listBegins();
+  usage.seen(pod("a", "n1", 100, "20"));
+  usage.listed(pod("a", "n2", 100, "5"));
+  usage.listEnds();
+  EXPECT_EQ(cpu("n1"), 100);
+}
+
 }  // namespace
 }  // namespace egpu::cache

@@ -109,6 +109,111 @@ TEST(StoreTest, WhatGoesWhileAListIsToldIsGone) {
   EXPECT_EQ(store.size(), 0u);
 }
 
+TEST(StoreTest, AListOfARestoredServerReplacesWhatIsThere) {
+  Store<Claim> store;
+  store.listBegins();
+  store.listed(claim("kept", "u1", 5, "Pending"));
+  store.listed(claim("dropped", "u2", 6));
+  store.listEnds("10");
+  store.informed(claim("kept", "u1", 20, "Bound"));
+  store.informed(claim("ghost", "u3", 21));
+  store.informedGone(claim("dropped", "u2", 22));
+  store.informed(claim("same", "u4", 8, "Bound"));
+  store.observed(claim("ours", "u5", 25));
+  store.informed(claim("ours", "u5", 25));
+  store.listBegins();  // the server as it was at 10, and two writes later
+  store.listed(claim("kept", "u1", 5, "Pending"));
+  store.listed(claim("dropped", "u2", 6));
+  store.listed(claim("same", "u4", 8, "Lost"));
+  store.listEnds("12");
+  EXPECT_EQ(store.get({"ns", "kept"})->status.phase, "Pending");
+  EXPECT_NE(store.get({"ns", "dropped"}), nullptr);
+  EXPECT_EQ(store.get({"ns", "same"})->status.phase, "Lost");
+  EXPECT_EQ(store.get({"ns", "ghost"}), nullptr);
+  EXPECT_EQ(store.get({"ns", "ours"}), nullptr);
+  EXPECT_EQ(store.version(), 12u);
+  store.informed(claim("kept", "u1", 13, "Lost"));  // and what comes from now on is new
+  store.informed(claim("new", "u6", 14));
+  EXPECT_EQ(store.get({"ns", "kept"})->status.phase, "Lost");
+  EXPECT_NE(store.get({"ns", "new"}), nullptr);
+  store.informedGone(claim("dropped", "u2", 15));
+  EXPECT_EQ(store.get({"ns", "dropped"}), nullptr);
+}
+
+TEST(StoreTest, ARestoredServerWhoseVersionsWentOnIsReplacedToo) {
+  Store<Claim> store;
+  store.informed(claim("a", "u1", 20, "Bound"));
+  store.informedGone(claim("b", "u2", 21));
+  store.informed(claim("c", "u3", 22));
+  store.listBegins();  // restored as it was at 10, its versions raised beyond all that was seen
+  store.listed(claim("a", "u1", 5, "Pending"));
+  store.listed(claim("b", "u2", 6));
+  store.listEnds("1000");
+  EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Pending");
+  EXPECT_NE(store.get({"ns", "b"}), nullptr);
+  EXPECT_EQ(store.get({"ns", "c"}), nullptr);
+}
+
+TEST(StoreTest, OwnWritesMadeWhileAListIsToldAreNotUndone) {
+  Store<Claim> store;
+  store.informed(claim("a", "u1", 5, "Pending"));
+  store.informed(claim("c", "u3", 6));
+  store.listBegins();
+  store.observed(claim("a", "u1", 11, "Bound"));
+  store.observed(claim("b", "u2", 12));
+  store.observedGone({"ns", "c"}, "u3");
+  store.listed(claim("a", "u1", 5, "Pending"));
+  store.listed(claim("c", "u3", 6));
+  store.listEnds("10");
+  EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Bound");
+  EXPECT_NE(store.get({"ns", "b"}), nullptr);
+  EXPECT_EQ(store.get({"ns", "c"}), nullptr);
+}
+
+TEST(StoreTest, OwnWritesToARestoredServerMadeWhileItsListIsToldAreNotUndone) {
+  Store<Claim> store;
+  store.informed(claim("a", "u1", 50, "Bound"));
+  store.listBegins();
+  store.listed(claim("a", "u1", 5, "Pending"));
+  store.observed(claim("a", "u1", 11, "Lost"));
+  store.observed(claim("b", "u2", 12));
+  store.listed(claim("a", "u1", 5, "Pending"));  // once more
+  store.listEnds("10");
+  EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Lost");
+  EXPECT_NE(store.get({"ns", "b"}), nullptr);
+}
+
+TEST(StoreTest, ANameThatARestoreGaveBackToAnotherObjectIsThatObjects) {
+  Store<Claim> store;
+  const int byPhase = store.addIndex([](const Claim& c, const Emit& emit) { emit(c.status.phase); });
+  std::vector<std::string> heard;
+  store.listen([&](const auto& before, const auto& after) {
+    heard.push_back((before ? before->metadata.uid : "") + ">" + (after ? after->metadata.uid : ""));
+  });
+  store.informed(claim("a", "new", 50, "Bound"));
+  store.listBegins();
+  store.listed(claim("a", "old", 5, "Pending"));
+  store.listEnds("10");
+  EXPECT_EQ(store.get({"ns", "a"})->metadata.uid, "old");
+  EXPECT_TRUE(store.find(byPhase, "Bound").empty());
+  EXPECT_EQ(heard, (std::vector<std::string>{">new", "new>old"}));
+  store.observed(claim("a", "new", 51));  // an answer that was on its way
+  EXPECT_EQ(store.get({"ns", "a"})->metadata.uid, "old");
+}
+
+TEST(StoreTest, AListThatSaysWhatIsKnownTellsNobody) {
+  Store<Claim> store;
+  int heard = 0;
+  store.listen([&](const auto&, const auto&) { ++heard; });
+  for (int round = 0; round < 3; ++round) {
+    store.listBegins();
+    for (int i = 0; i < 10; ++i) store.listed(claim("c" + std::to_string(i), "u" + std::to_string(i), 5, "Bound"));
+    store.listEnds("10");
+    if (round == 0) heard = 0;
+  }
+  EXPECT_EQ(heard, 0);
+}
+
 TEST(StoreTest, ListenersHearEachChangeOnce) {
   Store<Claim> store;
   std::vector<std::string> heard;

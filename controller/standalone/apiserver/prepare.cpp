@@ -89,8 +89,13 @@ Json decodeBody(std::string_view text, std::string_view contentType, std::vector
     converted = std::move(*json);
     text = converted;
   } else if (!type.empty() && type != "application/json" && type != "*/*") {
-    if (type == kProtobuf)
+    if (type == kProtobuf) {
       if (auto object = decodeProtobufBody(text)) return *object;
+      throw unsupportedMediaType(
+          "the body is protobuf (application/vnd.kubernetes.protobuf), which this embedded API server reads for "
+          "namespaces and DeleteOptions only: have the client send JSON, with client-go by "
+          "rest.Config{ContentConfig: rest.ContentConfig{ContentType: \"application/json\"}}");
+    }
     throw unsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: application/json, "
         "application/yaml");
@@ -145,13 +150,13 @@ Json Preparation::readObject(const Call& call, Warnings& warnings) const {
   const bool cares = call.param("fieldValidation") != "Ignore";
   Json object = decodeBody(call.request->body, call.request->header("content-type"), cares ? &duplicates : nullptr);
   if (!object.is_object()) throw badRequest("the object provided is not a JSON object");
-  auto text = [&](const char* key) {
-    auto it = object.find(key);
-    return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
+  // Typed clients leave out what the path says: kind, version or both.
+  auto text = [&](const char* key, const std::string& otherwise) {
+    auto& value = object[key];
+    if (value.is_null() || value == "") value = otherwise;
+    return value.is_string() ? value.get<std::string>() : value.dump();
   };
-  const std::string kind = text("kind"), version = text("apiVersion");
-  if (kind.empty()) throw badRequest("Object 'Kind' is missing in the object provided");
-  if (version.empty()) throw badRequest("Object 'apiVersion' is missing in the object provided");
+  const std::string kind = text("kind", r.kind), version = text("apiVersion", r.apiVersion(call.version));
   if (version != r.apiVersion(call.version))
     throw badRequest("the API version in the data (" + version + ") does not match the expected API version (" +
                      r.apiVersion(call.version) + ")");
