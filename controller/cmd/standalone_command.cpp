@@ -11,6 +11,7 @@
 #include "controller/cmd/signals.h"
 #include "controller/http/http.h"
 #include "controller/kube/transport/curl_transport.h"
+#include "controller/standalone/apiserver/loopback_guard.h"
 #include "controller/standalone/apiserver/server.h"
 #include "controller/standalone/sim/admission.h"
 #include "controller/standalone/sim/cluster.h"
@@ -93,7 +94,8 @@ int standaloneCommand(const StandaloneOptions& options) {
   serverOptions.admission.push_back(sim::admitPod);
   auto server = apiserver::Server::create(serverOptions, clock, random);
   if (!server) return fail(options.data.empty() ? "API server" : "--data", server.status());
-  auto listener = http::listen(options.listen, **server);
+  apiserver::LoopbackGuard guard(**server);
+  auto listener = http::listen(options.listen, guard);
   if (!listener) return fail("--listen", listener.status());
   const std::string url = "http://" + (*listener)->address();
 

@@ -1,4 +1,6 @@
 // Create, get, list, update, patch: what clients send and what they get.
+#include <map>
+
 #include "tests/apiserver/api.h"
 
 namespace egpu::apiserver {
@@ -117,6 +119,28 @@ TEST_F(CrudTest, WhatIsNotThereIsAStatus) {
   EXPECT_EQ(log.body["details"], Json::object());
   EXPECT_EQ(get(kClaims + "/a/scale").message(),
             "the server could not find the requested resource: elasticgpuclaims/scale is not served here");
+}
+
+TEST_F(CrudTest, WhatIsNotServedIsSaidWithWhatIs) {
+  for (const auto& [path, name] :
+       std::map<std::string, std::string>{{"/api/v1/namespaces/default/secrets", "secrets"},
+                                          {"/api/v1/secrets?labelSelector=owner%3Dhelm", "secrets"},
+                                          {"/apis/apps/v1/namespaces/default/deployments", "deployments.apps"},
+                                          {"/apis/apps/v1/namespaces/default/deployments/d", "deployments.apps"},
+                                          {"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                                           "customresourcedefinitions.apiextensions.k8s.io"},
+                                          {"/apis/example.org/v1/things", "things.example.org"}}) {
+    for (const char* method : {"GET", "POST", "PUT", "PATCH", "DELETE"}) {
+      Reply r = call(method, path);
+      EXPECT_EQ(r.status, 404) << path;
+      EXPECT_EQ(r.reason(), "NotFound");
+      EXPECT_THAT(r.message(), HasSubstr("is for trying out and does not serve " + name + "; it serves "));
+      EXPECT_THAT(r.message(), HasSubstr("pods, "));
+      EXPECT_THAT(r.message(), HasSubstr("elasticgpuclaims"));
+    }
+  }
+  EXPECT_THAT(get("/apis/elasticgpu.io/v9/elasticgpus").message(),
+              HasSubstr("elasticgpus.elasticgpu.io is served in v1alpha1, v1alpha, not in v9"));
 }
 
 TEST_F(CrudTest, WhereABodyBreaksIsSaidInPlainWords) {
@@ -292,6 +316,48 @@ TEST_F(CrudTest, BodiesOfOtherTypes) {
   EXPECT_EQ(ask(*server, "POST", kClaims, "k8s\0binary", "application/vnd.kubernetes.protobuf").status, 415);
   EXPECT_EQ(ask(*server, "GET", kClaims, "", "", "application/vnd.kubernetes.protobuf").status, 406);
   EXPECT_EQ(ask(*server, "GET", kClaims, "", "", "application/vnd.kubernetes.protobuf, */*").status, 200);
+}
+
+// As Python's typed client sends them.
+TEST_F(CrudTest, KindAndVersionMayBeLeftToThePath) {
+  const auto without = [](Json object, std::initializer_list<const char*> fields) {
+    for (const char* field : fields) object.erase(field);
+    return object;
+  };
+  Reply r = call("POST", kPods, without(pod("p"), {"kind", "apiVersion"}));
+  ASSERT_EQ(r.status, 201) << r.raw.body;
+  EXPECT_EQ(r.body["kind"], "Pod");
+  EXPECT_EQ(get(kPods + "/p").body["apiVersion"], "v1");
+  EXPECT_EQ(call("POST", kClaims, without(claim("a"), {"kind"})).status, 201);
+  EXPECT_EQ(call("POST", kClaims, without(claim("b"), {"apiVersion"})).status, 201);
+  EXPECT_EQ(get(kClaims + "/b").body["apiVersion"], "elasticgpu.io/v1alpha");
+  Json stored = without(get(kPods + "/p").body, {"kind", "apiVersion"});
+  stored["metadata"]["labels"] = {{"a", "b"}};
+  EXPECT_EQ(call("PUT", kPods + "/p", stored).status, 200);
+  Json empty = pod("q");
+  empty["kind"] = "";
+  empty["apiVersion"] = nullptr;
+  EXPECT_EQ(call("POST", kPods, empty).status, 201);
+  Json lease = {{"metadata", meta("l")}, {"spec", {{"holderIdentity", "n1"}}}};
+  EXPECT_EQ(call("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", lease).status, 201);
+  EXPECT_EQ(call("POST", "/api/v1/nodes", Json{{"metadata", meta("n1")}}).status, 201);
+  // What is said must be right.
+  Json wrong = pod("r");
+  wrong["kind"] = "Node";
+  EXPECT_EQ(call("POST", kPods, wrong).status, 400);
+  wrong["kind"] = 7;
+  EXPECT_EQ(call("POST", kPods, wrong).status, 400);
+}
+
+TEST_F(CrudTest, ProtobufIsRefusedWithTheRemedy) {
+  for (const char* method : {"POST", "PUT"}) {
+    Reply r = ask(*server, method, kPods + (std::string(method) == "PUT" ? "/p" : ""), std::string("k8s\0x", 5),
+                  "application/vnd.kubernetes.protobuf");
+    EXPECT_EQ(r.status, 415);
+    EXPECT_EQ(r.reason(), "UnsupportedMediaType");
+    EXPECT_THAT(r.message(), HasSubstr("protobuf"));
+    EXPECT_THAT(r.message(), HasSubstr("ContentType: \"application/json\""));
+  }
 }
 
 // From 1.32 on kubectl sends `create namespace` as protobuf and takes no other form for an answer's refusal.

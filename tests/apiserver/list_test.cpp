@@ -111,6 +111,69 @@ TEST_F(ListTest, AForgottenSnapshotIsGone) {
   EXPECT_EQ(get(kClaims + "?limit=-1").status, 400);
 }
 
+TEST_F(ListTest, PagesOutliveTheHistory) {
+  Options o;
+  o.historyLength = 3;
+  start(std::move(o));
+  for (const char* n : {"a", "b", "c", "d", "e"}) make(kClaims, claim(n, {{"labels", {{"name", n}}}}));
+  Reply page = get(kClaims + "?limit=1");
+  const std::string first = page.body["metadata"]["continue"], version = page.version();
+  std::vector<std::string> seen = names(page);
+  for (int round = 0; round < 4; ++round) {
+    for (const char* n : {"c", "d"})
+      merge(kClaims + "/" + n, {{"metadata", {{"labels", {{"late", std::to_string(round)}}}}}});
+    make(kClaims, claim("late" + std::to_string(round)));
+    if (round == 1) call("DELETE", kClaims + "/e");
+    page = get(kClaims + "?limit=1&continue=" + page.body["metadata"]["continue"].get<std::string>());
+    ASSERT_EQ(page.status, 200) << page.raw.body;
+    EXPECT_EQ(page.version(), version);
+    EXPECT_FALSE(page.body["items"][0]["metadata"]["labels"].contains("late"));
+    for (const auto& name : names(page)) seen.push_back(name);
+  }
+  EXPECT_THAT(seen, ElementsAre("a", "b", "c", "d", "e"));
+  EXPECT_FALSE(page.body["metadata"].contains("continue"));
+  // Once more from any page, and with a selector of its own.
+  EXPECT_THAT(names(get(kClaims + "?continue=" + first)), ElementsAre("b", "c", "d", "e"));
+  EXPECT_THAT(names(get(kClaims + "?labelSelector=name%3Dd&continue=" + first)), ElementsAre("d"));
+  EXPECT_EQ(get("/apis/elasticgpu.io/v1alpha/elasticgpuclaims?continue=" + first).status, 410);  // another list
+}
+
+TEST_F(ListTest, PagesOfTheLatestListsOnlyAreKept) {
+  Options o;
+  o.historyLength = 3;
+  start(std::move(o));
+  for (const char* n : {"a", "b", "c"}) make(kClaims, claim(n));
+  const std::string old = get(kClaims + "?limit=1").body["metadata"]["continue"];
+  for (int i = 0; i < 20; ++i) {
+    make(kClaims, claim("x" + std::to_string(i)));
+    get(kClaims + "?limit=1");
+  }
+  EXPECT_EQ(get(kClaims + "?continue=" + old).status, 410);
+}
+
+TEST_F(ListTest, AnAnswerOver64MiBIsPagedOrRefused) {
+  Json big = claim("big");
+  big["metadata"]["annotations"] = {{"a", std::string(200 * 1024, 'x')}};
+  for (int i = 0; i < 340; ++i) {
+    big["metadata"]["name"] = "big" + std::to_string(1000 + i);
+    make(kClaims, big);
+  }
+  Reply whole = get(kClaims);
+  EXPECT_EQ(whole.status, 413);
+  EXPECT_THAT(whole.message(), HasSubstr("limit=500"));
+  std::size_t count = 0, pages = 0;
+  for (std::string next; pages == 0 || !next.empty(); ++pages) {
+    Reply page = get(kClaims + "?limit=10000" + (next.empty() ? "" : "&continue=" + next));
+    ASSERT_EQ(page.status, 200);
+    EXPECT_LT(page.raw.body.size(), std::size_t{65} << 20);
+    count += page.body["items"].size();
+    next = page.body["metadata"].value("continue", "");
+  }
+  EXPECT_EQ(pages, 2U);
+  EXPECT_EQ(count, 345U);
+  EXPECT_EQ(get(kClaims + "?labelSelector=name%3Da").status, 200);
+}
+
 TEST_F(ListTest, VersionsTooHighMustBeTriedAgain) {
   for (std::string path : {kClaims, kClaims + "/a"}) {
     Reply r = get(path + "?resourceVersion=99999");

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "controller/standalone/apiserver/builtin_kinds.h"
 #include "controller/standalone/apiserver/crd.h"
@@ -84,6 +86,37 @@ TEST_F(Discovery, Aggregates) {
   EXPECT_EQ(claims["responseKind"]["kind"], "ElasticGPUClaim");
   EXPECT_EQ(claims["subresources"][0]["subresource"], "status");
   EXPECT_EQ(get("/api", kAggregated)["items"].size(), 1u);
+}
+
+// So that kubectl asks for them and shows why they are refused; without verbs no client lists or deletes them by
+// itself.
+TEST_F(Discovery, NamesWhatEveryClusterHasWithoutVerbs) {
+  const Json& deployments = byName(get("/apis/apps/v1")["resources"], "name", "deployments");
+  EXPECT_EQ(deployments["verbs"], Json::array());
+  EXPECT_EQ(deployments["kind"], "Deployment");
+  EXPECT_EQ(deployments["singularName"], "deployment");
+  EXPECT_EQ(deployments["shortNames"], Json::array({"deploy"}));
+  EXPECT_EQ(byName(get("/api/v1")["resources"], "name", "secrets")["namespaced"], true);
+  EXPECT_EQ(byName(get("/apis/resource.k8s.io/v1")["resources"], "name", "resourceslices")["verbs"], Json::array());
+  EXPECT_EQ(byName(get("/apis")["groups"], "name", "apps")["preferredVersion"]["groupVersion"], "apps/v1");
+  const Json all = get("/apis", kAggregated);
+  for (const auto& g : all["items"])
+    if (g["metadata"]["name"] == "apiextensions.k8s.io") {
+      const Json& crds = byName(g["versions"][0]["resources"], "resource", "customresourcedefinitions");
+      EXPECT_EQ(crds["scope"], "Cluster");
+      EXPECT_EQ(crds["verbs"], Json::array());
+      EXPECT_EQ(crds["responseKind"]["kind"], "CustomResourceDefinition");
+      return;
+    }
+  ADD_FAILURE() << all;
+}
+
+TEST_F(Discovery, DoesNotNameTwiceWhatItServes) {
+  for (const char* path : {"/api/v1", "/apis/resource.k8s.io/v1", "/apis/coordination.k8s.io/v1"}) {
+    std::set<std::string> seen;
+    for (const auto& r : get(path)["resources"])
+      EXPECT_TRUE(seen.insert(r["name"].get<std::string>()).second) << path << " " << r["name"];
+  }
 }
 
 TEST_F(Discovery, KnowsItsVersionAndNothingElse) {

@@ -6,6 +6,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/http/http.h"
+#include "controller/standalone/apiserver/loopback_guard.h"
 #include "controller/standalone/apiserver/server.h"
 
 int main(int argc, char** argv) {
@@ -18,7 +19,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "error: %s\n", server.status().str().c_str());
     return 1;
   }
-  auto listener = http::listen(argc > 1 ? argv[1] : "127.0.0.1:0", **server);
+  apiserver::LoopbackGuard guard(**server);
+  auto listener = http::listen(argc > 1 ? argv[1] : "127.0.0.1:0", guard);
   if (!listener.ok()) {
     std::fprintf(stderr, "error: %s\n", listener.status().str().c_str());
     return 1;

@@ -103,6 +103,38 @@ spec:
   - {name: main, image: "nvidia/cuda:10.0-base", env: [{name: A, value: "1"}]}
   - {name: side, image: busybox}'
 
+# What every cluster has and this server has not: kubectl asks, and shows why not.
+unserved() {
+  local why='is for trying out and does not serve'
+  for kind in deployments crd secrets configmaps services; do bad get "$kind"; says "$why $kind|$why customresourcedefinitions" 'it serves namespaces'; done
+  bad get secret s; says "$why secrets"
+  bad create deployment d --image=i; says "$why deployments.apps"
+  bad create secret generic s --from-literal=a=b; says "$why secrets"
+  bad apply -f - <<<'{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}'
+  says "$why deployments.apps"
+  bad delete deployment d; says "$why deployments.apps"
+  good get all --all-namespaces
+  bad get nonsense; says "doesn't have a resource type"
+}
+
+# A web page must not get at the server.
+pages() {
+  local url; url=$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$KUBECONFIG")
+  case "$url" in http://127.*) ;; *) return ;; esac
+  local to=$url/api/v1/namespaces/default/pods
+  http() { curl -s -o "$work/out" -w '%{http_code}' "$@" >"$work/code"; }
+  answers() { if [ "$(cat "$work/code")" = "$1" ]; then pass; else fail "HTTP $(cat "$work/code"), not $1"; fi; }
+  http "$to"; answers 200
+  http -H "Host: localhost:${url##*:}" "$to"; answers 200
+  http -H 'Host: evil.example' "$to"; answers 403; says 'Host'
+  http -H 'Origin: http://evil.example' "$to"; answers 403; says 'Origin'
+  http -H "Origin: $url" "$to"; answers 200
+  http -d '{"metadata":{"name":"p"}}' "$to"; answers 415; says 'application/json'
+  http -H 'Content-Type: text/plain' -d '{"metadata":{"name":"p"}}' "$to"; answers 415
+  http -H 'Content-Type:' -d '{"metadata":{"name":"p"}}' "$to"; answers 415
+  http -X DELETE "$to/none"; answers 404
+}
+
 discovery() {
   good version; says 'Server Version'
   good api-resources --cached=false
@@ -111,7 +143,8 @@ discovery() {
   good api-resources --api-group=elasticgpu.io -o name; says '^elasticgpuclaims.elasticgpu.io$'
   good api-resources --namespaced=false -o wide; says 'delete.*get.*list.*watch'; quiet '^pods'
   good api-versions; says '^elasticgpu.io/v1alpha$' '^elasticgpu.io/v1alpha1$' '^v1$'
-  bad get deployments; says "doesn't have a resource type"
+  quiet '^pods/' '^deployments'
+  unserved
   good get --raw /healthz; is ok
   good get --raw /openapi/v2
   good get --raw /openapi/v3; says 'apis/elasticgpu.io/v1alpha'
@@ -300,6 +333,7 @@ for K in "${kubectls[@]}"; do
   before=$failed
   echo "$label ($K)"
   discovery
+  pages
   explain
   create_and_get
   change

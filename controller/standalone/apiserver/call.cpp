@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "controller/standalone/apiserver/status_json.h"
+#include "controller/standalone/apiserver/unserved.h"
 
 namespace egpu::apiserver {
 namespace {
@@ -80,16 +81,18 @@ Call parseCall(const ResourceTable& table, const http::Request& request) {
   if (n >= 3 && rest(0) == "namespaces" &&
       !(group.empty() && n == 3 && (rest(2) == "status" || rest(2) == "finalize"))) {
     call.resource = table.find(group, version, rest(2));
-    if (!call.resource || !call.resource->namespaced) throw pathNotFound();
+    if (!call.resource) throw pathNotFound(whyNotServed(table, group, version, rest(2)));
+    if (!call.resource->namespaced) throw pathNotFound(call.resource->qualified() + " are in no namespace");
     call.key.ns = rest(1);
     at += 3;
     n -= 3;
   } else if (n >= 1) {
     call.resource = table.find(group, version, rest(0));
-    if (!call.resource) throw pathNotFound();
+    if (!call.resource) throw pathNotFound(whyNotServed(table, group, version, rest(0)));
     at += 1;
     n -= 1;
-    if (n > 0 && call.resource->namespaced) throw pathNotFound();
+    if (n > 0 && call.resource->namespaced)
+      throw pathNotFound(call.resource->qualified() + " are in namespaces, the path names none");
   } else {
     throw pathNotFound();
   }

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <set>
 #include <utility>
 #include <vector>
+
+#include "controller/standalone/apiserver/unserved.h"
 
 namespace egpu::apiserver {
 namespace {
@@ -22,6 +25,8 @@ std::vector<std::string> groups(const ResourceTable& table) {
   std::vector<std::string> out;
   for (const auto& r : table.all())
     if (!r->group.empty() && std::find(out.begin(), out.end(), r->group) == out.end()) out.push_back(r->group);
+  for (const auto& k : unservedKinds(table))
+    if (!k.group.empty() && std::find(out.begin(), out.end(), k.group) == out.end()) out.emplace_back(k.group);
   return out;
 }
 // Those of the group's first resource come first; they are ordered best first.
@@ -31,6 +36,8 @@ std::vector<std::string> versions(const ResourceTable& table, std::string_view g
     if (r->group == group)
       for (const auto& v : r->versions)
         if (std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);
+  for (const auto& k : unservedKinds(table))
+    if (k.group == group && std::find(out.begin(), out.end(), k.version) == out.end()) out.emplace_back(k.version);
   return out;
 }
 std::string groupVersion(std::string_view group, std::string_view version) {
@@ -40,6 +47,19 @@ std::string groupVersion(std::string_view group, std::string_view version) {
 // "binding" under pods takes an object of another kind.
 std::string subresourceKind(const Resource& resource, const std::string& subresource) {
   return subresource == "binding" ? "Binding" : resource.kind;
+}
+
+/// Those of one group and version that this server can only refuse.
+std::vector<UnservedKind> unserved(const ResourceTable& table, std::string_view group, std::string_view version) {
+  auto kinds = unservedKinds(table);
+  std::erase_if(kinds, [&](const auto& k) { return k.group != group || k.version != version; });
+  return kinds;
+}
+std::string singular(const UnservedKind& kind) {
+  std::string out(kind.kind);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
 }
 
 Json resourceList(const ResourceTable& table, std::string_view group, std::string_view version) {
@@ -66,6 +86,15 @@ Json resourceList(const ResourceTable& table, std::string_view group, std::strin
                            {"namespaced", r->namespaced},
                            {"kind", subresourceKind(*r, s)},
                            {"verbs", {"create"}}});
+  }
+  for (const auto& k : unserved(table, group, version)) {
+    Json entry = {{"name", k.plural},
+                  {"singularName", singular(k)},
+                  {"namespaced", k.namespaced},
+                  {"kind", k.kind},
+                  {"verbs", Json::array()}};
+    if (!k.shortName.empty()) entry["shortNames"] = {k.shortName};
+    resources.push_back(std::move(entry));
   }
   return {{"kind", "APIResourceList"},
           {"apiVersion", "v1"},
@@ -101,6 +130,15 @@ Json aggregatedVersion(const ResourceTable& table, std::string_view group, const
       subresources.push_back({{"subresource", s}, {"responseKind", other}, {"verbs", {"create"}}});
     }
     if (!subresources.empty()) entry["subresources"] = std::move(subresources);
+    resources.push_back(std::move(entry));
+  }
+  for (const auto& k : unserved(table, group, version)) {
+    Json entry = {{"resource", k.plural},
+                  {"responseKind", {{"group", k.group}, {"version", version}, {"kind", k.kind}}},
+                  {"scope", k.namespaced ? "Namespaced" : "Cluster"},
+                  {"singularResource", singular(k)},
+                  {"verbs", Json::array()}};
+    if (!k.shortName.empty()) entry["shortNames"] = {k.shortName};
     resources.push_back(std::move(entry));
   }
   return {{"version", version}, {"freshness", "Current"}, {"resources", std::move(resources)}};

@@ -10,6 +10,7 @@
 namespace egpu::apiserver {
 namespace {
 
+constexpr std::size_t kMaxAnswer = std::size_t{64} << 20;
 constexpr int64_t kMinWatchSeconds = 1800;  // when the client names no timeoutSeconds, as real servers choose it
 
 /// resourceVersion as a number; nothing if unset.
@@ -21,6 +22,14 @@ std::optional<uint64_t> versionParam(const Call& call) {
   if (error != std::errc() || end != v.data() + v.size())
     throw badRequest("invalid resource version \"" + std::string(v) + "\": it must be a number");
   return n;
+}
+
+/// A list that was not asked for in pages can't be cut: its client would take the part for the whole.
+ApiError tooLargeList() {
+  return {413, "RequestEntityTooLarge",
+          "the list would be larger than 64 MiB: ask for it in pages (limit=500; with kubectl leave --chunk-size as it "
+          "is), or for less of it by namespace or selector",
+          nullptr, 0};
 }
 
 // A page token: the version of the list and the last key given, in hexadecimal so that it needs no escaping.
@@ -145,19 +154,29 @@ http::Response Rest::list(const Call& call) {
   }
 
   std::vector<ObjectPtr> page;
-  std::size_t at = 0;
-  for (; at < all.size() && (limit == 0 || page.size() < limit); ++at)
-    if (selector.empty() || selector.matches(all[at]->body)) page.push_back(std::move(all[at]));
+  std::size_t at = 0, bytes = 0;
+  for (; at < all.size() && (limit == 0 || page.size() < limit); ++at) {
+    if (!selector.empty() && !selector.matches(all[at]->body)) continue;
+    if (limit != 0 && !page.empty() && bytes + all[at]->text.size() > kMaxAnswer) break;
+    bytes += all[at]->text.size();
+    page.push_back(std::move(all[at]));
+  }
+  if (limit == 0 && as.shape == Shape::plain && bytes > kMaxAnswer) throw tooLargeList();
+  const std::size_t end = at;
   Json meta = {{"resourceVersion", std::to_string(version)}};
   if (!selector.empty())
     while (at < all.size() && !selector.matches(all[at]->body)) ++at;
   if (at < all.size() && !page.empty()) {
     meta["continue"] = pageToken(version, page.back()->key);
     if (selector.empty()) meta["remainingItemCount"] = all.size() - at;
+    if (token.empty())
+      store_.keepPages(*call.resource, call.key.ns, version, page.back()->key,
+                       {all.begin() + static_cast<std::ptrdiff_t>(end), all.end()});
   }
   http::Response r;
   r.contentType = as.contentType;
   r.body = renderList(call, as, page, meta, clock_);
+  if (limit == 0 && r.body.size() > kMaxAnswer) throw tooLargeList();
   return r;
 }
 

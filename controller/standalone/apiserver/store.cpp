@@ -215,7 +215,8 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
                    std::vector<ObjectPtr>& out) const {
   std::shared_lock lock(mutex_);
   const Collection& c = of(resource);
-  if (version < c.oldest || version > version_) return false;
+  if (version > version_) return false;
+  if (version < c.oldest) return keptPages(resource, ns, version, after, out);
   auto wanted = [&](const Key& k) { return after < k && (ns.empty() || k.ns == ns); };
   // What a key was at `version` is what the first later event found before it.
   std::map<Key, ObjectPtr> then;
@@ -242,6 +243,32 @@ bool Store::listAt(const Resource& resource, std::string_view ns, uint64_t versi
     }
   }
   takeOld(nullptr);
+  return true;
+}
+
+void Store::keepPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+                      std::vector<ObjectPtr> rest) {
+  std::lock_guard lock(pagesMutex_);
+  const auto known = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
+    return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;
+  });
+  if (known != pages_.end()) return;
+  pages_.push_back({&resource, std::string(ns), version, after, std::move(rest)});
+  if (pages_.size() > kPagesKept) pages_.pop_front();
+}
+
+bool Store::keptPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+                      std::vector<ObjectPtr>& out) const {
+  std::lock_guard lock(pagesMutex_);
+  const auto kept = std::find_if(pages_.begin(), pages_.end(), [&](const Pages& p) {
+    return p.resource == &resource && p.ns == ns && p.version == version && p.after <= after;
+  });
+  if (kept == pages_.end()) return false;
+  std::rotate(kept, kept + 1, pages_.end());
+  const auto& rest = pages_.back().rest;
+  const auto from = std::upper_bound(rest.begin(), rest.end(), after,
+                                     [](const Key& key, const ObjectPtr& object) { return key < object->key; });
+  out.assign(from, rest.end());
   return true;
 }
 
@@ -279,6 +306,8 @@ void Store::compact() {
     }
   }
   for (auto& [resource, c] : collections_) c->changed.notify_all();
+  std::lock_guard lock(pagesMutex_);
+  pages_.clear();
 }
 
 std::vector<Store::Located> Store::dependents(const std::string& uid) const {

@@ -91,9 +91,13 @@ class Store {
   /// All objects of a kind, of one namespace unless `ns` is empty, in order; with the version of that state.
   std::vector<ObjectPtr> list(const Resource& resource, std::string_view ns, uint64_t& version) const;
   /// The same at an earlier version, rebuilt from the history, of keys after `after`. False if the history doesn't
-  /// reach back that far.
+  /// reach back that far and no pages of that list were kept.
   bool listAt(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
               std::vector<ObjectPtr>& out) const;
+  /// Keeps what follows the first page of a list, so that its other pages can be had however much is written between
+  /// them. `rest`: all objects of the kind (and namespace) after `after`, at `version`. Of the most recent lists only.
+  void keepPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+                 std::vector<ObjectPtr> rest);
   uint64_t version() const;
 
   /// Events of a kind after `from`, at most `limit`; waits until there is one, `until` or a stop. `version` becomes the
@@ -125,6 +129,15 @@ class Store {
     uint64_t oldest = 0;  ///< events up to here are forgotten
     mutable std::condition_variable_any changed;
   };
+  /// What follows the first page of a list.
+  struct Pages {
+    const Resource* resource;
+    std::string ns;
+    uint64_t version;
+    Key after;
+    std::vector<ObjectPtr> rest;  ///< in order
+  };
+  static constexpr std::size_t kPagesKept = 8;  ///< lists
   struct Pending {
     Write* write;
     ObjectPtr object;
@@ -133,6 +146,8 @@ class Store {
   };
 
   Collection& of(const Resource& resource) const { return *collections_.at(&resource); }
+  bool keptPages(const Resource& resource, std::string_view ns, uint64_t version, const Key& after,
+                 std::vector<ObjectPtr>& out) const;
   base::Status admit(const Write& write) const;
   void apply(const Write& write, const ObjectPtr& object);
   void index(const Resource& resource, const Object& object, bool present);
@@ -148,6 +163,9 @@ class Store {
   uint64_t version_ = 1;
   std::unordered_map<std::string, std::vector<Located>> owners_;
   std::unordered_set<std::string> uids_;
+
+  mutable std::mutex pagesMutex_;
+  mutable std::deque<Pages> pages_;  ///< the one used last at the back; guarded by pagesMutex_
 
   std::mutex queueMutex_;  ///< guards queue_, leading_
   std::condition_variable_any queueChanged_;
