@@ -91,7 +91,7 @@ TEST_F(Discovery, Aggregates) {
 // So that kubectl asks for them and shows why they are refused; without verbs no client lists or deletes them by
 // itself.
 TEST_F(Discovery, NamesWhatEveryClusterHasWithoutVerbs) {
-  const Json& deployments = byName(get("/apis/apps/v1")["resources"], "name", "deployments");
+  const Json deployments = byName(get("/apis/apps/v1")["resources"], "name", "deployments");
   EXPECT_EQ(deployments["verbs"], Json::array());
   EXPECT_EQ(deployments["kind"], "Deployment");
   EXPECT_EQ(deployments["singularName"], "deployment");
