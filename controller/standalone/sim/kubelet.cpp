@@ -7,7 +7,6 @@
 #include "controller/base/log.h"
 #include "controller/codec/node_patch.h"
 #include "controller/codec/patch.h"
-#include "controller/standalone/sim/container_edits.h"
 
 namespace egpu::sim {
 
@@ -121,9 +120,8 @@ Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std
       if (auto s = fromReply(reply.reply, "mount"); !s.ok()) return s;
       mounted.push_back({device->provisioner, device->request.key, podName, c->name});
       auto& all = given[c->name];
-      merge(all.edits, reply.edits, all.cards);
+      merge(all.devices, reply.edits, device->request.cards);
       all.claims += (all.claims.empty() ? "" : ", ") + claim.name;
-      all.cards += device->request.cards.size();
     }
   }
   return Status::okay();
@@ -155,7 +153,7 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
 
   std::vector<std::pair<std::string, std::optional<std::string>>> annotations;
   for (const auto& [container, all] : given) {
-    const std::string text = all.claims + ":" + describeEdits(all.edits);
+    const std::string text = all.claims + ":" + describeEdits(all.devices.edits);
     const std::string key = std::string(keys::kPreparedAnnotationPrefix) + container;
     if (pod.metadata.annotation(key) != text) annotations.emplace_back(key, text);
   }

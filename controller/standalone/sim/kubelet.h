@@ -16,6 +16,7 @@
 #include "controller/kube/client.h"
 #include "controller/kube/events.h"
 #include "controller/plugin/provisioner.h"
+#include "controller/standalone/sim/container_edits.h"
 
 namespace egpu::sim {
 
@@ -51,8 +52,7 @@ class Kubelet {
   /// What a container is given, over all of its claims.
   struct Given {
     std::string claims;  ///< the pod's names for them: "a, b"
-    std::size_t cards = 0;
-    plugin::ContainerEdits edits;
+    ContainerDevices devices;
   };
   base::Status prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, Given>& given,
                        std::stop_token stop);
