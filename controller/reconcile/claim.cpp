@@ -519,7 +519,6 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
   switch (reply->outcome) {
     case plugin::Outcome::ok:
     case plugin::Outcome::noChange:
-    case plugin::Outcome::exists:
       break;
     case plugin::Outcome::inProgress: {
       auto status = status_.pending(*claim, kBound, reason::kProvisioning, text, stop);
@@ -527,6 +526,7 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
     }
     case plugin::Outcome::reschedule:
       return fixed ? stuck(*claim, text, stop) : giveUp(*claim, *device, text, stop);
+    case plugin::Outcome::exists:  // not this device, by the plugin's account
     case plugin::Outcome::invalid: {
       waiting_.refused(claim->metadata.uid, device->spec.provisioner, text, kRefusedFor);
       auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);

@@ -43,45 +43,78 @@ std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim) 
 }
 
 Readiness ClassSync::readiness(const cache::Class& cls) {
+  bool failedNow = false;
+  auto answer = look(cls, failedNow);
+  if (answer.passing) {
+    std::lock_guard lock(mutex_);
+    told_.insert(cls.metadata.uid);
+  }
+  if (failedNow) failed_(cls);
+  return answer;
+}
+
+/// What is known, else what the plugin says now; failedNow: that it can't say.
+Readiness ClassSync::look(const cache::Class& cls, bool& failedNow) {
   {
     std::lock_guard lock(mutex_);
-    auto it = known_.find(cls.metadata.uid);
-    if (it != known_.end()) return it->second.second;
+    const auto it = known_.find(cls.metadata.uid);
+    if (it != known_.end()) return it->second.answer;
   }
-  Readiness answer;
   bool remember = true;
+  auto answer = ask(cls, remember);
+  if (!remember) return answer;
+  failedNow = answer.passing;
+  std::lock_guard lock(mutex_);
+  known_[cls.metadata.uid] = {cls.metadata.name, cls.provisioner, answer};
+  return answer;
+}
+
+/// What is known of classes of that name that are no more.
+void ClassSync::forgetOthers(const std::string& name, const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  for (auto it = known_.begin(); it != known_.end();) {
+    const bool other = it->second.name == name && it->first != uid;
+    if (other) told_.erase(it->first);
+    it = other ? known_.erase(it) : std::next(it);
+  }
+}
+
+Readiness ClassSync::ask(const cache::Class& cls, bool& remember) {
+  Readiness answer;
   std::string why;
   if (provisioning_.find(cls.provisioner, &why) == nullptr) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
     answer.message = why.empty() ? "provisioner " + cls.provisioner + " is not loaded" : why;
     remember = false;  // finding out costs nothing
-  } else if (auto state = provisioning_.registry().readiness(cls.provisioner); !state.ok()) {
+    return answer;
+  }
+  const auto state = provisioning_.registry().readiness(cls.provisioner);
+  if (!state.ok()) {
     answer.reason = std::string(reason::kProvisionerUnavailable);
     answer.message = "provisioner " + cls.provisioner + ": " + state.message;
     remember = false;
-  } else if (auto refusals = scheduler::checkParameters(cls); !refusals.empty()) {
+    return answer;
+  }
+  if (auto refusals = scheduler::checkParameters(cls); !refusals.empty()) {
     answer.reason = refusals.front().reason;
     answer.message = refusals.front().field + ": " + refusals.front().message;
-  } else {
-    auto reply = provisioning_.validate(cls);
-    if (!reply) {
-      answer.later = true;
-      remember = false;
-    } else if (reply->outcome == plugin::Outcome::invalid) {
-      answer.reason = std::string(reason::kInvalidParameter);
-      answer.message = "provisioner " + cls.provisioner + ": " + reply->message + "; known to the scheduler are " +
-                       Provisioning::coreParameters();
-    } else if (!reply->ok()) {
-      answer.reason = std::string(reason::kProvisionerUnavailable);
-      answer.message = "provisioner " + cls.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
-                       (reply->message.empty() ? "" : ": " + reply->message);
-      answer.passing = true;
-      remember = false;
-    }
+    return answer;
   }
-  if (remember) {
-    std::lock_guard lock(mutex_);
-    known_[cls.metadata.uid] = {cls.provisioner, answer};
+  const auto reply = provisioning_.validate(cls);
+  if (!reply) {
+    answer.later = true;
+    remember = false;
+  } else if (reply->outcome == plugin::Outcome::invalid) {
+    answer.reason = std::string(reason::kInvalidParameter);
+    answer.message = "provisioner " + cls.provisioner + ": " + reply->message + "; known to the scheduler are " +
+                     Provisioning::coreParameters();
+  } else if (!reply->ok()) {
+    answer.reason = std::string(reason::kProvisionerUnavailable);
+    answer.message = "provisioner " + cls.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
+                     (reply->message.empty() ? "" : ": " + reply->message);
+    answer.passing = true;
+  } else if (!state.message.empty()) {
+    answer.message = "provisioner " + cls.provisioner + ": " + state.message;
   }
   return answer;
 }
@@ -89,19 +122,33 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
 void ClassSync::forget(const std::string& uid) {
   std::lock_guard lock(mutex_);
   known_.erase(uid);
+  told_.erase(uid);
+}
+
+/// True if a claim of the class was told since the last time that its plugin could not say.
+bool ClassSync::claimsWait(const cache::Class& cls) {
+  std::lock_guard lock(mutex_);
+  return told_.erase(cls.metadata.uid) > 0;
 }
 
 void ClassSync::pluginChanged(const std::string& provisioner) {
   std::lock_guard lock(mutex_);
-  for (auto it = known_.begin(); it != known_.end();)
-    it = it->second.first == provisioner ? known_.erase(it) : std::next(it);
+  std::erase_if(known_, [&](const auto& entry) { return entry.second.provisioner == provisioner; });
 }
 
 Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   auto cls = stores_.classes.get({"", name});
+  forgetOthers(name, cls ? cls->metadata.uid : std::string());
   if (!cls || cls->metadata.deleting()) return Outcome::done();
-  auto answer = readiness(*cls);
+  {  // what the plugin could not say is asked again here, and only here
+    std::lock_guard lock(mutex_);
+    const auto it = known_.find(cls->metadata.uid);
+    if (it != known_.end() && it->second.answer.passing) known_.erase(it);
+  }
+  bool failedNow = false;
+  auto answer = look(*cls, failedNow);
   if (answer.later) return Outcome::after(std::chrono::milliseconds(100));
+  if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims go on trying: by that it is found out when the plugin has recovered.
   if (const auto trouble = provisioning_.trouble(cls->provisioner); answer.ready() && !trouble.empty()) {
     answer.reason = std::string(reason::kProvisionerUnavailable);

@@ -1,11 +1,13 @@
 // Classes: which one a claim means, whether it can serve, and its Ready condition.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "controller/base/clock.h"
 #include "controller/reconcile/provisioning.h"
@@ -16,9 +18,9 @@ namespace egpu::reconcile {
 
 /// Whether a class can serve claims. reason empty = it can.
 struct Readiness {
-  std::string reason;  ///< ProvisionerUnavailable | InvalidParameter
-  std::string message;
-  bool passing = false;  ///< the plugin is there and could not say: worth asking again
+  std::string reason;    ///< ProvisionerUnavailable | InvalidParameter
+  std::string message;   ///< of one that can serve: what its plugin's sandbox leaves open
+  bool passing = false;  ///< the plugin is there and could not say: the class's step asks again, with back-off
   bool later = false;    ///< not known yet: the plugin is busy, ask again soon
   bool ready() const { return reason.empty() && !later; }
 };
@@ -32,13 +34,23 @@ std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim);
 /// Thread-safe.
 class ClassSync {
  public:
-  ClassSync(Writer& writer, const cache::Stores& stores, Provisioning& provisioning, base::Clock& clock)
-      : writer_(writer), stores_(stores), provisioning_(provisioning), clock_(clock) {}
+  using Told = std::function<void(const cache::Class& cls)>;
+  /// failed: the plugin could not say, and the class is to be stepped; answered: it has said at last, and the class's
+  /// claims are to be tried again. Called on any thread, from within readiness() and step().
+  ClassSync(Writer& writer, const cache::Stores& stores, Provisioning& provisioning, base::Clock& clock, Told failed,
+            Told answered)
+      : writer_(writer),
+        stores_(stores),
+        provisioning_(provisioning),
+        clock_(clock),
+        failed_(std::move(failed)),
+        answered_(std::move(answered)) {}
 
   /// Keeps the Ready condition.
   Outcome step(const std::string& name, std::stop_token stop);
 
-  /// Asks the plugin once per class and state of the plugin.
+  /// Asks the plugin once per class and state of the plugin. What it could not say only step() asks again: a thousand
+  /// claims of the class must not.
   Readiness readiness(const cache::Class& cls);
   /// A plugin came, went or recovered: what was known of its classes is forgotten.
   void pluginChanged(const std::string& provisioner);
@@ -48,13 +60,23 @@ class ClassSync {
   static bool isDefault(const cache::Class& cls);
 
  private:
+  Readiness ask(const cache::Class& cls, bool& remember);
+  Readiness look(const cache::Class& cls, bool& failedNow);
+  bool claimsWait(const cache::Class& cls);
+  void forgetOthers(const std::string& name, const std::string& uid);
+
   Writer& writer_;
   const cache::Stores& stores_;
   Provisioning& provisioning_;
   base::Clock& clock_;
+  const Told failed_, answered_;
   std::mutex mutex_;
-  std::map<std::string, std::pair<std::string, Readiness>>
-      known_;  ///< class uid → provisioner, answer; guarded by mutex_
+  struct Known {
+    std::string name, provisioner;
+    Readiness answer;
+  };
+  std::map<std::string, Known> known_;  ///< by class uid; guarded by mutex_
+  std::set<std::string> told_;          ///< uids of classes whose claims wait for an answer; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

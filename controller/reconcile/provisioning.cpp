@@ -1,22 +1,11 @@
 #include "controller/reconcile/provisioning.h"
 
 #include <algorithm>
-#include <array>
+
+#include "api/v1alpha/parameters.h"
 
 namespace egpu::reconcile {
 namespace {
-
-constexpr std::array<std::string_view, 12> kCoreParameters{
-    "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
-    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory",  "static"};
-
-core::StringMap foreignParameters(const core::StringMap& all) {
-  core::StringMap rest;
-  for (const auto& [key, value] : all)
-    if (std::find(kCoreParameters.begin(), kCoreParameters.end(), key) == kCoreParameters.end())
-      rest.emplace(key, value);
-  return rest;
-}
 
 plugin::Reply missing(const std::string& why) { return {plugin::Outcome::unavailable, why}; }
 
@@ -89,7 +78,7 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   request.device = device.metadata.name;
   if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   request.node = device.spec.nodeName;
-  request.parameters = foreignParameters(device.spec.parameters);
+  request.parameters = device.spec.parameters;
   for (const auto& share : device.spec.cards) {
     plugin::CardShare card;
     card.uuid = share.uuid;
@@ -106,9 +95,13 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   if (!turn) return std::nullopt;
   const UnderWay underWay(*this, device);
   auto reply = plugin->provision(request);
+  if (cutShort(reply)) return std::nullopt;
   judge(device.spec.provisioner, reply);
   return reply;
 }
+
+/// Nobody is to hear of it: the next process asks again, with the same key.
+bool Provisioning::cutShort(const plugin::Reply& reply) const { return !reply.ok() && registry_.closing(); }
 
 void Provisioning::judge(const std::string& provisioner, const plugin::Reply& reply) {
   using plugin::Outcome;
@@ -160,7 +153,9 @@ std::optional<plugin::Reply> Provisioning::deprovisionKey(std::string_view provi
   if (plugin == nullptr) return missing(why);
   Turn turn(*this, provisioner);
   if (!turn) return std::nullopt;
-  return plugin->deprovision(key);
+  auto reply = plugin->deprovision(key);
+  if (cutShort(reply)) return std::nullopt;
+  return reply;
 }
 
 std::optional<plugin::ListReply> Provisioning::list(std::string_view provisioner) {
@@ -169,12 +164,14 @@ std::optional<plugin::ListReply> Provisioning::list(std::string_view provisioner
   if (plugin == nullptr) return plugin::ListReply{missing(why), {}};
   Turn turn(*this, provisioner);
   if (!turn) return std::nullopt;
-  return plugin->list();
+  auto listing = plugin->list();
+  if (cutShort(listing.reply)) return std::nullopt;
+  return listing;
 }
 
 std::string Provisioning::coreParameters() {
   std::string text;
-  for (const auto& name : kCoreParameters) text += (text.empty() ? "" : ", ") + std::string(name);
+  for (const auto& name : v1alpha::kCoreParameters) text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
 }
 
@@ -184,7 +181,9 @@ std::optional<plugin::Reply> Provisioning::validate(const cache::Class& cls) {
   if (plugin == nullptr) return missing(why);
   Turn turn(*this, cls.provisioner);
   if (!turn) return std::nullopt;
-  return plugin->validate(foreignParameters(cls.parameters));
+  auto reply = plugin->validate(cls.parameters);
+  if (cutShort(reply)) return std::nullopt;
+  return reply;
 }
 
 }  // namespace egpu::reconcile

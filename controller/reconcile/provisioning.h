@@ -34,8 +34,8 @@ class Provisioning {
         begins_(std::move(begins)),
         troubled_(std::move(troubled)) {}
 
-  /// W3; nothing if too many calls of that plugin are under way (try again soon). A device without a provisioner needs
-  /// none: ok.
+  /// W3; nothing if too many calls of that plugin are under way, or the controller stops (try again soon). A device
+  /// without a provisioner needs none: ok.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
   /// Claims for which a provision call of that plugin is under way, and since when.
   std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
@@ -53,7 +53,7 @@ class Provisioning {
   std::optional<plugin::ListReply> list(std::string_view provisioner);
   /// For people: "nodePolicy, cardPolicy, …", the parameters that never reach a plugin.
   static std::string coreParameters();
-  /// What the class gives the plugin to check: the parameters that the core doesn't know.
+  /// What the plugin says of the class's parameters.
   std::optional<plugin::Reply> validate(const cache::Class& cls);
 
   /// Null if not there; why says what is known.
@@ -63,6 +63,7 @@ class Provisioning {
  private:
   class Turn;
   class UnderWay;
+  bool cutShort(const plugin::Reply& reply) const;
   void judge(const std::string& provisioner, const plugin::Reply& reply);
   plugin::Registry& registry_;
   const cache::Stores& stores_;

@@ -29,7 +29,10 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
           }),
       status_(writer_, stores, events, clock),
       refusals_(stores, status_, events, clock),
-      classes_(writer_, stores, provisioning_, clock),
+      classes_(
+          writer_, stores, provisioning_, clock,
+          [this](const cache::Class& cls) { enqueue_(classKey(cls.metadata.name)); },
+          [this](const cache::Class& cls) { routing_.openClaimsOf(cls); }),
       binder_(writer_, stores, cluster, provisioning_),
       volumes_(client_, clock),
       carrier_(writer_, stores, status_, clock),

@@ -25,6 +25,9 @@ class Routing {
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;
 
+  /// Claims, of one namespace if one is given, that wait for something about their class.
+  void openClaimsOf(const cache::Class& cls, std::string_view namespace_ = {});
+
  private:
   void onClaim(const cache::Claim* before, const cache::Claim* after);
   void onDevice(const cache::Gpu* before, const cache::Gpu* after);
@@ -38,8 +41,6 @@ class Routing {
   void podsOf(const core::ObjectKey& claim);
   /// Claims that name the device or that it is reserved for.
   void claimsOfDevice(const cache::Gpu& device);
-  /// Claims, of one namespace if one is given, that wait for something about their class.
-  void openClaimsOf(const cache::Class& cls, std::string_view namespace_ = {});
 
   /// The registry can't forget a listener; this can.
   struct Link {

@@ -186,6 +186,18 @@ TEST_F(BindTest, C7_ProvisionFailedIsNotRepeatedUntilThePluginChanges) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
+TEST_F(BindTest, C7_AKeyThatIsInUseWithOtherContentIsNoSuccess) {
+  world.plugin.answer({{plugin::Outcome::exists, "key is in use with other content"}, {}});
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  driver->run(std::chrono::seconds(10));
+  EXPECT_EQ(world.reason("a"), "ProvisionFailed");
+  EXPECT_NE(world.message("a").find("in use with other content"), std::string::npos);
+  EXPECT_FALSE(world.exists(deviceOf("a"))) << "given up: the next one has a key of its own";
+  world.registry.changed(support::World::kPlugin);
+  driver->run(std::chrono::seconds(10));
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
 TEST_F(BindTest, C7_APluginThatIsDownIsAskedAgain) {
   world.plugin.answer({{plugin::Outcome::crashed, "signal 11"}, {plugin::Outcome::crashed, "signal 11"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});

@@ -57,6 +57,36 @@ TEST_F(EventsTest, C3_AClassWhosePluginCouldNotAnswerIsAskedAgain) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
 }
 
+TEST_F(EventsTest, C3_AClaimThatThePluginCouldNotAnswerForIsTriedAgain) {
+  world.addClaim("a", "share", {{"gpu", "7"}});
+  settle();
+  ASSERT_EQ(world.reason("a"), "NoFit");
+  world.plugin.failValidations(1);
+  driver->enqueue(claimKey({"default", "a"}));  // it asks first, and is told that the plugin can't say
+  world.registry.changed(world.plugin.description().name);
+  driver->run();
+  EXPECT_EQ(world.reason("a"), "NoFit") << world.message("a");
+}
+
+TEST_F(EventsTest, C3_WhileThePluginCanNotAnswerTheClassSaysSoAndAloneAsks) {
+  for (int i = 0; i < 20; ++i) world.addClaim("a" + std::to_string(i), "share", {{"gpu", "7"}});
+  settle();
+  world.plugin.failValidations(1'000);
+  const int before = world.plugin.validations();
+  driver->enqueue(claimKey({"default", "a0"}));
+  world.registry.changed(world.plugin.description().name);
+  settle();
+  EXPECT_EQ(world.reason("a7"), "ProvisionerUnavailable");
+  const auto* ready = findCondition(world.get<cache::Class>({"", "share"}).conditions, kReady);
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->status, "False");
+  EXPECT_NE(ready->message.find("out of sorts"), std::string::npos);
+  EXPECT_LE(world.plugin.validations() - before, 10) << "not one per claim";
+  world.plugin.failValidations(0);
+  driver->run();
+  EXPECT_EQ(world.reason("a7"), "NoFit");
+}
+
 TEST_F(EventsTest, C2_AClassThatTheCacheHasNotSeenYetIsAskedFor) {
   driver->classes.faults.delay = driver->classes.events();
   world.addClass("new");

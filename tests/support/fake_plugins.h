@@ -25,6 +25,7 @@ class FakeProvisioner final : public plugin::Provisioner {
   const plugin::Description& description() const override { return description_; }
   plugin::Reply validate(const core::StringMap& parameters) override {
     std::lock_guard lock(mutex_);
+    ++validations_;
     if (validationsFail_ > 0) {
       --validationsFail_;
       return {plugin::Outcome::internal, "out of sorts"};
@@ -84,6 +85,10 @@ class FakeProvisioner final : public plugin::Provisioner {
     std::lock_guard lock(mutex_);
     made_.insert(key);
   }
+  int validations() const {
+    std::lock_guard lock(mutex_);
+    return validations_;
+  }
   int provisions() const {
     std::lock_guard lock(mutex_);
     return provisions_;
@@ -97,7 +102,7 @@ class FakeProvisioner final : public plugin::Provisioner {
   std::set<std::string> made_;
   std::deque<plugin::Reply> next_;
   bool sticky_ = false;
-  int provisions_ = 0, validationsFail_ = 0;
+  int provisions_ = 0, validations_ = 0, validationsFail_ = 0;
 };
 
 /// Thread-safe.
