@@ -18,8 +18,15 @@
  *
  * 5. The host calls slots from several threads at once, also for one and the same key: after a timeout it repeats the
  *    key while the first call may still run. Every verb is idempotent by its key: a repeat succeeds, the same key
- *    with other content is EGPU_EXISTS, removing what is not there is EGPU_OK. A slot returns before the call's
+ *    with other content is EGPU_EXISTS, removing what is not there is EGPU_OK. Content is the device's name, its node,
+ *    its cards with their amounts, and its parameters. Its claim is not: a device that was retained goes to its next
+ *    claim under the same key, and provision succeeds for that one as for a repeat. A slot returns before the call's
  *    deadline; the process of a plugin that does not is killed, at any instruction, and started anew.
+ *
+ * Where a plugin runs: a process of its own, confined before the plugin is loaded. It has no network and connects to no
+ * local socket unless a manifest beside it asks (libname.yaml beside libname.so: "network: true", "unixSockets: true"),
+ * writes to $ELASTICGPU_STATE_DIR and temporary folders only, reads no credentials, and has bounded memory, files and
+ * processes. See provisioners/README.md.
  */
 #ifndef EGPU_API_PLUGIN_PROVISIONER_H
 #define EGPU_API_PLUGIN_PROVISIONER_H
@@ -29,6 +36,13 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/** On the entry symbol: it can be found also where all else is hidden (-fvisibility=hidden). */
+#if defined(__GNUC__)
+#define EGPU_EXPORT __attribute__((visibility("default")))
+#else
+#define EGPU_EXPORT
 #endif
 
 /** The version of this header. A table with another abi_version is refused. What struct_size covers leaves it as is. */
@@ -44,7 +58,8 @@ enum egpu_code {
   EGPU_IN_PROGRESS = 1, /**< begun and goes on in the background: the host asks again with the same key */
   EGPU_NO_CHANGE = 2,   /**< it was so already; counts as success */
   EGPU_RESCHEDULE = 3,  /**< these cards or this node cannot do it: the host decides anew, with a new key */
-  EGPU_EXISTS = 4,      /**< the key is in use with other content */
+  EGPU_EXISTS = 4,      /**< the key is in use with other content: a failure, of which the claim is told. The host
+                             gives the device up and deprovisions its key */
   EGPU_INVALID = 5,     /**< can never succeed as it is: unknown parameter, missing field, amount out of range */
   EGPU_UNAVAILABLE = 6, /**< not now: a daemon, driver or server is away; the host tries again later */
   EGPU_INTERNAL = 7     /**< an error of the plugin's own */
@@ -93,7 +108,7 @@ typedef struct egpu_device {
   const char* node;
   const egpu_card* const* cards; /**< card_count pointers (so that egpu_card can grow); NULL if card_count is 0 */
   size_t card_count;
-  const egpu_pair* parameters; /**< the class's, the core's own included; NULL if parameter_count is 0 */
+  const egpu_pair* parameters; /**< the class's, as for validate; NULL if parameter_count is 0 */
   size_t parameter_count;
 } egpu_device;
 
@@ -178,8 +193,8 @@ typedef struct egpu_provisioner {
 
   /* Controller side: on whichever machine the controller runs, which need not have a GPU. */
   /** Judges a class's parameters: EGPU_OK, or EGPU_INVALID with a message that names the offending one and lists
-   *  those known. The core's own are passed too and to be ignored: nodePolicy, cardPolicy, preset, split, memoryUnit,
-   *  coreOvercommit, memoryOvercommit, maxClaimsPerCard, maxClaimsPerNode, model, minMemory. No effects. */
+   *  those known. Those that the core evaluates itself (nodePolicy, model, ...) never reach a plugin. No effects.
+   *  EGPU_UNAVAILABLE: asked again with back-off, the class is not ready meanwhile. */
   int (*validate)(const egpu_call* call, const egpu_pair* parameters, size_t parameter_count);
   /** Makes the device. May answer EGPU_IN_PROGRESS. A device without key or cards is EGPU_INVALID. */
   int (*provision)(const egpu_call* call, const egpu_device* device);
@@ -208,7 +223,7 @@ typedef struct egpu_provisioner {
 
 /** The entry symbol: stores the plugin's table in *provisioner and returns EGPU_OK, or another code after saying why
  * through host->log. Called once, before any slot, on one thread. */
-int egpu_provisioner_entry(const egpu_host* host, const egpu_provisioner** provisioner);
+EGPU_EXPORT int egpu_provisioner_entry(const egpu_host* host, const egpu_provisioner** provisioner);
 
 #ifdef __cplusplus
 }

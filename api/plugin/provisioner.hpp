@@ -37,20 +37,10 @@ inline std::string parameter(const Parameters& parameters, std::string_view name
   return found == parameters.end() ? std::string(otherwise) : found->second;
 }
 
-/// True for the parameters that the core evaluates itself and that a plugin ignores.
-inline bool coreParameter(std::string_view name) {
-  for (const std::string_view known :
-       {"nodePolicy", "cardPolicy", "preset", "split", "memoryUnit", "coreOvercommit", "memoryOvercommit",
-        "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"}) {
-    if (name == known) return true;
-  }
-  return false;
-}
-
-/// Refuses every parameter that neither the core nor the plugin knows, with the list of the plugin's own.
+/// Refuses every parameter that the plugin does not know, with the list of those known.
 inline Status refuseUnknown(const Parameters& parameters, const std::vector<std::string>& known) {
   for (const auto& [name, value] : parameters) {
-    bool found = coreParameter(name);
+    bool found = false;
     for (const auto& k : known) found = found || name == k;
     if (found) continue;
     std::string message = "unknown parameter \"" + name + "\"; this provisioner knows ";
@@ -146,7 +136,8 @@ class Provisioner {
 /// again.
 class Records {
  public:
-  /// Notes that `device` exists: OK when new, NO_CHANGE when known as it is, EXISTS when known with other content.
+  /// Notes that `device` exists: OK when new, NO_CHANGE when known as it is, be it for another claim, EXISTS when known
+  /// with other content.
   Status add(const Device& device) {
     const std::string content = fingerprint(device);
     const std::lock_guard lock(mutex_);
@@ -176,11 +167,11 @@ class Records {
     for (const auto& [key, content] : records_) call.listed(key);
     return ok();
   }
-  /// All that makes two devices the same, as one text.
+  /// All that makes two devices the same, as one text: convention 5's content.
   static std::string fingerprint(const Device& d) {
     std::string out;
     const auto field = [&out](const std::string& text) { out += std::to_string(text.size()) + ":" + text; };
-    field(d.device), field(d.claim), field(d.node);
+    field(d.device), field(d.node);
     for (const auto& c : d.cards) {
       field(c.uuid);
       out += std::to_string(c.core) + "," + std::to_string(c.memory) + ";";
@@ -330,8 +321,7 @@ namespace detail __attribute__((visibility("hidden"))) {
 }  // namespace egpu::sdk
 
 /// Makes `Class`, default-constructible and derived from egpu::sdk::Provisioner, the plugin of this shared object.
-#define EGPU_PROVISIONER(Class)                                                                                \
-  extern "C" __attribute__((visibility("default"))) int egpu_provisioner_entry(const egpu_host* host,          \
-                                                                               const egpu_provisioner** out) { \
-    return ::egpu::sdk::detail::enter<Class>(host, out);                                                       \
+#define EGPU_PROVISIONER(Class)                                                                            \
+  extern "C" EGPU_EXPORT int egpu_provisioner_entry(const egpu_host* host, const egpu_provisioner** out) { \
+    return ::egpu::sdk::detail::enter<Class>(host, out);                                                   \
   }

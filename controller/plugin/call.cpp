@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "api/v1alpha/parameters.h"
+
 namespace egpu::plugin {
 namespace {
 
@@ -124,18 +126,33 @@ Call CallingProvisioner::begin(Slot slot, std::string key) const {
 }
 
 namespace {
+
+/// What of a class's parameters a plugin gets.
+core::StringMap foreign(const core::StringMap& all) {
+  core::StringMap rest;
+  for (const auto& [name, value] : all)
+    if (!v1alpha::isCoreParameter(name)) rest.emplace(name, value);
+  return rest;
+}
+DeviceRequest foreign(const DeviceRequest& request) {
+  DeviceRequest rest = request;
+  rest.parameters = foreign(request.parameters);
+  return rest;
+}
+
 Reply plain(Answer answer) { return {answer.outcome, std::move(answer.message)}; }
+
 }  // namespace
 
 Reply CallingProvisioner::validate(const core::StringMap& parameters) {
   Call call = begin(Slot::validate, {});
-  call.parameters = parameters;
+  call.parameters = foreign(parameters);
   return plain(perform(call));
 }
 
 Reply CallingProvisioner::provision(const DeviceRequest& request) {
   Call call = begin(Slot::provision, request.key);
-  call.device = request;
+  call.device = foreign(request);
   return plain(perform(call));
 }
 
@@ -143,7 +160,7 @@ Reply CallingProvisioner::deprovision(const std::string& key) { return plain(per
 
 Reply CallingProvisioner::resize(const DeviceRequest& request) {
   Call call = begin(Slot::resize, request.key);
-  call.device = request;
+  call.device = foreign(request);
   return plain(perform(call));
 }
 
@@ -159,14 +176,14 @@ DiscoverReply CallingProvisioner::discover() {
 
 Reply CallingProvisioner::stage(const DeviceRequest& request) {
   Call call = begin(Slot::stage, request.key);
-  call.device = request;
+  call.device = foreign(request);
   return plain(perform(call));
 }
 
 MountReply CallingProvisioner::mount(const DeviceRequest& request, const std::string& pod,
                                      const std::string& container) {
   Call call = begin(Slot::mount, request.key);
-  call.device = request;
+  call.device = foreign(request);
   call.pod = pod;
   call.container = container;
   Answer answer = perform(call);

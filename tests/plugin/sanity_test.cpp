@@ -45,6 +45,17 @@ TEST(SanityTest, NoticesMemoryThatIsNotGivenBack) {
   EXPECT_THAT(run.output, AllOf(HasSubstr("it grew by"), HasSubstr("steadily")));
 }
 
+TEST(SanityTest, ToleratesAHeapThatLevelsOff) {
+  const Trial run = sanity("--cycles 100 --only leaks " + zoo("warms_up"));
+  EXPECT_EQ(run.status, 0) << run.output;
+}
+
+TEST(SanityTest, NoticesAPluginThatTakesANewClaimForOtherContent) {
+  const Trial run = sanity("--only another-claim " + zoo("one_claim"));
+  EXPECT_EQ(run.status, 1) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("provision answered exists"));
+}
+
 TEST(SanityTest, NoticesAnIgnoredDeadline) {
   const Trial run = sanity("--only deadline " + zoo("hangs"));
   EXPECT_EQ(run.status, 1) << run.output;
@@ -66,7 +77,10 @@ TEST(SanityTest, SaysWhyAPluginDoesNotLoad) {
 TEST(SanityTest, RefusesWrongFlags) {
   EXPECT_EQ(sanity("").status, 64);
   EXPECT_EQ(sanity("--core much " + zoo("good")).status, 64);
-  EXPECT_EQ(sanity("--only no-such-check " + zoo("good")).status, 1) << "nothing checked is not a pass";
+  const Trial unknown = sanity("--only identity --only no-such-check " + zoo("good"));
+  EXPECT_EQ(unknown.status, 64);
+  EXPECT_THAT(unknown.output, AllOf(HasSubstr("there is no check no-such-check; known are identity, capabilities,"),
+                                    HasSubstr("nothing-left")));
   EXPECT_EQ(sanity("--help").status, 0);
 }
 

@@ -21,7 +21,7 @@ TEST_F(GpuShareTest, DescribesItselfHonestly) {
   EXPECT_EQ(plugin->description().isolation, "Advisory");
 }
 
-TEST_F(GpuShareTest, ValidatesItsParametersAndIgnoresTheCores) {
+TEST_F(GpuShareTest, ValidatesItsParametersAndNeverSeesTheCores) {
   EXPECT_EQ(outcomeOf(plugin->validate({})), Outcome::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})),
             Outcome::ok);

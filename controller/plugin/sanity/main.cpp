@@ -55,6 +55,16 @@ struct TemporaryFolder {
   std::string path;
 };
 
+/// Empty, or why `--only` cannot take it.
+std::string unknownCheck(const std::string& name) {
+  std::string known;
+  for (const auto& check : egpu::plugin::sanity::checks()) {
+    if (check.name == name) return {};
+    known += (known.empty() ? "" : ", ") + check.name;
+  }
+  return "--only: there is no check " + name + "; known are " + known;
+}
+
 int runChecks(const Options& options, const std::vector<std::string>& only) {
   egpu::plugin::sanity::Subject subject(options);
   if (const auto state = subject.plugin().readiness(); !state.ok()) {
@@ -108,6 +118,7 @@ int main(int argc, char** argv) {
       } else if (flag == "--host") {
         options.hostBinary = value;
       } else if (flag == "--only") {
+        if (const std::string wrong = unknownCheck(value); !wrong.empty()) return wrongUsage(wrong);
         only.push_back(value);
       } else if (flag == "--core") {
         if (!parseNumber(value, 1000, options.core)) return wrongUsage("--core takes 0 to 1000, not " + value);

@@ -1,0 +1,18 @@
+// The class parameters that the core evaluates itself. They never reach a plugin.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace egpu::v1alpha {
+
+inline constexpr std::array<std::string_view, 11> kCoreParameters{
+    "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
+    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"};
+
+inline bool isCoreParameter(std::string_view name) {
+  return std::find(kCoreParameters.begin(), kCoreParameters.end(), name) != kCoreParameters.end();
+}
+
+}  // namespace egpu::v1alpha

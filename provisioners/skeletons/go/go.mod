@@ -1,0 +1,3 @@
+module skeleton
+
+go 1.19
