@@ -13,9 +13,11 @@ namespace egpu::cmd {
 
 namespace {
 
-plugin::HostOptions hostOptions(const std::string& state, base::Metrics& metrics) {
+plugin::HostOptions hostOptions(const ControllerOptions& options, base::Metrics& metrics) {
   plugin::HostOptions o;
-  if (!state.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + state);
+  if (!options.pluginState.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + options.pluginState);
+  o.limits = options.pluginLimits;
+  o.hidden = options.pluginHidden;
   o.metrics = &metrics;
   return o;
 }
@@ -62,8 +64,8 @@ std::string defaultPluginFolder() { return base::executableFolder() + "/../lib/p
 Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options)
     : options_(options),
       clock_(clock),
-      plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins},
-               hostOptions(options.pluginState, metrics_), clock, random),
+      plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins}, hostOptions(options, metrics_),
+               clock, random),
       client_(transport, clock, random, metrics_),
       events_(client_, "elastic-gpu-controller"),
       controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options)),
@@ -184,6 +186,7 @@ base::Status Core::announce(std::stop_token stop) {
 
 void Core::stop() {
   operations_.stopQuestions();
+  plugins_.close();  // or the steps would wait for the plugins' deadlines
   controller_.stop();
   if (elector_) elector_->release();  // only now: until here the work was ours
   events_.stop();

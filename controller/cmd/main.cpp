@@ -32,6 +32,17 @@ void addController(CLI::App& app, cmd::ControllerOptions& o) {
         if (pluginsIn(folder)) return;
         std::fprintf(stderr, "warning: --plugins: %s holds no .so: no class can be served\n", folder.c_str());
       });
+  app.add_option("--plugin-memory", o.pluginLimits.memory,
+                 "Address space of a plugin's process: 2GiB, 512MiB; 0 = no limit of its own")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("2GiB");
+  app.add_option("--plugin-files", o.pluginLimits.files, "Files that it may have open; 0 = no limit of its own")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--plugin-processes", o.pluginLimits.processes,
+                 "Processes and threads that its user may have; 0 = no limit of its own")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--ops-listen", o.opsListen,
                  "Address of /metrics, /allocation-map, /explain, /simulate, /forecast; [::]:PORT = all of both "
                  "families; port 0 = any free one")

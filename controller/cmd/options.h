@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/kube/leader_election.h"
+#include "controller/plugin/hosted.h"
 
 namespace egpu::cmd {
 
@@ -24,6 +25,8 @@ struct ControllerOptions {
   std::size_t workers = 16;
   std::string plugins;      ///< folder of provisioners; empty = ../lib/provisioners beside the executable
   std::string pluginState;  ///< folder for plugins' host files; empty = their own default
+  plugin::Limits pluginLimits;
+  std::vector<std::string> pluginHidden;  ///< files and folders that no plugin may read, besides the usual ones
   std::string opsListen = "127.0.0.1:9440";
   bool opsAuth = true;             ///< the API server is asked who may ask; false only on loopback
   std::string probesListen;        ///< empty = the host of opsListen and the port after its; any free one if that is 0

@@ -56,6 +56,9 @@ int runCommand(const RunOptions& options) {
     return 1;
   }
   ControllerOptions controller = options.controller;
+  for (const auto& file :
+       {options.kubeconfig, endpoint->tokenFile, endpoint->clientKeyFile, endpoint->clientCertificateFile})
+    if (!file.empty()) controller.pluginHidden.push_back(file);
   controller.election = election(options, *endpoint, random);
   if (controller.election)
     if (auto s = controller.election->check(); !s.ok()) {

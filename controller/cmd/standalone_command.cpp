@@ -110,6 +110,8 @@ int standaloneCommand(const StandaloneOptions& options) {
   ControllerOptions controllerOptions = options.controller;
   controllerOptions.pluginState = state.path();
   controllerOptions.opsAuth = false;
+  for (const auto& file : {options.data, options.writeKubeconfig})
+    if (!file.empty()) controllerOptions.pluginHidden.push_back(file);
   Core core(**transport, clock, random, controllerOptions);
   kube::EventRecorder simEvents(core.client(), "simulated-node");
   sim::Cluster cluster(std::move(*nodes), core.client(), core.plugins(), simEvents, clock);
@@ -129,6 +131,7 @@ int standaloneCommand(const StandaloneOptions& options) {
 
   const int signal = signals.wait();
   log::info("stopping", {{"signal", signal}});
+  core.plugins().close();  // the simulated kubelet calls them too
   cluster.stop();
   core.stop();
   simEvents.stop();

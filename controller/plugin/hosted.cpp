@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +35,17 @@ bool passedOn(std::string_view variable) {
                                       "NVIDIA_", "ASAN_OPTIONS=", "LSAN_OPTIONS=", "UBSAN_OPTIONS=", "TSAN_OPTIONS="})
     if (variable.starts_with(name)) return true;
   return false;
+}
+
+/// Where credentials usually lie. What is not there does no harm.
+std::vector<std::string> credentials() {
+  std::vector<std::string> out{"/var/run/secrets", "/run/secrets", "/var/lib/kubelet", "/etc/kubernetes", "/root"};
+  if (const char* home = std::getenv("HOME")) out.emplace_back(home);  // NOLINT(concurrency-mt-unsafe): nobody sets it
+  const char* configs = std::getenv("KUBECONFIG");                     // NOLINT(concurrency-mt-unsafe)
+  std::istringstream list(configs ? configs : "");
+  for (std::string path; std::getline(list, path, ':');)
+    if (!path.empty()) out.push_back(path);
+  return out;
 }
 
 std::string fileOf(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -65,11 +78,20 @@ bool HostedProvisioner::described() const {
 
 Reply HostedProvisioner::readiness() const {
   const std::lock_guard lock(mutex_);
-  if (state_ == State::up) return {};
+  if (state_ == State::up) return {Outcome::ok, gaps_};
   // While it starts anew the last failure is still what there is to know: a message that flaps would be written each
   // time.
   if (!end_.message.empty()) return {end_.outcome, end_.message};
   return {Outcome::unavailable, fileOf(path_) + " is starting"};
+}
+
+void HostedProvisioner::close() {
+  const std::lock_guard lock(mutex_);
+  if (until_) return;
+  until_ = steady_clock::now() + options_.closeGrace;
+  for (const auto& [id, pending] : pending_)
+    if (!pending->abandoned) sendLocked(wire::encodeCancel(id));
+  wake();
 }
 
 void HostedProvisioner::retire(const std::string& why) {
@@ -122,6 +144,7 @@ Answer HostedProvisioner::send(const Call& call) {
   pending->slot = call.slot;
   pending->deadline = call.deadline;
   std::unique_lock lock(mutex_);
+  if (until_) return refuse(Outcome::unavailable, fileOf(path_) + ": the controller is stopping");
   if (state_ != State::up)
     return refuse(Outcome::unavailable, end_.message.empty() ? fileOf(path_) + " is starting" : end_.message);
   if (pending_.size() >= kMaxPending || unsent_.size() > kMaxUnsent)
@@ -168,9 +191,13 @@ void HostedProvisioner::wake() const {
 
 void HostedProvisioner::supervise(const std::stop_token& stop) {
   const std::stop_callback onStop(stop, [this] { wake(); });
-  while (!stop.stop_requested()) {
+  const auto closing = [this] {
+    const std::lock_guard lock(mutex_);
+    return until_.has_value();
+  };
+  while (!stop.stop_requested() && !closing()) {
     goDown(runProcess(stop));
-    if (stop.stop_requested()) break;
+    if (stop.stop_requested() || closing()) break;
     const milliseconds delay = nextBackoff();
     const auto until = clock_.now() + delay;
     {
@@ -202,12 +229,30 @@ std::vector<std::string> HostedProvisioner::environment() const {
   return out;
 }
 
+std::vector<std::string> HostedProvisioner::command(const Manifest& manifest) const {
+  std::vector<std::string> out{options_.hostBinary};
+  const Limits& most = options_.limits;
+  out.push_back("--memory=" + std::to_string(most.memory));
+  out.push_back("--files=" + std::to_string(most.files));
+  out.push_back("--processes=" + std::to_string(most.processes));
+  for (const auto& path : credentials()) out.push_back("--hide=" + path);
+  for (const auto& path : options_.hidden) out.push_back("--hide=" + path);
+  for (const auto& part : options_.without) out.push_back("--without=" + part);
+  if (manifest.network) out.emplace_back("--network");
+  if (manifest.unixSockets) out.emplace_back("--unix-sockets");
+  if (options_.traceable) out.emplace_back("--traceable");
+  out.push_back(path_);
+  return out;
+}
+
 /// One life of the process, from spawn to its end.
 HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop) {
+  const auto manifest = readManifest(path_);
+  if (!manifest) return {Outcome::unavailable, fileOf(path_) + ": " + manifest.status().message()};
   auto sockets = base::socketPair();
   if (!sockets) return {Outcome::unavailable, "cannot start the plugin host: " + sockets.status().message()};
   base::Subprocess::Options launch;
-  launch.argv = {options_.hostBinary, path_};
+  launch.argv = command(*manifest);
   launch.env = environment();
   launch.channel = sockets->second.get();
   auto process = base::Subprocess::spawn(launch);
@@ -265,7 +310,7 @@ void HostedProvisioner::goDown(const End& end) {
       pending->answered.notify_all();
     }
     if (state_ != State::retired) {
-      news = state_ == State::up || end_.message != end.message;
+      news = !until_ && (state_ == State::up || end_.message != end.message);
       state_ = State::down;
       end_ = end;
     }
@@ -283,7 +328,9 @@ void HostedProvisioner::goDown(const End& end) {
 /// Until the process has ended by itself (nullopt) or must be killed (why).
 std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess& process, const std::stop_token& stop) {
   const auto startBy = steady_clock::now() + options_.startTimeout;
+  int output = process.output();
   for (;;) {
+    ++rounds_;
     if (stop.stop_requested()) return End{Outcome::crashed, "it was stopped"};
     const auto now = steady_clock::now();
     auto next = now + std::chrono::hours(1);
@@ -294,6 +341,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
       next = startBy;
     }
     if (auto late = overdue(now, next)) return late;
+    if (auto over = closed(now, next)) return over;
     short events = POLLIN;
     {
       const std::lock_guard lock(mutex_);
@@ -301,7 +349,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
       if (!unsent_.empty()) events |= POLLOUT;
     }
     pollfd fds[] = {{channel_.get(), events, 0},
-                    {process.output(), POLLIN, 0},
+                    {output, POLLIN, 0},  // -1, which poll passes over, once the plugin has closed its end
                     {process.exited(), POLLIN, 0},
                     {wake_.get(), POLLIN, 0}};
     // Rounded up, or the last millisecond would be spent spinning.
@@ -312,14 +360,14 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
       uint64_t count;
       [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
     }
-    if (fds[1].revents) takeOutput(process.output());
+    if (fds[1].revents && !takeOutput(output)) output = -1;
     const bool ended = fds[2].revents != 0;  // looked at before the socket, whose last words still count
-    bool closed = false;
+    bool hungUp = false;
     if (fds[0].revents || ended) {
-      closed = !receive();
+      hungUp = !receive();
       if (auto verdict = takeFrames()) return verdict;
     }
-    if (closed || ended) return std::nullopt;
+    if (hungUp || ended) return std::nullopt;
   }
 }
 
@@ -337,13 +385,26 @@ bool HostedProvisioner::receive() {
   return true;
 }
 
-void HostedProvisioner::takeOutput(int fd) {
+/// Reads what there is; false at the end of the stream.
+bool HostedProvisioner::takeOutput(int fd) {
   char chunk[16 << 10];
   for (int round = 0; round < 16; ++round) {
     const ssize_t n = ::read(fd, chunk, sizeof chunk);
-    if (n <= 0) return;
+    if (n == 0) return false;
+    if (n < 0) return errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK;
     output_.append(std::string_view(chunk, static_cast<std::size_t>(n)), steady_clock::now());
   }
+  return true;
+}
+
+/// Closing with calls that outlasted the grace, or else when it will have passed.
+std::optional<HostedProvisioner::End> HostedProvisioner::closed(steady_clock::time_point now,
+                                                                steady_clock::time_point& next) const {
+  const std::lock_guard lock(mutex_);
+  if (!until_ || pending_.empty()) return std::nullopt;
+  if (now >= *until_) return End{Outcome::unavailable, "it was stopped with the controller"};
+  next = std::min(next, *until_);
+  return std::nullopt;
 }
 
 std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
@@ -379,10 +440,12 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
     described_ = true;
     state_ = State::up;
     end_ = {};
+    gaps_ = hello.gaps;
     upSince_ = clock_.now();
   }
   base::log::info("plugin is up",
                   {{"plugin", description_.name}, {"version", description_.version}, {"file", fileOf(path_)}});
+  if (!hello.gaps.empty()) base::log::warn("plugin not confined", {{"plugin", description_.name}, {"why", hello.gaps}});
   changed_(*this);
   const std::lock_guard lock(mutex_);
   attempted_ = true;

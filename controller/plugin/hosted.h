@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -23,10 +24,18 @@
 #include "controller/base/status.h"
 #include "controller/base/subprocess.h"
 #include "controller/plugin/call.h"
+#include "controller/plugin/manifest.h"
 #include "controller/plugin/stderr_log.h"
 #include "controller/plugin/wire.h"
 
 namespace egpu::plugin {
+
+/// What a plugin's process may use; 0 = whatever the controller may.
+struct Limits {
+  uint64_t memory = uint64_t{2} << 30;  ///< bytes of address space: threads' stacks and what runtimes reserve count too
+  uint64_t files = 256;                 ///< open descriptors
+  uint64_t processes = 256;             ///< processes and threads
+};
 
 struct HostOptions {
   std::string hostBinary = base::executableFolder() + "/egpu-plugin-host";
@@ -38,6 +47,12 @@ struct HostOptions {
   std::chrono::milliseconds backoffFirst{500};  ///< doubled with each failure in a row, half of it at random
   std::chrono::milliseconds backoffMost{60'000};
   std::chrono::milliseconds stableAfter{60'000};  ///< up this long: the back-off begins anew
+  std::chrono::milliseconds closeGrace{2'000};    ///< from close(): calls still under way then end with the process
+  Limits limits;
+  /// Files and folders that the plugin must not read, besides service-account tokens, home folders, kubeconfigs.
+  std::vector<std::string> hidden;
+  bool traceable = false;            ///< the process may be looked at in /proc by its user: for egpu-sanity
+  std::vector<std::string> without;  ///< parts of the sandbox to do without, as if the kernel lacked them: for tests
   /// "NAME=value" for the host process, besides PATH, HOME, LANG, TZ, TMPDIR, LD_LIBRARY_PATH, ELASTICGPU_*, NVIDIA_*
   /// and the sanitizers' options. The controller's other variables, credentials among them, are not passed on.
   std::vector<std::string> env;
@@ -45,6 +60,7 @@ struct HostOptions {
 };
 
 /// States:  starting → up → down → (back-off) → starting …;  any → retired (for good).
+/// Closing: calls under way are cancelled and get closeGrace, none is begun, no process is started any more.
 /// A call made while not up is answered unavailable at once. Deadlines of calls and the grace run on the machine's
 /// monotonic clock, because the plugin's process shares it; the back-off runs on the injected one. Thread-safe.
 class HostedProvisioner final : public CallingProvisioner {
@@ -61,7 +77,11 @@ class HostedProvisioner final : public CallingProvisioner {
   /// True once a plugin described itself; description() then never changes.
   bool described() const;
   const Description& description() const override { return description_; }
+  /// When it is ready the message says what its sandbox leaves open, if anything.
   Reply readiness() const;
+  /// The controller stops: calls under way are cancelled, those that go on regardless end with the process. Returns at
+  /// once.
+  void close();
   /// Kills the process for good; every call is answered unavailable with `why`.
   void retire(const std::string& why);
 
@@ -74,6 +94,7 @@ class HostedProvisioner final : public CallingProvisioner {
   std::size_t outstanding() const;  ///< calls that the process works on, those included whose callers gave up
   /// How many restarts were put off so far, and for how long the latest.
   std::pair<uint64_t, std::chrono::milliseconds> backoff() const;
+  uint64_t rounds() const { return rounds_; }  ///< how often its supervisor was woken
 
  private:
   enum class State { starting, up, down, retired };
@@ -100,7 +121,10 @@ class HostedProvisioner final : public CallingProvisioner {
   std::optional<End> takeHello(std::string_view body);
   std::optional<End> takeAnswer(const wire::Frame& frame);
   std::optional<End> overdue(std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point& next);
-  void takeOutput(int fd);
+  std::optional<End> closed(std::chrono::steady_clock::time_point now,
+                            std::chrono::steady_clock::time_point& next) const;
+  bool takeOutput(int fd);
+  std::vector<std::string> command(const Manifest& manifest) const;
   void sendLocked(const std::string& frame);
   void flushLocked();
   void goDown(const End& end);
@@ -121,6 +145,7 @@ class HostedProvisioner final : public CallingProvisioner {
   OutputLog output_;
   std::unique_ptr<wire::FrameBuffer> frames_;
   unsigned failures_ = 0;  ///< in a row
+  std::atomic<uint64_t> rounds_{0};
   std::optional<base::Clock::Steady> upSince_;
 
   mutable std::mutex mutex_;
@@ -131,6 +156,8 @@ class HostedProvisioner final : public CallingProvisioner {
   bool attempted_ = false;
   bool described_ = false;
   Description description_;
+  std::string gaps_;                                            ///< of the process's sandbox
+  std::optional<std::chrono::steady_clock::time_point> until_;  ///< closing: calls have until then
   base::UniqueFd channel_;
   std::string unsent_;  ///< what the socket did not take at once
   std::map<uint64_t, std::shared_ptr<Pending>> pending_;

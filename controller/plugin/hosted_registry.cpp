@@ -48,6 +48,11 @@ HostedRegistry::~HostedRegistry() {
   for (const auto& plugin : plugins_) plugin->retire("the registry is closing");
 }
 
+void HostedRegistry::close() {
+  closing_ = true;
+  for (const auto& plugin : plugins_) plugin->close();
+}
+
 /// Gives a plugin its name, or retires it if the name is taken. Under mutex_.
 void HostedRegistry::enroll(HostedProvisioner& plugin) {
   if (!plugin.described()) return;

@@ -1,6 +1,7 @@
 // The plugins of a process, each in a host process of its own: what production uses as Registry.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,6 +29,9 @@ class HostedRegistry final : public Registry {
   std::vector<std::string> names() const override;
   void onChange(std::function<void(const std::string& name)> listener) override;
   Reply readiness(std::string_view name) const override;
+  bool closing() const override { return closing_; }
+  /// The controller stops: see HostedProvisioner::close. Returns at once; any thread.
+  void close();
 
   /// Every file that was given, with its readiness: for logs, health and tests.
   struct File {
@@ -44,6 +48,7 @@ class HostedRegistry final : public Registry {
   void enroll(HostedProvisioner& plugin);
   std::string whyNot(std::string_view name) const;
 
+  std::atomic<bool> closing_{false};
   mutable std::mutex mutex_;
   // State below is protected by mutex_.
   bool started_ = false;  ///< before, names are given out in the order of paths and not of arrival

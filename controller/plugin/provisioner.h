@@ -122,6 +122,7 @@ class Provisioner {
  public:
   virtual ~Provisioner() = default;
   virtual const Description& description() const = 0;
+  /// Parameters, here and in requests, are a class's: those that the core evaluates itself are kept from the plugin.
   virtual Reply validate(const core::StringMap& parameters) = 0;
   virtual Reply provision(const DeviceRequest& request) = 0;
   virtual Reply deprovision(const std::string& key) = 0;
@@ -150,8 +151,10 @@ class Registry {
   virtual std::vector<std::string> names() const = 0;
   /// Called (on any thread) when a plugin comes, goes down or recovers, with its name.
   virtual void onChange(std::function<void(const std::string& name)> listener) = 0;
-  /// Ready, or the reason and message for the class's Ready condition.
+  /// Ready, or the reason, with the message for the class's Ready condition.
   virtual Reply readiness(std::string_view name) const = 0;
+  /// The process stops and calls were cut short: what a plugin answers from now on says nothing about it.
+  virtual bool closing() const { return false; }
 };
 
 }  // namespace egpu::plugin

@@ -102,6 +102,7 @@ std::string finish(std::string frame) {
 std::string encodeHello(const Hello& hello) {
   std::string out = begin(Type::hello, 0);
   put(out, hello.version), put(out, static_cast<uint8_t>(hello.loaded)), put(out, hello.error);
+  put(out, hello.gaps);
   put(out, hello.description);
   return finish(std::move(out));
 }
@@ -111,6 +112,7 @@ bool decode(std::string_view body, Hello& out) {
   out.version = r.number<uint32_t>();
   out.loaded = r.number<uint8_t>() != 0;
   out.error = r.text();
+  out.gaps = r.text();
   out.description = description(r);
   return r.done();
 }

@@ -17,7 +17,7 @@
 
 namespace egpu::plugin::wire {
 
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr std::size_t kMaxFrame = 16u << 20;
 
 enum class Type : uint8_t { hello = 1, call = 2, answer = 3, cancel = 4 };
@@ -33,6 +33,7 @@ struct Hello {
   uint32_t version = kVersion;
   bool loaded = false;
   std::string error;  ///< why it was not
+  std::string gaps;   ///< what its sandbox left open; empty = nothing
   Description description;
 };
 

@@ -332,6 +332,7 @@ TEST_F(HostedTest, NeitherDescriptorsNorSecretsReachThePlugin) {
   const std::string file = ::testing::TempDir() + "/kept-open-" + std::to_string(getpid());
   std::FILE* open = std::fopen(file.c_str(), "w");  // without close-on-exec, as some library would
   ASSERT_NE(open, nullptr);
+  options.traceable = true;
   auto& p = start(zoo("good"));
   const std::string proc = "/proc/" + std::to_string(p.pid());
   const std::string environment = contents(proc + "/environ");
@@ -348,6 +349,52 @@ TEST_F(HostedTest, NeitherDescriptorsNorSecretsReachThePlugin) {
   fs::remove(file);
   unsetenv("KUBE_TOKEN_OF_THE_TEST");
   unsetenv("ELASTICGPU_OF_THE_TEST");
+}
+
+TEST_F(HostedTest, APluginThatClosesItsOutputKeepsNobodyBusy) {
+  auto& p = start(zoo("closes_output"));
+  ASSERT_TRUE(p.provision(device("a")).ok());
+  ASSERT_TRUE(p.list().reply.ok());
+  const uint64_t before = p.rounds();
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_LE(p.rounds(), before + 10) << "nothing happens, so nothing wakes the supervisor";
+  EXPECT_TRUE(p.list().reply.ok());
+  EXPECT_EQ(p.starts(), 1u);
+}
+
+TEST_F(HostedTest, ClosingCancelsCallsUnderWay) {
+  const std::string mark = ::testing::TempDir() + "/cancelled-" + std::to_string(getpid());
+  options.deadlines.slow = milliseconds(600'000);
+  options.closeGrace = milliseconds(600'000);
+  auto& p = start(zoo("waits"));
+  Outcome outcome = Outcome::ok;
+  std::thread caller([&] { outcome = p.provision(device("a", {{"mark", mark}})).outcome; });
+  ASSERT_TRUE(eventually([&] { return p.outstanding() == 1; }));
+  p.close();
+  caller.join();
+  EXPECT_EQ(outcome, Outcome::unavailable) << "its own answer";
+  EXPECT_TRUE(fs::exists(mark)) << "the plugin saw cancelled()";
+  EXPECT_EQ(p.starts(), 1u);
+  EXPECT_THAT(p.provision(device("b")).message, HasSubstr("the controller is stopping"));
+  fs::remove(mark);
+}
+
+TEST_F(HostedTest, ClosingEndsAPluginThatGoesOnRegardless) {
+  options.deadlines.slow = milliseconds(600'000);
+  const std::string mark = ::testing::TempDir() + "/regardless-" + std::to_string(getpid());
+  options.closeGrace = milliseconds(50);
+  auto& p = start(zoo("waits"));
+  const pid_t pid = p.pid();
+  Reply reply;
+  std::thread caller([&] { reply = p.provision(device("a", {{"mark", mark}, {"regardless", "yes"}})); });
+  ASSERT_TRUE(eventually([&] { return fs::exists(mark); }));
+  p.close();
+  caller.join();
+  EXPECT_EQ(reply.outcome, Outcome::unavailable);
+  EXPECT_THAT(reply.message, HasSubstr("stopped with the controller"));
+  EXPECT_TRUE(eventually([&] { return !alive(pid); }));
+  EXPECT_EQ(p.starts(), 1u) << "none is started any more";
+  fs::remove(mark);
 }
 
 TEST_F(HostedTest, RestartsLeakNoDescriptors) {

@@ -11,15 +11,19 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
+#include "controller/plugin/host/sandbox.h"
 #include "controller/plugin/loader.h"
 #include "controller/plugin/wire.h"
 
@@ -80,11 +84,18 @@ class HostServer {
     const std::lock_guard lock(mutex_);
     running_[job.id] = job.cancelled;
     jobs_.push_back(std::move(job));
-    if (idle_ < jobs_.size() && workers_ < kMaxWorkers) {
-      ++workers_;
-      std::thread([this] { work(); }).detach();  // ends with the process; see leave
-    }
+    if (idle_ < jobs_.size() && workers_ < kMaxWorkers) addWorker();
     ready_.notify_one();
+  }
+
+  /// Under mutex_. The plugin may have used up all threads: then those that there are do the work.
+  void addWorker() {
+    try {
+      std::thread([this] { work(); }).detach();  // ends with the process; see leave
+      ++workers_;
+    } catch (const std::system_error&) {
+      if (workers_ == 0) leave(3);
+    }
   }
 
   void work() {
@@ -124,7 +135,65 @@ class HostServer {
   std::size_t idle_ = 0;
 };
 
-int run(const std::string& path) {
+/// "--name=value" → value; null if `argument` is another.
+const char* valueOf(const char* argument, const char* name) {
+  const std::size_t n = std::strlen(name);
+  return std::strncmp(argument, name, n) == 0 && argument[n] == '=' ? argument + n + 1 : nullptr;
+}
+
+/// False if the arguments are not what HostedProvisioner gives.
+bool parse(int argc, char** argv, host::Sandbox& out) {
+  for (int i = 1; i < argc; ++i) {
+    const char* value = nullptr;
+    if ((value = valueOf(argv[i], "--memory"))) {
+      out.memory = std::strtoull(value, nullptr, 10);
+    } else if ((value = valueOf(argv[i], "--files"))) {
+      out.files = std::strtoull(value, nullptr, 10);
+    } else if ((value = valueOf(argv[i], "--processes"))) {
+      out.processes = std::strtoull(value, nullptr, 10);
+    } else if ((value = valueOf(argv[i], "--hide"))) {
+      out.hidden.emplace_back(value);
+    } else if ((value = valueOf(argv[i], "--without"))) {
+      out.without.emplace(value);
+    } else if (std::strcmp(argv[i], "--network") == 0) {
+      out.network = true;
+    } else if (std::strcmp(argv[i], "--unix-sockets") == 0) {
+      out.unixSockets = true;
+    } else if (std::strcmp(argv[i], "--traceable") == 0) {
+      out.traceable = true;
+    } else if (argv[i][0] == '-' || i + 1 < argc) {
+      return false;
+    } else {
+      out.plugin = argv[i];
+    }
+  }
+  if (out.plugin.empty()) return false;
+  std::error_code error;
+  out.plugin = std::filesystem::absolute(out.plugin, error).string();
+  const char* state = std::getenv("ELASTICGPU_STATE_DIR");  // one thread yet
+  const char* libraries = std::getenv("LD_LIBRARY_PATH");
+  out.stateDir = state ? state : "";
+  out.libraries = libraries ? libraries : "";
+  return true;
+}
+
+/// Confined first, then loaded: a shared object's constructors are the plugin's code already.
+std::unique_ptr<LoadedPlugin> load(const host::Sandbox& sandbox, wire::Hello& hello) {
+  const auto gaps = host::enter(sandbox);
+  if (!gaps) {
+    hello.error = "its process cannot be confined: " + gaps.status().message();
+    return nullptr;
+  }
+  hello.gaps = *gaps;
+  auto loaded = LoadedPlugin::open(sandbox.plugin);
+  hello.loaded = loaded.ok();
+  hello.error = loaded.status().message();
+  if (!loaded) return nullptr;
+  hello.description = loaded.value()->description();
+  return std::move(loaded).value();
+}
+
+int run(const host::Sandbox& sandbox) {
   fcntl(kChannel, F_SETFD, FD_CLOEXEC);  // what the plugin executes must not hold the socket open
   ::signal(SIGPIPE, SIG_IGN);
   // "<level>message": the controller's side reads the level back.
@@ -135,12 +204,8 @@ int run(const std::string& path) {
     line += '\n';
     [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
   });
-  auto loaded = LoadedPlugin::open(path);
   wire::Hello hello;
-  hello.loaded = loaded.ok();
-  hello.error = loaded.status().message();
-  if (loaded) hello.description = loaded.value()->description();
-  auto* server = new HostServer(loaded ? std::move(loaded).value() : nullptr);  // never deleted: see leave
+  auto* server = new HostServer(load(sandbox, hello));  // never deleted: see leave
   server->send(wire::encodeHello(hello));
   if (!hello.loaded) leave(1);
   server->serve();
@@ -152,13 +217,14 @@ int run(const std::string& path) {
 int main(int argc, char** argv) {
   struct stat channel {};
   const bool socket = fstat(egpu::plugin::kChannel, &channel) == 0 && S_ISSOCK(channel.st_mode);
-  if (argc != 2 || argv[1][0] == '-' || !socket) {
+  egpu::plugin::host::Sandbox sandbox;
+  if (!egpu::plugin::parse(argc, argv, sandbox) || !socket) {
     std::fprintf(stderr,
-                 "usage: egpu-plugin-host PLUGIN.so\n"
+                 "usage: egpu-plugin-host [flags] PLUGIN.so\n"
                  "Serves one provisioner plugin over the socket on descriptor 3. The controller starts it; there is "
                  "nothing to run by hand.\n"
                  "To try a plugin, use egpu-sanity.\n");
     return argc == 2 && std::strcmp(argv[1], "--help") == 0 ? 0 : 64;
   }
-  return egpu::plugin::run(argv[1]);
+  return egpu::plugin::run(sandbox);
 }

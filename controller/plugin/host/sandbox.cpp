@@ -1,0 +1,212 @@
+#include "controller/plugin/host/sandbox.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "controller/base/subprocess.h"
+#include "controller/plugin/host/calls.h"
+#include "controller/plugin/host/files.h"
+
+namespace egpu::plugin::host {
+namespace {
+
+namespace fs = std::filesystem;
+using base::Status;
+
+constexpr int kArenas = 4;  ///< of malloc: each reserves address space
+
+Status failed(const std::string& what) { return {base::Code::unavailable, what + ": " + strerrordesc_np(errno)}; }
+
+void writeText(const char* path, const std::string& text) {
+  const base::UniqueFd file(open(path, O_WRONLY | O_CLOEXEC));
+  if (file) [[maybe_unused]]
+    const auto n = ::write(file.get(), text.data(), text.size());
+}
+
+/// Existing paths, without symbolic links, each once.
+std::vector<std::string> real(const std::vector<std::string>& paths) {
+  std::vector<std::string> out;
+  for (const auto& path : paths) {
+    std::error_code absent;
+    const std::string found = fs::canonical(path, absent).string();
+    if (!absent && found != "/" && std::find(out.begin(), out.end(), found) == out.end()) out.push_back(found);
+  }
+  return out;
+}
+
+/// The shared object and the libraries beside it.
+std::vector<std::string> objects(const std::string& plugin) {
+  std::vector<std::string> out{plugin};
+  std::error_code error;
+  const fs::path found = fs::canonical(plugin, error);
+  for (const fs::path& folder : {fs::path(plugin).parent_path(), found.parent_path()})
+    for (fs::directory_iterator at(folder.empty() ? "." : folder, error), end; !error && at != end; at.increment(error))
+      if (at->path().filename().string().find(".so") != std::string::npos) out.push_back(at->path().string());
+  return out;
+}
+
+/// The same for a file's name on every machine: what a plugin kept is its own again.
+uid_t userOf(const std::string& plugin) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : fs::path(plugin).filename().string())
+    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return kFirstUser + 1 + static_cast<uid_t>(hash % (kLastUser - kFirstUser));
+}
+
+/// Plugins of other users than root share the folder: each may make files, and remove its own.
+void shareStateDir(const std::string& path) {
+  const base::UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (!folder || fstat(folder.get(), &info) != 0 || info.st_uid != 0) return;
+  if (fchown(folder.get(), 0, kPluginGroup) == 0) fchmod(folder.get(), (info.st_mode & 07777) | 01070);
+}
+
+Status becomeUser(uid_t user) {
+  if (setgroups(0, nullptr) != 0 || setresgid(kPluginGroup, kPluginGroup, kPluginGroup) != 0 ||
+      setresuid(user, user, user) != 0)
+    return failed("a user of its own");
+  return Status::okay();
+}
+
+/// This user as itself in a user namespace: from there a mount namespace needs no rights.
+Status ownUserNamespace() {
+  const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
+  if (unshare(CLONE_NEWUSER) != 0) return failed("a user namespace");
+  writeText("/proc/self/setgroups", "deny");
+  writeText("/proc/self/uid_map", user + " " + user + " 1");
+  writeText("/proc/self/gid_map", group + " " + group + " 1");
+  return Status::okay();
+}
+
+void dropCapabilities() {
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  syscall(SYS_capset, &header, none);
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+/// Threads of this user that can be seen: RLIMIT_NPROC counts them too.
+uint64_t threadsOfUser() {
+  uint64_t count = 0;
+  std::error_code error;
+  for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
+    struct stat info {};
+    if (stat(at->path().c_str(), &info) != 0 || info.st_uid != geteuid()) continue;
+    std::error_code gone;
+    for (fs::directory_iterator task(at->path() / "task", gone), last; !gone && task != last; task.increment(gone))
+      ++count;
+  }
+  return count;
+}
+
+template <class Resource>
+void limit(Resource resource, uint64_t most) {
+  rlimit now{};
+  if (getrlimit(resource, &now) != 0) return;
+  now.rlim_max = std::min<rlim_t>(now.rlim_max, most);
+  now.rlim_cur = now.rlim_max;
+  setrlimit(resource, &now);
+}
+
+void limitResources(const Sandbox& sandbox, bool ownUser) {
+  limit(RLIMIT_CORE, 0);
+  if (sandbox.files > 0) limit(RLIMIT_NOFILE, sandbox.files);
+  if (sandbox.processes > 0) limit(RLIMIT_NPROC, sandbox.processes + (ownUser ? 0 : threadsOfUser()));
+  mallopt(M_ARENA_MAX, kArenas);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  // Sanitizers reserve terabytes.
+  if (sandbox.memory > 0) limit(RLIMIT_AS, sandbox.memory);
+#endif
+}
+
+Files filesOf(const Sandbox& sandbox) {
+  Files files;
+  files.hidden = real(sandbox.hidden);
+  std::vector<std::string> needed = objects(sandbox.plugin);
+  std::istringstream libraries(sandbox.libraries);
+  for (std::string folder; std::getline(libraries, folder, ':');)
+    if (!folder.empty() && folder.front() == '/') needed.push_back(folder);
+  files.needed = real(needed);
+  files.writable = real({sandbox.stateDir, "/var/lib/elasticgpu", "/tmp", "/var/tmp", "/dev"});
+  return files;
+}
+
+/// What is left open, as a sentence.
+class Gaps {
+ public:
+  void add(const std::string& could, const std::string& why) {
+    could_ += (could_.empty() ? "" : ", ") + could;
+    why_ += (why_.empty() ? "" : "; ") + why;
+  }
+  std::string text() const {
+    return could_.empty() ? std::string()
+                          : "the plugin's process is not fully confined: it could " + could_ + " (" + why_ + ")";
+  }
+
+ private:
+  std::string could_, why_;
+};
+
+}  // namespace
+
+base::Result<std::string> enter(const Sandbox& sandbox) {
+  const auto has = [&](const char* part) { return sandbox.without.count(part) == 0; };
+  const auto lacks = [](const char* what) { return Status(base::Code::unavailable, std::string(what) + " is off"); };
+  const pid_t parent = getppid();
+  if (chdir("/") != 0) return failed("chdir");
+  writeText("/proc/self/oom_score_adj", "1000");
+  const Files files = filesOf(sandbox);
+  Gaps gaps;
+
+  const bool root = geteuid() == 0;
+  Status hides = lacks("mounts");
+  Status user = lacks("user");
+  if (root) {
+    if (!sandbox.stateDir.empty()) shareStateDir(sandbox.stateDir);
+    if (has("mounts")) hides = coverHidden(files);
+    if (has("user") && !hides.ok() && !reachable(files))
+      user = Status(base::Code::unavailable, "only root can reach the plugin or its state folder");
+    else if (has("user"))
+      user = becomeUser(userOf(sandbox.plugin));
+    if (!user.ok()) gaps.add("start processes without limit and change root's files", user.message());
+  }
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("no_new_privs");
+  bool keepsSignals = false;
+  const Status landlock = has("landlock") ? restrictFiles(files, sandbox.network, &keepsSignals) : lacks("landlock");
+  if (!root && !landlock.ok() && has("mounts")) {
+    hides = ownUserNamespace();
+    if (hides.ok()) hides = coverHidden(files);
+  }
+  if (!hides.ok() && !landlock.ok())
+    gaps.add("read the controller's credentials", landlock.message() + "; " + hides.message());
+  dropCapabilities();
+  limitResources(sandbox, root && user.ok());
+  if (prctl(PR_SET_DUMPABLE, sandbox.traceable ? 1 : 0, 0, 0, 0) != 0) return failed("dumpable");
+  // A change of user has cleared it.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failed("pdeathsig");
+  if (getppid() != parent) return Status(base::Code::cancelled, "the controller is gone");
+  const Calls calls{sandbox.network, sandbox.unixSockets, !keepsSignals && !user.ok()};
+  const Status filtered = has("seccomp") ? filterCalls(calls) : lacks("seccomp");
+  if (!filtered.ok()) gaps.add("use the network", filtered.message());
+  return gaps.text();
+}
+
+}  // namespace egpu::plugin::host
