@@ -7,9 +7,9 @@
 
 namespace egpu::v1alpha {
 
-inline constexpr std::array<std::string_view, 11> kCoreParameters{
+inline constexpr std::array<std::string_view, 12> kCoreParameters{
     "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
-    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory"};
+    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory",  "static"};
 
 inline bool isCoreParameter(std::string_view name) {
   return std::find(kCoreParameters.begin(), kCoreParameters.end(), name) != kCoreParameters.end();

@@ -9,7 +9,7 @@
 //     │  │              able, C4 InvalidParameter, NotRepresent-    ▼
 //     │  │              able) until one of them changes           (D1) intent: phase "" or Pending ── claim gone ──► rollBack
 //     │  ├─ first consumer missing ─► (C5) WaitingForConsumer       │ W2 one entry on each card ── 422 ────────────► rollBack
-//     │  └─ no room ─► (C6) NoFit, until capacity appears           │ W3 provision ── RESCHEDULE, INVALID ─────────► rollBack
+//     │  └─ no room ─► (C6) NoFit, until capacity appears           │ W3 provision ── RESCHEDULE, INVALID, EXISTS ─► rollBack
 //     │ decision: W1                                                ▼ W4 status Bound: the point of no return
 //     ▼                                                           (D2) Bound ── its claim gone or deleting ──► release
 //   (C7) intended: W2, W3, W4 by the claim's step                   │   │ release: status Released (Retain stops here)
@@ -29,6 +29,8 @@
 //   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read, but after three times with
 //                            back-off; device gone: entry is garbage (S1)
 //   W3 provision(device uid) same key, same answer; in background: ask again; W4 refused as rolled back: deprovision too; (S2)
+//                            EXISTS: the key has other content: a failure, as INVALID. The process stops meanwhile: nothing is
+//                            written, the intent stays, the next one asks with the same key
 //   W4 device status Bound   with resourceVersion, so a stale rollBack loses: 409 → read again: deleting → undo; Bound → go on
 //   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
 //   W6 claim status          computed from claim and device at any time
@@ -53,6 +55,7 @@
 //
 // WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named ElasticGPU,
 // carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards' entries, routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
+// A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
 // Those who wait are tried in the order of their age. A node that changes: its rejections end, and all who wait are tried.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;

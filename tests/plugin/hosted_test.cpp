@@ -367,27 +367,27 @@ TEST_F(HostedTest, ClosingCancelsCallsUnderWay) {
   options.deadlines.slow = milliseconds(600'000);
   options.closeGrace = milliseconds(600'000);
   auto& p = start(zoo("waits"));
-  Outcome outcome = Outcome::ok;
-  std::thread caller([&] { outcome = p.provision(device("a", {{"mark", mark}})).outcome; });
-  ASSERT_TRUE(eventually([&] { return p.outstanding() == 1; }));
+  Reply reply;
+  std::thread caller([&] { reply = p.provision(device("a", {{"mark", mark}})); });
+  EXPECT_TRUE(eventually([&] { return contents(mark) == "begun"; }));
   p.close();
   caller.join();
-  EXPECT_EQ(outcome, Outcome::unavailable) << "its own answer";
-  EXPECT_TRUE(fs::exists(mark)) << "the plugin saw cancelled()";
+  EXPECT_EQ(reply.outcome, Outcome::unavailable) << reply.message;
+  EXPECT_EQ(contents(mark), "begun, cancelled") << reply.message;
   EXPECT_EQ(p.starts(), 1u);
   EXPECT_THAT(p.provision(device("b")).message, HasSubstr("the controller is stopping"));
   fs::remove(mark);
 }
 
 TEST_F(HostedTest, ClosingEndsAPluginThatGoesOnRegardless) {
-  options.deadlines.slow = milliseconds(600'000);
   const std::string mark = ::testing::TempDir() + "/regardless-" + std::to_string(getpid());
+  options.deadlines.slow = milliseconds(600'000);
   options.closeGrace = milliseconds(50);
   auto& p = start(zoo("waits"));
   const pid_t pid = p.pid();
   Reply reply;
   std::thread caller([&] { reply = p.provision(device("a", {{"mark", mark}, {"regardless", "yes"}})); });
-  ASSERT_TRUE(eventually([&] { return fs::exists(mark); }));
+  EXPECT_TRUE(eventually([&] { return contents(mark) == "begun"; }));
   p.close();
   caller.join();
   EXPECT_EQ(reply.outcome, Outcome::unavailable);

@@ -204,7 +204,8 @@ TEST_F(SandboxTest, TheControllerIsOutOfReach) {
     options.without = without;
     auto& p = start(zoo("traces"));
     ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
-    for (const char* how : {"ptrace", "readv", "mem", "environ", "root", "kill", "tgkill", "prlimit"}) {
+    for (const char* how :
+         {"ptrace", "readv", "mem", "environ", "root", "kill", "tgkill", "prlimit", "affinity", "priority"}) {
       const Reply reply = p.provision(device("a", {{"how", how}}));
       EXPECT_EQ(reply.outcome, Outcome::internal) << how;
       EXPECT_THAT(reply.message, ::testing::AnyOf("EPERM", "EACCES")) << how;

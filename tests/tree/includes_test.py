@@ -39,6 +39,7 @@ LIBRARY = {
     r"sqlite3\.h": ["controller/standalone/apiserver"],
     r"prometheus/": ["controller/server"],
     r"CLI/": ["controller/cmd"],
+    r"seccomp\.h": ["controller/plugin/host"],
     r"yaml-cpp/": ["controller/codec", "controller/kube/config", "controller/standalone/sim"],
 }
 IMPURE = re.compile(r"<(thread|mutex|shared_mutex|condition_variable|atomic|chrono|random|iostream|fstream|ctime|filesystem|future)>")

@@ -113,7 +113,10 @@ void refuseSystem(Filter& filter) {
     filter.refuse(EPERM, "clone", {has(0, space)});
   // A descendant stays in the process group that is killed with the plugin.
   filter.refuse(EPERM, {"setsid", "setpgid"});
-  filter.refuse(EPERM, "prlimit64", {isNot(0, 0)});
+  // Of other processes: the controller may run as the same user.
+  for (const char* call : {"prlimit64", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr"})
+    filter.refuse(EPERM, call, {isNot(0, 0)});
+  for (const char* call : {"setpriority", "ioprio_set"}) filter.refuse(EPERM, call, {isNot(1, 0)});
   for (const uint64_t request : {TIOCSTI, TIOCLINUX}) filter.refuse(EPERM, "ioctl", {is(1, request)});
 }
 

@@ -32,6 +32,8 @@ namespace {
 
 constexpr int kChannel = 3;
 constexpr std::size_t kMaxWorkers = 64;  ///< calls at once; more of them wait here
+constexpr std::size_t kFirstWorkers =
+    4;  ///< there before the plugin, which might leave no thread to others of its user
 
 /// The process ends without destructors: a plugin's threads may be anywhere.
 [[noreturn]] void leave(int status) { _exit(status); }
@@ -39,7 +41,13 @@ constexpr std::size_t kMaxWorkers = 64;  ///< calls at once; more of them wait h
 /// Serves until the controller closes the socket. Lives until the process ends.
 class HostServer {
  public:
-  explicit HostServer(std::unique_ptr<LoadedPlugin> plugin) : plugin_(std::move(plugin)) {}
+  HostServer() {
+    const std::lock_guard lock(mutex_);
+    while (workers_ < kFirstWorkers && addWorker()) continue;
+  }
+
+  /// Before serve.
+  void set(std::unique_ptr<LoadedPlugin> plugin) { plugin_ = std::move(plugin); }
 
   void send(const std::string& frame) {
     const std::lock_guard lock(sendMutex_);
@@ -84,17 +92,18 @@ class HostServer {
     const std::lock_guard lock(mutex_);
     running_[job.id] = job.cancelled;
     jobs_.push_back(std::move(job));
-    if (idle_ < jobs_.size() && workers_ < kMaxWorkers) addWorker();
+    if (idle_ < jobs_.size() && workers_ < kMaxWorkers && !addWorker() && workers_ == 0) leave(3);
     ready_.notify_one();
   }
 
-  /// Under mutex_. The plugin may have used up all threads: then those that there are do the work.
-  void addWorker() {
+  /// Under mutex_. False if no thread can be had: then those that there are do the work.
+  bool addWorker() {
     try {
       std::thread([this] { work(); }).detach();  // ends with the process; see leave
       ++workers_;
+      return true;
     } catch (const std::system_error&) {
-      if (workers_ == 0) leave(3);
+      return false;
     }
   }
 
@@ -124,7 +133,7 @@ class HostServer {
     return plugin_->call(job.call, job.cancelled.get());
   }
 
-  const std::unique_ptr<LoadedPlugin> plugin_;
+  std::unique_ptr<LoadedPlugin> plugin_;  ///< constant once serving
   std::mutex sendMutex_;
   std::mutex mutex_;
   // State below is protected by mutex_.
@@ -177,14 +186,7 @@ bool parse(int argc, char** argv, host::Sandbox& out) {
   return true;
 }
 
-/// Confined first, then loaded: a shared object's constructors are the plugin's code already.
 std::unique_ptr<LoadedPlugin> load(const host::Sandbox& sandbox, wire::Hello& hello) {
-  const auto gaps = host::enter(sandbox);
-  if (!gaps) {
-    hello.error = "its process cannot be confined: " + gaps.status().message();
-    return nullptr;
-  }
-  hello.gaps = *gaps;
   auto loaded = LoadedPlugin::open(sandbox.plugin);
   hello.loaded = loaded.ok();
   hello.error = loaded.status().message();
@@ -205,7 +207,15 @@ int run(const host::Sandbox& sandbox) {
     [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
   });
   wire::Hello hello;
-  auto* server = new HostServer(load(sandbox, hello));  // never deleted: see leave
+  // Confined first, then threads, then the plugin: a shared object's constructors are its code already.
+  const auto gaps = host::enter(sandbox);
+  auto* server = new HostServer();  // never deleted: see leave
+  if (gaps) {
+    hello.gaps = *gaps;
+    server->set(load(sandbox, hello));
+  } else {
+    hello.error = "its process cannot be confined: " + gaps.status().message();
+  }
   server->send(wire::encodeHello(hello));
   if (!hello.loaded) leave(1);
   server->serve();

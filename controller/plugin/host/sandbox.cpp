@@ -11,10 +11,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <sstream>
@@ -86,7 +88,8 @@ Status becomeUser(uid_t user) {
   return Status::okay();
 }
 
-/// This user as itself in a user namespace: from there a mount namespace needs no rights.
+/// This user as itself in a user namespace: from there a mount namespace needs no rights, and its processes are counted
+/// apart.
 Status ownUserNamespace() {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
   if (unshare(CLONE_NEWUSER) != 0) return failed("a user namespace");
@@ -94,6 +97,14 @@ Status ownUserNamespace() {
   writeText("/proc/self/uid_map", user + " " + user + " 1");
   writeText("/proc/self/gid_map", group + " " + group + " 1");
   return Status::okay();
+}
+
+/// True if RLIMIT_NPROC counts the processes of a user namespace alone: since Linux 5.14.
+bool namespacesCount() {
+  utsname system{};
+  int major = 0, minor = 0;
+  return uname(&system) == 0 && std::sscanf(system.release, "%d.%d", &major, &minor) == 2 &&  // NOLINT(cert-err34-c)
+         std::pair(major, minor) >= std::pair(5, 14);
 }
 
 void dropCapabilities() {
@@ -126,10 +137,10 @@ void limit(Resource resource, uint64_t most) {
   setrlimit(resource, &now);
 }
 
-void limitResources(const Sandbox& sandbox, bool ownUser) {
+void limitResources(const Sandbox& sandbox, bool countsApart) {
   limit(RLIMIT_CORE, 0);
   if (sandbox.files > 0) limit(RLIMIT_NOFILE, sandbox.files);
-  if (sandbox.processes > 0) limit(RLIMIT_NPROC, sandbox.processes + (ownUser ? 0 : threadsOfUser()));
+  if (sandbox.processes > 0) limit(RLIMIT_NPROC, sandbox.processes + (countsApart ? 0 : threadsOfUser()));
   mallopt(M_ARENA_MAX, kArenas);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   // Sanitizers reserve terabytes.
@@ -189,16 +200,20 @@ base::Result<std::string> enter(const Sandbox& sandbox) {
     if (!user.ok()) gaps.add("start processes without limit and change root's files", user.message());
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return failed("no_new_privs");
-  bool keepsSignals = false;
-  const Status landlock = has("landlock") ? restrictFiles(files, sandbox.network, &keepsSignals) : lacks("landlock");
-  if (!root && !landlock.ok() && has("mounts")) {
+  bool countsApart = root && user.ok();
+  if (!root && has("mounts")) {
     hides = ownUserNamespace();
+    countsApart = hides.ok() && namespacesCount();
     if (hides.ok()) hides = coverHidden(files);
   }
+  bool keepsSignals = false;
+  const Status landlock = has("landlock") ? restrictFiles(files, sandbox.network, &keepsSignals) : lacks("landlock");
   if (!hides.ok() && !landlock.ok())
     gaps.add("read the controller's credentials", landlock.message() + "; " + hides.message());
+  else if (!landlock.ok() && !user.ok())
+    gaps.add("write to files of the controller's user", landlock.message());
   dropCapabilities();
-  limitResources(sandbox, root && user.ok());
+  limitResources(sandbox, countsApart);
   if (prctl(PR_SET_DUMPABLE, sandbox.traceable ? 1 : 0, 0, 0, 0) != 0) return failed("dumpable");
   // A change of user has cleared it.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) return failed("pdeathsig");

@@ -304,7 +304,8 @@ std::string doesNotLeak(Subject& s) {
   if (std::string wrong = s.killAndRecover(); !wrong.empty()) return wrong;
   // A leak grows in every window. Caches and allocators that warm up, and the heap of a garbage collector before its
   // first collections, level off at last.
-  constexpr int kFewest = 4, kMost = 20;
+  constexpr int kFewest = 4, kMost = 100;
+  constexpr long kMostKib = 16 << 10;
   const int window = s.options().cycles / kFewest + 1;
   const auto cycles = [&] {
     std::string wrong;
@@ -321,7 +322,7 @@ std::string doesNotLeak(Subject& s) {
   Usage after = before;
   bool level = false;
   int windows = 0;
-  while (windows < kFewest || (!level && windows < kMost)) {
+  while (windows < kFewest || (!level && windows < kMost && after.kib - before.kib < kMostKib)) {
     const long kib = after.kib;
     if (std::string wrong = cycles(); !wrong.empty()) return wrong;
     after = usageOf(s.plugin().pid());

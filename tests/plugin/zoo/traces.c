@@ -2,6 +2,7 @@
 #define NAME "traces.example.com"
 #define HAVE_PROVISION
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/ptrace.h>
@@ -40,6 +41,12 @@ static int provision(const egpu_call* call, const egpu_device* device) {
     if (pipe(ends) != 0 || fcntl(ends[0], F_SETFL, O_ASYNC) != 0) return outcome(call, -1);
     return outcome(call, fcntl(ends[0], F_SETOWN, parent));
   }
+  if (strcmp(how, "affinity") == 0) {
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof all);
+    return outcome(call, sched_setaffinity(parent, sizeof all, &all));
+  }
+  if (strcmp(how, "priority") == 0) return outcome(call, setpriority(PRIO_PROCESS, (id_t)parent, 0));
   if (strcmp(how, "prlimit") == 0) return outcome(call, prlimit(parent, RLIMIT_CORE, &none, 0));
   errno = EINVAL;
   return outcome(call, -1);

@@ -1,5 +1,5 @@
-/* provision goes on until nobody waits any more, and then leaves a mark where the class says; or it leaves its mark and
- * goes on regardless. */
+/* provision leaves a mark where the class says, goes on until nobody waits any more, and adds to its mark; or it goes
+ * on regardless. */
 #define NAME "waits.example.com"
 #define HAVE_PROVISION
 #include <fcntl.h>
@@ -7,11 +7,12 @@
 
 #include "tests/plugin/zoo/attacks.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
-  const int regardless = *parameter(device, "regardless") != 0;
-  while (!regardless && !host->cancelled(call)) usleep(1000);
   const int mark = open(parameter(device, "mark"), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (mark >= 0) close(mark);
-  while (regardless) sleep(3600);
-  return EGPU_UNAVAILABLE;
+  if (mark < 0) return outcome(call, mark);
+  if (write(mark, "begun", 5) != 5) return EGPU_INTERNAL;
+  while (*parameter(device, "regardless") || !host->cancelled(call)) usleep(1000);
+  const int added = write(mark, ", cancelled", 11) == 11;
+  close(mark);
+  return added ? EGPU_UNAVAILABLE : EGPU_INTERNAL;
 }
 #include "tests/plugin/zoo/good.h"
