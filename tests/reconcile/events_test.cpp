@@ -77,7 +77,8 @@ TEST_F(EventsTest, C3_WhileThePluginCanNotAnswerTheClassSaysSoAndAloneAsks) {
   world.registry.changed(world.plugin.description().name);
   settle();
   EXPECT_EQ(world.reason("a7"), "ProvisionerUnavailable");
-  const auto* ready = findCondition(world.get<cache::Class>({"", "share"}).conditions, kReady);
+  const auto cls = support::World::must(world.client.get<cache::Class>({"", "share"}));
+  const auto* ready = findCondition(cls.conditions, kReady);
   ASSERT_NE(ready, nullptr);
   EXPECT_EQ(ready->status, "False");
   EXPECT_NE(ready->message.find("out of sorts"), std::string::npos);
