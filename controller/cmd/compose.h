@@ -52,7 +52,7 @@ class Core {
   void stop();
 
   kube::Client& client() { return client_; }
-  plugin::Registry& plugins() { return plugins_; }
+  plugin::HostedRegistry& plugins() { return plugins_; }
   reconcile::Controller& controller() { return controller_; }
   std::string opsAddress() const { return listener_ ? listener_->address() : std::string(); }
   std::string probesAddress() const { return probesListener_ ? probesListener_->address() : std::string(); }
