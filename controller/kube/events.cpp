@@ -4,11 +4,16 @@
 
 #include "controller/base/ids.h"
 #include "controller/base/log.h"
+#include "controller/base/text.h"
 #include "controller/codec/json_text.h"
 
 namespace egpu::kube {
 
 using base::Code;
+
+namespace {
+constexpr std::size_t kLongestMessage = 1024;  ///< as the API server takes it of events.k8s.io
+}  // namespace
 
 template <class V>
 V& EventCorrelator::Recent<V>::at(const std::string& key, std::size_t bound) {
@@ -42,7 +47,7 @@ EventCorrelator::Verdict EventCorrelator::consider(core::Event event, Steady now
     // One more than the limit tells as much as a thousand: keep the set small.
     while (group.messages.size() > static_cast<std::size_t>(options_.similar))
       group.messages.erase(group.messages.begin());
-    event.message = "(combined from similar events): " + event.message;
+    event.message = base::shortened("(combined from similar events): " + event.message, kLongestMessage);
   }
 
   Verdict verdict;
@@ -118,7 +123,7 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
   event.metadata.namespace_ = about.namespace_.empty() ? "default" : about.namespace_;
   event.type = type;
   event.reason = reason;
-  event.message = message.substr(0, 1024);
+  event.message = base::shortened(std::string(message), kLongestMessage);
   event.component = component_;
   event.firstTimestamp = event.lastTimestamp = base::rfc3339(client_.clock().wall());
   {

@@ -8,6 +8,10 @@
 
 namespace egpu::reconcile {
 
+namespace {
+constexpr std::size_t kReasonsTold = 10;
+}  // namespace
+
 NodeChoice::NodeChoice(cache::Stores& stores, const core::Pod& pod, std::vector<core::NodeSelector> volumes,
                        std::string onlyNode, std::function<bool(std::string_view node)> rejected)
     : stores_(stores),
@@ -121,8 +125,19 @@ scheduler::NodePredicate NodeChoice::byEviction() {
 }
 
 std::string NodeChoice::text() const {
+  std::vector<std::pair<int64_t, std::string_view>> ordered;
+  for (const auto& [why, count] : reasons_) ordered.emplace_back(count, why);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string text;
-  for (const auto& [why, count] : reasons_) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + why;
+  int64_t rest = 0;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    if (i >= kReasonsTold)
+      rest += ordered[i].first;
+    else
+      text += (text.empty() ? "" : ", ") + std::to_string(ordered[i].first) + " " + std::string(ordered[i].second);
+  }
+  if (rest > 0)
+    text += ", " + std::to_string(rest) + " for " + std::to_string(ordered.size() - kReasonsTold) + " other reasons";
   return text;
 }
 

@@ -17,6 +17,8 @@
 namespace egpu::scheduler {
 namespace {
 
+constexpr std::size_t kReasonsTold = 10;  ///< of a list in a sentence
+
 /// A stage while it is being counted.
 struct Counting {
   int64_t before = 0;
@@ -262,10 +264,17 @@ std::string Explanation::text() const {
       std::to_string(last.after) + '/' + counted(first.before, "node") + " fit" + (first.before == 1 ? "s" : "");
   auto append = [&line](const std::vector<std::pair<std::string, int64_t>>& reasons, std::string_view lead) {
     std::string_view separator = lead;
-    for (const auto& [reason, count] : reasons) {
-      line += std::string(separator) + std::to_string(count) + ' ' + reason;
+    int64_t rest = 0;
+    for (std::size_t i = 0; i < reasons.size(); ++i) {
+      if (i >= kReasonsTold) {
+        rest += reasons[i].second;
+        continue;
+      }
+      line += std::string(separator) + std::to_string(reasons[i].second) + ' ' + reasons[i].first;
       separator = ", ";
     }
+    if (rest > 0)
+      line += ", " + std::to_string(rest) + " for " + std::to_string(reasons.size() - kReasonsTold) + " other reasons";
   };
   std::size_t firstOfCards = 1;
   std::vector<std::pair<std::string, int64_t>> nodes = first.reasons;

@@ -1,0 +1,32 @@
+#include "controller/base/text.h"
+
+#include <gtest/gtest.h>
+
+namespace egpu::base {
+namespace {
+
+TEST(TextTest, KeepsBeginningAndEnd) {
+  EXPECT_EQ(shortened("as it is", 16), "as it is");
+  const auto text = shortened("begins" + std::string(100, '.') + "ends", 32);
+  EXPECT_LE(text.size(), 32u);
+  EXPECT_EQ(text.substr(0, 6), "begins");
+  EXPECT_EQ(text.substr(text.size() - 4), "ends");
+  EXPECT_NE(text.find(" … "), std::string::npos);
+}
+
+TEST(TextTest, NeverCutsACharacter) {
+  std::string euros;
+  for (int i = 0; i < 40; ++i) euros += "€";
+  for (std::size_t most = 16; most < 60; ++most)
+    for (const auto* lead : {"", "x", "xy"}) {
+      auto text = shortened(lead + euros, most);
+      EXPECT_LE(text.size(), most);
+      text.erase(text.find(" … "), 5);
+      text.erase(0, std::string(lead).size());
+      EXPECT_EQ(text.size() % 3, 0u) << most << lead;
+      EXPECT_EQ(text, euros.substr(0, text.size())) << most << lead;
+    }
+}
+
+}  // namespace
+}  // namespace egpu::base
