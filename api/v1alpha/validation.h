@@ -30,4 +30,8 @@ FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass&
 bool isDnsLabel(std::string_view text);      ///< RFC 1123 label, 1–63 characters
 bool isDnsSubdomain(std::string_view text);  ///< RFC 1123 subdomain, 1–253 characters
 
+/// The value of a label that stands for this name: the name itself, or, as a label takes 63 characters and a name 253,
+/// its beginning and eight hexadecimal digits made of all of it.
+std::string labelValueOf(std::string_view name);
+
 }  // namespace egpu::v1alpha

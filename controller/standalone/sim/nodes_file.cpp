@@ -307,7 +307,7 @@ v1alpha::ElasticGPU cardObject(const v1alpha::Card& card) {
   std::transform(out.metadata.name.begin(), out.metadata.name.end(), out.metadata.name.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   out.metadata.labels[std::string(keys::kRoleLabel)] = keys::kRoleCard;
-  out.metadata.labels[std::string(keys::kNodeLabel)] = card.nodeName;
+  out.metadata.labels[std::string(keys::kNodeLabel)] = v1alpha::labelValueOf(card.nodeName);
   out.metadata.labels[std::string(keys::kSimulatedLabel)] = "true";
   out.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
   out.spec.card = card;
