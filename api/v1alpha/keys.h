@@ -19,6 +19,8 @@ inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  
 // Annotations.
 inline constexpr std::string_view kClaimAnnotationPrefix = "egpuc.elasticgpu.io/";  ///< pod: + <name> → claim
 inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-default-class";
+/// device whose claim is gone: uids of the pods that ran then, with commas between; while one of them runs, it is held.
+inline constexpr std::string_view kHeldForAnnotation = "elasticgpu.io/held-for";
 /// pod: + container name → what the node side gave it (env, devices, mounts), written by the simulated kubelet.
 inline constexpr std::string_view kPreparedAnnotationPrefix = "prepared.elasticgpu.io/";
 
@@ -59,8 +61,10 @@ inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";
 inline constexpr std::string_view kCardGone = "CardGone";
 inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
-inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< the claim has its card, and the card works no more
-inline constexpr std::string_view kInUse = "InUse";          ///< being deleted while pods use it
+inline constexpr std::string_view kUnhealthy = "Unhealthy";      ///< the claim has its card, and the card works no more
+inline constexpr std::string_view kInUse = "InUse";              ///< being deleted while pods use it
+inline constexpr std::string_view kClaimGone = "ClaimGone";      ///< of a device held for pods that run
+inline constexpr std::string_view kCarrierGone = "CarrierGone";  ///< the same, its claim is being deleted
 inline constexpr std::string_view kRefused = "Refused";  ///< the API server refuses a write: rights, quota, a policy
 }  // namespace reason
 

@@ -18,6 +18,25 @@ Trouble troubleOf(const Gpu& card) {
   return {};
 }
 
+namespace {
+
+/// Calls each(claim) for what the pod's annotations name.
+template <class F>
+void eachAnnotated(const core::Pod& pod, F&& each) {
+  const auto& all = pod.metadata.annotations;
+  for (auto it = all.lower_bound(keys::kClaimAnnotationPrefix);
+       it != all.end() && it->first.rfind(keys::kClaimAnnotationPrefix, 0) == 0; ++it)
+    each(it->second);
+}
+
+bool namesClaims(const core::Pod& pod) {
+  bool any = !pod.resourceClaims.empty();
+  eachAnnotated(pod, [&](const std::string&) { any = true; });
+  return any;
+}
+
+}  // namespace
+
 Stores::Stores() {
   using core::Node;
   using core::Pod;
@@ -57,6 +76,13 @@ Stores::Stores() {
     if (std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end())
       emit("gated");
   });
+  byPodAnnotation_ = pods.addIndex([](const Pod& p, const Emit& emit) {
+    eachAnnotated(p, [&](const std::string& claim) {
+      if (std::none_of(p.resourceClaims.begin(), p.resourceClaims.end(),
+                       [&](const auto& used) { return used.resourceClaimName == claim; }))
+        emit(p.metadata.namespace_ + "/" + claim);
+    });
+  });
   byAvoided_ = nodes.addIndex([](const Node& n, const Emit& emit) {
     if (std::any_of(n.taints.begin(), n.taints.end(),
                     [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; }))
@@ -77,7 +103,7 @@ bool Stores::synced() const {
 
 void Stores::sawPod(const core::Pod& pod) {
   usage.seen(pod);
-  if (!pod.resourceClaims.empty()) pods.observed(pod);
+  if (namesClaims(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
 }
 
 void GpuSink::beginList() {
@@ -106,7 +132,7 @@ void PodSink::beginList() {
 
 void PodSink::listed(const core::Pod& pod) {
   usage_.listed(pod);
-  if (!pod.resourceClaims.empty()) inner_.listed(pod);
+  if (namesClaims(pod) || pods_.get(core::keyOf(pod.metadata))) inner_.listed(pod);
 }
 
 void PodSink::unlisted(const core::Pod& pod) {
@@ -124,7 +150,9 @@ void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {
   if (object) usage_.seen(event.object);
   if (event.type == codec::EventType::deleted)
     usage_.gone(core::keyOf(event.object.metadata), event.object.metadata.uid);
-  if (!object || !event.object.resourceClaims.empty()) inner_.apply(std::move(event));
+  // An annotation may be taken away again: what is known is told of that.
+  if (!object || namesClaims(event.object) || pods_.get(core::keyOf(event.object.metadata)))
+    inner_.apply(std::move(event));
 }
 
 }  // namespace egpu::cache

@@ -41,7 +41,7 @@ class Stores {
   Store<Gpu> devices;  ///< the others
   Store<Claim> claims;
   Store<Class> classes;
-  Store<core::Pod> pods;  ///< only those that name ResourceClaims
+  Store<core::Pod> pods;  ///< only those that name claims, by resourceClaims or by annotation
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
@@ -75,6 +75,11 @@ class Stores {
   std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
     return pods.find(byPodClaim_, claim.str());
   }
+  /// Pods, finished ones too, that name "namespace/name" of a claim by annotation only: nothing made a resourceClaim of
+  /// it.
+  std::vector<Store<core::Pod>::Ptr> podsAnnotatedWith(const core::ObjectKey& claim) const {
+    return pods.find(byPodAnnotation_, claim.str());
+  }
   /// Pods that wait behind our scheduling gate.
   std::vector<Store<core::Pod>::Ptr> gatedPods() const { return pods.find(byGate_, "gated"); }
 
@@ -104,7 +109,8 @@ class Stores {
   void sawPod(const core::Pod& pod);
 
   int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0,
-      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0;
+      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0,
+      byPodAnnotation_ = 0;
 };
 
 template <class T>
@@ -172,10 +178,10 @@ class GpuSink final : public kube::Sink<Gpu> {
   Stores& stores_;
 };
 
-/// Of pods without ResourceClaims only what they ask of their nodes is kept.
+/// Of pods that name no claims only what they ask of their nodes is kept.
 class PodSink final : public kube::Sink<core::Pod> {
  public:
-  explicit PodSink(Stores& stores) : usage_(stores.usage), inner_(stores.pods) {}
+  explicit PodSink(Stores& stores) : usage_(stores.usage), pods_(stores.pods), inner_(stores.pods) {}
   void beginList() override;
   void listed(const core::Pod& pod) override;
   void unlisted(const core::Pod& pod) override;
@@ -184,6 +190,7 @@ class PodSink final : public kube::Sink<core::Pod> {
 
  private:
   NodeUsage& usage_;
+  Store<core::Pod>& pods_;
   StoreSink<core::Pod> inner_;
 };
 

@@ -237,6 +237,25 @@ std::string allocation(std::string_view uid, std::string_view resourceVersion,
   return j.take();
 }
 
+std::string marks(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& finalizers,
+                  const std::vector<core::OwnerReference>& owners) {
+  JsonText j;
+  j.beginObject();
+  beginMetadata(j, uid, resourceVersion);
+  putTexts(j, "finalizers", finalizers);
+  j.key("ownerReferences").beginArray();
+  for (const auto& owner : owners) {
+    j.beginObject();
+    j.key("apiVersion").value(owner.apiVersion).key("kind").value(owner.kind);
+    j.key("name").value(owner.name).key("uid").value(owner.uid);
+    if (owner.controller) j.key("controller").value(true);
+    if (owner.blockOwnerDeletion) j.key("blockOwnerDeletion").value(true);
+    j.endObject();
+  }
+  j.endArray().endObject().endObject();
+  return j.take();
+}
+
 std::string annotations(std::string_view uid,
                         const std::vector<std::pair<std::string, std::optional<std::string>>>& values) {
   JsonText j;

@@ -41,6 +41,9 @@ std::string cardSpec(const v1alpha::ElasticGPU& card);
 /// ResourceClaim /status: allocation set or (nullopt) cleared, with uid and resourceVersion.
 std::string allocation(std::string_view uid, std::string_view resourceVersion,
                        const std::optional<core::ResourceClaimAllocation>& allocation);
+/// ResourceClaim: finalizers and owner references replaced, with uid and resourceVersion.
+std::string marks(std::string_view uid, std::string_view resourceVersion, const std::vector<std::string>& finalizers,
+                  const std::vector<core::OwnerReference>& owners);
 /// metadata.annotations merged, with uid. A nullopt value removes the key.
 std::string annotations(std::string_view uid,
                         const std::vector<std::pair<std::string, std::optional<std::string>>>& values);

@@ -4,6 +4,9 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/validation.h"
+#include "controller/base/text.h"
+#include "controller/reconcile/conditions.h"
 
 namespace egpu::reconcile {
 
@@ -62,7 +65,7 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
   cache::Gpu device;
   device.metadata.name = deviceNameFor(claim);
   device.metadata.labels[std::string(keys::kRoleLabel)] = std::string(keys::kRoleDevice);
-  device.metadata.labels[std::string(keys::kNodeLabel)] = decision.node;
+  device.metadata.labels[std::string(keys::kNodeLabel)] = v1alpha::labelValueOf(decision.node);
   device.metadata.finalizers = {std::string(keys::kDeviceFinalizer)};
   auto& spec = device.spec;
   int64_t core = 0, memory = 0;
@@ -173,8 +176,31 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   auto after = device.status;
   after.phase = std::string(phase);
   after.reason = std::string(reason);
-  after.message = message;
+  after.message = base::shortened(message, kLongestMessage);
   if (device.isDevice() && committedPhase(phase)) after.allocated = summaryOf(device, phase == "Bound");
+  after.conditions.erase(std::remove_if(after.conditions.begin(), after.conditions.end(),
+                                        [](const auto& condition) { return condition.type == kHeld; }),
+                         after.conditions.end());
+  return setStatus(device, after, stop);
+}
+
+base::Result<cache::Gpu> Binder::setHeld(const cache::Gpu& device, std::string_view reason, const std::string& message,
+                                         const std::string& now, std::stop_token stop) {
+  auto after = device.status;
+  after.reason = std::string(keys::reason::kInUse);
+  after.message = base::shortened(message, kLongestMessage);
+  core::Condition held;
+  held.type = std::string(kHeld);
+  held.status = "True";
+  held.reason = std::string(reason);
+  held.message = message;
+  held.observedGeneration = device.metadata.generation;
+  setCondition(after.conditions, std::move(held), now);
+  return setStatus(device, after, stop);
+}
+
+base::Result<cache::Gpu> Binder::setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
+                                           std::stop_token stop) {
   if (after == device.status) return device;
   const auto body = codec::patch::gpuStatus(device.metadata.uid, device.metadata.resourceVersion, device.status, after);
   return writer_.patch(device, body, "status", stop);

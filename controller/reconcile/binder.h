@@ -45,8 +45,14 @@ class Binder {
   /// Device status with resourceVersion; no write if it is so already.
   base::Result<cache::Gpu> setPhase(const cache::Gpu& device, std::string_view phase, std::string_view reason,
                                     const std::string& message, std::stop_token stop);
+  /// Says that the device is kept for pods although what led to it is gone (condition Held); its phase stays. setPhase
+  /// ends that.
+  base::Result<cache::Gpu> setHeld(const cache::Gpu& device, std::string_view reason, const std::string& message,
+                                   const std::string& now, std::stop_token stop);
 
  private:
+  base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
+                                     std::stop_token stop);
   cache::Gpu intent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision) const;
 
   Writer& writer_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "controller/reconcile/binder.h"
 
 namespace egpu::reconcile {
 
@@ -18,12 +19,51 @@ constexpr int kRewritesAtOnce =
 constexpr std::chrono::milliseconds kSettle{3000};
 }  // namespace
 
-bool alive(const core::Pod& pod) { return !pod.finished() && !(pod.metadata.deleting() && pod.nodeName.empty()); }
-bool gated(const core::Pod& pod) {
-  return std::find(pod.schedulingGates.begin(), pod.schedulingGates.end(), keys::kSchedulingGate) !=
-         pod.schedulingGates.end();
+namespace {
+
+/// The device that our allocation names; empty without one.
+std::string_view allocatedDevice(const core::ResourceClaim& carrier) {
+  return carrier.allocation && carrier.allocation->driver == keys::kDriver
+             ? std::string_view(carrier.allocation->device)
+             : std::string_view();
 }
-bool running(const core::Pod& pod) { return alive(pod) && !pod.nodeName.empty(); }
+
+core::OwnerReference ownerReference(const cache::Claim& claim) {
+  core::OwnerReference owner;
+  owner.apiVersion = core::kindOf<cache::Claim>.apiVersion();
+  owner.kind = std::string(core::kindOf<cache::Claim>.kind);
+  owner.name = claim.metadata.name;
+  owner.uid = claim.metadata.uid;
+  owner.controller = true;
+  owner.blockOwnerDeletion = true;
+  return owner;
+}
+
+bool isClaim(const core::OwnerReference& owner) {
+  return owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0;
+}
+
+}  // namespace
+
+bool Carrier::ours(const core::ResourceClaim& carrier) {
+  return carrier.deviceClassName == keys::kDeviceClass && carrier.requestName == keys::kCarrierRequest &&
+         (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer) || !ownerUid(carrier).empty() ||
+          !allocatedDevice(carrier).empty());
+}
+
+bool Carrier::of(const core::ResourceClaim& carrier, std::string_view claimUid, std::string_view device) {
+  if (!ours(carrier)) return false;
+  const auto owner = ownerUid(carrier);
+  const auto allocated = allocatedDevice(carrier);
+  if (owner.empty() && allocated.empty()) return true;
+  return (!claimUid.empty() && owner == claimUid) || (!allocated.empty() && allocated == device);
+}
+
+bool Carrier::of(const core::ResourceClaim& carrier, const cache::Claim& claim) {
+  return of(carrier, claim.metadata.uid, deviceNameFor(claim)) ||
+         of(carrier, claim.metadata.uid, claim.spec.elasticGPUName) ||
+         of(carrier, claim.metadata.uid, claim.status.elasticGPUName);
+}
 
 bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid) {
   return !claimUid.empty() && ownerUid(carrier) == claimUid && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
@@ -31,8 +71,7 @@ bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claim
 
 std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
   for (const auto& owner : carrier.metadata.ownerReferences)
-    if (owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0)
-      return owner.uid;
+    if (isClaim(owner)) return owner.uid;
   return {};
 }
 
@@ -52,14 +91,7 @@ base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std
   carrier.metadata.name = claim.metadata.name;
   carrier.metadata.namespace_ = claim.metadata.namespace_;
   carrier.metadata.finalizers = {std::string(keys::kCarrierFinalizer)};
-  core::OwnerReference owner;
-  owner.apiVersion = core::kindOf<cache::Claim>.apiVersion();
-  owner.kind = std::string(core::kindOf<cache::Claim>.kind);
-  owner.name = claim.metadata.name;
-  owner.uid = claim.metadata.uid;
-  owner.controller = true;
-  owner.blockOwnerDeletion = true;
-  carrier.metadata.ownerReferences.push_back(std::move(owner));
+  carrier.metadata.ownerReferences = {ownerReference(claim)};
   carrier.deviceClassName = std::string(keys::kDeviceClass);
   carrier.requestName = std::string(keys::kCarrierRequest);
   auto written = writer_.create(carrier, stop);
@@ -71,6 +103,17 @@ base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std
   // It never arrived, or is gone again: no event tells, so the write's own failure has it tried again.
   if (there.status().code() == base::Code::notFound) return written;
   return there;
+}
+
+base::Result<core::ResourceClaim> Carrier::mark(const core::ResourceClaim& carrier, const cache::Claim& claim,
+                                                std::stop_token stop) {
+  const auto& meta = carrier.metadata;
+  auto finalizers = meta.finalizers;
+  if (!meta.hasFinalizer(keys::kCarrierFinalizer)) finalizers.emplace_back(keys::kCarrierFinalizer);
+  auto owners = meta.ownerReferences;
+  owners.erase(std::remove_if(owners.begin(), owners.end(), isClaim), owners.end());
+  owners.push_back(ownerReference(claim));
+  return writer_.patch(carrier, codec::patch::marks(meta.uid, meta.resourceVersion, finalizers, owners), {}, stop);
 }
 
 Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite,
@@ -85,16 +128,19 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     if (!made.ok()) return {State::failed, {}, made.status()};
     carrier = std::make_shared<const core::ResourceClaim>(*made);
   }
-  if (!ownedBy(*carrier, claim.metadata.uid)) {
-    const auto owner = ownerUid(*carrier);
-    if (!owner.empty() && owner != claim.metadata.uid && carrier->metadata.hasFinalizer(keys::kCarrierFinalizer))
-      return {State::leaving, {}, {}};  // of a claim of the same name before: its release is under way
+  if (!of(*carrier, claim) && !of(*carrier, claim.metadata.uid, device.metadata.name)) {
+    if (ours(*carrier)) return {State::leaving, {}, {}};  // of a claim of the same name before: (S4)
     const auto status =
         status_.carried(claim, keys::reason::kCarrierTaken,
                         "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim", stop);
     return {status.ok() ? State::taken : State::failed, {}, status};
   }
   if (carrier->metadata.deleting()) return {State::leaving, {}, {}};
+  if (!ownedBy(*carrier, claim.metadata.uid)) {
+    auto marked = mark(*carrier, claim, stop);
+    if (!marked.ok()) return {State::failed, {}, marked.status()};
+    carrier = std::make_shared<const core::ResourceClaim>(*marked);
+  }
 
   const auto wanted = allocationFor(device);
   if (carrier->allocation) {
@@ -200,7 +246,8 @@ std::size_t Carrier::remembered() const {
   return written_.size() + withdrawn_.size();
 }
 
-Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop) {
+Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::string_view device,
+                                   std::stop_token stop) {
   auto read = writer_.read<core::ResourceClaim>(claim, {}, stop);
   if (!read.ok()) {
     if (read.status().code() == base::Code::notFound) {
@@ -210,48 +257,65 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
     }
     return {Release::failed, read.status()};
   }
-  auto carrier = *read;
-  if (!ownedBy(carrier, claimUid)) return {Release::gone, {}};  // another's: not in our way
+  if (!of(*read, claimUid, device)) return {Release::gone, {}};  // another's: not in our way
+  return letGo(std::move(*read), stop);
+}
+
+Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token stop) {
+  const auto key = core::keyOf(carrier.metadata);
   if (!carrier.metadata.deleting()) {
+    if (!carrier.reservedFor.empty() && !carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
+      // Without it the deletion would take it from under its pods.
+      auto all = carrier.metadata.finalizers;
+      all.emplace_back(keys::kCarrierFinalizer);
+      const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, all);
+      auto kept = writer_.patch(carrier, body, {}, stop);
+      if (!kept.ok()) return {Release::failed, kept.status()};
+      carrier = *kept;
+    }
     auto status = writer_.remove(carrier, stop);
     if (!status.ok()) return {Release::failed, status};
     // Only what is read after the deletion counts: until then pods may still reserve it.
-    auto again = writer_.read<core::ResourceClaim>(claim, carrier.metadata.uid, stop);
-    if (!again.ok()) {
-      if (again.status().code() == base::Code::notFound) return {Release::gone, {}};
-      return {Release::failed, again.status()};
+    auto again = writer_.read<core::ResourceClaim>(key, carrier.metadata.uid, stop);
+    if (!again.ok() && again.status().code() != base::Code::notFound) return {Release::failed, again.status()};
+    if (!again.ok() || again->metadata.uid != carrier.metadata.uid) {
+      forget(key);
+      return {Release::gone, {}};
     }
     carrier = *again;
-    if (!ownedBy(carrier, claimUid)) return {Release::gone, {}};
   }
   if (!carrier.reservedFor.empty()) return {Release::inUse, {}};
-  auto rest = carrier.metadata.finalizers;
-  rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());
-  const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
-  auto written = writer_.patch(carrier, body, {}, stop);
-  if (!written.ok() && written.status().code() != base::Code::notFound) return {Release::failed, written.status()};
-  forget(claim);
+  if (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
+    auto rest = carrier.metadata.finalizers;
+    rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());
+    const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
+    auto written = writer_.patch(carrier, body, {}, stop);
+    if (!written.ok() && written.status().code() != base::Code::notFound) return {Release::failed, written.status()};
+  }
+  forget(key);
   return {Release::gone, {}};
 }
 
 Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
   auto carrier = stores_.carriers.get(key);
   if (!carrier) forgetGone(key);
-  if (!carrier || !carrier->metadata.hasFinalizer(keys::kCarrierFinalizer)) return Outcome::done();
-  const auto owner = ownerUid(*carrier);
-  if (owner.empty()) return Outcome::done();
+  if (!carrier || !ours(*carrier)) return Outcome::done();
   auto claim = stores_.claims.get(key);
-  if (claim && claim->metadata.uid == owner) {
+  if (claim && of(*carrier, *claim)) {
     if (!carrier->metadata.deleting() || claim->metadata.deleting())
       return Outcome::done();  // its claim's step looks after it
     // Deleted by hand under a live claim: let it go, the claim's step makes another.
   } else {
     // OBSERVATION: no such claim in the cache. The cache may be late: ask.
     auto now = writer_.read<cache::Claim>(key, {}, stop);
-    if (now.ok() && now->metadata.uid == owner) return Outcome::done();
+    if (now.ok() && of(*carrier, *now)) return Outcome::done();
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   }
-  const auto released = release(key, owner, stop);  // (S4)
+  auto read = writer_.read<core::ResourceClaim>(key, carrier->metadata.uid, stop);
+  if (!read.ok()) return read.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(read.status());
+  // What it says by now is an event of its own.
+  if (read->metadata.resourceVersion != carrier->metadata.resourceVersion) return Outcome::after({});
+  const auto released = letGo(std::move(*read), stop);  // (S4)
   return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();
 }
 

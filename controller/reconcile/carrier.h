@@ -14,16 +14,10 @@
 #include "controller/cache/stores.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/users.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
-
-/// A pod that still may run or runs; not one that is being deleted before it got a node.
-bool alive(const core::Pod& pod);
-/// It waits behind our scheduling gate.
-bool gated(const core::Pod& pod);
-/// A live pod that has a node: the claim is in use.
-bool running(const core::Pod& pod);
 
 /// Thread-safe.
 class Carrier {
@@ -56,9 +50,10 @@ class Carrier {
     Release state = Release::gone;
     base::Status error;
   };
-  /// Deletes the carrier of that claim, and once nobody reserves it lets it go. Quorum reads: the device is released on
-  /// this answer.
-  Released release(const core::ObjectKey& claim, const std::string& claimUid, std::stop_token stop);
+  /// Deletes the carrier of that claim or of its device, and once nobody reserves it lets it go. Quorum reads. Gone
+  /// says nothing about pods: they may run on without it.
+  Released release(const core::ObjectKey& claim, const std::string& claimUid, std::string_view device,
+                   std::stop_token stop);
   /// Takes an allocation back that nobody reserves, so that the claim can move. done() once there is none.
   base::Status withdraw(const core::ResourceClaim& carrier, std::stop_token stop);
 
@@ -72,6 +67,16 @@ class Carrier {
   /// Carriers of which something is remembered; for tests.
   std::size_t remembered() const;
 
+  // Whose a carrier is. Its finalizer and owner reference are marks that whoever may edit ResourceClaims can take off;
+  // its device class and, written by us alone, its allocation stay.
+  /// It is one of ours, for whichever claim.
+  static bool ours(const core::ResourceClaim& carrier);
+  /// For this claim, or for the device of that name: by allocation or owner, or, where neither says anything, by its
+  /// name.
+  static bool of(const core::ResourceClaim& carrier, std::string_view claimUid, std::string_view device);
+  /// The same for whatever device the claim may have.
+  static bool of(const core::ResourceClaim& carrier, const cache::Claim& claim);
+  /// It has both marks.
   static bool ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid);
   static std::string ownerUid(const core::ResourceClaim& carrier);
 
@@ -85,6 +90,11 @@ class Carrier {
     std::set<std::string> pods;  ///< live ones at the last write, with their nodes
   };
   base::Result<core::ResourceClaim> create(const cache::Claim& claim, std::stop_token stop);
+  /// Puts the marks back that somebody took off.
+  base::Result<core::ResourceClaim> mark(const core::ResourceClaim& carrier, const cache::Claim& claim,
+                                         std::stop_token stop);
+  /// Of a carrier of ours whose time is over, as just read.
+  Released letGo(core::ResourceClaim carrier, std::stop_token stop);
   void forget(const core::ObjectKey& claim);
   /// The same if there is no such carrier, whoever took it away.
   void forgetGone(const core::ObjectKey& claim);

@@ -8,6 +8,7 @@
 #include "controller/base/log.h"
 #include "controller/reconcile/class_access.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/refusals.h"
 
 namespace egpu::reconcile {
 
@@ -121,22 +122,19 @@ bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const {
   return cls && cls->bindingMode == "WaitForFirstConsumer";
 }
 
-bool ClaimSync::inUse(const cache::Claim& claim) const {
-  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
-  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return running(*pod); });
+bool ClaimSync::inUse(const cache::Claim& claim) const { return !users_.known(core::keyOf(claim.metadata)).empty(); }
+
+base::Result<bool> ClaimSync::inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  if (inUse(claim)) return true;
+  const auto pods = users_.look(core::keyOf(claim.metadata), device.spec.nodeName, stop);
+  if (!pods.ok()) return pods.status();
+  return !pods->empty();
 }
 
 std::string ClaimSync::users(const cache::Claim& claim) const {
-  std::string first;
-  bool others = false;
-  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
-    if (!running(*pod)) continue;
-    others = !first.empty();
-    if (others) break;
-    first = pod->metadata.name;
-  }
-  if (first.empty()) return "its ResourceClaim to be no longer reserved";
-  return "pod " + first + (others ? " and others" : "") + " to end";
+  const auto pods = users_.known(core::keyOf(claim.metadata));
+  if (pods.empty()) return "its ResourceClaim to be no longer reserved";
+  return "pod " + pods.front()->metadata.name + (pods.size() > 1 ? " and others" : "") + " to end";
 }
 
 Asked ClaimSync::ask(const cache::Claim& claim) {
@@ -225,7 +223,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     }
     if (claim->status.phase == "Lost") {
       if (inUse(*claim) || (isStatic(*claim) && !stores_.gpu(claim->spec.elasticGPUName))) return Outcome::done();
-      const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
+      const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
       if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
       if (carrier.state == Carrier::Release::inUse) return Outcome::done();
     }
@@ -279,8 +277,8 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
                            });
   // Before deciding: room that appears from now on brings us here again.
   waiting_.forRoom(queueKey, ageOf(claim->metadata));
-  const auto decision =
-      cluster_.decideAndAssume({claim->metadata.uid, core::keyOf(claim->metadata).str(), asked.request}, suits);
+  const auto& uid = claim->metadata.uid;
+  const auto decision = decide(*claim, asked.request, suits);
   if (!decision.fits) {
     const auto outcome = noFit(*claim, asked.request, suits, stop, [&] {
       const auto taints = untoleratedText(stores_, *asked.cls);
@@ -292,10 +290,10 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   waiting_.satisfied(queueKey);
   auto device = binder_.writeIntent(*claim, *asked.cls, decision, stop);  // W1
   if (!device.ok()) {
+    if (Refusals::isRefusal(device.status())) waiting_.refusedOn(uid, decision.node);  // perhaps only there
     if (device.status().code() == base::Code::invalid) {  // a policy may change, which no event tells
       const auto why = "the device was refused: " + device.status().message();
-      waiting_.refused(claim->metadata.uid, asked.cls->provisioner, why,
-                       afterRefusals(waiting_.serverRefused(claim->metadata.uid)));
+      waiting_.refused(uid, asked.cls->provisioner, why, afterRefusals(waiting_.serverRefused(uid)));
       return refused(*claim, why, stop);
     }
     return Outcome::retry(device.status());
@@ -308,6 +306,20 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   if (device->metadata.deleting()) return Outcome::done();
   if (device->status.phase == "Bound") return Outcome::after(milliseconds(0));
   return intended(claim, std::make_shared<const cache::Gpu>(*device), stop);
+}
+
+scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const scheduler::Request& request,
+                                      const scheduler::NodePredicate& suits) {
+  const auto& uid = claim.metadata.uid;
+  const cache::ClusterView::Ask ask{uid, core::keyOf(claim.metadata).str(), request};
+  const auto elsewhere = [&](std::string_view node) {
+    return !waiting_.wasRefusedOn(uid, node) && (!suits || suits(node));
+  };
+  if (!waiting_.anyRefusedNode(uid)) return cluster_.decideAndAssume(ask, suits);
+  auto decision = cluster_.decideAndAssume(ask, elsewhere);
+  if (decision.fits) return decision;
+  waiting_.forgetRefusedNodes(uid);
+  return cluster_.decideAndAssume(ask, suits);
 }
 
 Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message, std::stop_token stop) {
@@ -486,11 +498,8 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
   // A device that stood before its claim is where it is: no consumer chooses its node.
   const bool waits = waitsForConsumer(*claim) && !isStatic(*claim) && device->status.phase != "Available";
   if (waits) {
-    const auto key = core::keyOf(claim->metadata);
-    const auto pods = stores_.podsOfClaim(key);
-    auto carrier = stores_.carriers.get(key);
-    const bool reserved = carrier && !carrier->reservedFor.empty();
-    if (!reserved && std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
+    const auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
+    if (!reserved(*claim) && std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
       return giveUp(*claim, *device, {}, stop);  // its consumer left before it was reserved
   }
   const auto entries = binder_.writeEntries(*device, stop);  // W2
@@ -631,10 +640,14 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
   if (isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName) return Outcome::done();
   if (inUse(*claim)) return Outcome::done();  // a pod's end is an event
   // Nobody uses it: it may be bound anew, on hardware that is there.
-  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
+  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid,
+                                        device ? device->metadata.name : claim->status.elasticGPUName, stop);
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
   if (carrier.state == Carrier::Release::inUse) return Outcome::done();
   if (!device) return Outcome::done();
+  const auto used = inUse(*claim, *device, stop);
+  if (!used.ok()) return Outcome::retry(used.status());
+  if (*used) return Outcome::done();
   if (device->status.phase == "Bound") {  // what follows can't be taken back: look again, at the server's own state
     for (const auto& share : device->spec.cards) {
       auto known = stores_.cards.get({"", share.name});
@@ -652,16 +665,35 @@ Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::
   return status.ok() ? Outcome::done() : Outcome::retry(status);
 }
 
+Outcome ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, Carrier::Release carrier,
+                             std::stop_token stop) {
+  const auto who = users(claim);  // the end of its pods is an event
+  if (device && device->status.phase == "Bound" && carrier == Carrier::Release::gone) {
+    // OBSERVATION: pods run, and the ResourceClaim that they came by is no more. Somebody tore it out.
+    const auto held = users_.hold(*device, reason::kCarrierGone, who, stop);
+    if (!held.ok())
+      return held.code() == base::Code::conflict ? Outcome::after(milliseconds(0)) : Outcome::ofWrite(held);
+  }
+  return Outcome::ofWrite(status_.inUse(claim, "is being deleted; waits for " + who, stop));
+}
+
 Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   waiting_.satisfied(claimKey(core::keyOf(claim->metadata)));
-  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, stop);
-  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
-  if (carrier.state == Carrier::Release::inUse || inUse(*claim))  // the end of its pods is an event
-    return Outcome::ofWrite(status_.inUse(*claim, "is being deleted; waits for " + users(*claim), stop));
   auto device = deviceOf(*claim);
+  const auto name = device                                 ? device->metadata.name
+                    : claim->status.elasticGPUName.empty() ? deviceNameFor(*claim)
+                                                           : claim->status.elasticGPUName;
+  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+  bool used = carrier.state == Carrier::Release::inUse || inUse(*claim);
+  if (!used && device && device->status.phase != "Released") {
+    const auto seen = inUse(*claim, *device, stop);
+    if (!seen.ok()) return Outcome::retry(seen.status());
+    used = *seen;
+  }
+  if (used) return stillUsed(*claim, device, carrier.state, stop);
   if (!device) {
     // The cache may not know it yet.
-    const auto& name = claim->status.elasticGPUName.empty() ? deviceNameFor(*claim) : claim->status.elasticGPUName;
     auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
     if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());

@@ -32,8 +32,8 @@ struct Asked {
 class ClaimSync {
  public:
   ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
-            Provisioning& provisioning, ClassSync& classes, Carrier& carrier, ClaimStatus& status, Waiting& waiting,
-            base::Clock& clock, std::function<void(const std::string& queueKey)> enqueue)
+            Provisioning& provisioning, ClassSync& classes, Carrier& carrier, Users& users, ClaimStatus& status,
+            Waiting& waiting, base::Clock& clock, std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer),
         stores_(stores),
         cluster_(cluster),
@@ -41,6 +41,7 @@ class ClaimSync {
         provisioning_(provisioning),
         classes_(classes),
         carrier_(carrier),
+        users_(users),
         status_(status),
         waiting_(waiting),
         clock_(clock),
@@ -87,6 +88,9 @@ class ClaimSync {
 
   Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
+  /// Where the device was refused before only if it fits nowhere else.
+  scheduler::Decision decide(const cache::Claim& claim, const scheduler::Request& request,
+                             const scheduler::NodePredicate& suits);
   /// Whether the class that the cache lacks is there after all, by quorum read.
   base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
   Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
@@ -110,7 +114,9 @@ class ClaimSync {
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
-  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);                                               // (C12)
+  /// A claim that is being deleted waits for who uses it, and says so, as does its device if the carrier is gone.
+  Outcome stillUsed(const cache::Claim& claim, const GpuPtr& device, Carrier::Release carrier, std::stop_token stop);
+  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
   /// Undoes an intent; then the claim is decided anew. avoidNodeFor: if not empty, why not there for a while.
   Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                  std::stop_token stop);
@@ -124,6 +130,8 @@ class ClaimSync {
   /// Empty, or why the hardware under a committed device is gone.
   std::string hardwareGone(const cache::Gpu& device) const;
   bool inUse(const cache::Claim& claim) const;
+  /// The same by quorum read: before its device goes.
+  base::Result<bool> inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   std::string users(const cache::Claim& claim) const;  ///< for people
 
   Writer& writer_;
@@ -133,6 +141,7 @@ class ClaimSync {
   Provisioning& provisioning_;
   ClassSync& classes_;
   Carrier& carrier_;
+  Users& users_;
   ClaimStatus& status_;
   Waiting& waiting_;
   base::Clock& clock_;

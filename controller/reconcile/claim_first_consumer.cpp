@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
+#include "controller/base/text.h"
 #include "controller/reconcile/claim.h"
 
 namespace egpu::reconcile {
@@ -22,8 +23,7 @@ constexpr std::size_t kLongestQuote = 300;
 std::string schedulerSays(const core::Pod& pod) {
   const auto* condition = findCondition(pod.conditions, "PodScheduled");
   if (condition == nullptr || condition->reason != "Unschedulable" || condition->message.empty()) return {};
-  auto text = condition->message.substr(0, kLongestQuote);
-  return ": " + text + (text.size() < condition->message.size() ? "…" : "");
+  return ": " + base::shortened(condition->message, kLongestQuote);
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, 
 
 bool ClaimSync::reserved(const cache::Claim& claim) const {
   auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
-  return carrier && Carrier::ownedBy(*carrier, claim.metadata.uid) && !carrier->reservedFor.empty();
+  return carrier && Carrier::of(*carrier, claim) && !carrier->reservedFor.empty();
 }
 
 Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop) {
@@ -134,8 +134,7 @@ Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why, std:
 
 Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                           std::stop_token stop) {
-  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
-      carrier && Carrier::ownedBy(*carrier, claim.metadata.uid)) {
+  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata)); carrier && Carrier::of(*carrier, claim)) {
     if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
     auto status = carrier_.withdraw(*carrier, stop);
     if (!status.ok()) return Outcome::retry(status);

@@ -6,11 +6,13 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/base/printable.h"
+#include "controller/base/text.h"
 #include "controller/reconcile/class.h"
 
 namespace egpu::reconcile {
 
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now) {
+  value.message = base::shortened(std::move(value.message), kLongestMessage);
   for (auto& condition : conditions) {
     if (condition.type != value.type) continue;
     value.lastTransitionTime = condition.status == value.status ? condition.lastTransitionTime : now;

@@ -21,8 +21,12 @@ inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kCarried = "Carried";
 inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kReady = "Ready";
+inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
 
-/// Sets or adds a condition; lastTransitionTime changes only with the status. True if anything changed.
+/// The longest text of a condition or status message: the CRDs take 32,768 characters, people fewer.
+inline constexpr std::size_t kLongestMessage = 4096;
+/// Sets or adds a condition, its message shortened if it is longer; lastTransitionTime changes only with the status.
+/// True if anything changed.
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now);
 const core::Condition* findCondition(const std::vector<core::Condition>& conditions, std::string_view type);
 

@@ -14,6 +14,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
+constexpr milliseconds kRefusedFor{120'000};
 constexpr std::size_t kLooksUnderLock = 256;  ///< at nodes, while nobody else can decide
 }  // namespace
 
@@ -276,6 +277,8 @@ Outcome Consumer::writeIntents(const core::Pod& pod, const Choice& choice,
     if (ours && device->spec.nodeName == decisions[i].node) continue;
     // What is left is not written for a node where the pod's other claims are not.
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
+    if (device.status().code() == base::Code::invalid)  // perhaps only on that node
+      waiting_.rejectNode(claim.metadata.uid, decisions[i].node, "the device was refused", kRefusedFor);
     if (!device.ok()) return Outcome::retry(device.status());
     stores_.usage.unplan(core::keyOf(pod.metadata));
     if (ours) return Outcome::after(milliseconds(0));       // another pod was faster: the rest follows it, or all move

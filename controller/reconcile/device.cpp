@@ -1,6 +1,7 @@
 #include "controller/reconcile/device.h"
 
 #include <algorithm>
+#include <set>
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
@@ -12,6 +13,22 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr milliseconds kPollBackground{500};
+
+std::set<std::string> parts(std::string_view text) {
+  std::set<std::string> all;
+  for (std::size_t from = 0; from < text.size();) {
+    const auto end = std::min(text.find(',', from), text.size());
+    if (end > from) all.emplace(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return all;
+}
+
+/// Its cards are its own until somebody decides otherwise: without an entry for it a card is offered to nobody.
+bool keepsEntries(const cache::Gpu& device) {
+  if (device.metadata.deleting()) return false;
+  return device.status.phase == "Bound" || (device.status.phase == "Released" && device.spec.reclaimPolicy != "Delete");
+}
 
 Outcome again() { return Outcome::after(milliseconds(0)); }
 /// 409 and 404: the object was read anew, look at it again.
@@ -37,8 +54,8 @@ Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
     case ClaimState::leaving:
       // The claim's step releases it and deletes it; what is left to do here is the undo. (D2) under a leaving claim
       // waits for it.
-      if (device->metadata.deleting() && device->status.phase != "Bound") return undo(*device, stop);
-      return Outcome::done();
+      if (device->metadata.deleting()) return device->status.phase == "Bound" ? Outcome::done() : undo(*device, stop);
+      return keepsEntries(*device) ? restoreEntries(*device, stop) : Outcome::done();
     case ClaimState::gone:
       return orphaned(*device, stop);
   }
@@ -61,8 +78,8 @@ DeviceSync::ClaimState DeviceSync::claimOf(const cache::Gpu& device, std::stop_t
 }
 
 Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
-  if (device.status.phase == "Bound") return restoreEntries(device, stop);
-  return Outcome::done();  // (D1): the claim's step goes on with it; Failed and Released likewise
+  if (keepsEntries(device)) return restoreEntries(device, stop);
+  return Outcome::done();  // (D1): the claim's step goes on with it; Failed likewise
 }
 
 Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
@@ -84,19 +101,61 @@ Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token sto
   return Outcome::retry(status);
 }
 
-Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
+base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device, bool reserved,
+                                                           std::stop_token stop) {
+  const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
+  std::vector<std::string> names;
+  const auto prefix = device.spec.claimRef->uid + ":";  // what is recorded for an earlier claim counts no more
+  const auto recorded = device.metadata.annotation(keys::kHeldForAnnotation);
+  const bool first = recorded.substr(0, prefix.size()) != prefix;
+  const std::set<std::string> held = first ? std::set<std::string>() : parts(recorded.substr(prefix.size()));
+  const auto holds = [&](const core::Pod& pod) {
+    const auto& node = device.spec.nodeName;
+    return (node.empty() || pod.nodeName == node) && (first || held.count(pod.metadata.uid) != 0);
+  };
+  if (!first) {
+    for (const auto& pod : users_.known(key))
+      if (holds(*pod)) names.push_back(pod->metadata.name);
+    if (reserved || !names.empty()) return names;
+  }
+  auto pods = users_.look(key, device.spec.nodeName, stop);
+  if (!pods.ok()) return pods.status();
+  auto record = prefix;
+  for (const auto& pod : *pods) {
+    if (!holds(pod)) continue;
+    names.push_back(pod.metadata.name);
+    record += pod.metadata.uid + ",";
+  }
+  if (!first || (names.empty() && !reserved)) return names;
+  const auto body = codec::patch::annotations(device.metadata.uid, {{std::string(keys::kHeldForAnnotation), record}});
+  auto written = writer_.patch(device, body, {}, stop);
+  if (!written.ok()) return written.status();
+  return names;
+}
+
+std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::stop_token stop) {
   const auto& ref = *device.spec.claimRef;
   const core::ObjectKey key{ref.namespace_, ref.name};
+  const auto released = carrier_.release(key, ref.uid, device.metadata.name, stop);
+  if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
+  const bool reserved = released.state == Carrier::Release::inUse;
+  const auto pods = holders(device, reserved, stop);
+  if (!pods.ok()) return afterWrite(pods.status());
+  if (!reserved && pods->empty()) return std::nullopt;
+  const auto now = stores_.devices.get({"", device.metadata.name});
+  if (!now || now->metadata.uid != device.metadata.uid) return again();
+  const auto who = pods->empty() ? "its ResourceClaim to be no longer reserved"
+                                 : "pod " + pods->front() + (pods->size() > 1 ? " and others" : "") + " to end";
+  const auto said = users_.hold(*now, keys::reason::kClaimGone, who, stop);
+  if (!said.ok()) return afterWrite(said);
+  return keepsEntries(*now) ? restoreEntries(*now, stop) : Outcome::done();
+}
+
+Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
   const auto& phase = device.status.phase;
-  if (phase == "Bound" || phase == "Available" || phase.empty() || phase == "Pending") {
-    // Its pods come first: the carrier of that claim, if there is one, must be let go by everybody.
-    if (auto carrier = stores_.carriers.get(key);
-        phase == "Bound" || (carrier && Carrier::ownedBy(*carrier, ref.uid))) {
-      const auto released = carrier_.release(key, ref.uid, stop);
-      if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
-      if (released.state == Carrier::Release::inUse) return Outcome::done();
-    }
-  }
+  // Released, or deleted before it was committed: that was decided already, and whoever used it had gone by then.
+  if (phase != "Released" && (committed(device) || !device.metadata.deleting()))
+    if (auto held = heldForPods(device, stop)) return *held;
   if (phase == "Bound") {  // (D2) → (D3)
     auto released = binder_.setPhase(device, "Released", "", "", stop);
     return released.ok() ? again() : afterWrite(released.status());
@@ -106,7 +165,7 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return afterWrite(writer_.patch(device, body, {}, stop).status());
   }
-  if (phase == "Released" && device.spec.reclaimPolicy != "Delete") return Outcome::done();  // Retain
+  if (phase == "Released" && keepsEntries(device)) return restoreEntries(device, stop);  // Retain
   return afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
 }
 

@@ -1,14 +1,17 @@
 // The device's half of the state machine (state_machine.h): everything that leads away from being bound.
 #pragma once
 
+#include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "controller/cache/stores.h"
 #include "controller/reconcile/binder.h"
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/provisioning.h"
 #include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/users.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -17,19 +20,25 @@ namespace egpu::reconcile {
 class DeviceSync {
  public:
   DeviceSync(Writer& writer, cache::Stores& stores, Binder& binder, Provisioning& provisioning, Carrier& carrier,
-             kube::EventSink& events)
+             Users& users, kube::EventSink& events)
       : writer_(writer),
         stores_(stores),
         binder_(binder),
         provisioning_(provisioning),
         carrier_(carrier),
+        users_(users),
         events_(events) {}
 
   Outcome step(const std::string& name, std::stop_token stop);
 
  private:
-  Outcome claimed(const cache::Gpu& device, std::stop_token stop);    // (D1), (D2) with a live claim
-  Outcome orphaned(const cache::Gpu& device, std::stop_token stop);   // its claim is gone: roll back or release
+  Outcome claimed(const cache::Gpu& device, std::stop_token stop);   // (D1), (D2) with a live claim
+  Outcome orphaned(const cache::Gpu& device, std::stop_token stop);  // its claim is gone: roll back or release
+  /// Nothing: nobody may use what it gives any more. Else what became of saying for whom it is held.
+  std::optional<Outcome> heldForPods(const cache::Gpu& device, std::stop_token stop);
+  /// The pods for which a device without claim is held, of those found: those that ran when its claim was first found
+  /// to be gone. Later ones of the same claim's name use another device.
+  base::Result<std::vector<std::string>> holders(const cache::Gpu& device, bool reserved, std::stop_token stop);
   Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
   Outcome deleting(const cache::Gpu& device, std::stop_token stop);   // (D5)
   Outcome undo(const cache::Gpu& device, std::stop_token stop);
@@ -45,6 +54,7 @@ class DeviceSync {
   Binder& binder_;
   Provisioning& provisioning_;
   Carrier& carrier_;
+  Users& users_;
   kube::EventSink& events_;
 };
 

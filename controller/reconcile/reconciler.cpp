@@ -35,15 +35,17 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
           [this](const cache::Class& cls) { routing_.openClaimsOf(cls); }),
       binder_(writer_, stores, cluster, provisioning_),
       volumes_(client_, clock),
+      users_(writer_, stores, binder_, events, clock, metrics),
       carrier_(writer_, stores, status_, clock),
-      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, status_, waiting_, clock, enqueue_),
-      devices_(writer_, stores, binder_, provisioning_, carrier_, events),
+      claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, users_, status_, waiting_, clock,
+              enqueue_),
+      devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
       consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
           [this] { return claims_.boundLately(); }, options.auditor),
-      routing_(stores, cluster, registry, classes_, waiting_, provisioning_, enqueue_) {
+      routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, enqueue_) {
   stores.usage.onFreed([this](const std::string& node) { consumers_.freed(node); });
 }
 

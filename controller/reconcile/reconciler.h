@@ -74,6 +74,7 @@ class Reconciler {
   ClassSync classes_;
   Binder binder_;
   BoundVolumes volumes_;
+  Users users_;
   Carrier carrier_;
   ClaimSync claims_;
   DeviceSync devices_;

@@ -1,8 +1,10 @@
 #include "controller/reconcile/routing.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
+#include "api/v1alpha/keys.h"
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/conditions.h"
 #include "controller/reconcile/queue_key.h"
@@ -38,9 +40,10 @@ bool gaveBack(const cache::Gpu& before, const cache::Gpu& after) {
 }  // namespace
 
 Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
-                 Waiting& waiting, Provisioning& provisioning, Enqueue enqueue)
+                 Users& users, Waiting& waiting, Provisioning& provisioning, Enqueue enqueue)
     : stores_(stores),
       classes_(classes),
+      users_(users),
       waiting_(waiting),
       provisioning_(provisioning),
       enqueue_(std::move(enqueue)),
@@ -70,6 +73,10 @@ Routing::~Routing() {
 
 void Routing::podsOf(const core::ObjectKey& claim) {
   for (const auto& pod : olderFirst(stores_.podsOfClaim(claim))) enqueue_(podKey(core::keyOf(pod->metadata)));
+}
+
+void Routing::heldFor(const core::ObjectKey& claim) {
+  for (const auto& device : users_.heldFor(claim)) enqueue_(deviceKey(device));
 }
 
 void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
@@ -131,14 +138,27 @@ void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceC
   enqueue_(carrierKey(key));
   for (const auto& device : stores_.devicesOfClaim(Carrier::ownerUid(carrier)))
     enqueue_(deviceKey(device->metadata.name));
+  heldFor(key);
   podsOf(key);
 }
 
 void Routing::onPod(const core::Pod* before, const core::Pod* after) {
   const auto& pod = after ? *after : *before;
   enqueue_(podKey(core::keyOf(pod.metadata)));
-  for (const auto& claim : pod.resourceClaims)
-    if (!claim.resourceClaimName.empty()) enqueue_(claimKey({pod.metadata.namespace_, claim.resourceClaimName}));
+  std::set<std::string> named;
+  for (const auto* side : {before, after}) {
+    if (side == nullptr) continue;
+    for (const auto& claim : side->resourceClaims) named.insert(claim.resourceClaimName);
+    const auto& notes = side->metadata.annotations;
+    for (auto it = notes.lower_bound(v1alpha::keys::kClaimAnnotationPrefix);
+         it != notes.end() && it->first.rfind(v1alpha::keys::kClaimAnnotationPrefix, 0) == 0; ++it)
+      named.insert(it->second);
+  }
+  for (const auto& claim : named) {
+    if (claim.empty()) continue;
+    enqueue_(claimKey({pod.metadata.namespace_, claim}));
+    heldFor({pod.metadata.namespace_, claim});
+  }
   // What was held for it where it is of no use to others may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
     for (const auto& claim : before->resourceClaims)

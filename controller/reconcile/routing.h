@@ -11,6 +11,7 @@
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/class.h"
+#include "controller/reconcile/users.h"
 #include "controller/reconcile/waiting.h"
 
 namespace egpu::reconcile {
@@ -20,7 +21,7 @@ class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
   Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
-          Waiting& waiting, Provisioning& provisioning, Enqueue enqueue);
+          Users& users, Waiting& waiting, Provisioning& provisioning, Enqueue enqueue);
   ~Routing();
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;
@@ -38,6 +39,8 @@ class Routing {
   void onClass(const cache::Class* before, const cache::Class* after);
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
   void onPlugin(const std::string& name);
+  /// Held devices whose claim has, or had, that name.
+  void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);
   /// Claims that name the device or that it is reserved for.
   void claimsOfDevice(const cache::Gpu& device);
@@ -50,6 +53,7 @@ class Routing {
 
   cache::Stores& stores_;
   ClassSync& classes_;
+  Users& users_;
   Waiting& waiting_;
   Provisioning& provisioning_;
   const Enqueue enqueue_;

@@ -11,7 +11,7 @@
 //     │  ├─ first consumer missing ─► (C5) WaitingForConsumer       │ W2 one entry on each card ── 422 ────────────► rollBack
 //     │  └─ no room ─► (C6) NoFit, until capacity appears           │ W3 provision ── RESCHEDULE, INVALID, EXISTS ─► rollBack
 //     │ decision: W1                                                ▼ W4 status Bound: the point of no return
-//     ▼                                                           (D2) Bound ── its claim gone or deleting ──► release
+//     ▼                                                           (D2) Bound ── its claim gone or deleting ──► held, release
 //   (C7) intended: W2, W3, W4 by the claim's step                   │   │ release: status Released (Retain stops here)
 //     │ device Bound                                                │   ▼
 //     ▼                                                             │ (D3) Released ── claimRef cleared ─► (D4) Available ─► (C9)
@@ -34,7 +34,8 @@
 //   W4 device status Bound   with resourceVersion, so a stale rollBack loses: 409 → read again: deleting → undo; Bound → go on
 //   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
 //   W6 claim status          computed from claim and device at any time
-//   W7 create ResourceClaim  AlreadyExists: owned by this claim → go on; else CarrierTaken
+//   W7 create ResourceClaim  AlreadyExists: of this claim → go on, its marks (finalizer, owner reference) put back if somebody took
+//                            them off; of an earlier claim → (S4) lets it go; else CarrierTaken. Whose it is: Carrier::of
 //   W8 its allocation        equal → done; cleared: bound → again with back-off; unprovisioned → moveAway. Where the scheduler makes room
 //                            for the pod (nominatedNodeName): again at once, some times. Not placed in time → moveAway
 //   W9 pod: pin and lift     gate gone → done
@@ -46,7 +47,12 @@
 //   startOver: beside a pod's own such intents there is no room for its other claims, but for all of them anew there would be: rolled
 //             back and decided together
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
-//   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; device status Released; Delete: delete device,
+//   held:     its claim gone, a pod that ran then runs still, or its ResourceClaim is reserved still: which pods, once, as annotation
+//             elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the condition follows. Later pods
+//             of that name use another device. Claim deleting, ResourceClaim torn out: condition Held alone
+//   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; no running pod names the claim, by quorum read
+//             after it was seen to go (a tenant can tear out claim and ResourceClaim, marks and all; model: look=skipped);
+//             device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off
 //   lost:     device marked (Bound, reason CardGone); claim Lost; unused: carrier away, device Failed with the marked resourceVersion,
 //             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale
@@ -57,13 +63,14 @@
 // carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards' entries, routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
 // A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
+// A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
 // Those who wait are tried in the order of their age. A node that changes: its rejections end, and all who wait are tried.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
 //
 // GARBAGE (sweeper.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen, gone, of another uid, or does
 // not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the start, when the plugin changes, and when a device goes without our undo; (S3) a deleted card's finalizer once
-// its ledger is empty; (S4) a carrier of ours whose claim is gone. Keys are never reused, so a dead leader's late write is only garbage,
+// its ledger is empty; (S4) a carrier of ours, marked or allocated by us, whose claim is gone. Keys are never reused, so a dead leader's late write is only garbage,
 // and a late null removes only what is dead.
 // clang-format on
 #pragma once

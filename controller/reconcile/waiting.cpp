@@ -104,6 +104,7 @@ void Waiting::forgetClaim(const std::string& claimUid) {
   explained_.erase(claimUid);
   refused_.erase(claimUid);
   serverRefused_.erase(claimUid);
+  refusedOn_.erase(claimUid);
   choices_.erase(claimUid);
   unplaced_.erase(claimUid);
 }
@@ -132,6 +133,25 @@ std::chrono::milliseconds Waiting::unplacedFor(const std::string& claimUid, cons
 void Waiting::notUnplaced(const std::string& claimUid) {
   std::lock_guard lock(mutex_);
   unplaced_.erase(claimUid);
+}
+void Waiting::refusedOn(const std::string& claimUid, const std::string& node) {
+  std::lock_guard lock(mutex_);
+  auto& nodes = refusedOn_[claimUid];
+  if (nodes.size() >= kNodesRejected) nodes.clear();
+  nodes.insert(node);
+}
+bool Waiting::wasRefusedOn(const std::string& claimUid, std::string_view node) const {
+  std::lock_guard lock(mutex_);
+  const auto it = refusedOn_.find(claimUid);
+  return it != refusedOn_.end() && it->second.find(node) != it->second.end();
+}
+bool Waiting::anyRefusedNode(const std::string& claimUid) const {
+  std::lock_guard lock(mutex_);
+  return refusedOn_.count(claimUid) != 0;
+}
+void Waiting::forgetRefusedNodes(const std::string& claimUid) {
+  std::lock_guard lock(mutex_);
+  refusedOn_.erase(claimUid);
 }
 int Waiting::serverRefused(const std::string& claimUid) {
   std::lock_guard lock(mutex_);

@@ -73,6 +73,12 @@ class Waiting {
   std::string refusal(const std::string& claimUid) const;
   /// Until it may be tried again without its plugin's changing; zero if now.
   std::chrono::milliseconds untilRefusalEnds(const std::string& claimUid) const;
+  /// The API server refused the device on that node (W1). Perhaps only there: others are tried first.
+  void refusedOn(const std::string& claimUid, const std::string& node);
+  bool wasRefusedOn(const std::string& claimUid, std::string_view node) const;
+  bool anyRefusedNode(const std::string& claimUid) const;
+  /// All were tried, so they are tried again.
+  void forgetRefusedNodes(const std::string& claimUid);
   /// The API server said 422 to what was decided: a ledger without the room, a policy. Returns how often since the
   /// claim was last forgotten.
   int serverRefused(const std::string& claimUid);
@@ -105,6 +111,7 @@ class Waiting {
   std::map<std::string, base::Clock::Steady> explained_;
   std::map<std::string, Refusal> refused_;
   std::map<std::string, int> serverRefused_;
+  std::map<std::string, std::set<std::string, std::less<>>> refusedOn_;
   std::map<std::string, Choices> choices_;
   std::map<std::string, Unplaced> unplaced_;
 };

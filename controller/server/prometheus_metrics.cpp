@@ -45,6 +45,7 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_plugin_calls_total", "Calls to a plugin by slot and outcome."},
     {"elasticgpu_plugin_call_seconds", "One call to a plugin."},
     {"elasticgpu_plugin_downs_total", "How often a plugin's host process ended or was ended."},
+    {"elasticgpu_devices_held", "Devices kept for running pods although their claim or its ResourceClaim is gone."},
     {"elasticgpu_ledger_drift_total", "Drift that the auditor found, by cause."},
     {"elasticgpu_build_info", "1, labelled with the version that runs."},
     {"elasticgpu_longest_step_seconds", "How long the worker that has been longest with its key has been with it."},

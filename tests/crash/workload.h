@@ -89,6 +89,49 @@ inline std::vector<Act> workload() {
   };
 }
 
+/// What a tenant may do to the objects that lead his running pod to its card: marks taken off, all torn out, another
+/// claim of that name; and a deletion that orphans.
+inline std::vector<Act> tornOut() {
+  const auto strip = [](World& w, const char* marks) {
+    (void)w.client.patch<core::ResourceClaim>({"default", "one"}, kube::PatchType::merge, marks);
+  };
+  return {
+      {"bind",
+       [](World& w) {
+         w.addClaim("one", "share", {{"gpu", "1"}});
+         w.addPod("p1", {"one"});
+       }},
+      {"it is scheduled", [](World& w) { w.schedule("p1"); }},
+      {"marks taken off",
+       [strip](World& w) { strip(w, R"({"metadata":{"finalizers":null,"ownerReferences":null}})"); }},
+      {"claim and carrier torn out",
+       [strip](World& w) {
+         strip(w, R"({"metadata":{"finalizers":null}})");
+         (void)w.client.patch<cache::Claim>({"default", "one"}, kube::PatchType::merge,
+                                            R"({"metadata":{"finalizers":null}})");
+         World::mustOk(w.client.remove<cache::Claim>({"default", "one"}));
+       }},
+      {"another claim of that name",
+       [](World& w) {
+         w.addClaim("one", "share", {{"gpu", "1"}});
+         w.addPod("p2", {"one"});
+       }},
+      {"the first pod ends", [](World& w) { w.removePod("p1"); }},
+      {"the second is scheduled", [](World& w) { w.schedule("p2"); }},
+      {"deleted without its dependents",
+       [](World& w) {
+         World::mustOk(w.client.remove<cache::Claim>({"default", "one"}, R"({"propagationPolicy":"Orphan"})"));
+       }},
+      {"disowned, torn out and still reserved",
+       [strip](World& w) {
+         strip(w, R"({"metadata":{"ownerReferences":null}})");
+         (void)w.client.patch<cache::Claim>({"default", "one"}, kube::PatchType::merge,
+                                            R"({"metadata":{"finalizers":null}})");
+       }},
+      {"the second pod ends", [](World& w) { w.removePod("p2"); }},
+  };
+}
+
 /// The first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
   http::Request request;

@@ -1,22 +1,28 @@
 """Explicit-state check of the order of writes in controller/reconcile/state_machine.h: two controllers that act on stale snapshots and may
 crash (drop theirs) at any point, one claim that may be deleted and created anew, a device whose hardware may go and come back while
-nobody uses the claim: Bound -> claim Lost -> device Failed -> deleted -> undone -> bound anew.
-  python3 bind.py [commit=device|commit=claim|lost=skipped]
+nobody uses the claim: Bound -> claim Lost -> device Failed -> deleted -> undone -> bound anew; a pod that starts on the device of a live
+Bound claim (the agent looks at that moment) and keeps it until it ends, though a tenant may tear the claim out, finalizer and all.
+  python3 bind.py [commit=device|commit=claim|lost=skipped|look=skipped]
 commit=device is what is built: no violation. commit=claim (claim patched before the device is Bound) and lost=skipped (the device is not
-marked before the claim is Lost, so a stale controller fails it after the hardware came back) each print the shortest run to a violation."""
+marked before the claim is Lost, so a stale controller fails it after the hardware came back) and look=skipped (a device whose claim is gone
+goes without a look at the pods) each print the shortest run to a violation. The look comes after the claim was seen to go: no pod
+starts after that, so what it finds is all."""
 import sys
 from collections import deque
 COMMIT = 'claim' if 'commit=claim' in sys.argv else 'device'
 SKIP = 'lost=skipped' in sys.argv
-MAXUID, MAXCLAIM, MAXLOSS = 2, 2, 1
+BLIND = 'look=skipped' in sys.argv
+MAXUID, MAXCLAIM, MAXLOSS, MAXPOD = 2, 2, 1, 2
 PHASE = {'bind': 'B', 'suspect': 'S', 'clear': 'B', 'fail': 'F'}
 # claim: None | (uid, finalizer, named, status, deleting, rv); status P | B | L. dev: None | (uid, claim uid, phase, deleting, rv);
 # phase P | B | S (Bound, suspected: reason CardGone) | F. The device's name follows from the claim's uid, so `named` is a flag.
-# state: (claim, dev, ledger, provisioned, hw, losses, next device, next claim, c1, c2)
+# pod: None | uid of the device that it runs on; pods: how many have started.
+# state: (claim, dev, ledger, provisioned, hw, losses, next device, next claim, pod, pods, c1, c2)
 
 def writes(snap):
     """The one write that this snapshot leads to."""
-    claim, dev, led, prov, hw = snap
+    claim, dev, led, prov, hw, pod = snap
+    used = dev is not None and pod == dev[0] and not BLIND
     alive = {dev[0]} if dev else set()
     for u in led:
         if u not in alive: return ('null', u)
@@ -29,7 +35,7 @@ def writes(snap):
             if uid in prov: return ('deprov', uid)
             if uid in led: return ('null', uid)
             return ('dropfin', uid)
-        if not live: return ('deldev', uid, rv)
+        if not live: return None if used else ('deldev', uid, rv)
         if ph == 'F': return ('deldev', uid, rv)
         if ph == 'P':
             if COMMIT == 'claim' and claim[2]: return ('bind', uid, rv)
@@ -40,7 +46,7 @@ def writes(snap):
         if not hw:
             if ph == 'B' and not SKIP: return ('suspect', uid, rv)
             if claim[3] != 'L': return ('cstatus', claim[0], 'L', claim[5])
-            return ('fail', uid, rv)
+            return None if used else ('fail', uid, rv)
         if ph == 'S': return ('clear', uid, rv)
         if not claim[2]: return ('name', claim[0], claim[5])
         if claim[3] != 'B': return ('cstatus', claim[0], 'B', claim[5])
@@ -52,7 +58,7 @@ def writes(snap):
     return None
 
 def apply(s, w):
-    claim, dev, led, prov, hw, losses, nd, nc, c1, c2 = s
+    claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2 = s
     op = w[0]
     if op == 'null': led = led - {w[1]}
     elif op == 'deprov': prov = prov - {w[1]}
@@ -63,7 +69,7 @@ def apply(s, w):
         if dev and dev[0] == w[1] and dev[4] == w[2] and not dev[3]: dev = dev[:3] + (True, dev[4] + 1)
     elif op == 'entry':
         if w[1] not in led and led:  # 422
-            return (claim, dev, led, prov, hw, losses, nd, nc, c1, c2), ('deldev', w[1], w[2])
+            return (claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2), ('deldev', w[1], w[2])
         led = led | {w[1]}
     elif op in PHASE:
         if dev and dev[0] == w[1] and dev[4] == w[2] and not dev[3]: dev = (dev[0], dev[1], PHASE[op], False, dev[4] + 1)
@@ -75,27 +81,36 @@ def apply(s, w):
         if claim and claim[0] == w[1] and claim[4] and claim[5] == w[2]: claim = None
     elif op == 'create':
         if dev is None and nd < MAXUID: dev = (nd, w[1], 'P', False, 0); nd += 1
-    return (claim, dev, led, prov, hw, losses, nd, nc, c1, c2), None
+    return (claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2), None
 
 def succ(s):
-    claim, dev, led, prov, hw, losses, nd, nc, c1, c2 = s
-    if hw and losses < MAXLOSS: yield 'hardware goes', (claim, dev, led, prov, 0, losses + 1, nd, nc, c1, c2)
-    if not hw: yield 'hardware comes back', (claim, dev, led, prov, 1, losses, nd, nc, c1, c2)
+    claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2 = s
+    rest = (nd, nc, pod, pods, c1, c2)
+    if hw and losses < MAXLOSS: yield 'hardware goes', (claim, dev, led, prov, 0, losses + 1, *rest)
+    if not hw: yield 'hardware comes back', (claim, dev, led, prov, 1, losses, *rest)
     if claim and not claim[4]:
-        yield 'user deletes', ((claim[:4] + (True, claim[5] + 1)) if claim[1] else None, dev, led, prov, hw, losses, nd, nc, c1, c2)
-    if claim is None and nc < MAXCLAIM: yield 'user creates', ((nc, False, False, 'P', False, 0), dev, led, prov, hw, losses, nd, nc + 1, c1, c2)
-    snap = (claim, dev, led, prov, hw)
-    for i, c in ((8, c1), (9, c2)):
+        yield 'user deletes', ((claim[:4] + (True, claim[5] + 1)) if claim[1] else None, dev, led, prov, hw, losses, *rest)
+    if claim is None and nc < MAXCLAIM: yield 'user creates', ((nc, False, False, 'P', False, 0), dev, led, prov, hw, losses, nd, nc + 1, *rest[2:])
+    if claim: yield 'a tenant tears the claim out', (None, dev, led, prov, hw, losses, *rest)
+    if pod is None and pods < MAXPOD and claim and claim[3] == 'B' and not claim[4] and dev and dev[1] == claim[0] and dev[2] == 'B' \
+            and not dev[3]:
+        yield 'pod starts', (claim, dev, led, prov, hw, losses, nd, nc, dev[0], pods + 1, c1, c2)
+    if pod is not None: yield 'pod ends', (claim, dev, led, prov, hw, losses, nd, nc, None, pods, c1, c2)
+    snap = (claim, dev, led, prov, hw, pod)
+    for i, c in ((10, c1), (11, c2)):
         def put(st, v): l = list(st); l[i] = v; return tuple(l)
         w = writes(snap)
-        if w: yield f'c{i-7} reads', put(s, w)  # a snapshot matters only by the write that it leads to
+        if w: yield f'c{i-9} reads', put(s, w)  # a snapshot matters only by the write that it leads to
         if c:
             n, follow = apply(s, c)
-            yield f'c{i-7} {c}' + (' 422' if follow else ''), put(n, follow)
-            yield f'c{i-7} crash', put(s, None)
+            yield f'c{i-9} {c}' + (' 422' if follow else ''), put(n, follow)
+            yield f'c{i-9} crash', put(s, None)
 
 def bad(s):
     claim, dev, led, prov, hw = s[:5]
+    pod, c1, c2 = s[8], s[10], s[11]
+    if pod is not None and (not dev or dev[0] != pod or dev[3] or pod not in led or pod not in prov):
+        return 'the device of a running pod goes'
     if len(led) > 1: return 'over-commit'
     if claim and claim[3] == 'B' and not claim[4]:
         if not dev or dev[1] != claim[0]: return 'bound claim without its device'
@@ -105,11 +120,11 @@ def bad(s):
         if dev[0] not in led: return 'bound device without its ledger entry'
         if dev[0] not in prov: return 'bound device not provisioned'
     if COMMIT == 'claim' and claim and claim[2] and claim[3] == 'P' and not claim[4] and not dev and not s[5]: return 'claim names a device that is gone'
-    if writes(s[:5]) is None and s[8] is None and s[9] is None:
+    if writes((*s[:5], pod)) is None and c1 is None and c2 is None:
         if (led | prov) - ({dev[0]} if dev else set()): return 'garbage at rest'
     return None
 
-s0 = ((0, False, False, 'P', False, 0), None, frozenset(), frozenset(), 1, 0, 0, 1, None, None)
+s0 = ((0, False, False, 'P', False, 0), None, frozenset(), frozenset(), 1, 0, 0, 1, None, 0, None, None)
 seen = {s0: None}; q = deque([s0]); found = None
 while q and not found:
     s = q.popleft()

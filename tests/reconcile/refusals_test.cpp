@@ -146,5 +146,96 @@ TEST_F(RefusalsTest, MessagesThatChangeMakeNoLoop) {
   EXPECT_LT(writes() - before, 8u);
 }
 
+TEST_F(RefusalsTest, W1_WhatIsRefusedOnOneNodeIsTriedOnOthers) {
+  world.addNode("n2");
+  world.addCard("n2", 0);
+  settle();
+  for (const int code : {403, 422}) {
+    line.code = code;
+    line.message = "not on n1";
+    line.refuses = [](const kube::HttpRequest& request) {
+      return request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos &&
+             request.body.find(R"("nodeName":"n1")") != std::string::npos;
+    };
+    line.refused = 0;
+    const auto name = "on-n1-" + std::to_string(code);
+    // binpack fills n1 first where something is there already.
+    world.addClaim(name, "share", {{"gpu-core", "10"}});
+    driver->run();
+    EXPECT_EQ(world.claim(name).status.phase, "Bound") << code;
+    EXPECT_EQ(world.claim(name).status.nodeName, "n2") << code;
+    EXPECT_LE(line.refused, 2) << code;
+    line.refuses = nullptr;
+    world.removeClaim(name);
+    driver->run();
+  }
+}
+
+TEST_F(RefusalsTest, W1_AFirstConsumersDeviceIsTriedOnOtherNodes) {
+  world.addNode("n2");
+  world.addCard("n2", 0);
+  line.code = 422;
+  line.message = "not on n1";
+  line.refuses = [](const kube::HttpRequest& request) {
+    return request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos &&
+           request.body.find(R"("nodeName":"n1")") != std::string::npos;
+  };
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  driver->run();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_EQ(world.carrier("a")->allocation->nodeName, "n2");
+  line.refuses = nullptr;
+  world.removePod("p");
+}
+
+TEST_F(RefusalsTest, W1_ANodeWhoseNameIsLongerThanALabelIsUsed) {
+  const std::string node = "ip-10-0-0-1." + std::string(60, 'a') + ".compute.internal";
+  ASSERT_GT(node.size(), 63u);
+  world.addNode(node);
+  const auto card = world.addCard(node, 0, 100 * kGi);
+  world.addClaim("a", "share", {{"gpu-core", "10"}, {"gpu-memory", "50"}});  // fits there alone
+  world.addClaim("b", "late", {{"gpu-core", "10"}, {"gpu-memory", "40"}});
+  world.addPod("p", {"b"});
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(world.claim("a").status.nodeName, node);
+  EXPECT_EQ(world.carrier("b")->allocation->nodeName, node);
+  const auto label = world.gpu(deviceOf("a")).metadata.label("elasticgpu.io/node");
+  EXPECT_EQ(label, world.gpu(card).metadata.label("elasticgpu.io/node"));
+  EXPECT_EQ(label.size(), 63u);
+  EXPECT_EQ(label.substr(0, 12), "ip-10-0-0-1.");
+  world.removePod("p");
+}
+
+TEST_F(RefusalsTest, ConditionsAreNeverTooLongToBeWritten) {
+  for (int i = 0; i < 500; ++i) {
+    const auto name = "tainted-" + std::to_string(i);
+    world.addNode(name);
+    world.json<core::Node>({"", name}, R"({"spec":{"taints":[{"key":"example.com/)" + std::string(60, 'k') +
+                                           R"(","value":"v)" + std::to_string(i) + R"(","effect":"NoSchedule"}]}})");
+  }
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":true}})");
+  world.addPod("p", {"a"});
+  driver->run();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_LE(world.message("a").size(), kLongestMessage);
+  EXPECT_EQ(world.message("a").find("0/"), 0u) << "how many there are";
+  EXPECT_NE(world.message("a").find("nodes that don't suit pod p"), std::string::npos);
+  world.removePod("p");
+
+  // What plugins say has no bound either.
+  const std::string said = "first" + std::string(40'000, 'x') + "€€€last";
+  world.plugin.answer({{}, {plugin::Outcome::invalid, said}}, true);
+  world.addClaim("b", "share", {{"gpu-core", "10"}});
+  driver->run();
+  EXPECT_EQ(world.reason("b"), "ProvisionFailed");
+  EXPECT_LE(world.message("b").size(), kLongestMessage);
+  EXPECT_NE(world.message("b").find("first"), std::string::npos);
+  EXPECT_NE(world.message("b").find("€€€last"), std::string::npos);
+  world.plugin.answer({});
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

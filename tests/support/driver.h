@@ -46,6 +46,27 @@ class EventLog final : public kube::EventSink {
   std::vector<std::string> lines_;
 };
 
+/// Keeps the gauges.
+class Gauges final : public base::Metrics {
+ public:
+  double gauge(const std::string& name) const {
+    std::lock_guard lock(mutex_);
+    const auto it = gauges_.find(name);
+    return it == gauges_.end() ? -1 : it->second;
+  }
+  void add(std::string_view, double, const base::MetricLabels&) override {}
+  void set(std::string_view gauge, double value, const base::MetricLabels&) override {
+    std::lock_guard lock(mutex_);
+    gauges_[std::string(gauge)] = value;
+  }
+  void observe(std::string_view, double, const base::MetricLabels&) override {}
+  void forget(std::string_view, const base::MetricLabels&) override {}
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, double> gauges_;
+};
+
 /// What goes wrong between server and store. Counted in events of one kind's watch.
 struct WatchFaults {
   int lose = -1;    ///< this event is lost; the next poll after `relistAfter` lists anew
@@ -165,10 +186,10 @@ class Driver {
          std::chrono::milliseconds summaryDelay = std::chrono::milliseconds(-1))
       : clock_(clock),
         direct_(server),
-        client_(transport, clock, random_, metrics_, options()),
-        directClient_(direct_, clock, random_, metrics_, options()),
+        client_(transport, clock, random_, metrics, options()),
+        directClient_(direct_, clock, random_, metrics, options()),
         cluster(stores),
-        reconciler(client_, stores, cluster, registry, clock, events, metrics_,
+        reconciler(client_, stores, cluster, registry, clock, events, metrics,
                    [this](const std::string& key) { enqueue(key); }, {4, {summaryDelay}}),
         gpus(server, directClient_, gpuSink_),
         claims(server, directClient_, claimSink_),
@@ -264,13 +285,13 @@ class Driver {
   }
   std::size_t waiting() const { return later_.size(); }
 
+  Gauges metrics;
   int steps = 0;
   int limit = 20'000;
 
  private:
   base::ManualClock& clock_;
   base::Random random_{1};
-  base::NoMetrics metrics_;
   HandlerTransport direct_;
   kube::Client client_;
   kube::Client directClient_;  ///< for the informers: faults in the watch are injected above it

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
 #include "controller/codec/node_patch.h"
 #include "controller/reconcile/carrier.h"
 #include "controller/reconcile/conditions.h"
@@ -75,7 +76,8 @@ class World {
     card.memory = memory;
     gpu.spec.card = card;
     gpu.metadata.name = "gpu-" + node + "-" + std::to_string(index);
-    gpu.metadata.labels = {{std::string(keys::kRoleLabel), "card"}, {std::string(keys::kNodeLabel), node}};
+    gpu.metadata.labels = {{std::string(keys::kRoleLabel), "card"},
+                           {std::string(keys::kNodeLabel), v1alpha::labelValueOf(node)}};
     gpu.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
     gpu.spec.source.kind = v1alpha::SourceKind::physicalGPU;
     gpu.spec.source.gpuNames = {gpu.metadata.name};
@@ -256,6 +258,7 @@ class World {
       if (byUid.count(key) == 0) return "provisioned but no device: " + key;
     for (const auto& g : all) {
       if (!g.isDevice() || !g.spec.claimRef || g.spec.claimRef->reserves() || g.status.phase == "Released") continue;
+      if (reconcile::findCondition(g.status.conditions, reconcile::kHeld) != nullptr) continue;  // for a pod that runs
       if (std::none_of(claims.begin(), claims.end(),
                        [&](const auto& c) { return c.metadata.uid == g.spec.claimRef->uid; }))
         return "orphan device " + g.metadata.name;

@@ -1,0 +1,205 @@
+#!/usr/bin/env python3
+"""A tenant with nothing but the stock role `edit` takes away what led his pods to their cards: finalizers, owner references and the
+objects themselves, in every order, while the pods run. The controller alone keeps the cards for them, without the policy that refuses
+such requests; when the pods have ended everything is free again.
+
+    tenant_test.py BIN_DIR
+"""
+
+import concurrent.futures
+import itertools
+import sys
+import tempfile
+import time
+
+import installation
+import nodes
+import verify
+from apiserver import Cluster, guarded
+from client import CLASSES, GPUS, MERGE, Refused, Report, carriers, claims, pods, until
+from parts import WHOLE
+from pods_test import SHARE, expect_clean, gpu_class, pod, running
+
+NODE_NAMES = [f"n-{index}" for index in range(4)]
+CARDS_EACH = 8
+CARDS = len(NODE_NAMES) * CARDS_EACH
+AT_ONCE = 24  # orders tried side by side; the other cards are free for anybody
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+STRIP = {"metadata": {"finalizers": None}}
+DISOWN = {"metadata": {"ownerReferences": None}}
+ACTS = {
+    "strip carrier": lambda user, name: user.call("PATCH", f"{carriers()}/{name}", STRIP, MERGE),
+    "disown carrier": lambda user, name: user.call("PATCH", f"{carriers()}/{name}", DISOWN, MERGE),
+    "delete carrier": lambda user, name: user.delete(f"{carriers()}/{name}"),
+    "strip claim": lambda user, name: user.call("PATCH", f"{claims()}/{name}", STRIP, MERGE),
+    "delete claim": lambda user, name: user.delete(f"{claims()}/{name}"),
+}
+
+
+def whole_card(name):
+    return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
+            "spec": {"egpuClassName": "now", "resources": {"requests": {f"{SHARE}/gpu": 1}}}}
+
+
+def editor_of(cluster, client):
+    """Somebody with the role `edit` in the namespace default."""
+    client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "tenant"}})
+    client.create("/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings", {
+        "metadata": {"name": "tenant"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": "tenant", "namespace": "default"}]})
+    return client.as_token(cluster.pki, client.token_for("default", "tenant"))
+
+
+def without_policy(client, user):
+    """Takes the validating policies out of force, so that only the controller stands in the way."""
+    for each in client.items(POLICIES):
+        client.delete(f"{POLICIES}/{each['metadata']['name']}")
+    client.create(carriers(), {"metadata": {"name": "probe", "finalizers": ["elasticgpu.io/carrier"]}, "spec": {"devices": {"requests": [
+        {"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
+
+    def may_strip():
+        try:
+            return user.call("PATCH", f"{carriers()}/probe", STRIP, MERGE)
+        except Refused as refused:
+            # (another controller may have taken it away already: that is its right to a ResourceClaim with its finalizer)
+            return refused.status == 404
+
+    until("a tenant may strip", may_strip)
+    if client.exists(f"{carriers()}/probe"):
+        client.delete(f"{carriers()}/probe")
+
+
+def attack(user, report, name, order, pause):
+    for act in order:
+        try:
+            ACTS[act](user, name)
+        except Refused as refused:  # gone already, or changed under it
+            report.check(f"{name}: {act} is a tenant's right", refused.status in (404, 409, 422), refused)
+        time.sleep(pause)
+
+
+def device_of(client, name):
+    status = client.get(f"{claims()}/{name}").get("status", {})
+    return status.get("phase") == "Bound" and status["elasticGPUName"]
+
+
+def kept(client, device):
+    """Empty, or what is wrong: its entry must stand on each of its cards."""
+    if not client.exists(f"{GPUS}/{device}"):
+        return "the device is gone"
+    gpu = client.get(f"{GPUS}/{device}")
+    uid = gpu["metadata"]["uid"]
+    missing = [each["name"] for each in gpu["spec"]["cards"]
+               if uid not in client.get(f"{GPUS}/{each['name']}")["spec"].get("allocations", {})]
+    return f"no entry on {missing}" if missing else ""
+
+
+def one_batch(client, user, report, orders, pause):
+    names = [f"mine-{number}" for number, _ in orders]
+    for name in names:
+        client.create(claims(), whole_card(name))
+        client.create(pods(), pod(name, {"main": name}))
+    until("the tenant's pods run", lambda: set(names) <= running(client))
+    devices = {name: device_of(client, name) for name in names}
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda each: attack(user, report, f"mine-{each[0]}", each[1], pause), orders))
+    rivals = [f"rival-{number}" for number in range(CARDS)]
+    for name in rivals:
+        client.create(claims(), whole_card(name))
+
+    def bound():
+        return [name for name in rivals if device_of(client, name)]
+
+    free = CARDS - len(names)
+    until("the rivals have what is free", lambda: len(bound()) >= free)
+    # What is wrongly given away is given away at once: every rival that waits is decided anew whenever a card becomes free.
+    until("the others were told that nothing fits", lambda: all(
+        any(c["reason"] == "NoFit" for c in each["status"].get("conditions", [])) for each in client.items(claims())
+        if each["metadata"]["name"].startswith("rival-") and each.get("status", {}).get("phase") == "Pending"))
+    for number, order in orders:
+        wrong = kept(client, devices[f"mine-{number}"])
+        report.check(f"{', '.join(order)}: the pod's card is its own", not wrong, wrong)
+    report.check("no rival got a card in use", len(bound()) == free, bound())
+    for name in names:
+        client.delete(f"{pods()}/{name}")
+    until("with the pods gone every rival has a card", lambda: len(bound()) == CARDS)
+    left = [name for name in names if client.exists(f"{GPUS}/{devices[name]}")]
+    report.check("nothing of the tenant's is left", not left, left)
+    until("nor of its ResourceClaims", lambda: not client.items(carriers()))
+    expect_clean(client, report, "after the orders")
+    client.delete_all(claims())
+    until("all is given back", lambda: not verify.World(client).devices and not client.items(claims()))
+
+
+def held_says_so(client, user, report):
+    """One in detail: what the device says while it is held, and what a claim of the same name gets."""
+    client.create(claims(), whole_card("told"))
+    client.create(pods(), pod("told", {"main": "told"}))
+    until("the pod runs", lambda: "told" in running(client))
+    device = device_of(client, "told")
+    attack(user, report, "told", ("strip carrier", "delete claim", "strip claim"), 0.5)
+
+    def held():
+        conditions = client.get(f"{GPUS}/{device}").get("status", {}).get("conditions", [])
+        return [each for each in conditions if each["type"] == "Held" and each["reason"] == "ClaimGone"]
+
+    says = until("the device says that it is held", held)
+    report.check("and for whom", "pod told to end" in says[0]["message"], says)
+    events = until("an event tells it", lambda: [each for each in client.items("/api/v1/namespaces/default/events")
+                                                 if each["involvedObject"]["name"] == device and each["reason"] == "InUse"])
+    report.check("in the same words", "pod told to end" in events[0]["message"], events)
+    client.create(claims(), whole_card("told"))
+    other = until("a claim of the same name is bound", lambda: device_of(client, "told"))
+    report.check("to another device", other != device and not kept(client, device), (other, device))
+    client.delete(f"{pods()}/told")
+    until("the first one goes with its pod", lambda: not client.exists(f"{GPUS}/{device}"))
+    client.delete(f"{claims()}/told")
+    until("all is given back", lambda: not verify.World(client).devices)
+
+
+def cascade_orphan(client, user, report):
+    """`kubectl delete --cascade=orphan`: the garbage collector takes the owner off the ResourceClaim, which goes all the same."""
+    client.create(claims(), whole_card("orphan"))
+    client.create(pods(), pod("orphan", {"main": "orphan"}))
+    until("the pod runs", lambda: "orphan" in running(client))
+    device = device_of(client, "orphan")
+    user.call("DELETE", f"{claims()}/orphan", {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Orphan"})
+    until("the garbage collector has been there", lambda: "orphan" not in client.get(f"{claims()}/orphan")["metadata"].get("finalizers", []))
+    report.check("while the pod runs the card is its own", not kept(client, device), kept(client, device))
+    client.delete(f"{pods()}/orphan")
+    until("the claim goes", lambda: not client.exists(f"{claims()}/orphan"))
+    until("its ResourceClaim too", lambda: not client.exists(f"{carriers()}/orphan"))
+    client.create(claims(), whole_card("orphan"))
+    client.create(pods(), pod("orphan", {"main": "orphan"}))
+    until("the next of that name runs", lambda: "orphan" in running(client))
+    client.delete(f"{pods()}/orphan")
+    client.delete(f"{claims()}/orphan")
+    until("all is given back", lambda: not verify.World(client).devices and not client.items(carriers()))
+
+
+def main():
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="egpu-tenant-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        client = installation.client_of(cluster)
+        nodes.publish(client, NODE_NAMES, CARDS_EACH)
+        until("the nodes are ready", lambda: nodes.all_ready(client, NODE_NAMES))
+        user = editor_of(cluster, client)
+        without_policy(client, user)
+        installation.start_controller(cluster, sys.argv[1])
+        client.create(CLASSES, gpu_class("now", "Immediate"))
+        orders = list(enumerate(itertools.permutations(ACTS)))
+        try:
+            held_says_so(client, user, report)
+            cascade_orphan(client, user, report)
+            for start in range(0, len(orders), AT_ONCE):
+                # Each act seen by the controller before the next, or hardly any of them.
+                one_batch(client, user, report, orders[start:start + AT_ONCE], 0.3 if start // AT_ONCE % 2 == 0 else 0)
+        except BaseException:
+            print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)
+            raise
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
