@@ -201,7 +201,7 @@ TEST_F(RefusalsTest, W1_ANodeWhoseNameIsLongerThanALabelIsUsed) {
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_EQ(world.claim("a").status.nodeName, node);
   EXPECT_EQ(world.carrier("b")->allocation->nodeName, node);
-  const auto label = world.gpu(deviceOf("a")).metadata.label("elasticgpu.io/node");
+  const std::string label(world.gpu(deviceOf("a")).metadata.label("elasticgpu.io/node"));
   EXPECT_EQ(label, world.gpu(card).metadata.label("elasticgpu.io/node"));
   EXPECT_EQ(label.size(), 63u);
   EXPECT_EQ(label.substr(0, 12), "ip-10-0-0-1.");
@@ -217,6 +217,7 @@ TEST_F(RefusalsTest, ConditionsAreNeverTooLongToBeWritten) {
   }
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":true}})");
+  settle();
   world.addPod("p", {"a"});
   driver->run();
   EXPECT_EQ(world.reason("a"), "NoFit");
@@ -224,6 +225,8 @@ TEST_F(RefusalsTest, ConditionsAreNeverTooLongToBeWritten) {
   EXPECT_EQ(world.message("a").find("0/"), 0u) << "how many there are";
   EXPECT_NE(world.message("a").find("nodes that don't suit pod p"), std::string::npos);
   world.removePod("p");
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":false}})");
+  settle();
 
   // What plugins say has no bound either.
   const std::string said = "first" + std::string(40'000, 'x') + "€€€last";
