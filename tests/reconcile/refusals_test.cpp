@@ -230,7 +230,7 @@ TEST_F(RefusalsTest, ConditionsAreNeverTooLongToBeWritten) {
 
   // What plugins say has no bound either.
   const std::string said = "first" + std::string(40'000, 'x') + "€€€last";
-  world.plugin.answer({{}, {plugin::Outcome::invalid, said}}, true);
+  world.plugin.answer({{plugin::Outcome::invalid, said}}, true);
   world.addClaim("b", "share", {{"gpu-core", "10"}});
   driver->run();
   EXPECT_EQ(world.reason("b"), "ProvisionFailed");
