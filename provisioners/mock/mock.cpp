@@ -1,6 +1,7 @@
 // mock.provisioner.elasticgpu.io: does nothing, in every way a provisioner can, as its class's parameters say. For
 // tests and for trying out what a failing plugin looks like in a cluster.
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -93,8 +94,8 @@ class Store {
     const char* root = std::getenv("ELASTICGPU_STATE_DIR");
     if (!root || !*root) return;
     dir_ = std::string(root) + "/mock";
-    ::mkdir(root, 0755);
-    ::mkdir(dir_.c_str(), 0755);
+    ::mkdir(root, 0700);
+    ::mkdir(dir_.c_str(), 0700);
     DIR* open = ::opendir(dir_.c_str());
     if (!open) return;
     while (const dirent* entry = ::readdir(open)) load(entry->d_name);  // NOLINT(concurrency-mt-unsafe): one thread yet
@@ -108,15 +109,12 @@ class Store {
   void save(const std::string& key) const {
     if (dir_.empty() || !plainName(key)) return;
     const Record& r = records.at(key);
-    const std::string path = dir_ + "/" + key;
-    {
-      std::ofstream out(path + "~");
-      out << r.script.at << ' ' << r.script.outcome << ' ' << r.script.times << ' ' << r.script.inProgress << ' '
-          << r.script.latencyMs << ' ' << r.calls.size();
-      for (const auto& [verb, n] : r.calls) out << ' ' << verb << ' ' << n;
-      out << '\n' << r.fingerprint;
-    }
-    std::rename((path + "~").c_str(), path.c_str());
+    std::ostringstream out;
+    out << r.script.at << ' ' << r.script.outcome << ' ' << r.script.times << ' ' << r.script.inProgress << ' '
+        << r.script.latencyMs << ' ' << r.calls.size();
+    for (const auto& [verb, n] : r.calls) out << ' ' << verb << ' ' << n;
+    out << '\n' << r.fingerprint;
+    writeBeside(dir_ + "/" + key, out.str());
   }
   void erase(const std::string& key) {
     records.erase(key);
@@ -127,6 +125,16 @@ class Store {
   static bool plainName(const std::string& key) {
     return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos &&
            key.back() != '~';
+  }
+  /// For this user alone, and never through a link: what an earlier process left under the name is removed.
+  static void writeBeside(const std::string& path, const std::string& text) {
+    const std::string beside = path + "~";
+    ::unlink(beside.c_str());
+    const int fd = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    ::close(fd);
+    if (whole) std::rename(beside.c_str(), path.c_str());
   }
   void load(const std::string& key) {
     if (!plainName(key)) return;

@@ -1,6 +1,7 @@
 // State in a folder: restarts, kill -9, foreign and damaged files, two processes.
 #include <signal.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -153,6 +154,46 @@ TEST_F(PersistenceTest, OneServerAtATime) {
   base::Status second = Server::create(options(), clock, random).status();
   EXPECT_EQ(second.code(), base::Code::unavailable);
   EXPECT_THAT(second.message(), HasSubstr("in use by another process"));
+}
+
+TEST_F(PersistenceTest, NobodyElseMayReadTheState) {
+  const auto modeOf = [](const std::string& path) {
+    return static_cast<unsigned>(std::filesystem::status(path).permissions());
+  };
+  const mode_t before = ::umask(0);
+  folder += "/deeper";
+  ASSERT_TRUE(open().ok());
+  ::umask(before);
+  EXPECT_EQ(modeOf(folder), 0700U);
+  for (const auto& file : std::filesystem::directory_iterator(folder))
+    EXPECT_EQ(modeOf(file.path()), 0600U) << file.path();
+  server.reset();
+  // As an earlier version left them.
+  std::filesystem::permissions(folder, std::filesystem::perms(0755));
+  std::filesystem::permissions(folder + "/state.db", std::filesystem::perms(0644));
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(modeOf(folder), 0700U);
+  EXPECT_EQ(modeOf(folder + "/state.db"), 0600U);
+}
+
+TEST_F(PersistenceTest, LinksToOtherFilesAreNotFollowed) {
+  const std::string victim = folder + "/victim";
+  { std::ofstream(victim) << "precious"; }
+  for (const std::string file : {"/lock", "/state.db"}) {
+    std::filesystem::create_directory(folder + "/data");
+    std::filesystem::create_symlink(victim, folder + "/data" + file);
+    Options o;
+    o.dataDirectory = folder + "/data";
+    EXPECT_THAT(Server::create(o, clock, random).status().message(), HasSubstr("symbolic link"));
+    std::filesystem::remove_all(folder + "/data");
+  }
+  EXPECT_EQ(std::filesystem::file_size(victim), 8U);
+  // A link to the folder is the user's own.
+  std::filesystem::create_directory(folder + "/real");
+  std::filesystem::create_directory_symlink(folder + "/real", folder + "/link");
+  Options o;
+  o.dataDirectory = folder + "/link";
+  EXPECT_TRUE(Server::create(o, clock, random));
 }
 
 TEST_F(PersistenceTest, ForeignAndDamagedFilesAreNamed) {

@@ -1,9 +1,7 @@
 #include "controller/standalone/apiserver/sqlite_log.h"
 
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/file.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <map>
 
 #include "controller/base/log.h"
+#include "controller/base/private_files.h"
 
 namespace egpu::apiserver {
 namespace {
@@ -37,18 +36,23 @@ std::string_view columnText(sqlite3_stmt* s, int at) {
 
 base::Result<std::unique_ptr<SqliteLog>> SqliteLog::open(const std::string& folder) {
   using base::Code;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return base::Status(Code::unavailable, "the data folder " + folder + " can't be made: " + error.message());
+  if (auto s = base::makePrivateFolder(folder, "state.db"); !s.ok())
+    return base::Status(Code::unavailable, "the data folder can't be made: " + s.message());
   std::unique_ptr<SqliteLog> log(new SqliteLog(folder + "/state.db"));
   const std::string lockPath = folder + "/lock";
-  log->lock_ = ::open(lockPath.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (log->lock_ < 0) return base::Status(Code::unavailable, lockPath + ": " + std::strerror(errno));
-  if (::flock(log->lock_, LOCK_EX | LOCK_NB) != 0)
+  auto lock = base::openPrivateFile(lockPath);
+  if (!lock) return base::Status(Code::unavailable, lock.status().message());
+  log->lock_ = std::move(*lock);
+  if (::flock(log->lock_.get(), LOCK_EX | LOCK_NB) != 0)
     return base::Status(Code::unavailable, errno == EWOULDBLOCK
                                                ? "the data folder " + folder + " is in use by another process"
                                                : lockPath + ": " + std::strerror(errno));
-  if (sqlite3_open_v2(log->path_.c_str(), &log->db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+  // SQLite gives the files beside it the mode of its database. It refuses links above the file, too: they are resolved.
+  if (auto made = base::openPrivateFile(log->path_); !made)
+    return base::Status(Code::unavailable, made.status().message());
+  std::error_code error;
+  const auto real = std::filesystem::canonical(folder, error).string() + "/state.db";
+  if (sqlite3_open_v2(real.c_str(), &log->db_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_NOMUTEX,
                       nullptr) != SQLITE_OK)
     return base::Status(Code::unavailable, log->path_ + ": " + (log->db_ ? sqlite3_errmsg(log->db_) : "out of memory"));
   base::Status prepared = log->prepareFile();
@@ -59,7 +63,6 @@ base::Result<std::unique_ptr<SqliteLog>> SqliteLog::open(const std::string& fold
 SqliteLog::~SqliteLog() {
   for (sqlite3_stmt* s : {upsert_, erase_, count_}) sqlite3_finalize(s);
   if (db_) sqlite3_close(db_);
-  if (lock_ >= 0) ::close(lock_);
 }
 
 base::Status SqliteLog::failure(std::string_view doing) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "controller/base/subprocess.h"
 #include "controller/standalone/apiserver/store.h"
 
 struct sqlite3;
@@ -16,7 +17,7 @@ struct sqlite3_stmt;
 namespace egpu::apiserver {
 
 /// WAL with synchronous=FULL: what append() returned for survives kill -9 and power loss. One process at a time per
-/// folder.
+/// folder; nobody else may read it.
 class SqliteLog final : public Journal {
  public:
   /// Makes the folder and file if need be. Code::unavailable: can't be used, or another process holds it;
@@ -42,7 +43,7 @@ class SqliteLog final : public Journal {
   base::Status failure(std::string_view doing) const;
 
   const std::string path_;
-  int lock_ = -1;  ///< flock'd file: tells two processes apart at once and clearly
+  base::UniqueFd lock_;  ///< flock'd file: tells two processes apart at once and clearly
   sqlite3* db_ = nullptr;
   sqlite3_stmt* upsert_ = nullptr;
   sqlite3_stmt* erase_ = nullptr;

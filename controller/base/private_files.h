@@ -1,0 +1,27 @@
+// Files and folders for their owner alone (0600, 0700): made anew, never through a symbolic link that somebody else
+// has laid there.
+#pragma once
+
+#include <string>
+
+#include "controller/base/status.h"
+#include "controller/base/subprocess.h"
+
+namespace egpu::base {
+
+/// A file to read and write, and to keep: made with O_EXCL, or opened if it is there, when its mode becomes 0600.
+/// Code::unavailable for a symbolic link, what is no regular file, and a file of another user.
+Result<UniqueFd> openPrivateFile(const std::string& path);
+
+/// The whole file, under the same conditions; its mode stays. Code::notFound if there is none.
+Result<std::string> readPrivateFile(const std::string& path);
+
+/// Written beside under a name that nobody has, and renamed: a reader sees all or nothing, a symbolic link of that name
+/// is replaced and not followed. An existing file's owner stays its owner.
+Status writePrivateFile(const std::string& path, const std::string& text);
+
+/// Makes the folder and those above it. One that is there is narrowed to its owner if it is empty or holds an entry
+/// called `own`: a folder with other people's things in it stays as open as they left it.
+Status makePrivateFolder(const std::string& path, const std::string& own);
+
+}  // namespace egpu::base

@@ -1,0 +1,107 @@
+#include "controller/base/private_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace egpu::base {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PrivateFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "egpu-private-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder = pattern;
+    mask = ::umask(0);  // modes are ours to say, whatever the mask
+  }
+  void TearDown() override {
+    ::umask(mask);
+    fs::remove_all(folder);
+  }
+  std::string in(const std::string& name) const { return folder + "/" + name; }
+  static unsigned modeOf(const std::string& path) {
+    struct stat is {};
+    return ::lstat(path.c_str(), &is) == 0 ? is.st_mode & 07777 : 0;
+  }
+  static void put(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  static std::string textOf(const std::string& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  std::string folder;
+  mode_t mask = 0;
+};
+
+TEST_F(PrivateFiles, AreForTheirOwnerAlone) {
+  ASSERT_TRUE(openPrivateFile(in("kept")));
+  EXPECT_EQ(modeOf(in("kept")), 0600U);
+  ASSERT_TRUE(writePrivateFile(in("written"), "text").ok());
+  EXPECT_EQ(modeOf(in("written")), 0600U);
+  EXPECT_EQ(textOf(in("written")), "text");
+  put(in("older"), "x");
+  ASSERT_EQ(modeOf(in("older")), 0666U);
+  ASSERT_TRUE(openPrivateFile(in("older")));
+  EXPECT_EQ(modeOf(in("older")), 0600U);
+  put(in("replaced"), "x");
+  ASSERT_TRUE(writePrivateFile(in("replaced"), "new").ok());
+  EXPECT_EQ(modeOf(in("replaced")), 0600U);
+}
+
+TEST_F(PrivateFiles, LinksAreNotFollowed) {
+  put(in("victim"), "precious");
+  for (const std::string link : {"to-file", "to-nothing"}) {
+    fs::create_symlink(link == "to-file" ? in("victim") : in("none"), in(link));
+    EXPECT_EQ(openPrivateFile(in(link)).status().code(), Code::unavailable);
+    EXPECT_NE(readPrivateFile(in(link)).status().message().find("symbolic link"), std::string::npos);
+    ASSERT_TRUE(writePrivateFile(in(link), "ours").ok());
+    EXPECT_FALSE(fs::is_symlink(in(link)));
+    EXPECT_EQ(textOf(in(link)), "ours");
+  }
+  EXPECT_EQ(textOf(in("victim")), "precious");
+  EXPECT_FALSE(fs::exists(in("none")));
+}
+
+TEST_F(PrivateFiles, OnlyRegularFilesAreOpened) {
+  ASSERT_EQ(::mkfifo(in("pipe").c_str(), 0600), 0);
+  EXPECT_NE(readPrivateFile(in("pipe")).status().message().find("no regular file"), std::string::npos);
+  EXPECT_FALSE(openPrivateFile(folder));
+  EXPECT_EQ(readPrivateFile(in("none")).status().code(), Code::notFound);
+}
+
+TEST_F(PrivateFiles, AFailedWriteLeavesNothingBehind) {
+  fs::create_directories(in("taken/by"));
+  EXPECT_FALSE(writePrivateFile(in("taken"), "x").ok());
+  EXPECT_EQ(writePrivateFile(in("no/folder"), "x").code(), Code::notFound);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+}
+
+TEST_F(PrivateFiles, FoldersAreForTheirOwnerAlone) {
+  ASSERT_TRUE(makePrivateFolder(in("a/b/c/"), "own").ok());
+  EXPECT_EQ(modeOf(in("a/b/c")), 0700U);
+  fs::create_directory(in("empty"));
+  ASSERT_TRUE(makePrivateFolder(in("empty"), "own").ok());
+  EXPECT_EQ(modeOf(in("empty")), 0700U);
+  fs::create_directory(in("older"));
+  put(in("older/own"), "");
+  ASSERT_TRUE(makePrivateFolder(in("older"), "own").ok());
+  EXPECT_EQ(modeOf(in("older")), 0700U);
+}
+
+TEST_F(PrivateFiles, AFolderWithOtherThingsInItStaysOpen) {
+  fs::create_directory(in("home"));
+  put(in("home/letter"), "");
+  ASSERT_TRUE(makePrivateFolder(in("home"), "own").ok());
+  EXPECT_EQ(modeOf(in("home")), 0777U);
+  EXPECT_FALSE(makePrivateFolder(in("home/letter"), "own").ok());
+}
+
+}  // namespace
+}  // namespace egpu::base
