@@ -85,6 +85,13 @@ std::string podWaiting(const core::Pod& pod, std::string_view reason, std::strin
   return json{{"metadata", {{"uid", pod.metadata.uid}}}, {"status", status}}.dump();
 }
 
+std::string podOrphaned(std::string_view uid, std::string_view now) {
+  const json why =
+      condition("DisruptionTarget", "True", now, "DeletionByPodGC", "PodGC: node no longer exists (simulated)");
+  return json{{"metadata", {{"uid", uid}}}, {"status", {{"phase", "Failed"}, {"conditions", json::array({why})}}}}
+      .dump();
+}
+
 std::string nodeStatus(const core::Node& node, std::string_view now) {
   const json amounts = {{"cpu", std::to_string(node.cpuMilli) + "m"},
                         {"memory", v1alpha::formatBytes(node.memoryBytes)},

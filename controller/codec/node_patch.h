@@ -24,6 +24,9 @@ std::string podUnschedulable(std::string_view uid, std::string_view reason, std:
 std::string podRunning(const core::Pod& pod, std::string_view podIP, std::string_view hostIP, std::string_view now);
 /// Pod /status, strategic merge patch: still Pending, every container waiting with that reason and message.
 std::string podWaiting(const core::Pod& pod, std::string_view reason, std::string_view message, std::string_view now);
+/// Pod /status, strategic merge patch: Failed, its node being gone (condition DisruptionTarget), as the pod garbage
+/// collector writes it.
+std::string podOrphaned(std::string_view uid, std::string_view now);
 /// Node /status, merge patch: capacity, allocatable, condition Ready, addresses.
 std::string nodeStatus(const core::Node& node, std::string_view now);
 

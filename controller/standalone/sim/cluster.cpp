@@ -216,7 +216,13 @@ void Cluster::listen() {
     for (const auto& pod : podStore_.find(byClaim_, key.str()))
       if (!pod->finished() && pod->phase != "Running") enqueue(podKey(core::keyOf(pod->metadata)));
   });
-  nodeStore_.listen([this](const auto&, const auto&) { enqueueUnscheduled(); });
+  nodeStore_.listen([this](const auto& before, const auto& after) {
+    enqueueUnscheduled();
+    if (after) return;
+    podStore_.forEach([&](const auto& pod) {
+      if (pod->nodeName == before->metadata.name) enqueue(podKey(core::keyOf(pod->metadata)));
+    });
+  });
 }
 
 void Cluster::enqueue(const std::string& key, std::chrono::milliseconds after) {
@@ -293,6 +299,7 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
     return true;
   }
   lastUid = pod->metadata.uid;
+  if (lostItsNode(*pod, stop)) return collect(*pod, stop);
   if (pod->finished() || pod->metadata.deleting()) return true;
   if (waitsForNode(*pod)) return schedule(*pod, stop);
   if (pod->nodeName.empty()) return true;  // gated
@@ -402,6 +409,28 @@ bool Cluster::renewLeases(std::stop_token stop) {
 }
 
 // ---- the controller manager's part ----
+
+/// A store may lag behind, so the API server has the last word.
+bool Cluster::lostItsNode(const core::Pod& pod, std::stop_token stop) {
+  if (pod.nodeName.empty() || nodeStore_.get({"", pod.nodeName}) != nullptr) return false;
+  return client_.get<core::Node>({"", pod.nodeName}, stop).status().code() == Code::notFound;
+}
+
+/// The pod garbage collector: pods of a node that is gone fail and are deleted.
+bool Cluster::collect(const core::Pod& pod, std::stop_token stop) {
+  const auto key = core::keyOf(pod.metadata);
+  const auto settled = [](const Status& s) {
+    return s.ok() || s.code() == Code::notFound || s.code() == Code::conflict;
+  };
+  if (!pod.finished()) {
+    const auto failed = client_.patch<core::Pod>(
+        key, kube::PatchType::strategic, codec::patch::podOrphaned(pod.metadata.uid, base::rfc3339(clock_.wall())),
+        "status", stop);
+    if (!failed && !settled(failed.status())) return false;
+  }
+  kubelet_.release(pod.metadata.uid);
+  return settled(client_.remove<core::Pod>(key, codec::patch::deleteOptions(pod.metadata.uid, {}), stop));
+}
 
 bool Cluster::syncReservations(const core::ObjectKey& key, std::stop_token stop) {
   const auto rc = claimStore_.get(key);

@@ -1,6 +1,6 @@
 // The rest of a cluster beside the embedded API server, simulated and marked as such: nodes with cards, the pod
-// scheduler, the kubelets, and the part of the controller manager that empties reservedFor. It talks to the API server
-// as anyone would.
+// scheduler, the kubelets, and the parts of the controller manager that empty reservedFor and end the pods of a node
+// that is gone. It talks to the API server as anyone would.
 //
 // The hardware is what nodes.yaml says at start; a Node or card object deleted afterwards stays deleted until the next
 // start.
@@ -56,6 +56,8 @@ class Cluster {
   bool schedule(const core::Pod& pod, std::stop_token stop);
   bool reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop);
   bool unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop);
+  bool lostItsNode(const core::Pod& pod, std::stop_token stop);
+  bool collect(const core::Pod& pod, std::stop_token stop);
   bool syncReservations(const core::ObjectKey& key, std::stop_token stop);
   bool renewLeases(std::stop_token stop);
 
