@@ -57,6 +57,40 @@ TEST(NodesFile, UuidsAreUniqueAndStable) {
   EXPECT_EQ(parsed(yaml)[7].cards[3].uuid, parsed(yaml)[7].cards[3].uuid);
 }
 
+TEST(NodesFile, UuidsMayBeStated) {
+  const auto nodes = parsed(
+      "nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, uuid: GPU-One}, {model: T4, count: 2, memory: 16Gi, uuids: "
+      "[GPU-2, GPU-3], nvlinks: [[1, 2, 4]]}, {model: T4, memory: 16Gi}]}]");
+  ASSERT_EQ(nodes[0].cards.size(), 4U);
+  EXPECT_EQ(nodes[0].cards[0].uuid, "GPU-One");
+  EXPECT_EQ(cardObject(nodes[0].cards[0]).metadata.name, "gpu-one");
+  EXPECT_EQ(nodes[0].cards[2].uuid, "GPU-3");
+  EXPECT_EQ(nodes[0].cards[1].topology.links[0].peer, "GPU-3");
+  EXPECT_EQ(nodes[0].cards[3].uuid,
+            parsed("nodes: [{name: a, gpus: [{model: T4, count: 4, memory: 16Gi}]}]")[0].cards[3].uuid);
+}
+
+TEST(NodesFile, StatedUuidsAreValidAndUnique) {
+  const struct {
+    const char *gpus, *says;
+  } cases[] = {
+      {"[{model: T4, memory: 1Gi, uuid: 'a b'}]", "nodes[0].gpus[0].uuid (line 1): \"a b\" can't name a card"},
+      {"[{model: T4, memory: 1Gi, uuid: ''}]", "nodes[0].gpus[0].uuid"},
+      {"[{model: T4, memory: 1Gi, uuid: egpu-1}]", "begins with egpu-"},
+      {"[{model: T4, memory: 1Gi, uuid: [a]}]", "must be a single value"},
+      {"[{model: T4, memory: 1Gi, count: 2, uuid: a}]", "is one for 2 cards"},
+      {"[{model: T4, memory: 1Gi, count: 2, uuids: [a]}]", "one for each of 2 cards"},
+      {"[{model: T4, memory: 1Gi, uuid: a, uuids: [a]}]", "give one of uuid and uuids"},
+      {"[{model: T4, memory: 1Gi, count: 2, uuids: [a, A]}]", "nodes[0].gpus (line 1): uuid \"A\" is used twice"},
+  };
+  for (const auto& c : cases) {
+    const auto text = "nodes: [{name: n, gpus: " + std::string(c.gpus) + "}]";
+    EXPECT_NE(refused(text.c_str()).find(c.says), std::string::npos) << c.gpus << " → " << refused(text.c_str());
+  }
+  EXPECT_NE(refused("nodes: [{name: n, count: 2, gpus: [{model: T4, memory: 1Gi, uuid: a}]}]").find("is used twice"),
+            std::string::npos);
+}
+
 TEST(NodesFile, LinksAreSymmetric) {
   const auto node =
       parsed("nodes: [{name: n, gpus: [{model: V100, count: 3, memory: 32Gi, nvlinks: [[0, 2, 2]]}]}]")[0];

@@ -109,6 +109,37 @@ std::string cardUuid(const std::string& node, std::size_t index) {
          b.substr(4, 12);
 }
 
+std::string lowered(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+/// A uuid that names an object, in lower case, of a length that a label takes.
+std::string statedUuid(const YAML::Node& n, const std::string& field) {
+  auto uuid = text(n, field);
+  if (uuid.size() > 63 || !v1alpha::isDnsSubdomain(lowered(uuid)))
+    fail(field, n, "\"" + uuid + "\" can't name a card: 1 to 63 letters, digits, '-' and '.', such as GPU-0a1b2c3d");
+  if (lowered(uuid).starts_with("egpu-")) fail(field, n, "\"" + uuid + "\" begins with egpu-, as devices' names do");
+  return uuid;
+}
+
+/// uuid: of the group's only card; uuids: one per card. Cards without one are given theirs later.
+std::vector<std::string> readUuids(const YAML::Node& g, const std::string& field, int64_t count) {
+  std::vector<std::string> uuids(static_cast<std::size_t>(count));
+  if (const auto one = g["uuid"]; one) {
+    if (g["uuids"]) fail(field + ".uuids", g["uuids"], "give one of uuid and uuids");
+    if (count != 1) fail(field + ".uuid", one, "is one for " + std::to_string(count) + " cards; write a list, uuids");
+    uuids[0] = statedUuid(one, field + ".uuid");
+  }
+  if (const auto list = g["uuids"]; list) {
+    if (!list.IsSequence() || list.size() != uuids.size())
+      fail(field + ".uuids", list, "must be a list with one for each of " + std::to_string(count) + " cards");
+    for (std::size_t i = 0; i < uuids.size(); ++i) uuids[i] = statedUuid(list[i], field + ".uuids");
+  }
+  return uuids;
+}
+
 struct Link {
   std::size_t a, b;
   int64_t n;
@@ -118,7 +149,7 @@ struct Link {
 
 void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards,
                   std::vector<Link>& links, std::vector<int64_t>& switchLinks) {
-  onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch"});
+  onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch", "uuid", "uuids"});
   if (!g["model"]) fail(field + ".model", g, "is missing");
   if (!g["memory"]) fail(field + ".memory", g, "is missing");
   const int64_t count = g["count"] ? whole(g["count"], field + ".count", 1, kMaxCards) : 1;
@@ -137,6 +168,7 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
   } else if (n) {
     std::fill(numa.begin(), numa.end(), whole(n, field + ".numa", -1, 1023));
   }
+  const auto uuids = readUuids(g, field, count);
   int64_t toSwitch = 0;
   if (const auto s = g["nvswitch"]; s) {
     const auto v = text(s, field + ".nvswitch");
@@ -149,6 +181,7 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
     if (cards.size() == kMaxCards) fail(field, g, "a node has at most " + std::to_string(kMaxCards) + " cards");
     proto.index = static_cast<int64_t>(cards.size());
     proto.topology.numa = numa[static_cast<std::size_t>(i)];
+    proto.uuid = uuids[static_cast<std::size_t>(i)];
     cards.push_back(proto);
     switchLinks.push_back(toSwitch);
   }
@@ -257,7 +290,7 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
       readGpuGroup(gpus[g], field + ".gpus[" + std::to_string(g) + "]", out.cards, links, switchLinks);
   }
   for (std::size_t i = 0; i < out.cards.size(); ++i) {
-    out.cards[i].uuid = cardUuid(name, i);
+    if (out.cards[i].uuid.empty()) out.cards[i].uuid = cardUuid(name, i);
     out.cards[i].nodeName = name;
     out.cards[i].topology.pcie = pciBus(i);
   }
@@ -276,7 +309,7 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
   const auto list = root["nodes"];
   if (!list || !list.IsSequence() || list.size() == 0) fail("nodes", root, "must be a list with at least one node");
   std::vector<SimNode> out;
-  std::set<std::string> names;
+  std::set<std::string> names, uuids;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string field = "nodes[" + std::to_string(i) + "]";
     const auto n = list[i];
@@ -288,6 +321,9 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
       auto node = makeNode(n, field, count < 0 ? name : name + "-" + std::to_string(k));
       if (!names.insert(node.node.metadata.name).second)
         fail(field + ".name", n, "\"" + node.node.metadata.name + "\" is used twice");
+      for (const auto& card : node.cards)
+        if (!uuids.insert(lowered(card.uuid)).second)
+          fail(field + ".gpus", n["gpus"], "uuid \"" + card.uuid + "\" is used twice");
       node.node.internalIP = documentationAddress(out.size());
       if (out.size() == kMaxNodes) fail("nodes", list, "more than " + std::to_string(kMaxNodes) + " nodes");
       out.push_back(std::move(node));
@@ -303,9 +339,7 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
 v1alpha::ElasticGPU cardObject(const v1alpha::Card& card) {
   namespace keys = v1alpha::keys;
   v1alpha::ElasticGPU out;
-  out.metadata.name = card.uuid;
-  std::transform(out.metadata.name.begin(), out.metadata.name.end(), out.metadata.name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  out.metadata.name = lowered(card.uuid);
   out.metadata.labels[std::string(keys::kRoleLabel)] = keys::kRoleCard;
   out.metadata.labels[std::string(keys::kNodeLabel)] = v1alpha::labelValueOf(card.nodeName);
   out.metadata.labels[std::string(keys::kSimulatedLabel)] = "true";
