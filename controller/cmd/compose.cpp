@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "controller/base/log.h"
+#include "controller/base/private_files.h"
 #include "controller/base/subprocess.h"
-#include "controller/cmd/files.h"
 
 namespace egpu::cmd {
 
@@ -77,7 +77,8 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
                    [this](const http::Request& request, std::stop_token stop) {
                      return questions_.answer(request, std::move(stop));
                    },
-                   callersOf(options, callers_)}),
+                   callersOf(options, callers_),
+                   [this](const server::AllocationMap& map) { return server::podsOf(map, controller_.stores()); }}),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}) {
   if (options_.election) elector_.emplace(transport, clock, random, metrics_, *options_.election);
   for (const auto& file : plugins_.files())
@@ -177,10 +178,11 @@ base::Status Core::announce(std::stop_token stop) {
                       if (leaseLost_) leaseLost_();
                     });
   if (!options_.writeProbesAddress.empty())
-    if (auto s = writeFile(options_.writeProbesAddress, probesAddress(), 0644); !s.ok())
+    if (auto s = base::writePrivateFile(options_.writeProbesAddress, probesAddress()); !s.ok())
       return named("--write-probes-address", s);
   if (options_.writeOpsAddress.empty()) return base::Status::okay();
-  if (auto s = writeFile(options_.writeOpsAddress, opsAddress(), 0644); !s.ok()) return named("--write-ops-address", s);
+  if (auto s = base::writePrivateFile(options_.writeOpsAddress, opsAddress()); !s.ok())
+    return named("--write-ops-address", s);
   return base::Status::okay();
 }
 

@@ -1,4 +1,4 @@
-// Small files that the commands read and write.
+// Small files that the commands read; those they write are base/private_files.h's.
 #pragma once
 
 #include <string>
@@ -9,7 +9,5 @@ namespace egpu::cmd {
 
 /// The whole file. Code::notFound or Code::unavailable, with the path.
 base::Result<std::string> readFile(const std::string& path);
-/// Written beside and renamed, so that a reader sees all or nothing. mode: permission bits.
-base::Status writeFile(const std::string& path, const std::string& text, unsigned mode);
 
 }  // namespace egpu::cmd

@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "controller/base/log.h"
 #include "controller/cmd/options.h"
@@ -126,6 +128,33 @@ CLI::Option* addField(CLI::App& app, cmd::QuestionOptions& o, const std::string&
       ->trigger_on_parse();  // so that steps keep their order
 }
 
+/// What the commands that ask a running controller have in common.
+void addAsking(CLI::App& app, std::string& server, std::string& color, std::string& output,
+               const std::vector<std::string>& outputs) {
+  app.add_option("-o,--output", output, "What to print; tables have at most 100 columns unless wide")
+      ->check(CLI::IsMember(outputs))
+      ->capture_default_str();
+  app.add_option("--color", color, "Colours in tables")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  app.add_option("--server", server, "The controller's operations address")
+      ->envname("EGPU_SERVER")
+      ->capture_default_str();
+}
+
+CLI::App* addMap(CLI::App& app, cmd::MapOptions& o) {
+  auto* sub = app.add_subcommand("map", "Show the allocation map: every node, card, claim and the pods that use it");
+  sub->add_option("--node", o.node, "Only this node");
+  sub->add_flag("--idle", o.idle, "Only nodes without a claim");
+  addAsking(*sub, o.server, o.color, o.output, {"table", "wide", "json", "yaml", "backendai"});
+  addCaller(*sub, o.caller);
+  sub->add_option_function<std::string>(
+         "--format", [&o](const std::string& format) { o.output = format == "text" ? "table" : format; },
+         "An older name of --output; text is table")
+      ->check(CLI::IsMember({"text", "json", "backendai"}));
+  return sub;
+}
+
 CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string& name, const std::string& what) {
   o.question = name;
   auto* sub = app.add_subcommand(name, what);
@@ -135,8 +164,9 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
   field("CLAIM", "claim", "An ElasticGPUClaim that is there");
   field("-n,--namespace", "namespace", "Namespace of claims that name none (default: default)");
   sub->add_option("-f,--file", o.file,
-                  name == "simulate" ? "A claim, or claim and steps, as YAML or JSON; - = standard input"
-                                     : "A claim that might be, as YAML or JSON; - = standard input");
+                  name == "simulate"
+                      ? "Claims, Pods, or claim and steps, as YAML or JSON, several documents too; - = standard input"
+                      : "Claims that might be, as YAML or JSON, several documents too; - = standard input");
   field("--class", "class", "Class of a claim that might be");
   field("--gpu", "gpu", "Its cards: whole ones, or so much of each");
   field("--gpu-core", "gpu-core", "Its percent of a card");
@@ -153,18 +183,62 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
     field("--add", "add",
           "Step: add nodes, NAME,like=NODE[,count=N] or NAME,model=M,cards=N,memory=16Gi[,tflops=N][,count=N]");
     field("--release", "release", "Step: release this claim, [NAMESPACE/]CLAIM");
-    field("--resize", "resize", "Step: resize a claim, [NAMESPACE/]CLAIM,gpu-core=40[,gpu-memory=8Gi]");
+    field("--resize", "resize",
+          "Step: resize a claim, [NAMESPACE/]CLAIM,gpu-core=40[,gpu-memory=8Gi]; what isn't named stays");
   }
-  sub->add_option("-o,--output", o.output, "What to print")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
-  sub->add_option("--color", o.color, "Colours in tables")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
-  sub->add_option("--server", o.server, "The controller's operations address")->capture_default_str();
+  addAsking(*sub, o.server, o.color, o.output, {"table", "wide", "json", "yaml"});
   addCaller(*sub, o.caller);
   sub->footer("Answered by the running controller on a copy of what it knows: nothing is reserved or written.");
   return sub;
+}
+
+CLI::App* addRun(CLI::App& app, cmd::RunOptions& o, cmd::LogOptions& log) {
+  auto* sub = app.add_subcommand("run", "Run the controller against a Kubernetes cluster");
+  sub->footer("Exit status: 0 after SIGTERM or SIGINT, 1 an error, 2 wrong usage, 3 the lease was lost.");
+  sub->add_option("--kubeconfig", o.kubeconfig,
+                  "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
+  sub->add_option("--context", o.context, "Context of the kubeconfig (default: its current one)");
+  addController(*sub, o.controller);
+  addCallers(*sub, o.controller);
+  addElection(*sub, o);
+  addLog(*sub, log);
+  return sub;
+}
+
+CLI::App* addStandalone(CLI::App& app, cmd::StandaloneOptions& o, cmd::LogOptions& log) {
+  auto* sub = app.add_subcommand(
+      "standalone", "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
+  sub->add_option("--nodes", o.nodes, "YAML file of the simulated nodes")->required()->check(CLI::ExistingFile);
+  sub->add_option("--data", o.data,
+                  "Folder that keeps the state over restarts, for its owner alone (default: in memory)");
+  sub->add_option("--listen", o.listen, "Address of the API server, loopback; port 0 = any free one")
+      ->capture_default_str();
+  sub->add_option("--write-kubeconfig", o.writeKubeconfig,
+                  "Add context elastic-gpu-standalone to this kubeconfig, or make it; what else it holds stays, its "
+                  "current context, too");
+  addController(*sub, o.controller);
+  addLog(*sub, log);
+  return sub;
+}
+
+/// The arguments, "help COMMAND" as "COMMAND --help".
+std::vector<const char*> withHelp(int argc, char** argv) {
+  std::vector<const char*> args(argv, argv + argc);
+  if (argc < 2 || std::string_view(argv[1]) != "help") return args;
+  args.erase(args.begin() + 1);
+  args.push_back("--help");
+  return args;
+}
+
+/// An unknown command is named, which the parser would only call missing.
+bool isCommand(const CLI::App& app, const std::string& name) {
+  std::string known;
+  for (const auto* each : app.get_subcommands(nullptr)) {
+    if (each->get_name() == name) return true;
+    known += (known.empty() ? "" : ", ") + each->get_name();
+  }
+  std::fprintf(stderr, "error: unknown command \"%s\"; known are %s\n", name.c_str(), known.c_str());
+  return false;
 }
 
 int execute(int argc, char** argv) {
@@ -174,42 +248,12 @@ int execute(int argc, char** argv) {
   cmd::LogOptions log;
 
   cmd::RunOptions run;
-  auto* runApp = app.add_subcommand("run", "Run the controller against a Kubernetes cluster");
-  runApp->footer("Exit status: 0 after SIGTERM or SIGINT, 1 an error, 2 wrong usage, 3 the lease was lost.");
-  runApp->add_option("--kubeconfig", run.kubeconfig,
-                     "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
-  runApp->add_option("--context", run.context, "Context of the kubeconfig (default: its current one)");
-  addController(*runApp, run.controller);
-  addCallers(*runApp, run.controller);
-  addElection(*runApp, run);
-  addLog(*runApp, log);
-
   cmd::StandaloneOptions standalone;
-  auto* standaloneApp = app.add_subcommand(
-      "standalone", "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
-  standaloneApp->add_option("--nodes", standalone.nodes, "YAML file of the simulated nodes")
-      ->required()
-      ->check(CLI::ExistingFile);
-  standaloneApp->add_option("--data", standalone.data,
-                            "Folder that keeps the state over restarts (default: in memory)");
-  standaloneApp->add_option("--listen", standalone.listen, "Address of the API server, loopback; port 0 = any free one")
-      ->capture_default_str();
-  standaloneApp->add_option("--write-kubeconfig", standalone.writeKubeconfig,
-                            "Write a kubeconfig for kubectl to this file");
-  addController(*standaloneApp, standalone.controller);
-  addLog(*standaloneApp, log);
+  auto* runApp = addRun(app, run, log);
+  auto* standaloneApp = addStandalone(app, standalone, log);
 
   cmd::MapOptions map;
-  auto* mapApp = app.add_subcommand("map", "Show the allocation map: every node, card and claim");
-  mapApp->add_option("--server", map.server, "The controller's operations address")->capture_default_str();
-  addCaller(*mapApp, map.caller);
-  mapApp->add_option("--node", map.node, "Only this node");
-  mapApp->add_option("--format", map.format, "What to print")
-      ->check(CLI::IsMember({"text", "json", "backendai"}))
-      ->capture_default_str();
-  mapApp->add_option("--color", map.color, "Colours in text")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  addMap(app, map);
 
   cmd::QuestionOptions explain, simulate, forecast;
   auto* explainApp =
@@ -224,21 +268,11 @@ int execute(int argc, char** argv) {
         at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
     return "error: " + std::string(e.what()) + "\nelastic-gpu-controller" + command + " --help lists the flags.\n";
   });
-  // An unknown command is named, which the parser would only call missing.
-  if (argc > 1 && argv[1][0] != '-') {
-    std::string known;
-    bool found = false;
-    for (const auto* each : app.get_subcommands(nullptr)) {
-      found = found || each->get_name() == argv[1];
-      known += (known.empty() ? "" : ", ") + each->get_name();
-    }
-    if (!found) {
-      std::fprintf(stderr, "error: unknown command \"%s\"; known are %s\n", argv[1], known.c_str());
-      return kUsage;
-    }
-  }
+  app.add_subcommand("help", "Show what a command does and its flags: help [COMMAND]");
+  const auto args = withHelp(argc, argv);
+  if (args.size() > 1 && args[1][0] != '-' && !isCommand(app, args[1])) return kUsage;
   try {
-    app.parse(argc, argv);
+    app.parse(static_cast<int>(args.size()), args.data());
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }

@@ -1,6 +1,3 @@
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -11,20 +8,18 @@ namespace egpu::cmd {
 
 namespace {
 
-/// Cells for one bar: what is left of the line beside the texts, halved for the two bars.
-int barWidth() {
-  winsize size{};
-  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 30;
-  return std::clamp((size.ws_col - 56) / 2, 10, 60);
-}
+constexpr std::size_t kWideMap = 160;  // where there is no terminal to fill
 
 }  // namespace
 
 int mapCommand(const MapOptions& options) {
   kube::HttpRequest request;
-  request.target = "/allocation-map?format=" + options.format + "&width=" + std::to_string(barWidth()) +
-                   (wantsColor(options.color) ? "&color=1" : "");
+  request.target = "/allocation-map?" + layoutQuery(options.output, options.color);
+  // Bars are as long as there is room for them.
+  if (options.output == "wide")
+    request.target += "&width=" + std::to_string(std::clamp<std::size_t>((terminalColumns(kWideMap) - 44) / 2, 10, 60));
   if (!options.node.empty()) request.target += "&node=" + queryEncoded(options.node);
+  if (options.idle) request.target += "&idle=nodes";
   return printAnswer(options.server, options.caller, std::move(request));
 }
 

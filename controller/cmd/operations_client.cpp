@@ -1,7 +1,9 @@
 #include "controller/cmd/operations_client.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -36,6 +38,21 @@ std::string queryEncoded(const std::string& text) {
       out += {'%', hex[c >> 4], hex[c & 15]};
   }
   return out;
+}
+
+std::size_t terminalColumns(std::size_t otherwise) {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? otherwise : size.ws_col;
+}
+
+std::string layoutQuery(const std::string& output, const std::string& color) {
+  if (output != "table" && output != "wide") return "format=" + output;
+  std::string query = "format=text&columns=";
+  if (output == "wide")
+    query += "0";
+  else
+    query += std::to_string(std::clamp<std::size_t>(terminalColumns(kTableColumns), 40, kTableColumns));
+  return query + (wantsColor(color) ? "&color=1" : "");
 }
 
 namespace {
@@ -78,7 +95,8 @@ const char* advice(int status) {
 
 }  // namespace
 
-int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request) {
+int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request,
+                const std::string& bodyName) {
   base::SystemClock clock;
   const auto token = tokenOf(caller, clock);
   if (!token) {
@@ -88,27 +106,32 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
   if (!token->empty()) request.headers.emplace_back("Authorization", "Bearer " + *token);
   kube::Endpoint endpoint;
   endpoint.server = server.find("://") == std::string::npos ? "http://" + server : server;
+  while (endpoint.server.ends_with('/')) endpoint.server.pop_back();
   auto transport = kube::curlTransport(endpoint, clock);
   if (!transport) {
     std::fprintf(stderr, "error: --server: %s\n", transport.status().message().c_str());
     return 2;
   }
-  const auto answer = (*transport)->perform(request, {});
+  auto answer = (*transport)->perform(request, {});
   if (!answer) {
-    std::fprintf(stderr, "error: --server: %s\nIs the controller running, and is this its --ops-listen address?\n",
+    std::fprintf(stderr,
+                 "error: --server: %s\nIs the controller running, and is this its --ops-listen address? EGPU_SERVER or "
+                 "--server says another one.\n",
                  answer.status().message().c_str());
     return 1;
   }
   if (answer->status != 200) {
     const bool status = answer->header("content-type").starts_with("application/json");
     std::string text = status ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
+    constexpr std::string_view kBody = "body: ";
+    if (!bodyName.empty() && text.starts_with(kBody)) text.replace(0, kBody.size(), bodyName + ": ");
     if (text.empty() || text.back() != '\n') text += '\n';
     std::fprintf(stderr, "error: %s%s", text.c_str(), advice(answer->status));
     return 1;
   }
   std::fwrite(answer->body.data(), 1, answer->body.size(), stdout);
   if (answer->body.empty() || answer->body.back() != '\n') std::fputs("\n", stdout);
-  return 0;
+  return answer->header("elastic-gpu-error").empty() ? 0 : 1;
 }
 
 }  // namespace egpu::cmd

@@ -1,6 +1,7 @@
 // What the commands that ask a running controller share: one request to its operations address, its answer printed.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "controller/cmd/options.h"
@@ -14,8 +15,18 @@ bool wantsColor(const std::string& mode);
 /// A value in a query.
 std::string queryEncoded(const std::string& text);
 
-/// Prints the body of a 200 to standard output, ended by a newline, anything else as an error. The process's exit
-/// status: 0, 1 no answer or a refusal, 2 `server` is no address, or `caller` has no token.
-int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request);
+/// Columns of the terminal; `otherwise` if standard output is none.
+std::size_t terminalColumns(std::size_t otherwise);
+
+/// The query's part that says how to answer: output is table, wide, or a format that the server knows by that name.
+/// Tables have at most kTableColumns columns, and no more than the terminal, unless wide.
+std::string layoutQuery(const std::string& output, const std::string& color);
+inline constexpr std::size_t kTableColumns = 100;
+
+/// Prints the body of a 200 to standard output, ended by a newline, anything else as an error, in which what is wrong
+/// with the body is said of `bodyName`. The process's exit status: 0, 1 no answer, a refusal, or an answer that says an
+/// error, 2 `server` is no address, or `caller` has no token.
+int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request,
+                const std::string& bodyName = {});
 
 }  // namespace egpu::cmd

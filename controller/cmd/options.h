@@ -62,8 +62,9 @@ struct MapOptions {
   std::string server = "http://127.0.0.1:9440";
   CallerOptions caller;
   std::string node;
-  std::string format = "text";  ///< text | json | backendai
-  std::string color = "auto";   ///< auto | always | never
+  bool idle = false;             ///< only nodes without a claim
+  std::string output = "table";  ///< table | wide | json | yaml | backendai
+  std::string color = "auto";    ///< auto | always | never
 };
 
 /// explain, simulate and forecast: a question to the running controller.
@@ -72,8 +73,8 @@ struct QuestionOptions {
   std::string server = "http://127.0.0.1:9440";
   CallerOptions caller;
   std::vector<std::pair<std::string, std::string>> fields;  ///< the query's, in their order
-  std::string file;              ///< a claim or question as YAML or JSON; "-" = standard input
-  std::string output = "table";  ///< table | json
+  std::string file;              ///< claims, Pods or a question as YAML or JSON; "-" = standard input
+  std::string output = "table";  ///< table | wide | json | yaml
   std::string color = "auto";    ///< auto | always | never
 };
 

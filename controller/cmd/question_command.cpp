@@ -12,13 +12,15 @@ namespace egpu::cmd {
 int questionCommand(const QuestionOptions& options) {
   kube::HttpRequest request;
   request.timeout = std::chrono::milliseconds(300'000);  // a large cluster is thought through node by node
-  request.target = "/" + options.question + "?format=" + (options.output == "json" ? "json" : "text");
-  if (options.output != "json" && wantsColor(options.color)) request.target += "&color=1";
+  request.target = "/" + options.question + "?" + layoutQuery(options.output, options.color);
+  if (options.output == "wide") request.target += "&wide=1";
   for (const auto& [name, value] : options.fields) request.target += "&" + name + "=" + queryEncoded(value);
   if (options.file == "-") {
     request.body.assign(std::istreambuf_iterator<char>(std::cin), {});
   } else if (!options.file.empty()) {
     auto body = readFile(options.file);
+    if (body && body->find_first_not_of(" \t\r\n") == std::string::npos)
+      body = base::Status(base::Code::invalid, options.file + " is empty");
     if (!body) {
       std::fprintf(stderr, "error: --file: %s\n", body.status().message().c_str());
       return 2;
@@ -26,7 +28,8 @@ int questionCommand(const QuestionOptions& options) {
     request.body = std::move(*body);
   }
   if (!options.file.empty()) request.method = kube::Method::post;
-  return printAnswer(options.server, options.caller, std::move(request));
+  return printAnswer(options.server, options.caller, std::move(request),
+                     options.file == "-" ? "standard input" : options.file);
 }
 
 }  // namespace egpu::cmd

@@ -5,8 +5,10 @@
 #include <system_error>
 
 #include "controller/base/log.h"
+#include "controller/base/private_files.h"
 #include "controller/cmd/compose.h"
 #include "controller/cmd/files.h"
+#include "controller/cmd/kubeconfig_file.h"
 #include "controller/cmd/options.h"
 #include "controller/cmd/signals.h"
 #include "controller/http/http.h"
@@ -32,22 +34,13 @@ int fail(const base::Status& why) {
   return 1;
 }
 
-std::string kubeconfigFor(const std::string& server) {
-  return "apiVersion: v1\nkind: Config\nclusters:\n- name: elastic-gpu-standalone\n  cluster: {server: \"" + server +
-         "\"}\nusers:\n- name: elastic-gpu-standalone\n  user: {}\ncontexts:\n- name: elastic-gpu-standalone\n"
-         "  context: {cluster: elastic-gpu-standalone, user: elastic-gpu-standalone}\ncurrent-context: "
-         "elastic-gpu-standalone\n";
-}
-
 /// Where the simulated nodes' plugins keep their files: in the data folder, or in one that goes with the process.
 class PluginState {
  public:
   base::Status open(const std::string& data) {
     if (!data.empty()) {
       path_ = data + "/plugins";
-      std::error_code error;
-      std::filesystem::create_directories(path_, error);
-      return error ? base::Status(base::Code::unavailable, path_ + ": " + error.message()) : base::Status::okay();
+      return base::makePrivateFolder(path_, ".");
     }
     std::string pattern = (std::filesystem::temp_directory_path() / "elastic-gpu-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
@@ -73,6 +66,22 @@ bool onlyHere(const char* flag, const std::string& address, const char* what) {
   std::fprintf(stderr, "error: %s: %s is not a loopback address; %s. Use 127.0.0.1:PORT\n", flag, address.c_str(),
                what);
   return false;
+}
+
+/// Where it listens, in the kubeconfig and on standard output, so that standard error is nothing but log lines.
+base::Status tell(const StandaloneOptions& options, const std::string& url, const Core& core) {
+  std::string hint;
+  if (!options.writeKubeconfig.empty()) {
+    const auto current = addToKubeconfig(options.writeKubeconfig, url);
+    if (!current) return current.status();
+    hint = "  (export KUBECONFIG=" + options.writeKubeconfig;
+    if (*current != kKubeconfigName) hint += "; kubectl --context " + std::string(kKubeconfigName);
+    hint += ")";
+  }
+  std::printf("API server:  %s%s\noperations:  http://%s\nprobes:      http://%s\n", url.c_str(), hint.c_str(),
+              core.opsAddress().c_str(), core.probesAddress().c_str());
+  std::fflush(stdout);
+  return base::Status::okay();
 }
 
 }  // namespace
@@ -119,14 +128,7 @@ int standaloneCommand(const StandaloneOptions& options) {
   if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
   if (auto s = core.start(); !s.ok()) return fail(s);
   cluster.start();
-  if (!options.writeKubeconfig.empty())
-    if (auto s = writeFile(options.writeKubeconfig, kubeconfigFor(url), 0600); !s.ok())
-      return fail("--write-kubeconfig", s);
-  // On standard output, so that standard error is nothing but log lines.
-  std::printf("API server:  %s%s\noperations:  http://%s\nprobes:      http://%s\n", url.c_str(),
-              options.writeKubeconfig.empty() ? "" : ("  (export KUBECONFIG=" + options.writeKubeconfig + ")").c_str(),
-              core.opsAddress().c_str(), core.probesAddress().c_str());
-  std::fflush(stdout);
+  if (auto s = tell(options, url, core); !s.ok()) return fail("--write-kubeconfig", s);
   if (auto s = core.announce(); !s.ok()) return fail(s);
 
   const int signal = signals.wait();

@@ -20,6 +20,8 @@ constexpr int64_t kMostCards = 1024;                 // of one node
 constexpr int64_t kMostMilliTflops = 1'000'000'000;  // of one card, as the CRD has it
 constexpr int64_t kMostMemory = int64_t{1} << 50;    // of one card, as for requests
 constexpr std::size_t kMostSteps = 100;
+constexpr std::size_t kMostDocuments = 100;
+constexpr std::size_t kMostExpanded = std::size_t{1} << 20;  // bytes, once aliases are written out
 
 Status invalid(const std::string& field, const std::string& what) {
   return {Code::invalid, (field.empty() ? std::string("the question") : field) + ": " + what};
@@ -212,6 +214,36 @@ base::Result<QuestionStep> stepOf(const Json& value, const std::string& path) {
   return step;
 }
 
+base::Result<core::Pod> podOf(const Json& value, const std::string& path) {
+  if (!value.is_object()) return invalid(path, "must be a Pod");
+  const auto spec = value.find("spec");
+  if (spec == value.end() || !spec->is_object()) return invalid(under(path, "spec"), "is missing");
+  auto pod = decode<core::Pod>(value.dump());
+  if (!pod) return invalid(path.empty() ? "pod" : path, pod.status().message());
+  return pod;
+}
+
+/// An object as one would apply it.
+base::Result<Question> ofObject(const Json& root) {
+  Question question;
+  const auto kind = root.find("kind");
+  const bool pod = kind != root.end() && *kind == "Pod";
+  if (kind != root.end() && kind->is_string() && !pod && *kind != "ElasticGPUClaim") {
+    question.otherKind = kind->get<std::string>();
+    return question;
+  }
+  if (pod) {
+    auto read = podOf(root, "");
+    if (!read) return read.status();
+    question.pod = std::move(*read);
+    return question;
+  }
+  auto claim = claimOf(root, "");
+  if (!claim) return claim.status();
+  question.claim = std::move(*claim);
+  return question;
+}
+
 }  // namespace
 
 base::Result<Question> decodeQuestion(std::string_view json) {
@@ -219,17 +251,18 @@ base::Result<Question> decodeQuestion(std::string_view json) {
   if (root.is_discarded()) return invalid("", "is no JSON");
   Question question;
   if (root.is_null()) return question;
-  if (!root.is_object()) return invalid("", "must be an ElasticGPUClaim, or a mapping of claim and steps");
-  if (root.contains("kind") || root.contains("spec")) {
-    auto claim = claimOf(root, "");
-    if (!claim) return claim.status();
-    question.claim = std::move(*claim);
-    return question;
+  if (!root.is_object()) return invalid("", "must be an ElasticGPUClaim, a Pod, or a mapping of claim and steps");
+  if (root.contains("kind") || root.contains("spec")) return ofObject(root);
+  if (auto wrong = unknownField(root, "", {"claim", "pod", "steps"})) return *wrong;
+  if (const auto it = root.find("pod"); it != root.end() && !it->is_null()) {
+    auto pod = podOf(*it, "pod");
+    if (!pod) return pod.status();
+    question.pod = std::move(*pod);
   }
-  if (auto wrong = unknownField(root, "", {"claim", "steps"})) return *wrong;
   if (const auto it = root.find("claim"); it != root.end() && !it->is_null()) {
     auto claim = claimOf(*it, "claim");
     if (!claim) return claim.status();
+    if (question.pod) return invalid("claim", "give one of claim and pod");
     question.claim = std::move(*claim);
   }
   const auto steps = root.find("steps");
@@ -242,6 +275,52 @@ base::Result<Question> decodeQuestion(std::string_view json) {
     question.steps.push_back(std::move(*step));
   }
   return question;
+}
+
+namespace {
+
+/// The documents of a body, Lists taken apart.
+base::Result<std::vector<std::string>> documentsOf(std::string_view body) {
+  auto documents = yamlDocuments(body);
+  if (!documents) return documents;
+  std::vector<std::string> out;
+  for (auto& document : *documents) {
+    const auto root = Json::parse(document, nullptr, false);
+    const bool list = root.is_object() && root.contains("items") && root["items"].is_array() && root.contains("kind");
+    if (!list) {
+      out.push_back(std::move(document));
+      continue;
+    }
+    for (const Json& item : root["items"]) out.push_back(item.dump());
+  }
+  return out;
+}
+
+}  // namespace
+
+base::Result<std::vector<Question>> decodeQuestions(std::string_view body) {
+  const auto documents = documentsOf(body);
+  if (!documents) return documents.status();
+  std::size_t bytes = 0;
+  for (const auto& document : *documents) bytes += document.size();
+  if (bytes > kMostExpanded)
+    return Status(Code::invalid, "its aliases expand to more than " + std::to_string(kMostExpanded >> 10) + " KiB");
+  if (documents->size() > kMostDocuments)
+    return Status(Code::invalid, "more than " + std::to_string(kMostDocuments) + " documents");
+  std::vector<Question> out;
+  bool any = false;
+  for (std::size_t i = 0; i < documents->size(); ++i) {
+    auto question = decodeQuestion((*documents)[i]);
+    if (!question) {
+      const auto at = documents->size() > 1 ? "document " + std::to_string(i + 1) + ": " : std::string();
+      return Status(question.status().code(), at + question.status().message());
+    }
+    any = any || question->otherKind.empty();
+    out.push_back(std::move(*question));
+  }
+  if (!any && !out.empty())
+    return invalid("kind", "must be ElasticGPUClaim or Pod; nothing can be asked about a " + out.front().otherKind);
+  return out;
 }
 
 }  // namespace egpu::codec

@@ -27,12 +27,14 @@ struct QuestionStep {
 
 struct Question {
   std::optional<v1alpha::ElasticGPUClaim> claim;
+  std::optional<core::Pod> pod;  ///< instead of a claim
   std::vector<QuestionStep> steps;
+  std::string otherKind;  ///< the kind of an object that nothing can be asked about; then the rest is empty
 };
 
-/// Either an ElasticGPUClaim as one would apply it, or
+/// Either an ElasticGPUClaim or a Pod as one would apply it, or
 ///
-///   claim: {spec: {egpuClassName: c, resources: {requests: {elasticgpu.io/gpu-core: 30}}}}
+///   claim: {spec: {egpuClassName: c, resources: {requests: {elasticgpu.io/gpu-core: 30}}}}     # or pod: {…}
 ///   steps:
 ///   - drain: train-0
 ///   - add: {name: new, count: 2, like: train-1}      # or cards: [{model: T4, count: 4, memory: 16Gi, tflops: 65}]
@@ -43,5 +45,10 @@ struct Question {
 /// both may be left out. Code::invalid names the field and what is valid there; claims are not validated beyond their
 /// fields' names and types.
 base::Result<Question> decodeQuestion(std::string_view json);
+
+/// A body of any number of documents, YAML or JSON, in their order; a List's items count as documents. Objects of other
+/// kinds are passed over if there is anything else (otherKind). Code::invalid names the document, if there are several:
+/// "document 2: spec: is missing".
+base::Result<std::vector<Question>> decodeQuestions(std::string_view body);
 
 }  // namespace egpu::codec

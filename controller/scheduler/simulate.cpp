@@ -4,9 +4,55 @@
 #include <set>
 
 #include "controller/scheduler/fill.h"
+#include "controller/scheduler/load_score.h"
+#include "controller/scheduler/state.h"
+#include "controller/scheduler/topology/shape.h"
 
 namespace egpu::scheduler {
 namespace {
+
+int64_t percentOf(int64_t fill) { return (fill * 100 + 1'000'000) / 2'000'000; }
+
+PolicyScores scoresOf(const Amount& used, const Amount& capacity) {
+  const int64_t full = percentOf(fillOf(used, capacity));
+  const LoadScore load = loadScoreOf(used, capacity);
+  return {{"binpack", full}, {"spread", 100 - full}, {"compact-first", load.used}, {"low-load-first", load.available}};
+}
+
+/// Of a node: by its fill, and the mean of its healthy cards' load scores.
+PolicyScores scoresOf(int64_t fill, const std::vector<RankedCard>& cards) {
+  PolicyScores scores = {{"binpack", percentOf(fill)}, {"spread", 100 - percentOf(fill)}};
+  for (const char* policy : {"compact-first", "low-load-first"}) {
+    int64_t sum = 0, count = 0;
+    for (const RankedCard& card : cards)
+      if (card.healthy) {
+        sum += card.scores.find(policy)->second;
+        ++count;
+      }
+    scores[policy] = count > 0 ? (sum + count / 2) / count : 0;
+  }
+  return scores;
+}
+
+/// How well each card is linked to the given ones beside it.
+void scoreLinks(const Cluster& cluster, const std::string& node, std::vector<RankedCard>& cards) {
+  const Cluster::State& state = cluster.state();
+  const NodeRecord& record = state.nodes[state.findNode(node)];
+  std::vector<int64_t> links(cards.size(), 0);
+  const auto placeOf = [&](const RankedCard& card) {
+    const CardId id = state.findCard(card.card);
+    std::size_t place = 0;
+    while (record.cards[place] != id) ++place;
+    return place;
+  };
+  if (record.topology)
+    for (std::size_t a = 0; a < cards.size(); ++a)
+      for (std::size_t b = 0; b < cards.size(); ++b)
+        if (a != b && cards[b].given) links[a] += record.topology->scores().at(placeOf(cards[a]), placeOf(cards[b]));
+  const int64_t most = links.empty() ? 0 : *std::max_element(links.begin(), links.end());
+  for (std::size_t i = 0; i < cards.size(); ++i)
+    cards[i].scores["topology"] = cards[i].scores["static"] = most > 0 ? links[i] * 100 / most : 0;
+}
 
 RankedNode describe(const Cluster& cluster, Decision decision) {
   RankedNode node;
@@ -16,7 +62,8 @@ RankedNode describe(const Cluster& cluster, Decision decision) {
     const CardView view = cluster.findCard(name);
     const Amount whole = view.capacity;
     Amount after = view.used;
-    RankedCard card{name, view.index, view.healthy, false, fillOf(view.used, whole), 0};
+    RankedCard card{name, view.index, view.healthy, false, fillOf(view.used, whole), 0, scoresOf(view.used, whole)};
+    card.scores["simple"] = std::clamp<int64_t>(100 - view.index, 0, 100);
     RankedCard* slot = nullptr;
     for (std::size_t i = 0; i < decision.placements.size(); ++i) {
       const Placement& placement = decision.placements[i];
@@ -41,6 +88,8 @@ RankedNode describe(const Cluster& cluster, Decision decision) {
   node.fillAfter = fillOf(usedAfter, capacity);
   node.cards = std::move(given);
   node.cards.insert(node.cards.end(), others.begin(), others.end());
+  scoreLinks(cluster, decision.node, node.cards);
+  node.scores = scoresOf(node.fill, node.cards);
   node.decision = std::move(decision);
   return node;
 }

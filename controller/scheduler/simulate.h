@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,18 @@
 
 namespace egpu::scheduler {
 
+/// What each policy makes of something, 0 … 100, higher is better: by the policy's name.
+///
+///   binpack, spread                 how full it is, how empty (core and memory in equal parts)
+///   compact-first, low-load-first   its load, what is left of it (load_score.h); of a node the mean of its cards
+///   simple                          of a card: lower indexes first
+///   topology, static                of a card: its links to the other given cards, the best linked of the node being
+///   100
+///
+/// A node is scored as it is before the request, unhealthy cards left out. `fragmentation` has no such number: its loss
+/// depends on what else is expected.
+using PolicyScores = std::map<std::string, int64_t, std::less<>>;
+
 /// A card of a node that would do. Fill: fill.h, 0 … 2,000,000.
 struct RankedCard {
   std::string card;
@@ -20,6 +34,7 @@ struct RankedCard {
   bool given = false;  ///< by the decision for this node
   int64_t fill = 0;
   int64_t fillAfter = 0;  ///< as fill, if it is not given
+  PolicyScores scores;
   bool operator==(const RankedCard&) const = default;
 };
 
@@ -28,6 +43,7 @@ struct RankedNode {
   Decision decision;
   int64_t fill = 0;  ///< of its healthy cards together
   int64_t fillAfter = 0;
+  PolicyScores scores;
   std::vector<RankedCard> cards;  ///< all of the node's: the given ones first, as they are given, then by index
   bool operator==(const RankedNode&) const = default;
 };

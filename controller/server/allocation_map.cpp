@@ -10,6 +10,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/base/printable.h"
 #include "controller/codec/json_text.h"
+#include "controller/server/text_table.h"
 
 namespace egpu::server {
 
@@ -133,10 +134,26 @@ class Bar {
   const Looks& looks_;
 };
 
+/// Cells of a bar so that a card's line fits: beside the two bars stand index, model, core and memory.
+std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
+  constexpr std::size_t kLeast = 10, kMost = 200, kUsual = 30, kWidest = 60, kTexts = 30;
+  if (options.bar > 0) return std::clamp(options.bar, kLeast, kMost);
+  if (options.columns == 0) return kUsual;
+  const std::size_t beside = kTexts + modelWidth;
+  return std::clamp(options.columns > beside ? (options.columns - beside) / 2 : 0, kLeast, kWidest);
+}
+
 bool empty(const MapCard& c) { return c.takes.empty() && c.offered; }
 
+void writePods(std::string& out, const ClaimPods& pods, const std::string& claim) {
+  const auto it = pods.find(claim);
+  if (it == pods.end() || it->second.empty()) return;
+  out += it->second.size() == 1 ? "  pod " : "  pods ";
+  for (std::size_t i = 0; i < it->second.size(); ++i) out += (i == 0 ? "" : ", ") + it->second[i];
+}
+
 void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& looks, std::size_t modelWidth,
-               bool color) {
+               bool color, const ClaimPods& pods) {
   out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
   out += bar.draw(c, c.core, [](const MapTake& m) { return m.core; });
   out += padded(" " + v1alpha::formatMilliCards(c.usedCore), 8);
@@ -153,13 +170,20 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
       out += look.letter;
     out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
     if (!m.phase.empty()) out += "  " + m.phase;
+    writePods(out, pods, m.claim);
     out += "\n";
   }
 }
 
 }  // namespace
 
-std::string toJson(const AllocationMap& map) {
+void keepIdleNodes(AllocationMap& map) {
+  std::erase_if(map.nodes, [](const auto& node) {
+    return std::any_of(node.cards.begin(), node.cards.end(), [](const auto& card) { return !card.takes.empty(); });
+  });
+}
+
+std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
   codec::JsonText j;
   Totals all;
   j.beginObject().key("nodes").beginArray();
@@ -177,7 +201,13 @@ std::string toJson(const AllocationMap& map) {
       j.key("claims").beginArray();
       for (const auto& m : c.takes) {
         j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
-        j.key("core").value(m.core).key("memory").value(m.memory).endObject();
+        j.key("core").value(m.core).key("memory").value(m.memory);
+        if (const auto it = pods.find(m.claim); it != pods.end()) {
+          j.key("pods").beginArray();
+          for (const auto& pod : it->second) j.value(pod);
+          j.endArray();
+        }
+        j.endObject();
       }
       j.endArray().endObject();
     }
@@ -221,11 +251,12 @@ AllocationMap printed(AllocationMap map) {
 
 }  // namespace
 
-std::string toText(const AllocationMap& asIs, const TextOptions& options) {
+std::string toText(const AllocationMap& asIs, const TextOptions& options, const ClaimPods& pods) {
   const auto map = printed(asIs);
   std::size_t modelWidth = 5;
   for (const auto& n : map.nodes)
     for (const auto& c : n.cards) modelWidth = std::max(modelWidth, c.model.size());
+  const std::size_t cells = barWidth(options, modelWidth);
   std::string out;
   Totals all;
   for (const auto& n : map.nodes) {
@@ -244,7 +275,7 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options) {
            v1alpha::formatMilliCards(here.core) + ", memory " + v1alpha::readableBytes(here.usedMemory) + " of " +
            v1alpha::readableBytes(here.memory) + "\n";
     const Looks looks(n);
-    const Bar bar(std::clamp<std::size_t>(options.bar, 10, 200), options.color, looks);
+    const Bar bar(cells, options.color, looks);
     for (std::size_t i = 0; i < n.cards.size(); ++i) {
       std::size_t end = i;
       while (end < n.cards.size() && empty(n.cards[end]) && n.cards[end].model == n.cards[i].model) ++end;
@@ -254,7 +285,7 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options) {
                " cards of " + v1alpha::readableBytes(n.cards[i].memory) + "\n";
         i = end - 1;
       } else {
-        writeCard(out, n.cards[i], bar, looks, modelWidth, options.color);
+        writeCard(out, n.cards[i], bar, looks, modelWidth, options.color, pods);
       }
     }
   }
@@ -263,7 +294,7 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options) {
          v1alpha::formatMilliCards(all.core) + ", memory " + v1alpha::readableBytes(all.usedMemory) + " of " +
          v1alpha::readableBytes(all.memory);
   if (all.quarantined > 0) out += "; " + std::to_string(all.quarantined) + " not offered";
-  return out + "\n";
+  return fitted(out + "\n", {options.color, options.columns});
 }
 
 }  // namespace egpu::server

@@ -9,7 +9,9 @@
 #include "controller/scheduler/forecast.h"
 #include "controller/scheduler/simulate.h"
 #include "controller/scheduler/what_if.h"
+#include "controller/server/pod_simulation.h"
 #include "controller/server/subject.h"
+#include "controller/server/text_table.h"
 
 namespace egpu::server {
 
@@ -28,6 +30,7 @@ struct SimulateAnswer {
   std::vector<scheduler::Placed> before;  ///< claims that waited and fit without any step
   std::vector<scheduler::StepReport> steps;
   std::vector<std::string> stepTexts;  ///< "drain train-0"
+  std::optional<PodSimulation> pod;    ///< if a Pod was asked about, instead of the claim
 };
 
 struct ForecastAnswer {
@@ -41,8 +44,8 @@ std::string toJson(const ExplainAnswer& answer);
 std::string toJson(const SimulateAnswer& answer);
 std::string toJson(const std::vector<ForecastAnswer>& answers);
 
-std::string toText(const ExplainAnswer& answer, bool color);
-std::string toText(const SimulateAnswer& answer, bool color);
-std::string toText(const std::vector<ForecastAnswer>& answers, bool color);
+std::string toText(const ExplainAnswer& answer, const TextStyle& style);
+std::string toText(const SimulateAnswer& answer, const TextStyle& style);
+std::string toText(const std::vector<ForecastAnswer>& answers, const TextStyle& style);
 
 }  // namespace egpu::server

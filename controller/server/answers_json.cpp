@@ -135,30 +135,43 @@ void write(JsonText& j, const scheduler::Resizing& resizing) {
   j.endObject();
 }
 
-void writeRanking(JsonText& j, const std::vector<scheduler::RankedNode>& ranking) {
-  j.key("ranking").beginArray();
+/// The own policy's score as "score", where it has one, and what each policy makes of it.
+void writeScores(JsonText& j, const scheduler::PolicyScores& scores, const std::string& own) {
+  if (const auto it = scores.find(own); it != scores.end()) j.key("score").value(it->second);
+  j.key("scores").beginObject();
+  for (const auto& [policy, score] : scores) j.key(policy).value(score);
+  j.endObject();
+}
+
+/// Which policies the request names, and the nodes in the order in which they would be chosen.
+void writeRanking(JsonText& j, const scheduler::Request& request, const std::vector<scheduler::RankedNode>& ranking) {
+  j.key("policies").beginObject().key("node").value(request.nodePolicy).key("card").value(request.cardPolicy);
+  j.endObject().key("ranking").beginArray();
   for (const auto& node : ranking) {
     j.beginObject().key("node").value(node.decision.node).key("fill").value(thousandths(node.fill));
-    j.key("fillAfter").value(thousandths(node.fillAfter)).key("decision");
+    j.key("fillAfter").value(thousandths(node.fillAfter));
+    writeScores(j, node.scores, request.nodePolicy);
+    j.key("decision");
     write(j, node.decision);
     j.key("cards").beginArray();
     for (const auto& card : node.cards) {
       j.beginObject().key("name").value(card.card).key("index").value(card.index);
       j.key("healthy").value(card.healthy).key("given").value(card.given);
-      j.key("fill").value(thousandths(card.fill)).key("fillAfter").value(thousandths(card.fillAfter)).endObject();
+      j.key("fill").value(thousandths(card.fill)).key("fillAfter").value(thousandths(card.fillAfter));
+      writeScores(j, card.scores, request.cardPolicy);
+      j.endObject();
     }
     j.endArray().endObject();
   }
   j.endArray();
 }
 
-void writePreemption(JsonText& j, const SimulateAnswer& answer) {
-  const auto& preemption = answer.simulation.preemption;
+void writePreemption(JsonText& j, const scheduler::Preemption& preemption, const std::vector<std::string>& victims) {
   j.key("preemption").beginObject().key("possible").value(preemption.possible);
   put(j, "node", preemption.node);
   j.key("exact").value(preemption.exact).key("victims").beginArray();
   for (std::size_t i = 0; i < preemption.victims.size(); ++i) {
-    j.beginObject().key("device").value(preemption.victims[i].device).key("holder").value(answer.victims[i]);
+    j.beginObject().key("device").value(preemption.victims[i].device).key("holder").value(victims[i]);
     j.key("cards").beginArray();
     for (const auto& holding : preemption.victims[i].holdings) {
       j.beginObject().key("name").value(holding.card).key("charged");
@@ -196,6 +209,31 @@ void write(JsonText& j, const scheduler::StepReport& report, const std::string& 
   j.key("waiting").value(report.waiting).endObject();
 }
 
+void writeSimulation(JsonText& j, const Subject& subject, const scheduler::Simulation& simulation) {
+  j.key("subject");
+  write(j, subject);
+  j.key("decision");
+  write(j, simulation.decision);
+  j.key("text").value(subject.request ? simulation.filter.text() : subject.why);
+  writeStages(j, simulation.filter);
+  writeRanking(j, subject.request.value_or(scheduler::Request{}), simulation.ranking);
+  writeRemedies(j, simulation.filter);
+}
+
+void writePod(JsonText& j, const PodSimulation& pod) {
+  j.key("pod").value(pod.pod).key("fits").value(pod.fits);
+  put(j, "node", pod.node);
+  put(j, "why", pod.why);
+  put(j, "note", pod.note);
+  j.key("claims").beginArray();
+  for (const auto& claim : pod.claims) {
+    j.beginObject().key("bound").value(claim.bound);
+    writeSimulation(j, claim.subject, claim.simulation);
+    j.endObject();
+  }
+  j.endArray();
+}
+
 }  // namespace
 
 std::string toJson(const ExplainAnswer& answer) {
@@ -221,16 +259,10 @@ std::string toJson(const SimulateAnswer& answer) {
     j.endArray();
   }
   if (answer.subject) {
-    j.key("subject");
-    write(j, *answer.subject);
-    j.key("decision");
-    write(j, answer.simulation.decision);
-    j.key("text").value(answer.subject->request ? answer.simulation.filter.text() : answer.subject->why);
-    writeStages(j, answer.simulation.filter);
-    writeRanking(j, answer.simulation.ranking);
-    writeRemedies(j, answer.simulation.filter);
-    writePreemption(j, answer);
+    writeSimulation(j, *answer.subject, answer.simulation);
+    writePreemption(j, answer.simulation.preemption, answer.victims);
   }
+  if (answer.pod) writePod(j, *answer.pod);
   j.endObject();
   return j.take();
 }

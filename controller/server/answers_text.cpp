@@ -24,8 +24,8 @@ std::string amountText(const scheduler::Amount& amount) {
   return v1alpha::formatMilliCards(amount.core) + " " + v1alpha::readableBytes(amount.memory);
 }
 
-std::string subjectLine(const Subject& subject, bool color) {
-  std::string line = subject.claim.empty() ? "a claim" : "claim " + tinted(subject.claim, Tint::bold, color);
+std::string subjectLine(const Subject& subject, const TextStyle& style) {
+  std::string line = subject.claim.empty() ? "a claim" : "claim " + tinted(subject.claim, Tint::bold, style);
   line += " of class " + subject.className + ": " + subject.requestText() + "\n";
   if (subject.exists) {
     line += subject.phase;
@@ -44,15 +44,15 @@ std::string cardsText(const Decision& decision) {
 }
 
 /// What would be decided, card by card.
-std::string decisionText(const Decision& decision, const char* lead, bool color) {
-  std::string out = tinted(std::string(lead) + " node " + decision.node, Tint::good, color) + "\n";
+std::string decisionText(const Decision& decision, const char* lead, const TextStyle& style) {
+  std::string out = tinted(std::string(lead) + " node " + decision.node, Tint::good, style) + "\n";
   TextTable table({head("CARD"), head("GRANTED"), head("CHARGED")});
   for (const auto& placement : decision.placements)
     table.add({{placement.card}, {amountText(placement.granted)}, {amountText(placement.charged)}});
-  return out + table.render(2, color);
+  return out + table.render(2, style);
 }
 
-std::string stagesText(const Explanation& explanation, bool color) {
+std::string stagesText(const Explanation& explanation, const TextStyle& style) {
   TextTable stages({head("STAGE"), headOfNumber("BEFORE"), headOfNumber("AFTER"), head("FELL OUT")});
   TextTable names({head("STAGE"), head("NODE"), head("CARD"), head("WHY")});
   int64_t unnamed = 0;
@@ -69,17 +69,17 @@ std::string stagesText(const Explanation& explanation, bool color) {
       names.add({{stage.stage}, {dropped.node}, {dropped.card.empty() ? "-" : dropped.card}, {dropped.reason}});
     unnamed += stage.before - stage.after - static_cast<int64_t>(stage.dropped.size());
   }
-  std::string out = stages.render(2, color);
-  if (!names.empty()) out += "fell out:\n" + names.render(2, color);
+  std::string out = stages.render(2, style);
+  if (!names.empty()) out += "fell out:\n" + names.render(2, style);
   if (!names.empty() && unnamed > 0) out += "  and " + std::to_string(unnamed) + " more (--names shows more)\n";
   return out;
 }
 
-std::string remediesText(const Explanation& explanation, bool color) {
+std::string remediesText(const Explanation& explanation, const TextStyle& style) {
   if (explanation.remedies.empty()) return {};
   std::string out = "smallest change, either of:\n";
   if (explanation.remedies.size() == 1) out = "smallest change:\n";
-  for (const auto& remedy : explanation.remedies) out += "  " + tinted(remedy.text, Tint::bold, color) + "\n";
+  for (const auto& remedy : explanation.remedies) out += "  " + tinted(remedy.text, Tint::bold, style) + "\n";
   return out;
 }
 
@@ -99,12 +99,12 @@ void addPlaced(TextTable& table, const Placed& placed, const char* what) {
 
 TextTable placedTable() { return TextTable({head(""), head("CLAIM"), head("FROM"), head("TO"), head("CARDS")}); }
 
-std::string resizingText(const scheduler::Resizing& resizing, bool color) {
+std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& style) {
   if (resizing.cards.empty())
     return "  " + resizing.claim + " has no device yet: it asks for the new size from now on\n";
   std::string out = "  " + resizing.claim + " on node " + resizing.node + ": " +
-                    (resizing.inPlace ? tinted("fits in place", Tint::good, color)
-                                      : tinted("does not fit in place", Tint::bad, color)) +
+                    (resizing.inPlace ? tinted("fits in place", Tint::good, style)
+                                      : tinted("does not fit in place", Tint::bad, style)) +
                     "\n";
   TextTable table({head("CARD"), head("AVAILABLE"), head("HAS"), head("WANTS"), head("LEFT")});
   for (const auto& card : resizing.cards)
@@ -113,14 +113,14 @@ std::string resizingText(const scheduler::Resizing& resizing, bool color) {
                {amountText(card.old)},
                {card.wanted ? amountText(*card.wanted) : "other cards"},
                {card.wanted ? amountText(card.left()) : "-"}});
-  out += table.render(4, color);
+  out += table.render(4, style);
   if (resizing.inPlace) return out;
   if (!resizing.smallestChange.empty()) out += "  smallest change: " + resizing.smallestChange + "\n";
   return out + "  as a new claim, given up first: " +
          (resizing.elsewhere.fits ? "node " + resizing.elsewhere.node : std::string("fits nowhere")) + "\n";
 }
 
-std::string stepText(const scheduler::StepReport& report, bool color) {
+std::string stepText(const scheduler::StepReport& report, const TextStyle& style) {
   std::string out;
   auto table = placedTable();
   for (const auto& placed : report.moved) addPlaced(table, placed, "moves");
@@ -129,32 +129,77 @@ std::string stepText(const scheduler::StepReport& report, bool color) {
   if (report.released)
     out += "  " + report.released->claim +
            (report.released->from.empty() ? " had no device\n" : " leaves node " + report.released->from + "\n");
-  if (report.resized) out += resizingText(*report.resized, color);
-  out += table.render(2, color);
+  if (report.resized) out += resizingText(*report.resized, style);
+  out += table.render(2, style);
   if (out.empty()) out = "  nothing moves, nothing more fits\n";
   if (report.waiting > 0) out += "  " + std::to_string(report.waiting) + " still waiting for room\n";
   return out;
 }
 
-std::string simulationText(const SimulateAnswer& answer, bool color) {
-  const auto& simulation = answer.simulation;
-  std::string out = subjectLine(*answer.subject, color);
-  if (!answer.subject->request) return out + "not decided: " + answer.subject->why + "\n";
-  if (simulation.decision.fits)
-    out += decisionText(simulation.decision, "would go to", color);
-  else
-    out += tinted("fits nowhere: " + verdict(simulation.filter), Tint::bad, color) + "\n";
-  out += "\nfilter:\n" + stagesText(simulation.filter, color);
-  if (!simulation.ranking.empty()) {
-    TextTable ranking({headOfNumber("#"), head("NODE"), headOfNumber("FILL"), headOfNumber("AFTER"), head("CARDS")});
-    int64_t place = 0;
-    for (const auto& node : simulation.ranking)
-      ranking.add(
-          {number(++place), {node.decision.node}, fill(node.fill), fill(node.fillAfter), {cardsText(node.decision)}});
-    out += "\nscore, best first:\n" + ranking.render(2, color);
+Cell score(const scheduler::PolicyScores& scores, const std::string& policy) {
+  const auto it = scores.find(policy);
+  return {it == scores.end() ? "-" : std::to_string(it->second), Tint::none, true};
+}
+
+/// Nodes and cards by the request's own policies, best first; in wide tables by every policy.
+std::string rankingText(const scheduler::Request& request, const std::vector<scheduler::RankedNode>& ranking,
+                        const TextStyle& style) {
+  if (ranking.empty()) return {};
+  std::vector<Cell> nodeHead = {headOfNumber("#"), head("NODE"), headOfNumber("SCORE"), headOfNumber("FILL"),
+                                headOfNumber("AFTER")};
+  std::vector<Cell> cardHead = {head("NODE"),          head("CARD"),         head("GIVEN"),
+                                headOfNumber("SCORE"), headOfNumber("FILL"), headOfNumber("AFTER")};
+  const auto everyPolicy = [&](std::vector<Cell>& cells, const scheduler::PolicyScores& scores, bool names) {
+    if (!style.wide) return;
+    for (const auto& [policy, value] : scores)
+      cells.push_back({names ? policy : std::to_string(value), Tint::none, true});
+  };
+  everyPolicy(nodeHead, ranking.front().scores, true);
+  if (!ranking.front().cards.empty()) everyPolicy(cardHead, ranking.front().cards.front().scores, true);
+  TextTable nodes(std::move(nodeHead)), cards(std::move(cardHead));
+  int64_t place = 0;
+  for (const auto& node : ranking) {
+    std::vector<Cell> row = {number(++place),
+                             {node.decision.node},
+                             score(node.scores, request.nodePolicy),
+                             fill(node.fill),
+                             fill(node.fillAfter)};
+    everyPolicy(row, node.scores, false);
+    nodes.add(std::move(row));
+    for (const auto& card : node.cards) {
+      std::vector<Cell> of = {{node.decision.node},
+                              {card.card},
+                              {card.given     ? "yes"
+                               : card.healthy ? "-"
+                                              : "unhealthy"},
+                              score(card.scores, request.cardPolicy),
+                              fill(card.fill),
+                              fill(card.fillAfter)};
+      everyPolicy(of, card.scores, false);
+      cards.add(std::move(of));
+    }
   }
-  if (simulation.decision.fits) return out;
-  out += "\n" + remediesText(simulation.filter, color);
+  return "\nscore of nodes by " + request.nodePolicy + ", best first:\n" + nodes.render(2, style) +
+         "score of their cards by " + request.cardPolicy + ":\n" + cards.render(2, style);
+}
+
+/// Where it would go, who fell out, and in which order the others come.
+std::string placingText(const Subject& subject, const scheduler::Simulation& simulation, const TextStyle& style) {
+  std::string out = subjectLine(subject, style);
+  if (!subject.request) return out + "not decided: " + subject.why + "\n";
+  if (simulation.decision.fits)
+    out += decisionText(simulation.decision, "would go to", style);
+  else
+    out += tinted("fits nowhere: " + verdict(simulation.filter), Tint::bad, style) + "\n";
+  return out + "\nfilter:\n" + stagesText(simulation.filter, style) +
+         rankingText(*subject.request, simulation.ranking, style);
+}
+
+std::string simulationText(const SimulateAnswer& answer, const TextStyle& style) {
+  const auto& simulation = answer.simulation;
+  std::string out = placingText(*answer.subject, simulation, style);
+  if (!answer.subject->request || simulation.decision.fits) return out;
+  out += "\n" + remediesText(simulation.filter, style);
   const auto& preemption = simulation.preemption;
   if (!preemption.possible) return out + "no other claim's release would let it in\n";
   TextTable victims({head("CLAIM"), head("CARD"), head("HOLDS")});
@@ -163,41 +208,59 @@ std::string simulationText(const SimulateAnswer& answer, bool color) {
       victims.add({{answer.victims[i]}, {holding.card}, {amountText(holding.charged)}});
   out += "fewest that would have to go, on node " + preemption.node +
          (preemption.exact ? "" : " (the search was cut short: fewer may do elsewhere)") + ":\n";
-  return out + victims.render(2, color);
+  return out + victims.render(2, style);
+}
+
+std::string podText(const PodSimulation& pod, const TextStyle& style) {
+  std::string out = "pod " + tinted(pod.pod, Tint::bold, style) + ": " + std::to_string(pod.claims.size()) +
+                    (pod.claims.size() == 1 ? " claim\n" : " claims\n");
+  if (!pod.note.empty()) out += "note: " + pod.note + "\n";
+  out += pod.fits ? tinted("would go to node " + pod.node, Tint::good, style)
+                  : tinted("fits nowhere: " + pod.why, Tint::bad, style);
+  out += "\n";
+  for (const auto& claim : pod.claims) {
+    out +=
+        "\n" + (claim.bound ? subjectLine(claim.subject, style) : placingText(claim.subject, claim.simulation, style));
+    if (!claim.bound && !claim.simulation.decision.fits && claim.subject.request)
+      out += "\n" + remediesText(claim.simulation.filter, style);
+  }
+  return out;
 }
 
 }  // namespace
 
-std::string toText(const ExplainAnswer& answer, bool color) {
+std::string toText(const ExplainAnswer& answer, const TextStyle& style) {
   const auto& subject = answer.subject;
-  std::string out = subjectLine(subject, color);
-  if (!subject.request) return out + "not decided: " + subject.why + "\n";
+  std::string out = subjectLine(subject, style);
+  if (!subject.request) return fitted(out + "not decided: " + subject.why + "\n", style);
   const bool more = subject.exists && !subject.device.empty();
   if (answer.decision.fits)
-    out += decisionText(answer.decision, more ? "one more like it would go to" : "fits: would go to", color);
+    out += decisionText(answer.decision, more ? "one more like it would go to" : "fits: would go to", style);
   else
     out += tinted((more ? "one more like it fits nowhere: " : "fits nowhere: ") + verdict(answer.explanation),
-                  Tint::bad, color) +
+                  Tint::bad, style) +
            "\n";
-  return out + "\n" + stagesText(answer.explanation, color) + remediesText(answer.explanation, color);
+  out += "\n" + stagesText(answer.explanation, style) + remediesText(answer.explanation, style);
+  return fitted(out, style);
 }
 
-std::string toText(const SimulateAnswer& answer, bool color) {
+std::string toText(const SimulateAnswer& answer, const TextStyle& style) {
   std::string out;
   if (!answer.before.empty()) {
     auto table = placedTable();
     for (const auto& placed : answer.before) addPlaced(table, placed, "fits");
-    out += "before any step:\n" + table.render(2, color);
+    out += "before any step:\n" + table.render(2, style);
   }
   for (std::size_t i = 0; i < answer.steps.size(); ++i)
-    out += tinted("step " + std::to_string(i + 1) + ": " + answer.stepTexts[i], Tint::bold, color) + "\n" +
-           stepText(answer.steps[i], color);
-  if (!answer.subject) return out;
-  if (!out.empty()) out += "\nafter that:\n";
-  return out + simulationText(answer, color);
+    out += tinted("step " + std::to_string(i + 1) + ": " + answer.stepTexts[i], Tint::bold, style) + "\n" +
+           stepText(answer.steps[i], style);
+  if (!out.empty() && (answer.subject || answer.pod)) out += "\nafter that:\n";
+  if (answer.subject) out += simulationText(answer, style);
+  if (answer.pod) out += podText(*answer.pod, style);
+  return fitted(out, style);
 }
 
-std::string toText(const std::vector<ForecastAnswer>& answers, bool color) {
+std::string toText(const std::vector<ForecastAnswer>& answers, const TextStyle& style) {
   TextTable table({head("CLASS"), headOfNumber("FIT"), head("BY MODEL"), head("EACH"), head("SIZE")});
   for (const auto& each : answers) {
     std::string models;
@@ -214,7 +277,7 @@ std::string toText(const std::vector<ForecastAnswer>& answers, bool color) {
                {each.subject.requestText()},
                {each.of}});
   }
-  return table.empty() ? "there are no classes\n" : table.render(0, color);
+  return table.empty() ? "there are no classes\n" : table.render(0, style);
 }
 
 }  // namespace egpu::server

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controller/codec/json_text.h"
+#include "controller/codec/yaml_text.h"
 #include "controller/server/questions.h"
 
 namespace egpu::server {
@@ -12,8 +13,8 @@ namespace egpu::server {
 namespace {
 
 constexpr std::string_view kPaths =
-    "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|backendai|text), /explain, /simulate "
-    "and /forecast (?format=json|text)\n";
+    "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
+    "/simulate and /forecast (?format=json|yaml|text)\n";
 
 http::Response plain(int status, std::string body) {
   http::Response r;
@@ -57,6 +58,7 @@ bool fromThisMachine(const http::Request& request) {
 /// What is asked of the map.
 struct MapQuery {
   std::string format = "json", node, after;
+  bool idle = false;      ///< only nodes without a claim
   std::size_t limit = 0;  ///< nodes; 0 = all
   TextOptions text;
 };
@@ -81,14 +83,21 @@ std::string readMapQuery(const http::Request& request, MapQuery& query) {
       query.text.color = value == "1" || value == "true";
     else if (key == "width")
       wrong = readNumber(key, value, "cells (10 to 200)", query.text.bar);
+    else if (key == "columns")
+      wrong = readNumber(key, value, "columns", query.text.columns);
+    else if (key == "idle" && value != "nodes")
+      wrong = "idle: \"" + value + "\" is unknown; known is nodes (those without a claim)\n";
+    else if (key == "idle")
+      query.idle = true;
     else if (key == "limit")
       wrong = readNumber(key, value, "nodes", query.limit);
     else
-      wrong = "unknown parameter \"" + key + "\"; known are format, node, limit, continue, color, width\n";
+      wrong =
+          "unknown parameter \"" + key + "\"; known are format, node, idle, limit, continue, color, columns, width\n";
     if (!wrong.empty()) return wrong;
   }
-  if (query.format != "json" && query.format != "backendai" && query.format != "text")
-    return "format: \"" + query.format + "\" is unknown; known are json, backendai, text\n";
+  if (query.format != "json" && query.format != "yaml" && query.format != "backendai" && query.format != "text")
+    return "format: \"" + query.format + "\" is unknown; known are json, yaml, backendai, text\n";
   return {};
 }
 
@@ -101,6 +110,23 @@ std::string cutPage(AllocationMap& map, const MapQuery& query) {
   if (query.limit == 0 || nodes.size() <= query.limit) return {};
   nodes.resize(query.limit);
   return nodes.back().name;
+}
+
+/// The map in the form that was asked for. next: what the next page continues after, if there is one.
+http::Response shown(const AllocationMap& map, const MapQuery& query, const std::string& next, const ClaimPods& pods) {
+  auto r = query.format == "text" ? plain(200, toText(map, query.text, pods)) : http::Response{};
+  if (query.format == "json" || query.format == "yaml") r.body = toJson(map, pods);
+  if (query.format == "backendai") r.body = toBackendAi(map);
+  if (!next.empty()) r.headers.emplace_back("Continue", next);
+  if (!next.empty() && (query.format == "json" || query.format == "yaml")) {
+    codec::JsonText quoted;
+    r.body.back() = ',';
+    r.body += "\"continue\":" + quoted.value(next).take() + "}";
+  }
+  if (query.format != "yaml") return r;
+  r.body = codec::jsonToYaml(r.body);
+  r.contentType = "application/yaml";
+  return r;
 }
 
 }  // namespace
@@ -182,22 +208,12 @@ http::Response Operations::allocationMap(const http::Request& request, std::stop
   } const turn{*this};
   auto map = sources_.map();
   if (!query.node.empty()) {
-    auto& nodes = map.nodes;
-    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name != query.node; }),
-                nodes.end());
-    if (nodes.empty()) return plain(404, "there is no node \"" + query.node + "\"\n");
+    std::erase_if(map.nodes, [&](const auto& n) { return n.name != query.node; });
+    if (map.nodes.empty()) return plain(404, "there is no node \"" + query.node + "\"\n");
   }
+  if (query.idle) keepIdleNodes(map);
   const std::string next = cutPage(map, query);
-  auto r = query.format == "text" ? plain(200, toText(map, query.text)) : http::Response{};
-  if (query.format == "json") r.body = toJson(map);
-  if (query.format == "backendai") r.body = toBackendAi(map);
-  if (!next.empty()) r.headers.emplace_back("Continue", next);
-  if (!next.empty() && query.format == "json") {
-    codec::JsonText quoted;
-    r.body.back() = ',';
-    r.body += "\"continue\":" + quoted.value(next).take() + "}";
-  }
-  return r;
+  return shown(map, query, next, sources_.pods ? sources_.pods(map) : ClaimPods{});
 }
 
 }  // namespace egpu::server

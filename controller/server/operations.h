@@ -30,11 +30,13 @@ struct OperationsSources {
   /// Whether the caller with this Authorization header may ask for more than probes and metrics. Empty: whoever
   /// reaches the endpoint from this machine may.
   std::function<Callers::Verdict(std::string_view, std::stop_token)> callers{};
+  /// Who uses the claims of a map; empty = not known.
+  std::function<ClaimPods(const AllocationMap&)> pods{};
 };
 
-/// GET only, but for questions. /allocation-map?format=json|backendai|text (&node= &limit= &continue= &color=1
-/// &width=); unknown formats and paths are refused with a line that says what there is. Four answers at most are worked
-/// on at once: one question, one of /metrics, kMaps maps; the others wait. Thread-safe.
+/// GET only, but for questions. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes &limit= &continue=
+/// &color=1 &columns= &width=); unknown formats and paths are refused with a line that says what there is. Four answers
+/// at most are worked on at once: one question, one of /metrics, kMaps maps; the others wait. Thread-safe.
 class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);

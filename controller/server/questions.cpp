@@ -9,7 +9,9 @@
 #include "api/v1alpha/keys.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/question.h"
+#include "controller/codec/yaml_text.h"
 #include "controller/scheduler/holdings.h"
+#include "controller/server/pod_subject.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/steps.h"
 #include "controller/server/text_table.h"
@@ -24,11 +26,11 @@ using base::Status;
 
 constexpr std::size_t kMostNames = 1000;
 constexpr std::size_t kMostTop = 100;
-constexpr int64_t kMostMarks = 32'768;  // what YAML gives a meaning to: reading costs by these, not by bytes
-constexpr std::size_t kMostBody = std::size_t{1} << 20;  // bytes, once its aliases are written out
-constexpr int64_t kForecastDecisions = 50'000;           // per class
-constexpr int64_t kMetricDecisions = 10'000;             // per class
-constexpr std::chrono::milliseconds kLook{50};           // whether a waiting question is still wanted
+constexpr std::size_t kMostColumns = 1000;
+constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to: reading costs by these, not by bytes
+constexpr int64_t kForecastDecisions = 50'000;  // per class
+constexpr int64_t kMetricDecisions = 10'000;    // per class
+constexpr std::chrono::milliseconds kLook{50};  // whether a waiting question is still wanted
 
 http::Response plain(int status, std::string body) {
   http::Response r;
@@ -38,16 +40,12 @@ http::Response plain(int status, std::string body) {
   return r;
 }
 
-const std::vector<std::string_view>& fieldsOf(std::string_view path) {
-  static const std::vector<std::string_view> explain = {"namespace", "claim",      "class",  "gpu",
-                                                        "gpu-core",  "gpu-memory", "tflops", "card",
-                                                        "node",      "names",      "format", "color"};
-  static const std::vector<std::string_view> simulate = {
-      "namespace", "claim", "class",   "gpu",    "gpu-core", "gpu-memory", "tflops", "card", "node",
-      "drain",     "add",   "release", "resize", "names",    "top",        "format", "color"};
-  static const std::vector<std::string_view> forecast = {"namespace",  "claim",  "class", "gpu",    "gpu-core",
-                                                         "gpu-memory", "tflops", "node",  "format", "color"};
-  return path == "/explain" ? explain : path == "/simulate" ? simulate : forecast;
+std::vector<std::string_view> fieldsOf(std::string_view path) {
+  std::vector<std::string_view> fields = {"namespace", "claim", "class",  "gpu",   "gpu-core", "gpu-memory",
+                                          "tflops",    "node",  "format", "color", "columns",  "wide"};
+  if (path != "/forecast") fields.insert(fields.end(), {"card", "names"});
+  if (path == "/simulate") fields.insert(fields.end(), {"top", "drain", "add", "release", "resize"});
+  return fields;
 }
 
 std::string joined(const std::vector<std::string_view>& names) {
@@ -63,78 +61,138 @@ scheduler::Request requestOn(const Subject& subject, const std::string& node) {
   return request;
 }
 
+base::Result<std::size_t> numberOf(const std::string& key, const std::string& value, std::size_t most) {
+  std::size_t number = 0;
+  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size() && number <= most) return number;
+  return Status(Code::invalid, key + ": \"" + value + "\" is no whole number from 0 to " + std::to_string(most));
+}
+
+/// What came in the body says so, so that whoever sent a file can name it.
+Status inBody(const Status& status) { return {status.code(), "body: " + status.message()}; }
+
+/// A claim that waits and found room in one of the steps is asked about as if it still waited.
+void releaseTrial(scheduler::Situation& situation, const Subject& subject) {
+  const auto own = std::find_if(situation.claims.begin(), situation.claims.end(),
+                                [&](const auto& claim) { return claim.name == subject.claim; });
+  if (own == situation.claims.end() || !subject.device.empty() || own->device.empty()) return;
+  const auto held = scheduler::holdingsOf(situation.cluster);
+  if (const auto it = held.find(own->device); it != held.end())
+    scheduler::release(situation.cluster, own->device, it->second);
+}
+
+/// Whether a message is about one of the first steps: "steps[1].drain: …".
+bool isAboutStep(const std::string& message, std::size_t before) {
+  constexpr std::string_view kSteps = "steps[";
+  if (!message.starts_with(kSteps)) return false;
+  std::size_t number = 0;
+  std::from_chars(message.data() + kSteps.size(), message.data() + message.size(), number);
+  return number < before;
+}
+
 }  // namespace
 
 /// A question as it came: parameters and body, read but not yet looked up.
 struct Questions::Asking {
   QueryFields fields;
-  codec::Question question;
+  std::vector<codec::QuestionStep> stepsOfQuery;
+  std::vector<codec::Question> documents;  ///< of the body
+  std::vector<v1alpha::ElasticGPUClaim> claimsOfBody;
+  codec::Question question;  ///< the document that is being answered, with the query's steps after its own
   std::string claim, node;
   std::string space{kDefaultNamespace};  ///< of claims that name none
   std::optional<std::size_t> names;
   std::size_t top = 5;
-  bool text = false, color = false;
+  bool text = false, yaml = false;
+  TextStyle style;
   /// Of those that fell out, per stage: a reader wants examples, a program can skip what it doesn't want.
   std::size_t namesShown() const { return names.value_or(text ? 5 : 20); }
 
   static base::Result<Asking> read(const http::Request& request) {
     Asking asking;
-    const auto& known = fieldsOf(request.path);
+    const auto known = fieldsOf(request.path);
     std::set<std::string> seen;
     for (const auto& [key, value] : http::parseQuery(request.query)) {
       if (std::find(known.begin(), known.end(), key) == known.end())
         return Status(Code::invalid, "unknown parameter \"" + key + "\"; known are " + joined(known));
       if (!isStep(key) && !seen.insert(key).second) return Status(Code::invalid, key + ": given twice");
       if (value.empty()) return Status(Code::invalid, key + ": is empty");
-      if (key == "claim") asking.claim = value;
-      if (key == "namespace") asking.space = value;
-      if (key == "node") asking.node = value;
-      if (key == "color") asking.color = value == "1" || value == "true";
-      if (key == "format") {
-        if (value != "json" && value != "text")
-          return Status(Code::invalid, "format: \"" + value + "\" is unknown; known are json, text");
-        asking.text = value == "text";
-      }
-      if (key == "names" || key == "top") {
-        const auto most = key == "names" ? kMostNames : kMostTop;
-        std::size_t number = 0;
-        const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
-        if (parsed.ec != std::errc{} || parsed.ptr != value.data() + value.size() || number > most)
-          return Status(Code::invalid,
-                        key + ": \"" + value + "\" is no whole number from 0 to " + std::to_string(most));
-        if (key == "names")
-          asking.names = number;
-        else
-          asking.top = number;
-      }
+      if (auto s = asking.set(key, value); !s.ok()) return s;
       asking.fields.emplace_back(key, value);
     }
     if (request.method == "POST")
-      if (const auto body = asking.readBody(request.path, request.body); !body.ok()) return body;
+      if (const auto body = asking.readBody(request.path, request.body); !body.ok()) return inBody(body);
     auto steps = stepsOfFields(asking.fields);
     if (!steps) return steps.status();
-    std::move(steps->begin(), steps->end(), std::back_inserter(asking.question.steps));
+    asking.stepsOfQuery = std::move(*steps);
     return asking;
   }
 
+  Status set(const std::string& key, const std::string& value) {
+    if (key == "claim") claim = value;
+    if (key == "namespace") space = value;
+    if (key == "node") node = value;
+    if (key == "color") style.color = value == "1" || value == "true";
+    if (key == "wide") style.wide = value == "1" || value == "true";
+    if (key == "format") {
+      if (value != "json" && value != "yaml" && value != "text")
+        return {Code::invalid, "format: \"" + value + "\" is unknown; known are json, yaml, text"};
+      text = value == "text";
+      yaml = value == "yaml";
+    }
+    if (key != "names" && key != "top" && key != "columns") return Status::okay();
+    const auto number = numberOf(key, value, key == "names" ? kMostNames : key == "top" ? kMostTop : kMostColumns);
+    if (!number) return number.status();
+    if (key == "names") names = *number;
+    if (key == "top") top = *number;
+    if (key == "columns") style.columns = *number;
+    return Status::okay();
+  }
+
   Status readBody(std::string_view path, const std::string& body) {
-    if (body.find_first_not_of(" \t\r\n") == std::string::npos) return Status::okay();
     constexpr std::string_view kMarks = "\n,:[]{}-?&*!#|>%";
     const auto marks =
         std::count_if(body.begin(), body.end(), [&](char c) { return kMarks.find(c) != std::string_view::npos; });
     if (marks > kMostMarks)
-      return Status(Code::invalid, "body: more than " + std::to_string(kMostMarks) +
-                                       " lines, fields and values: no question needs so many");
-    const auto json = codec::yamlToJson(body);
-    if (!json) return Status(Code::invalid, "body: " + json.status().message());
-    if (json->size() > kMostBody)
-      return Status(Code::invalid, "body: its aliases expand to more than " + std::to_string(kMostBody >> 10) + " KiB");
-    auto decoded = codec::decodeQuestion(*json);
-    if (!decoded) return Status(Code::invalid, "body: " + decoded.status().message());
-    if (path != "/simulate" && !decoded->steps.empty())
-      return Status(Code::invalid, "body: steps are for /simulate only");
-    question = std::move(*decoded);
+      return {Code::invalid,
+              "more than " + std::to_string(kMostMarks) + " lines, fields and values: no question needs so many"};
+    auto decoded = codec::decodeQuestions(body);
+    if (!decoded) return decoded.status();
+    std::set<core::ObjectKey> ofPods;
+    for (const auto& each : *decoded) {
+      if (path != "/simulate" && !each.steps.empty()) return {Code::invalid, "steps are for /simulate only"};
+      if (path != "/simulate" && each.pod) return {Code::invalid, "a Pod is for /simulate only"};
+      if (each.claim) claimsOfBody.push_back(*each.claim);
+      if (each.pod)
+        for (auto& key : claimsOfPod(*each.pod, space)) ofPods.insert(std::move(key));
+    }
+    // A claim that a pod beside it uses is asked about with the pod.
+    for (auto& each : *decoded) {
+      const bool used = each.claim && ofPods.count(keyOf(*each.claim)) != 0;
+      if (each.otherKind.empty() && !used) documents.push_back(std::move(each));
+    }
     return Status::okay();
+  }
+  core::ObjectKey keyOf(const v1alpha::ElasticGPUClaim& each) const {
+    return {each.metadata.namespace_.empty() ? space : each.metadata.namespace_, each.metadata.name};
+  }
+
+  /// Turns to one of the body's documents, or to a question without a body.
+  void turnTo(const codec::Question& document) {
+    question = document;
+    question.steps.insert(question.steps.end(), stepsOfQuery.begin(), stepsOfQuery.end());
+  }
+  /// What is wrong with a step, and whether it came in the body.
+  Status ofStep(const Status& status) const {
+    return isAboutStep(status.message(), question.steps.size() - stepsOfQuery.size()) ? inBody(status) : status;
+  }
+
+  /// The Pod that it is about.
+  base::Result<PodSubject> pod(const cache::Stores& stores) const {
+    if (!claim.empty()) return Status(Code::invalid, "give one of: claim (one that is there), a Pod as the body");
+    auto subject = podSubject(stores, *question.pod, claimsOfBody, claimOfFields(fields), space);
+    if (!subject) return inBody(subject.status());
+    return subject;
   }
 
   /// What it is about; nothing if it names no claim in any form.
@@ -145,8 +203,10 @@ struct Questions::Asking {
                     "give one of: claim (one that is there), class and requests as parameters, a claim as the body");
     if (!claim.empty()) return some(existingSubject(stores, claimKeyOf(claim, space)));
     if (byFields) return some(wouldBeSubject(stores, *byFields, space));
-    if (question.claim) return some(wouldBeSubject(stores, *question.claim, space));
-    return std::optional<Subject>();
+    if (!question.claim) return std::optional<Subject>();
+    auto subject = wouldBeSubject(stores, *question.claim, space);
+    if (!subject) return inBody(subject.status());
+    return some(std::move(subject));
   }
 
  private:
@@ -188,7 +248,7 @@ http::Response Questions::answer(const http::Request& request, std::stop_token s
   std::unique_lock lock(one_, std::defer_lock);
   while (!lock.try_lock_for(kLook))
     if (patience.lost()) return patience.answer();
-  const auto asking = Asking::read(request);  // with the lock: reading a body is work, too
+  auto asking = Asking::read(request);  // with the lock: reading a body is work, too
   if (!asking) return plain(400, asking.status().message() + "\n");
   try {
     return answerAlone(request, *asking, patience);
@@ -197,21 +257,38 @@ http::Response Questions::answer(const http::Request& request, std::stop_token s
   }
 }
 
-http::Response Questions::answerAlone(const http::Request& request, const Asking& asking,
-                                      const Patience& patience) const {
+http::Response Questions::answerAlone(const http::Request& request, Asking& asking, const Patience& patience) const {
   if (!asking.node.empty() && !stores_.nodes.get({"", asking.node}))
     return plain(404, "node: there is no node \"" + asking.node + "\"\n");
-  auto body = request.path == "/explain"    ? explain(asking, patience)
-              : request.path == "/simulate" ? simulate(asking, patience)
-                                            : forecast(asking, patience);
-  if (!body) return plain(body.status().code() == Code::notFound ? 404 : 400, body.status().message() + "\n");
-  if (asking.text) return plain(200, std::move(*body));
-  http::Response r;
-  r.body = std::move(*body);
+  if (asking.documents.empty()) asking.documents.emplace_back();
+  std::vector<Said> said;
+  for (const auto& document : asking.documents) {
+    asking.turnTo(document);
+    auto one = request.path == "/explain"    ? explain(asking, patience)
+               : request.path == "/simulate" ? simulate(asking, patience)
+                                             : forecast(asking, patience);
+    if (!one) return plain(one.status().code() == Code::notFound ? 404 : 400, one.status().message() + "\n");
+    said.push_back(std::move(*one));
+  }
+  return together(asking, said);
+}
+
+/// Several documents' answers follow each other as text, and stand in a list otherwise.
+http::Response Questions::together(const Asking& asking, const std::vector<Said>& said) {
+  std::string body;
+  bool error = false;
+  for (const auto& each : said) {
+    error = error || each.error;
+    body += (body.empty() ? "" : asking.text ? "\n" : ",") + each.body;
+  }
+  if (!asking.text && said.size() > 1) body = "{\"answers\":[" + body + "]}";
+  auto r = plain(200, asking.yaml ? codec::jsonToYaml(body) : std::move(body));
+  if (!asking.text) r.contentType = asking.yaml ? "application/yaml" : "application/json";
+  if (error) r.headers.emplace_back(kErrorHeader, "1");
   return r;
 }
 
-base::Result<std::string> Questions::explain(const Asking& asking, const Patience& patience) const {
+base::Result<Questions::Said> Questions::explain(const Asking& asking, const Patience& patience) const {
   auto subject = asking.subject(stores_);
   if (!subject) return subject.status();
   if (!*subject)
@@ -228,54 +305,73 @@ base::Result<std::string> Questions::explain(const Asking& asking, const Patienc
     answer.explanation =
         scheduler::explain(cluster, request, answer.subject.suits, asking.namesShown(), patience.pause());
   }
-  return asking.text ? forTerminal(toText(answer, asking.color), asking.color) : toJson(answer);
+  return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }
 
-base::Result<std::string> Questions::simulate(const Asking& asking, const Patience& patience) const {
-  auto subject = asking.subject(stores_);
-  if (!subject) return subject.status();
-  if (!*subject && asking.question.steps.empty())
+/// A claim that a step resizes is asked about as it asks then.
+Status Questions::asChanged(Subject& subject, const StepsToTry& trying) const {
+  const auto changed = trying.changed.find(claimKeyOf(subject.claim, {}));
+  if (changed == trying.changed.end()) return Status::okay();
+  auto request = requestOf(stores_, changed->second);
+  if (!request) return request.status();
+  subject.requests = changed->second.spec.requests;
+  subject.request = std::move(*request);
+  return Status::okay();
+}
+
+base::Result<Questions::Said> Questions::simulate(const Asking& asking, const Patience& patience) const {
+  auto about =
+      asking.question.pod ? base::Result<std::optional<Subject>>(std::optional<Subject>()) : asking.subject(stores_);
+  if (!about) return about.status();
+  if (!*about && !asking.question.pod && asking.question.steps.empty())
     return Status(
         Code::invalid,
         "nothing is asked: give class and gpu, gpu-core, gpu-memory or tflops, or claim, or steps (drain, add, "
-        "release, resize), or POST a claim");
-  auto steps = schedulerSteps(stores_, asking.question.steps, asking.space);
-  if (!steps) return steps.status();
+        "release, resize), or POST a claim or a Pod");
+  auto trying = stepsToTry(stores_, asking.question.steps, asking.space);
+  if (!trying) return asking.ofStep(trying.status());
   SimulateAnswer answer;
-  answer.subject = std::move(*subject);
+  answer.subject = std::move(*about);
+  if (answer.subject && answer.subject->exists)
+    if (auto s = asChanged(*answer.subject, *trying); !s.ok()) return s;
   auto snapshot = takeSnapshot(stores_, cluster_, patience.pause());
-  if (!steps->empty()) {
+  if (!trying->steps.empty()) {
     answer.asksWhatIf = true;
-    auto result = scheduler::whatIf(std::move(snapshot.situation), *steps, patience.pause());
-    if (!result) return result.status();
+    auto result = scheduler::whatIf(std::move(snapshot.situation), trying->steps, patience.pause());
+    if (!result) return asking.ofStep(result.status());
     snapshot.situation = std::move(result->after);
     answer.before = std::move(result->before);
     answer.steps = std::move(result->steps);
-    for (const auto& step : asking.question.steps) answer.stepTexts.push_back(stepText(step, asking.space));
+    answer.stepTexts = std::move(trying->texts);
   }
-  if (answer.subject && answer.subject->request) {
-    auto& cluster = snapshot.situation.cluster;
-    const auto own = std::find_if(snapshot.situation.claims.begin(), snapshot.situation.claims.end(),
-                                  [&](const auto& claim) { return claim.name == answer.subject->claim; });
-    // A claim that waits and found room in one of the steps is asked about as if it still waited.
-    if (own != snapshot.situation.claims.end() && answer.subject->device.empty() && !own->device.empty()) {
-      const auto held = scheduler::holdingsOf(cluster);
-      if (const auto it = held.find(own->device); it != held.end())
-        scheduler::release(cluster, own->device, it->second);
-    }
-    for (const auto& claim : snapshot.situation.claims)
-      if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
-    answer.simulation = scheduler::simulate(
-        cluster, requestOn(*answer.subject, asking.node), answer.subject->suits,
-        {asking.namesShown(), asking.top, patience.pause()},
-        [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
-    for (const auto& victim : answer.simulation.preemption.victims)
-      answer.victims.push_back(snapshot.holder(victim.device));
+  if (answer.subject && answer.subject->request) place(asking, patience, snapshot, answer);
+  if (asking.question.pod) {
+    auto pod = asking.pod(stores_);
+    if (!pod) return pod.status();
+    for (const auto& claim : pod->claims) releaseTrial(snapshot.situation, claim);
+    answer.pod = simulatePod(stores_, std::move(snapshot.situation.cluster), std::move(*pod), asking.node,
+                             {asking.namesShown(), asking.top, patience.pause()});
   }
-  return asking.text ? forTerminal(toText(answer, asking.color), asking.color) : toJson(answer);
+  return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }
 
-base::Result<std::string> Questions::forecast(const Asking& asking, const Patience& patience) const {
+/// Simulates the claim that is asked about, where the steps have led.
+void Questions::place(const Asking& asking, const Patience& patience, Snapshot& snapshot, SimulateAnswer& answer) {
+  auto& cluster = snapshot.situation.cluster;
+  const auto own = std::find_if(snapshot.situation.claims.begin(), snapshot.situation.claims.end(),
+                                [&](const auto& claim) { return claim.name == answer.subject->claim; });
+  releaseTrial(snapshot.situation, *answer.subject);
+  for (const auto& claim : snapshot.situation.claims)
+    if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
+  answer.simulation = scheduler::simulate(
+      cluster, requestOn(*answer.subject, asking.node), answer.subject->suits,
+      {asking.namesShown(), asking.top, patience.pause()},
+      [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
+  for (const auto& victim : answer.simulation.preemption.victims)
+    answer.victims.push_back(snapshot.holder(victim.device));
+}
+
+base::Result<Questions::Said> Questions::forecast(const Asking& asking, const Patience& patience) const {
   v1alpha::ElasticGPUClaim asked = claimOfFields(asking.fields).value_or(v1alpha::ElasticGPUClaim{});
   const bool sized = !asked.spec.requests.empty() || !asking.claim.empty() || asking.question.claim;
   std::vector<ForecastAnswer> answers;
@@ -319,7 +415,9 @@ base::Result<std::string> Questions::forecast(const Asking& asking, const Patien
     if (answer.subject.request)
       answer.forecast = scheduler::forecast(cluster, requestOn(answer.subject, asking.node), answer.subject.suits,
                                             kForecastDecisions, patience.pause());
-  return asking.text ? forTerminal(toText(answers, asking.color), asking.color) : toJson(answers);
+  const bool error =
+      std::any_of(answers.begin(), answers.end(), [](const auto& answer) { return !answer.subject.request; });
+  return Said{asking.text ? forTerminal(toText(answers, asking.style), asking.style.color) : toJson(answers), error};
 }
 
 void Questions::publish(base::Metrics& metrics) {

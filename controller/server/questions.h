@@ -20,6 +20,9 @@
 
 namespace egpu::server {
 
+struct Snapshot;
+struct StepsToTry;
+
 /// Thread-safe; one question at a time, so that there is never more than one copy. References must outlive it.
 /// A question is given up once it is stopped, or kPatience old (its wait for others included): 504 says so.
 class Questions {
@@ -27,10 +30,12 @@ class Questions {
   Questions(const cache::Stores& stores, const cache::ClusterView& cluster, const base::Clock& clock)
       : stores_(stores), cluster_(cluster), clock_(clock) {}
 
+  /// Header of a 200 in which something is said to be wrong with what was asked.
+  static constexpr const char* kErrorHeader = "Elastic-GPU-Error";
   static bool serves(std::string_view path) { return path == "/explain" || path == "/simulate" || path == "/forecast"; }
-  /// GET with parameters, or POST of a claim (/explain, /forecast) or of codec::Question (/simulate), YAML or JSON,
-  /// with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or node that isn't
-  /// there.
+  /// GET with parameters, or POST of claims (/explain, /forecast) or of claims, Pods and codec::Question (/simulate),
+  /// YAML or JSON, with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or
+  /// node that isn't there; what is wrong with the body begins with "body: ".
   http::Response answer(const http::Request& request, std::stop_token stop = {});
   static constexpr std::chrono::seconds kPatience{10};
 
@@ -42,10 +47,17 @@ class Questions {
  private:
   struct Asking;
   struct Patience;
-  http::Response answerAlone(const http::Request& request, const Asking& asking, const Patience& patience) const;
-  base::Result<std::string> explain(const Asking& asking, const Patience& patience) const;
-  base::Result<std::string> simulate(const Asking& asking, const Patience& patience) const;
-  base::Result<std::string> forecast(const Asking& asking, const Patience& patience) const;
+  struct Said {
+    std::string body;
+    bool error = false;  ///< part of the answer is that something is wrong with the question
+  };
+  http::Response answerAlone(const http::Request& request, Asking& asking, const Patience& patience) const;
+  base::Result<Said> explain(const Asking& asking, const Patience& patience) const;
+  base::Result<Said> simulate(const Asking& asking, const Patience& patience) const;
+  static void place(const Asking& asking, const Patience& patience, Snapshot& snapshot, SimulateAnswer& answer);
+  base::Status asChanged(Subject& subject, const StepsToTry& trying) const;
+  base::Result<Said> forecast(const Asking& asking, const Patience& patience) const;
+  static http::Response together(const Asking& asking, const std::vector<Said>& said);
 
   const cache::Stores& stores_;
   const cache::ClusterView& cluster_;

@@ -118,66 +118,93 @@ base::Result<std::vector<QuestionStep>> stepsOfFields(const QueryFields& fields)
   return std::move(question->steps);
 }
 
-base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& stores,
-                                                          const std::vector<QuestionStep>& steps,
-                                                          const std::string& space) {
-  using Kind = QuestionStep::Kind;
-  std::vector<scheduler::Step> out;
-  int64_t unnamed = 0;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const auto& step = steps[i];
-    const auto at = "steps[" + std::to_string(i) + "].";
+namespace {
+
+/// Reads steps one after the other; each sees the claims as the ones before have left them.
+class StepReader {
+ public:
+  StepReader(const cache::Stores& stores, const std::string& space) : stores_(stores), space_(space) {}
+
+  Status read(const QuestionStep& step) {
+    using Kind = QuestionStep::Kind;
     switch (step.kind) {
       case Kind::drain:
-        out.emplace_back(scheduler::DrainNode{step.name});
-        break;
+        return add(scheduler::DrainNode{step.name}, "drain " + step.name);
       case Kind::add:
-        out.emplace_back(scheduler::AddNodes{step.name, step.count, step.like, step.cards, {}});
-        break;
-      case Kind::release:
-        out.emplace_back(scheduler::ReleaseClaim{claimKeyOf(step.name, space).str()});
-        break;
-      case Kind::resize: {
-        const auto key = claimKeyOf(step.name, space);
-        auto request = resizedRequest(stores, key, step.requests);
-        if (!request) return Status(request.status().code(), at + "resize: " + request.status().message());
-        out.emplace_back(scheduler::ResizeClaim{key.str(), std::move(*request)});
-        break;
+        return addNodes(step);
+      case Kind::release: {
+        auto key = claimKeyOf(step.name, space_).str();
+        return add(scheduler::ReleaseClaim{key}, "release " + key);
       }
-      case Kind::create: {
-        auto subject = wouldBeSubject(stores, *step.claim, space);
-        if (!subject) return Status(subject.status().code(), at + "create: " + subject.status().message());
-        auto name = subject->claim.empty() ? "new-" + std::to_string(++unnamed) : subject->claim;
-        out.emplace_back(scheduler::CreateClaim{{std::move(name), {}, std::move(subject->request), {}, {}}});
-        break;
-      }
+      case Kind::resize:
+        return resize(step);
+      case Kind::create:
+        return create(step);
     }
+    return Status::okay();
   }
-  return out;
-}
+  StepsToTry take() { return std::move(out_); }
 
-std::string stepText(const QuestionStep& step, const std::string& space) {
-  using Kind = QuestionStep::Kind;
-  switch (step.kind) {
-    case Kind::drain:
-      return "drain " + step.name;
-    case Kind::add: {
-      std::string text = "add " + (step.count > 1 ? std::to_string(step.count) + " nodes " : "node ") + step.name;
-      if (!step.like.empty()) return text + " like " + step.like;
-      return text + " with " + std::to_string(step.cards.size()) + (step.cards.size() == 1 ? " card" : " cards");
-    }
-    case Kind::release:
-      return "release " + claimKeyOf(step.name, space).str();
-    case Kind::resize: {
-      Subject changed;
-      changed.requests = step.requests;
-      return "resize " + claimKeyOf(step.name, space).str() + " to " + changed.requestText();
-    }
-    case Kind::create:
-      return "create " +
-             (step.claim->metadata.name.empty() ? std::string("a claim") : core::keyOf(step.claim->metadata).str());
+ private:
+  Status add(scheduler::Step step, std::string text) {
+    out_.steps.push_back(std::move(step));
+    out_.texts.push_back(std::move(text));
+    return Status::okay();
   }
-  return {};
+
+  Status addNodes(const QuestionStep& step) {
+    std::string text = "add " + (step.count > 1 ? std::to_string(step.count) + " nodes " : "node ") + step.name;
+    if (!step.like.empty())
+      text += " like " + step.like;
+    else
+      text += " with " + std::to_string(step.cards.size()) + (step.cards.size() == 1 ? " card" : " cards");
+    return add(scheduler::AddNodes{step.name, step.count, step.like, step.cards, {}}, std::move(text));
+  }
+
+  Status resize(const QuestionStep& step) {
+    const auto key = claimKeyOf(step.name, space_);
+    const auto known = out_.changed.find(key);
+    const auto there = known == out_.changed.end() ? stores_.claims.get(key) : nullptr;
+    if (known == out_.changed.end() && !there)
+      return {Code::notFound, "resize: there is no claim \"" + key.str() + "\""};
+    auto claim = known != out_.changed.end() ? known->second : *there;
+    claim.spec.requests = changedRequests(claim.spec.requests, step.requests);
+    auto request = requestOf(stores_, claim);
+    if (!request) return {request.status().code(), "resize: " + request.status().message()};
+    auto text = "resize " + key.str() + " to " + requestsText(claim.spec.requests);
+    out_.changed.insert_or_assign(key, std::move(claim));
+    return add(scheduler::ResizeClaim{key.str(), std::move(*request)}, std::move(text));
+  }
+
+  Status create(const QuestionStep& step) {
+    auto subject = wouldBeSubject(stores_, *step.claim, space_);
+    if (!subject) return {subject.status().code(), "create: " + subject.status().message()};
+    const bool named = !subject->claim.empty();
+    auto name = named ? subject->claim : "new-" + std::to_string(++unnamed_);
+    if (named) {
+      auto claim = *step.claim;
+      claim.metadata.namespace_ = claimKeyOf(name, space_).namespace_;
+      out_.changed.insert_or_assign(claimKeyOf(name, space_), std::move(claim));
+    }
+    auto text = "create " + (named ? name : std::string("a claim"));
+    return add(scheduler::CreateClaim{{std::move(name), {}, std::move(subject->request), {}, {}}}, std::move(text));
+  }
+
+  const cache::Stores& stores_;
+  const std::string& space_;
+  StepsToTry out_;
+  int64_t unnamed_ = 0;
+};
+
+}  // namespace
+
+base::Result<StepsToTry> stepsToTry(const cache::Stores& stores, const std::vector<QuestionStep>& steps,
+                                    const std::string& space) {
+  StepReader reader(stores, space);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (const auto s = reader.read(steps[i]); !s.ok())
+      return Status(s.code(), "steps[" + std::to_string(i) + "]." + s.message());
+  return reader.take();
 }
 
 }  // namespace egpu::server

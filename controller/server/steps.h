@@ -1,6 +1,7 @@
 // The steps of a what-if question: from parameters to the question's form, and on to what the scheduler tries.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,17 @@ bool isStep(const std::string& field);
 /// Fields that are no steps are passed over. Code::invalid names the field.
 base::Result<std::vector<codec::QuestionStep>> stepsOfFields(const QueryFields& fields);
 
-/// space: the namespace of claims that name none. Code::notFound or Code::invalid name the step: "steps[1].resize: …".
-base::Result<std::vector<scheduler::Step>> schedulerSteps(const cache::Stores& stores,
-                                                          const std::vector<codec::QuestionStep>& steps,
-                                                          const std::string& space);
+/// Steps as the scheduler tries them, and what they say of claims.
+struct StepsToTry {
+  std::vector<scheduler::Step> steps;
+  std::vector<std::string> texts;  ///< "drain train-0", for people, in their order
+  /// Claims that a step creates or resizes, as they ask after all steps.
+  std::map<core::ObjectKey, v1alpha::ElasticGPUClaim> changed;
+};
 
-/// "drain train-0", for people.
-std::string stepText(const codec::QuestionStep& step, const std::string& space);
+/// space: the namespace of claims that name none. A resize changes the requests that it names: the others stay as the
+/// claim, or an earlier step, has them. Code::notFound or Code::invalid name the step: "steps[1].resize: …".
+base::Result<StepsToTry> stepsToTry(const cache::Stores& stores, const std::vector<codec::QuestionStep>& steps,
+                                    const std::string& space);
 
 }  // namespace egpu::server

@@ -23,6 +23,12 @@ using base::Status;
 using cache::Stores;
 using reconcile::ClaimSync;
 
+/// A request's key without its prefix.
+std::string bare(const std::string& key) {
+  const auto slash = key.rfind('/');
+  return key.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
 std::string prefixed(std::string_view key) { return std::string(keys::kGroup) + "/" + std::string(key); }
 
 Status refused(const scheduler::Refusal& refusal) {
@@ -46,13 +52,27 @@ std::string classNames(const Stores& stores) {
 
 }  // namespace
 
-std::string Subject::requestText() const {
+std::string requestsText(const core::StringMap& requests) {
+  core::StringMap byName;  // whatever stands before the names
+  for (const auto& [key, amount] : requests) byName[bare(key)] = amount;
   std::string text;
-  for (const auto& [key, amount] : requests) {
-    const auto slash = key.rfind('/');
-    text += (text.empty() ? "" : ", ") + key.substr(slash == std::string::npos ? 0 : slash + 1) + " " + amount;
-  }
+  for (const auto& [name, amount] : byName) text += (text.empty() ? "" : ", ") + name + " " + amount;
   return text.empty() ? "a whole card" : text;
+}
+
+std::string Subject::requestText() const { return requestsText(requests); }
+
+core::StringMap changedRequests(core::StringMap requests, const core::StringMap& changes) {
+  for (const auto& [key, amount] : changes) {
+    const auto name = bare(key);
+    const auto other = name == keys::kGpuCore ? keys::kTflops : name == keys::kTflops ? keys::kGpuCore : name;
+    std::erase_if(requests, [&](const auto& request) {
+      const auto have = bare(request.first);
+      return have == name || have == other;
+    });
+    if (!amount.empty()) requests[name == key ? prefixed(key) : key] = amount;
+  }
+  return requests;
 }
 
 core::ObjectKey claimKeyOf(const std::string& text, const std::string& space) {
@@ -146,18 +166,11 @@ std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields)
   return any ? std::optional(claim) : std::nullopt;
 }
 
-base::Result<scheduler::Request> resizedRequest(const Stores& stores, const core::ObjectKey& key,
-                                                const core::StringMap& requests) {
-  const auto claim = stores.claims.get(key);
-  if (!claim) return Status(Code::notFound, "there is no claim \"" + key.str() + "\"");
+base::Result<scheduler::Request> requestOf(const Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
   std::string why;
-  const auto cls = reconcile::classOf(stores, *claim, &why);
+  const auto cls = reconcile::classOf(stores, claim, &why);
   if (!cls) return Status(Code::invalid, why);
-  auto changed = *claim;
-  changed.spec.requests.clear();
-  for (const auto& [name, amount] : requests)
-    changed.spec.requests[name.find('/') == std::string::npos ? prefixed(name) : name] = amount;
-  auto made = ClaimSync::requestOf(stores, changed, *cls);
+  auto made = ClaimSync::requestOf(stores, claim, *cls);
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
   return std::get<scheduler::Request>(std::move(made));
 }

@@ -23,8 +23,7 @@ struct Subject {
   std::string said;                 ///< the message of its Bound (or Accepted) condition, if that is False
   std::string className;
   core::StringMap requests;
-  /// Requests without their prefix: "gpu-core 40, gpu-memory 8Gi".
-  std::string requestText() const;
+  std::string requestText() const;  ///< as requestsText()
 
   std::optional<scheduler::Request> request;  ///< none: nothing can be decided for it, because of `why`
   std::string why;
@@ -47,8 +46,12 @@ inline constexpr std::string_view kDefaultNamespace = "default";
 /// "name" of that namespace, or "namespace/name".
 core::ObjectKey claimKeyOf(const std::string& text, const std::string& space);
 
-/// The same claim with other requests; keys may lack their prefix. Code::notFound or Code::invalid.
-base::Result<scheduler::Request> resizedRequest(const cache::Stores& stores, const core::ObjectKey& claim,
-                                                const core::StringMap& requests);
+/// Requests without their prefix, for people: "gpu-core 40, gpu-memory 8Gi".
+std::string requestsText(const core::StringMap& requests);
+/// These requests with some of them changed; the keys of changes may lack their prefix. What isn't named stays, but for
+/// gpu-core and tflops, which are two words for one thing. An empty amount takes a request away.
+core::StringMap changedRequests(core::StringMap requests, const core::StringMap& changes);
+/// What a claim that is there, or has been changed, asks of the scheduler. Code::invalid.
+base::Result<scheduler::Request> requestOf(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim);
 
 }  // namespace egpu::server

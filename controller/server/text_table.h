@@ -1,4 +1,4 @@
-// A table for a terminal: a header, rows, columns as wide as their widest cell.
+// A table for a terminal: a header, rows, columns as wide as their widest cell, or narrower where the line ends.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,20 @@
 
 namespace egpu::server {
 
+/// How text is laid out.
+struct TextStyle {
+  bool color = false;
+  std::size_t columns = 100;  ///< no line is longer if it can be helped; 0 = lines are as long as need be
+  bool wide = false;          ///< columns that are of use to few are shown, too
+};
+
 enum class Tint { none, bold, faint, good, bad };
 
 /// The text in its colour, if colours are wanted at all.
-std::string tinted(std::string_view text, Tint tint, bool color);
+std::string tinted(std::string_view text, Tint tint, const TextStyle& style);
+
+/// Lines that are too long go on in further ones, indented by two more; broken at spaces.
+std::string fitted(std::string_view text, const TextStyle& style);
 
 /// The text with the control characters of others shown instead of obeyed; newlines and, if there are colours, those of
 /// tinted() stay.
@@ -29,10 +39,13 @@ class TextTable {
   /// Texts come from others too: their control characters are shown, not obeyed.
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.size() == 1; }
-  /// Each line after so many spaces. Nothing if there are no rows.
-  std::string render(std::size_t indent, bool color) const;
+  /// Each line after so many spaces. Where a row is too long for a line, its widest columns become narrower and their
+  /// cells take several lines. Nothing if there are no rows.
+  std::string render(std::size_t indent, const TextStyle& style) const;
 
  private:
+  std::vector<std::size_t> widths(std::size_t indent, std::size_t columns) const;
+
   std::vector<std::vector<Cell>> rows_;
 };
 

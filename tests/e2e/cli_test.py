@@ -224,7 +224,7 @@ def questions(r, binary, s, ops, work):
     manifest = os.path.join(work, "claim.yaml")
     with open(manifest, "w", encoding="utf-8") as f:
         f.write(claim("tried", 50))
-    shows("simulate a file", ask("simulate", "-f", manifest), "claim default/tried", "would go to node", "score, best first:")
+    shows("simulate a file", ask("simulate", "-f", manifest), "claim default/tried", "would go to node", "score of nodes by binpack, best first:")
     shows("simulate from standard input", ask("simulate", "-f", "-", stdin=claim("piped", 50).encode()), "claim default/piped")
     node = kubectl.json("get", "egpuc", "small")["status"]["nodeName"]
     steps = json.loads(ask("simulate", "--drain", node, "--add", "new,model=T4,cards=5,memory=16Gi", "--drain", "new", "-o", "json"))["steps"]
@@ -240,9 +240,122 @@ def questions(r, binary, s, ops, work):
     refused(r, binary, "an unknown class", ["forecast", "--class", "none", "--server", ops], ["spec.egpuClassName", "there are share"], 1)
     refused(r, binary, "a step that can't be", ["simulate", "--drain", "m-7", "--server", ops], ['steps[0].drain: there is no node "m-7"'], 1)
     refused(r, binary, "no such file", ["simulate", "-f", "/nope", "--server", ops], ["--file", "/nope"], 2)
-    refused(r, binary, "an output that isn't there", ["explain", "-o", "yaml"], ["--output", "table"], 2)
+    refused(r, binary, "an output that isn't there", ["explain", "-o", "xml"], ["--output", "table"], 2)
+    outputs(r, binary, ask, ops, kubectl, manifest)
     told = until(lambda: b"NoFit" in kubectl.run("events", "--for", "elasticgpuclaim/large").stdout, 20)
     r.check("kubectl events --for finds a claim's events", told, kubectl.run("events", "--for", "elasticgpuclaim/large"))
+
+
+def outputs(r, binary, ask, ops, kubectl, manifest):
+    """-o, EGPU_SERVER, several documents, exit statuses, lines of at most 100 columns."""
+    asked = {"map": [], "explain": ["large"], "simulate": ["large", "--drain", "n-0"], "forecast": []}
+    for command, args in asked.items():
+        table, wide = ask(command, *args, "-o", "table"), ask(command, *args, "-o", "wide")
+        r.check(f"{command}: tables have at most 100 columns", max(map(len, table.splitlines())) <= 100, table)
+        r.check(f"{command} -o wide is a table, too", len(wide) >= len(table) / 2 and not wide.startswith("{"), wide)
+        r.check(f"{command} -o json is JSON", isinstance(json.loads(ask(command, *args, "-o", "json")), dict))
+        r.check(f"{command} -o yaml is YAML", re.match(r"\w+:( |\n)", ask(command, *args, "-o", "yaml")))
+    for address in (ops, f"http://{ops}/"):
+        got = subprocess.run([binary, "map"], capture_output=True, timeout=60, check=False, env={**os.environ, "EGPU_SERVER": address})
+        r.check(f"EGPU_SERVER={address.split(':')[0]}… says where", got.returncode == 0 and got.stdout.startswith(b"n-0"), got)
+    two = ask("simulate", "-f", "-", stdin=(claim("one", 10) + "---" + claim("two", 20)).encode())
+    r.check("-f takes several documents", "claim default/one" in two and "claim default/two" in two, two)
+    pod = "---\nkind: Pod\napiVersion: v1\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/g: tried}}\nspec: {containers: [{name: m}]}\n"
+    shown = ask("simulate", "-f", "-", stdin=(claim("tried", 50) + pod).encode())
+    r.check("a Pod with its claim is simulated", "pod default/p: 1 claim" in shown and "score of nodes by binpack" in shown, shown)
+    with open(manifest, "w", encoding="utf-8") as f:
+        f.write(claim("good", 10) + "---" + claim("bad", 10).replace("spec:", "sepc:"))
+    refused(r, binary, "-f names file and document", ["explain", "-f", manifest, "--server", ops], [f"{manifest}: document 2: "], 1)
+    with open(manifest, "w", encoding="utf-8") as f:
+        f.write(claim("bad", 10).replace("egpuClassName: share", "egpuClassName: none"))
+    refused(r, binary, "-f names the file of an unknown class", ["explain", "-f", manifest, "--server", ops], [f"{manifest}: spec.egpuClassName"], 1)
+    got = subprocess.run([binary, "forecast", "--gpu-core", "150", "--server", ops], capture_output=True, timeout=60, check=False)
+    r.check("a forecast that says an error ends with 1", got.returncode == 1 and b"above 100" in got.stdout, got)
+    kubectl.ok("create", "-f", "-", stdin=pod.replace("tried", "small").replace("{name: m}", "{name: m, image: x}"))
+    until(lambda: "pod default/p" in ask("map"))
+    used = [x for n in json.loads(ask("map", "-o", "json"))["nodes"] for c in n["cards"] for x in c["claims"]]
+    r.check("the map names a claim's pods", used and used[0]["pods"] == ["default/p"], used)
+    idle = [n["name"] for n in json.loads(ask("map", "--idle", "-o", "json"))["nodes"]]
+    r.check("map --idle shows nodes without a claim", idle == [n for n in ("n-0", "n-1") if n != shown_node(kubectl)], idle)
+
+
+def shown_node(kubectl):
+    return kubectl.json("get", "egpuc", "small")["status"]["nodeName"]
+
+
+TWO_CARDS = """
+nodes:
+- name: n
+  gpus: [{model: T4, count: 2, memory: 16Gi, uuids: [GPU-b, GPU-a]}]
+"""
+OTHERS = """apiVersion: v1
+kind: Config
+clusters: [{name: prod, cluster: {server: "https://prod:6443"}}]
+contexts: [{name: prod, context: {cluster: prod, user: admin}}]
+users: [{name: admin, user: {token: "0123"}}]
+current-context: prod
+"""
+
+
+def private_files(r, binary, nodes, work):
+    """What is written is its owner's alone; links aren't followed; others' kubeconfig entries stay."""
+    path, data, ops = (os.path.join(work, n) for n in ("config", "new/data", "ops-address"))
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(OTHERS)
+    os.chmod(path, 0o644)
+    victim, link = os.path.join(work, "victim"), os.path.join(work, "link")
+    with open(victim, "w", encoding="utf-8") as f:
+        f.write(OTHERS)
+    os.symlink(victim, link)
+    refused(r, binary, "a kubeconfig that is a link", ["standalone", "--nodes", nodes, "--write-kubeconfig", link, *ANY], [link, "symbolic link"], 1)
+    refused(r, binary, "no kubeconfig", ["standalone", "--nodes", nodes, "--write-kubeconfig", nodes, *ANY], [nodes, "no kubeconfig", "left as it is"], 1)
+    with open(victim, encoding="utf-8") as f:
+        r.check("the link's file is as it was", f.read() == OTHERS)
+    with open(nodes, "w", encoding="utf-8") as f:
+        f.write(TWO_CARDS)
+    os.symlink(victim, ops)
+    before = os.umask(0)
+    started = subprocess.Popen([binary, "standalone", "--nodes", nodes, "--data", data, "--write-kubeconfig", path, "--write-ops-address", ops,
+                                "--log-level", "off", *ANY], stdout=subprocess.PIPE)
+    os.umask(before)
+    try:
+        r.check("it starts", until(lambda: not os.path.islink(ops) and os.path.exists(ops)))
+        modes = {p: oct(os.stat(p).st_mode & 0o777) for p in (path, ops, data, *(os.path.join(data, n) for n in os.listdir(data)))}
+        r.check("files are 0600, folders 0700", all(m == ("0o700" if os.path.isdir(p) else "0o600") for p, m in modes.items()), modes)
+        kubectl = Kubectl("kubectl", path, work)
+        names = kubectl.ok("config", "get-contexts", "-o", "name").split()
+        r.check("others' contexts stay beside ours", names == ["elastic-gpu-standalone", "prod"], names)
+        r.check("and theirs stays the current one", kubectl.ok("config", "current-context").strip() == "prod")
+        token = kubectl.ok("config", "view", "--raw", "-o", "jsonpath={.users[?(@.name=='admin')].user.token}")
+        r.check("with its credentials", token == "0123", token)
+        r.check("ours works", "n" in kubectl.ok("--context", "elastic-gpu-standalone", "get", "nodes", "-o", "name"))
+        line = started.stdout.readline().decode()
+        r.check("the hint names the context", "kubectl --context elastic-gpu-standalone" in line, line)
+        backend_ai(r, binary, kubectl, ops)
+    finally:
+        started.terminate()
+        started.wait(timeout=60)
+
+
+def backend_ai(r, binary, kubectl, ops):
+    """backend.ai's published case: two devices, 0.2 and then 1.2 of them."""
+    kubectl.ok("--context", "elastic-gpu-standalone", "apply", "-f", "-", stdin=CLASS.rstrip() + "\nparameters: {split: evenly}\n")
+    for name, share in (("first", 20), ("second", 120)):
+        kubectl.ok("--context", "elastic-gpu-standalone", "apply", "-f", "-", stdin=claim(name, share))
+        kubectl.ok("--context", "elastic-gpu-standalone", "wait", "--for=condition=Bound", "--timeout=60s", f"egpuc/{name}")
+    with open(ops, encoding="utf-8") as f:
+        got = subprocess.run([binary, "map", "-o", "backendai", "--server", f.read()], capture_output=True, timeout=60, check=False)
+    r.check("backend.ai's case gives its map, in the devices' order", got.stdout.decode().strip() == '{"GPU-b":"0.80","GPU-a":"0.60"}', got)
+
+
+def helped(r, binary):
+    def shown(*args):
+        return subprocess.run([binary, *args], capture_output=True, timeout=60, check=False)
+
+    r.check("help lists the commands", all(c in shown("help").stdout for c in (b"standalone", b"simulate", b"help")), shown("help"))
+    r.check("help COMMAND is COMMAND --help", shown("help", "simulate").stdout == shown("simulate", "--help").stdout, shown("help", "simulate"))
+    r.check("help ends with 0", shown("help").returncode == 0 and shown("help", "map").returncode == 0)
+    refused(r, binary, "help of an unknown command", ["help", "nope"], ['unknown command "nope"'], 2)
 
 
 def json_log(r, bin_dir):
@@ -265,9 +378,11 @@ def main(bin_dir):
         with open(nodes, "w", encoding="utf-8") as f:
             f.write(NODES)
         flags(r, binary, nodes, work)
+        helped(r, binary)
         nodes_files(r, binary, work)
         running(r, binary, bin_dir, nodes, work)
         json_log(r, bin_dir)
+        private_files(r, binary, nodes, work)
     return r.close()
 
 

@@ -60,6 +60,41 @@ TEST(AllocationMap, JsonHasFreeClaimsAndTotals) {
   EXPECT_NE(json.find(R"("offered":false,"why":"XID 79")"), std::string::npos) << json;
 }
 
+TEST(AllocationMap, PodsStandBesideTheClaimsThatTheyUse) {
+  const ClaimPods pods = {{"ns/a", {"ns/p", "ns/q"}}, {"ns/\"b\"", {}}};
+  const auto json = toJson(sample(), pods);
+  EXPECT_NE(json.find(R"("memory":8589934592,"pods":["ns/p","ns/q"]})"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("memory":4294967296,"pods":[]})"), std::string::npos) << json;
+  const auto text = toText(sample(), {}, pods);
+  EXPECT_NE(text.find(" ns/a  80%  8Gi  Bound  pods ns/p, ns/q\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" ns/\"b\"  60%  4Gi  Released\n"), std::string::npos) << text;
+}
+
+TEST(AllocationMap, NodesWithoutAClaimAreIdle) {
+  auto map = sample();
+  auto idle = map.nodes[0];
+  idle.name = "idle";
+  idle.cards = {card(0, {}), card(1, {})};
+  idle.cards[1].offered = false;
+  map.nodes.push_back(idle);
+  keepIdleNodes(map);
+  ASSERT_EQ(map.nodes.size(), 1U);
+  EXPECT_EQ(map.nodes[0].name, "idle");
+}
+
+TEST(AllocationMap, LinesFitTheColumns) {
+  auto map = sample();
+  for (auto& each : map.nodes[0].cards) each.model = "NVIDIA-A100-SXM4-80GB-custom";
+  map.nodes[0].cards[4].why = "the driver says that this card has fallen off the bus (Xid 79) and needs a reset";
+  const auto text = toText(map, {});
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const auto cells = std::count_if(line.begin(), line.end(), [](unsigned char c) { return (c & 0xc0) != 0x80; });
+    EXPECT_LE(cells, 100) << line;
+  }
+  EXPECT_NE(text.find("fallen off"), std::string::npos);
+}
+
 TEST(AllocationMap, OverfullCardHasNothingFree) {
   auto map = sample();
   map.nodes[0].cards[0].core = 500;

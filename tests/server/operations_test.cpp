@@ -57,6 +57,10 @@ TEST_F(OperationsTest, WrongFormatsPathsAndMethodsSayWhatThereIs) {
   EXPECT_EQ(get("/nothing").status, 404);
   EXPECT_EQ(get("/metrics", "", "POST").status, 405);
   EXPECT_EQ(get("/allocation-map", "format=backendai").body, "{}");
+  EXPECT_EQ(get("/allocation-map", "idle=nodes").status, 200);
+  EXPECT_NE(get("/allocation-map", "idle=cards").body.find("known is nodes"), std::string::npos);
+  EXPECT_EQ(get("/allocation-map", "format=text&columns=x").status, 400);
+  EXPECT_TRUE(get("/allocation-map", "format=yaml").body.starts_with("nodes: []\ntotals:\n  nodes: 0\n"));
 }
 
 TEST_F(OperationsTest, HistogramsReachFiveMinutes) {

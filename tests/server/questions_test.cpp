@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stop_token>
 #include <utility>
@@ -190,13 +191,172 @@ TEST_F(QuestionsTest, ItsPodsConditionsCount) {
 TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
   const auto fits = answer("/simulate", "class=share&gpu-core=30");
   has(fits, R"("ranking":[{"node":"n1")");
-  has(fits, R"({"name":"n1-c0","index":0,"healthy":true,"given":true,"fill":600,"fillAfter":900})");
+  has(fits, R"({"name":"n1-c0","index":0,"healthy":true,"given":true,"fill":600,"fillAfter":900,"score":60,)");
   has(fits, R"({"node":"n2","fill":450,"fillAfter":600)");
   const auto not_ = answer("/simulate", "claim=waits");
   has(not_,
       R"("preemption":{"possible":true,"node":"n2","exact":true,"victims":[{"device":"device-c","holder":"default/c")");
   const auto text = answer("/simulate", "claim=waits&format=text");
   has(text, "fewest that would have to go, on node n2:\n  CLAIM      CARD   HOLDS\n  default/c  n2-c0  30% 4.8Gi\n");
+}
+
+TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
+  // Of n1 each card is 60 % full, of n2 one 30 % and one 60 %.
+  const auto json = answer("/simulate", "class=share&gpu-core=30");
+  has(json, R"("policies":{"node":"binpack","card":"binpack"},"ranking":[{"node":"n1","fill":600,)");
+  has(json, R"("score":60,"scores":{"binpack":60,"compact-first":60,"low-load-first":40,"spread":40},"decision")");
+  has(json, R"("score":45,"scores":{"binpack":45,"compact-first":45,"low-load-first":55,"spread":55},"decision")");
+  has(json, R"("score":30,"scores":{"binpack":30,"compact-first":30,"low-load-first":70,"simple":100,"spread":70,)");
+  const auto text = answer("/simulate", "class=share&gpu-core=30&format=text");
+  has(text, "score of nodes by binpack, best first:\n  #  NODE  SCORE  FILL  AFTER\n  1  n1       60   60%    75%\n");
+  has(text,
+      "score of their cards by binpack:\n  NODE  CARD   GIVEN  SCORE  FILL  AFTER\n  n1    n1-c0  yes       60   60%   "
+      " 90%\n");
+  has(answer("/simulate", "class=share&gpu-core=30&format=text&wide=1"),
+      "AFTER  binpack  compact-first  low-load-first  spread\n");
+  addClass("low", {{"preset", "low-load-first"}});
+  const auto low = answer("/simulate", "class=low&gpu-core=30");
+  has(low, R"("policies":{"node":"low-load-first","card":"low-load-first"},"ranking":[{"node":"n2")");
+  has(low, R"("score":55,"scores":{"binpack":45,)");
+}
+
+namespace {
+const std::string kPod = R"(
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {egpuc.elasticgpu.io/gpu: waits}}
+spec: {containers: [{name: main, image: x}]}
+)";
+const std::string kSmall = R"(
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClaim
+metadata: {name: small}
+spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 30}}}
+)";
+std::string podWith(const std::string& claims, const std::string& spec = {}) {
+  return "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main, image: x}], resourceClaims: [" + claims +
+         "]" + spec + "}\n";
+}
+}  // namespace
+
+TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
+  const auto before = toJson(view.map());
+  const auto waits = answer("/simulate", "", kPod);
+  has(waits, R"({"pod":"default/p","fits":false,"why":"0/2 nodes fit)");
+  has(waits, R"("claims":[{"bound":false,"subject":{"claim":"default/waits")");
+  has(waits, R"({"stage":"core","before":4,"after":0,)");
+  // One that is bound says where the pod goes.
+  has(answer("/simulate", "", podWith("{name: gpu, resourceClaimName: c}")),
+      R"({"pod":"default/p","fits":true,"node":"n2","claims":[{"bound":true,"subject":{"claim":"default/c")");
+  // One that comes with the pod is found there, and is not asked about a second time.
+  const auto beside = answer("/simulate", "", kSmall + "---\n" + podWith("{name: gpu, resourceClaimName: small}"));
+  has(beside,
+      R"({"pod":"default/p","fits":true,"node":"n1","claims":[{"bound":false,"subject":{"claim":"default/small")");
+  has(beside, R"("score":60,"scores":{)");
+  EXPECT_EQ(beside.find("answers"), std::string::npos);
+  // Or its amounts are given.
+  const std::string plain = "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main, image: x}]}\n";
+  has(answer("/simulate", "class=share&gpu-core=70", plain), R"({"pod":"default/p","fits":true,"node":"n2")");
+  has(answer("/simulate", "class=share&gpu-core=70&format=text", plain),
+      "pod default/p: 1 claim\nwould go to node n2\n\na claim of class share: gpu-core 70\n");
+  has(answer("/simulate", "release=c", kPod), R"("pod":"default/p","fits":true,"node":"n2")");
+  EXPECT_EQ(toJson(view.map()), before);
+}
+
+TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
+  claim("x", "40");
+  claim("v", "35");
+  // 40 and 35 fit on n1's two cards only one by one; on n2 beside each other.
+  const auto two = podWith("{name: a, resourceClaimName: x}, {name: b, resourceClaimName: v}");
+  const auto both = answer("/simulate", "", two);
+  has(both, R"("fits":true,"node":"n1")");
+  claim("z", "70");
+  const auto three = podWith("{name: a, resourceClaimName: x}, {name: c, resourceClaimName: z}");
+  has(answer("/simulate", "", three), R"("fits":true,"node":"n2")");
+  has(answer("/simulate", "", three), R"({"node":"n1","reason":"no room for all of the pod's claims together"})");
+  const auto far = podWith("{name: a, resourceClaimName: x}", ", nodeSelector: {zone: far}");
+  has(answer("/simulate", "", far), R"({"node":"n1","reason":"not labelled zone=far as the pod selects"})");
+  has(answer("/simulate", "", far), R"("reasons":[{"reason":"not labelled zone=far as the pod selects","count":2}])");
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: a}, {name: c, resourceClaimName: c}")),
+      R"("why":"claim default/c is on node n2, and not on n1")");
+}
+
+TEST_F(QuestionsTest, WhatIsWrongWithAPodIsSaidOfTheBody) {
+  refuses(404, "body: claim none: there is no ElasticGPUClaim \"default/none\", nor does one come with the pod",
+          "/simulate", "",
+          "kind: Pod\nmetadata: {annotations: {egpuc.elasticgpu.io/a: none}}\nspec: {containers: []}\n");
+  refuses(400, "body: the pod names no claim: annotate it", "/simulate", "", "kind: Pod\nspec: {containers: []}\n");
+  refuses(400, "body: the pod names its claims", "/simulate", "class=share&gpu-core=10", kPod);
+  refuses(400, "body: spec: is missing", "/simulate", "", "kind: Pod\n");
+  refuses(400, "body: a Pod is for /simulate only", "/explain", "", kPod);
+}
+
+TEST_F(QuestionsTest, ABodyMayHoldSeveralDocuments) {
+  const std::string other = "kind: ElasticGPUClass\nmetadata: {name: c}\n---\n";
+  const auto large =
+      "metadata: {name: large}\nspec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu: 2}}}\n";
+  const auto two = answer("/explain", "", other + kSmall + "---\n" + large);
+  EXPECT_TRUE(two.starts_with(R"({"answers":[{"subject":{"claim":"default/small")")) << two;
+  has(two, R"(,{"subject":{"claim":"default/large")");
+  const auto text = answer("/explain", "format=text", kSmall + "---\n" + large);
+  has(text, "claim default/small of class share: gpu-core 30\n");
+  has(text, "\n\nclaim default/large of class share: gpu 2\n");
+  has(answer("/explain", "", other + kSmall), R"({"subject":{"claim":"default/small")");
+  has(answer("/explain", "",
+             "kind: List\napiVersion: v1\nitems:\n- " + std::string("{kind: ElasticGPUClaim, ") +
+                 "metadata: {name: l}, spec: {egpuClassName: share, resources: {requests: "
+                 "{elasticgpu.io/gpu-core: 10}}}}\n"),
+      R"("claim":"default/l")");
+  refuses(400, "body: document 2: spec: is missing", "/explain", "", kSmall + "---\nkind: ElasticGPUClaim\n");
+  refuses(400, "body: kind: must be ElasticGPUClaim or Pod; nothing can be asked about a ElasticGPUClass", "/explain",
+          "", other);
+  refuses(400, "body: spec.egpuClassName: ElasticGPUClass \"none\" not found", "/explain", "",
+          "metadata: {name: x}\nspec: {egpuClassName: none, resources: {requests: {elasticgpu.io/gpu: 2}}}\n");
+  refuses(404, "body: steps[0].drain: there is no node \"n9\"", "/simulate", "", "steps: [{drain: n9}]");
+  const auto ofQuery = ask("/simulate", "drain=n8", "steps: [{drain: n1}]");
+  EXPECT_TRUE(ofQuery.body.starts_with("steps[1].drain")) << ofQuery.body;
+}
+
+TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
+  const auto marked = [&](const std::string& path, const std::string& query) {
+    const auto headers = ask(path, query).headers;
+    return std::any_of(headers.begin(), headers.end(),
+                       [](const auto& h) { return h.first == Questions::kErrorHeader; });
+  };
+  EXPECT_FALSE(marked("/forecast", ""));
+  EXPECT_FALSE(marked("/forecast", "gpu-core=10"));
+  EXPECT_TRUE(marked("/forecast", "gpu-core=150"));
+  claim("odd", "150");
+  EXPECT_TRUE(marked("/forecast", "claim=odd"));
+  EXPECT_FALSE(marked("/explain", "claim=waits"));
+}
+
+TEST_F(QuestionsTest, YamlIsTheJsonInBlocks) {
+  const auto yaml = answer("/forecast", "class=share&gpu-core=10&format=yaml");
+  has(yaml,
+      "forecasts:\n- class: share\n  of: as asked\n  subject:\n    class: share\n    requests:\n"
+      "      elasticgpu.io/gpu-core: \"10\"\n  count: 19\n");
+}
+
+TEST_F(QuestionsTest, LinesFitTheColumns) {
+  const auto longest = [](const std::string& text) {
+    std::size_t most = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = std::min(text.find('\n', at), text.size());
+      most = std::max(most, end - at);
+      at = end + 1;
+    }
+    return most;
+  };
+  for (const std::string question :
+       {"/explain?claim=waits", "/simulate?claim=waits&drain=n1", "/forecast?", "/simulate?resize=a,gpu-core=90"}) {
+    const auto mark = question.find('?');
+    const auto path = question.substr(0, mark), query = question.substr(mark + 1);
+    EXPECT_LE(longest(answer(path, query + "&format=text&columns=60")), 60U)
+        << answer(path, query + "&format=text&columns=60");
+    EXPECT_LE(longest(answer(path, query + "&format=text")), 100U);
+  }
+  EXPECT_GT(longest(answer("/simulate", "claim=waits&drain=n1&format=text&columns=0")), 100U);
 }
 
 TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
@@ -219,6 +379,39 @@ TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
   has(tooBig, "step 1: resize default/a to gpu-core 40, gpu-memory 15Gi");
   has(tooBig, "step 2: resize default/a to gpu-core 100");
   has(tooBig, "step 3: drain n2");
+}
+
+TEST_F(QuestionsTest, AResizeChangesWhatItNamesAndNothingElse) {
+  auto c = *stores.claims.get({"default", "c"});
+  c.metadata.resourceVersion = next();
+  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "30"},
+                     {"gpushare.provisioner.elasticgpu.io/gpu-memory", "4Gi"}};
+  stores.claims.informed(c);
+  const auto core = answer("/simulate", "resize=c,gpu-core=40");
+  has(core, R"("step":"resize default/c to gpu-core 40, gpu-memory 4Gi")");
+  has(core, R"("wanted":{"core":400,"memory":4294967296})");
+  const auto memory = answer("/simulate", "resize=c,gpu-memory=6Gi");
+  has(memory, R"("step":"resize default/c to gpu-core 30, gpu-memory 6Gi")");
+  has(memory, R"("wanted":{"core":300,"memory":6442450944})");
+  // Step by step, under any spelling of the key.
+  const auto both = answer("/simulate", "resize=c,gpu-core=40&resize=c,elasticgpu.io/gpu-memory=6Gi");
+  has(both, R"("step":"resize default/c to gpu-core 40, gpu-memory 6Gi")");
+  has(both, R"("wanted":{"core":400,"memory":6442450944})");
+  has(answer("/simulate", "resize=c,gpu-memory="), R"("step":"resize default/c to gpu-core 30")");
+  has(answer("/simulate", "", "steps: [{resize: {claim: c, requests: {gpu-core: 40}}}]"),
+      R"("step":"resize default/c to gpu-core 40, gpu-memory 4Gi")");
+  has(answer("/simulate", "resize=c,tflops=5"), "to gpu-memory 4Gi, tflops 5");
+}
+
+TEST_F(QuestionsTest, AClaimThatAStepResizesIsAskedAboutAsItAsksThen) {
+  has(answer("/simulate", "claim=waits"), R"("decision":{"fits":false)");
+  const auto smaller = answer("/simulate", "claim=waits&resize=waits,gpu-core=70");
+  has(smaller, R"("requests":{"elasticgpu.io/gpu-core":"70"})");
+  has(smaller, R"("decision":{"fits":true,"node":"n2")");
+  has(answer("/simulate", "resize=e,gpu-core=80",
+             "steps: [{create: {metadata: {name: e}, spec: {egpuClassName: share, resources: {requests: "
+             "{elasticgpu.io/gpu-core: 10}}}}}]"),
+      R"("step":"resize default/e to gpu-core 80")");
 }
 
 TEST_F(QuestionsTest, TheClaimIsAskedAboutAfterTheSteps) {
@@ -299,7 +492,8 @@ TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
   refuses(400, "claim: given twice", "/explain", "claim=a&claim=b");
   refuses(400, "claim: is empty", "/explain", "claim=");
   refuses(400, "names: \"many\" is no whole number from 0 to 1000", "/explain", "claim=a&names=many");
-  refuses(400, "format: \"yaml\" is unknown; known are json, text", "/explain", "claim=a&format=yaml");
+  refuses(400, "format: \"xml\" is unknown; known are json, yaml, text", "/explain", "claim=a&format=xml");
+  refuses(400, "columns: \"-1\" is no whole number from 0 to 1000", "/explain", "claim=a&columns=-1");
   refuses(404, "steps[0].release: there is no claim \"t/a\"", "/simulate", "release=a&namespace=t");
   refuses(400, "give one of", "/explain", "claim=a&class=share&gpu=1");
   refuses(400, "body: ", "/explain", "", "{");

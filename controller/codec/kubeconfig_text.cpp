@@ -1,0 +1,63 @@
+#include "controller/codec/kubeconfig_text.h"
+
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "controller/codec/codec.h"
+#include "controller/codec/yaml_text.h"
+
+namespace egpu::codec {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using Json = nlohmann::ordered_json;
+
+/// The fields of root[list] that belong to `name`, under `field` of its entry, which is appended if it is missing.
+Json& entryOf(Json& root, const char* list, const std::string& name, const char* field) {
+  Json& all = root[list];
+  for (Json& each : all)
+    if (each.is_object() && each.value("name", Json()) == name) {
+      if (!each[field].is_object()) each[field] = Json::object();
+      return each[field];
+    }
+  all.push_back({{"name", name}, {field, Json::object()}});
+  return all.back()[field];
+}
+
+Status invalid(const std::string& what) { return {Code::invalid, what + ": it is left as it is"}; }
+
+}  // namespace
+
+base::Result<MergedKubeconfig> mergeKubeconfig(std::string_view yaml, const std::string& name,
+                                               const std::string& server) {
+  const auto json = yamlToJson(yaml);
+  if (!json) return invalid("is no kubeconfig (" + json.status().message() + ")");
+  Json root = Json::parse(*json, nullptr, false);
+  if (root.is_null()) root = {{"apiVersion", "v1"}, {"kind", "Config"}};
+  if (!root.is_object()) return invalid("is no kubeconfig (it holds no mapping)");
+  bool any = root.empty();
+  for (const char* field : {"kind", "clusters", "contexts", "users", "current-context", "preferences"})
+    any = any || root.contains(field);
+  if (!any) return invalid("is no kubeconfig (it has neither clusters nor contexts nor users)");
+  for (const auto& [key, expected] : {std::pair{"kind", "Config"}, {"apiVersion", "v1"}}) {
+    if (!root.contains(key)) root[key] = expected;
+    if (root[key] != expected) return invalid(std::string("is no kubeconfig (") + key + " is not " + expected + ")");
+  }
+  for (const char* list : {"clusters", "contexts", "users"}) {
+    if (!root.contains(list) || root[list].is_null()) root[list] = Json::array();
+    if (!root[list].is_array()) return invalid(std::string("is no kubeconfig (") + list + " is no list)");
+  }
+  entryOf(root, "clusters", name, "cluster")["server"] = server;
+  entryOf(root, "users", name, "user");
+  Json& context = entryOf(root, "contexts", name, "context");
+  context["cluster"] = name;
+  context["user"] = name;
+  Json& current = root["current-context"];
+  if (!current.is_string() || current.get_ref<const std::string&>().empty()) current = name;
+  return MergedKubeconfig{jsonToYaml(root.dump()), current.get<std::string>()};
+}
+
+}  // namespace egpu::codec

@@ -1,0 +1,24 @@
+#include "controller/server/claim_pods.h"
+
+#include <algorithm>
+
+#include "controller/reconcile/carrier.h"
+#include "controller/server/subject.h"
+
+namespace egpu::server {
+
+ClaimPods podsOf(const cache::AllocationMap& map, const cache::Stores& stores) {
+  ClaimPods out;
+  for (const auto& node : map.nodes)
+    for (const auto& card : node.cards)
+      for (const auto& take : card.takes) {
+        const auto [it, fresh] = out.try_emplace(take.claim);
+        if (!fresh) continue;
+        for (const auto& pod : stores.podsOfClaim(claimKeyOf(take.claim, {})))
+          if (reconcile::alive(*pod)) it->second.push_back(core::keyOf(pod->metadata).str());
+        std::sort(it->second.begin(), it->second.end());
+      }
+  return out;
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,138 @@
+#include "controller/server/pod_simulation.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "controller/scheduler/holdings.h"
+
+namespace egpu::server {
+
+namespace {
+
+using scheduler::Decision;
+using scheduler::Request;
+
+constexpr std::string_view kNotForThePod = "not suitable for the pod";  // explain()'s word for a node that is no good
+
+class PlacingPod {
+ public:
+  PlacingPod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject, std::string onlyNode,
+             const scheduler::SimulationLimits& limits)
+      : stores_(stores),
+        cluster_(std::move(cluster)),
+        scratch_(cluster_),
+        subject_(std::move(subject)),
+        node_(std::move(onlyNode)),
+        limits_(limits) {}
+
+  PodSimulation run() {
+    out_.pod = subject_.name();
+    out_.note = subject_.note;
+    for (auto& claim : subject_.claims) sort(claim);
+    if (out_.why.empty() && open_.empty()) out_.why = unsuitable(stores_, subject_.pod, node_);
+    bool first = true;
+    for (auto& claim : out_.claims)
+      if (!claim.bound && claim.subject.request) place(claim, std::exchange(first, false));
+    out_.fits = out_.why.empty();
+    if (out_.fits) out_.node = node_;
+    return std::move(out_);
+  }
+
+ private:
+  void fails(const std::string& why) {
+    if (out_.why.empty()) out_.why = why;
+  }
+
+  /// Bound claims say where it must be; the others are to be placed.
+  void sort(Subject& claim) {
+    const bool bound = claim.exists && !claim.device.empty();
+    const auto name = claim.claim.empty() ? std::string("its claim") : "claim " + claim.claim;
+    if (bound && !node_.empty() && node_ != claim.node)
+      fails(name + " is on node " + claim.node + ", and not on " + node_);
+    if (bound && node_.empty()) node_ = claim.node;
+    if (!bound && !claim.request) fails(name + ": " + claim.why);
+    if (!bound && claim.request) open_.push_back(*claim.request);
+    out_.claims.push_back({std::move(claim), bound, {}});
+  }
+
+  /// All open claims together on one node. The scratch cluster is left as it was.
+  bool roomForAll(std::string_view node) {
+    std::vector<Decision> taken;
+    for (auto request : open_) {
+      request.pinnedNode = node;
+      auto decision = scheduler::decide(scratch_, request);
+      if (!decision.fits) break;
+      scheduler::hold(scratch_, "trial/" + std::to_string(taken.size()), decision);
+      taken.push_back(std::move(decision));
+    }
+    for (std::size_t i = 0; i < taken.size(); ++i)
+      for (const auto& placement : taken[i].placements) scratch_.giveBack(placement.card, "trial/" + std::to_string(i));
+    return taken.size() == open_.size();
+  }
+
+  std::string faultOf(std::string_view node, bool all) {
+    auto why = unsuitable(stores_, subject_.pod, node);
+    if (why.empty() && all && open_.size() > 1 && !roomForAll(node))
+      why = "no room for all of the pod's claims together";
+    return why;
+  }
+
+  void place(PodSimulation::OfClaim& claim, bool first) {
+    auto request = *claim.subject.request;
+    if (!node_.empty()) request.pinnedNode = node_;
+    const auto& own = claim.subject.suits;  // which taints its class tolerates
+    const auto suits = [&](std::string_view node) { return (!own || own(node)) && faultOf(node, first).empty(); };
+    claim.simulation = scheduler::simulate(cluster_, request, suits, limits_);
+    nameFaults(claim.simulation.filter, request, first);
+    if (!claim.simulation.decision.fits) {
+      fails(claim.simulation.filter.text());
+      return;
+    }
+    scheduler::hold(cluster_, "pod/" + std::to_string(held_++), claim.simulation.decision);
+    node_ = claim.simulation.decision.node;
+  }
+
+  /// Says of nodes what the pod has against them. How many of each is told only if all are accounted for: a node may
+  /// have fallen out before the pod was asked.
+  void nameFaults(scheduler::Explanation& filter, const Request& request, bool first) {
+    for (auto& stage : filter.stages) {
+      for (auto& dropped : stage.dropped)
+        if (auto why = dropped.reason == kNotForThePod ? faultOf(dropped.node, first) : ""; !why.empty())
+          dropped.reason = std::move(why);
+      auto at = std::find_if(stage.reasons.begin(), stage.reasons.end(),
+                             [](const auto& reason) { return reason.first == kNotForThePod; });
+      if (at == stage.reasons.end()) continue;
+      std::map<std::string, int64_t> counts;
+      int64_t all = 0;
+      for (const auto& node : cluster_.nodes()) {
+        if (!cluster_.nodeSchedulable(node) || (request.cards > 0 && cluster_.cardsOf(node).empty())) continue;
+        if (!request.pinnedNode.empty() && node != request.pinnedNode) continue;
+        if (const auto why = faultOf(node, first); !why.empty()) ++counts[why], ++all;
+      }
+      if (all != at->second) continue;
+      stage.reasons.erase(at);
+      stage.reasons.insert(stage.reasons.end(), counts.begin(), counts.end());
+      std::stable_sort(stage.reasons.begin(), stage.reasons.end(),
+                       [](const auto& a, const auto& b) { return a.second > b.second; });
+    }
+  }
+
+  const cache::Stores& stores_;
+  scheduler::Cluster cluster_, scratch_;
+  PodSubject subject_;
+  std::string node_;  ///< where it must be; empty = anywhere yet
+  const scheduler::SimulationLimits limits_;
+  std::vector<Request> open_;
+  int held_ = 0;
+  PodSimulation out_;
+};
+
+}  // namespace
+
+PodSimulation simulatePod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject,
+                          std::string onlyNode, const scheduler::SimulationLimits& limits) {
+  return PlacingPod(stores, std::move(cluster), std::move(subject), std::move(onlyNode), limits).run();
+}
+
+}  // namespace egpu::server
