@@ -209,8 +209,10 @@ CLI::App* addStandalone(CLI::App& app, cmd::StandaloneOptions& o, cmd::LogOption
   auto* sub = app.add_subcommand(
       "standalone", "Run everything here: an embedded API server for kubectl, simulated nodes, the controller");
   sub->add_option("--nodes", o.nodes, "YAML file of the simulated nodes")->required()->check(CLI::ExistingFile);
-  sub->add_option("--data", o.data,
-                  "Folder that keeps the state over restarts, for its owner alone (default: in memory)");
+  sub->add_option(
+      "--data", o.data,
+      "Folder that keeps the state over restarts, for its owner alone; root's plugins keep theirs in FOLDER.plugins "
+      "(default: in memory)");
   sub->add_option("--listen", o.listen, "Address of the API server, loopback; port 0 = any free one")
       ->capture_default_str();
   sub->add_option("--write-kubeconfig", o.writeKubeconfig,

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
@@ -35,11 +36,12 @@ int fail(const base::Status& why) {
 }
 
 /// Where the simulated nodes' plugins keep their files: in the data folder, or in one that goes with the process.
+/// Root's plugins run as users of their own, to whom the data folder is closed: theirs lies beside it, FOLDER.plugins.
 class PluginState {
  public:
   base::Status open(const std::string& data) {
     if (!data.empty()) {
-      path_ = data + "/plugins";
+      path_ = ::geteuid() == 0 ? besideData(data) : data + "/plugins";
       return base::makePrivateFolder(path_, ".");
     }
     std::string pattern = (std::filesystem::temp_directory_path() / "elastic-gpu-XXXXXX").string();
@@ -56,6 +58,15 @@ class PluginState {
   const std::string& path() const { return path_; }
 
  private:
+  static std::string besideData(const std::string& data) {
+    auto path = std::filesystem::absolute(data).lexically_normal().string();
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
+    path += ".plugins";
+    std::error_code error;  // where an earlier version kept them
+    if (!std::filesystem::exists(path, error)) std::filesystem::rename(data + "/plugins", path, error);
+    return path;
+  }
+
   std::string path_;
   bool temporary_ = false;
 };

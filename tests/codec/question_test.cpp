@@ -64,8 +64,8 @@ steps:
 
 TEST(QuestionTest, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"[1]", "must be an ElasticGPUClaim, or a mapping"},
-      {"stepps: []", "stepps: unknown; known are claim, steps"},
+      {"[1]", "must be an ElasticGPUClaim, a Pod, or a mapping"},
+      {"stepps: []", "stepps: unknown; known are claim, pod, steps"},
       {"steps: {drain: n1}", "steps: must be a list"},
       {"steps: [{drian: n1}]", "steps[0].drian: unknown; known are drain"},
       {"steps: [{drain: n1, release: c}]", "steps[0]: must say one of"},
