@@ -172,7 +172,8 @@ class Store {
         vanished.push_back({core::keyOf(object->metadata), object->metadata.uid, known});
       }
     }
-    for (const auto& [key, uid, known] : vanished) bury(key, uid, 0, known);
+    // What is younger than the list may be there all the same: then the watch from the list's version shows it again.
+    for (const auto& [key, uid, known] : vanished) bury(key, uid, 0, known, known <= version);
     std::unique_lock lock(mutex_);
     listed_ = {};
     touched_ = {};
@@ -279,16 +280,17 @@ class Store {
     goneOrder_.pop_front();
   }
 
-  /// Removes the object if it is of that uid, and remembers that the uid is gone. With `only`: unless it was put in
-  /// another version meanwhile.
-  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, uint64_t only = 0) {
+  /// Removes the object if it is of that uid. With `only`: unless it was put in another version meanwhile. With
+  /// `forGood` the uid is remembered.
+  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, uint64_t only = 0,
+            bool forGood = true) {
     std::unique_ptr<T> before;
     {
       std::unique_lock lock(mutex_);
       informed_ = std::max(informed_, version);
       const auto number = records_.find(key.namespace_, key.name);
       if (number && only != 0 && packedVersion(records_.at(*number), records_.words()) != only) return;
-      remember(uid);
+      if (forGood) remember(uid);
       if (!number || !packedHasUid(records_.at(*number), records_.words(), uid)) return;
       before = spare();
       unpack(records_.at(*number), records_.words(), *before);

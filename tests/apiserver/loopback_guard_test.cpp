@@ -24,7 +24,7 @@ class Passed final : public http::Handler {
 class LoopbackGuardTest : public ::testing::Test {
  protected:
   struct Sent {
-    std::string method = "GET", host = "127.0.0.1:7443", origin = {}, type = {}, body = {};
+    std::string method = "GET", host = "127.0.0.1:7443", origin = {}, site = {}, type = {}, body = {};
   };
   int send(const Sent& sent) {
     http::Request request;
@@ -33,6 +33,7 @@ class LoopbackGuardTest : public ::testing::Test {
     if (!sent.host.empty()) request.headers.emplace_back("host", sent.host);
     if (!sent.origin.empty()) request.headers.emplace_back("origin", sent.origin);
     if (!sent.type.empty()) request.headers.emplace_back("content-type", sent.type);
+    if (!sent.site.empty()) request.headers.emplace_back("sec-fetch-site", sent.site);
     request.body = sent.body;
     const auto response = guard.handle(request, {});
     message.clear();
@@ -93,12 +94,17 @@ TEST_F(LoopbackGuardTest, PagesOfOtherOriginsAreRefused) {
 
 TEST_F(LoopbackGuardTest, SimpleRequestsOfABrowserCanNotWrite) {
   for (const char* method : {"POST", "PUT", "PATCH", "DELETE"})
-    for (const char* type : {"", "text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded",
+    for (const char* type : {"text/plain", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded",
                              "multipart/form-data; boundary=x", "*/*", "application/jsonx"}) {
       EXPECT_EQ(send({.method = method, .type = type, .body = "{}"}), 415) << method << " " << type;
       EXPECT_THAT(message, HasSubstr("application/json"));
     }
-  EXPECT_EQ(send({.method = "POST"}), 415);
+  EXPECT_EQ(send({.method = "POST", .origin = "http://127.0.0.1:7443", .body = "{}"}), 415);
+  EXPECT_EQ(send({.method = "POST", .site = "same-origin", .body = "{}"}), 415);
+}
+
+TEST_F(LoopbackGuardTest, AnOldKubectlCreatesWithoutAContentType) {
+  EXPECT_EQ(send({.method = "POST", .body = "{}"}), 299);
 }
 
 TEST_F(LoopbackGuardTest, WhatKubectlSendsPasses) {

@@ -93,7 +93,7 @@ TEST(Crd, HoldsAClaimToItsSchema) {
       "spec":{"egpuClassName":"k","resources":{"requests":{"elasticgpu.io/gpu-core":10,"elasticgpu.io/gpu-memory":"4Gi"}},"typo":1}})");
   EXPECT_THAT(schema.prune(claim), ElementsAre("spec.typo"));
   EXPECT_TRUE(schema.validate(claim).empty());
-  claim["spec"]["resources"]["requests"]["elasticgpu.io/gpu-memory"] = "4 apples";
+  claim["spec"]["resources"]["requests"]["elasticgpu.io/gpu-memory"] = true;
   auto errors = schema.validate(claim);
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].field, "spec.resources.requests.elasticgpu.io/gpu-memory");

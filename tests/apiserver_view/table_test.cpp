@@ -104,7 +104,7 @@ TEST_F(Tables, ShowsCustomColumns) {
   EXPECT_EQ(gpu["Age"], "3h");
   EXPECT_TRUE(gpu["Memory"].is_null());
   auto claim = row("elasticgpu.io", "v1alpha1", "elasticgpuclaims", R"({"metadata":{"name":"c"},
-      "status":{"conditions":[{"type":"Accepted","reason":"no"},{"type":"Bound","reason":"NoFit","message":"too big"}]}})");
+      "status":{"reason":"NoFit","message":"too big","conditions":[{"type":"Accepted","reason":"no"}]}})");
   EXPECT_EQ(claim["Reason"], "NoFit");
   EXPECT_EQ(claim["Message"], "too big");
 }

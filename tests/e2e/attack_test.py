@@ -3,6 +3,7 @@ that go.  attack_test.py BIN_DIR"""
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -183,7 +184,7 @@ CLASS = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "meta
 
 def api_address(s):
     with open(s.kubeconfig, encoding="utf-8") as f:
-        return f.read().split('server: "')[1].split('"')[0]
+        return re.search(r'server: "?([^"\s]+)', f.read())[1]
 
 
 def start(bin_dir):

@@ -110,7 +110,7 @@ unserved() {
   bad get secret s; says "$why secrets"
   bad create deployment d --image=i; says "$why deployments.apps"
   bad create secret generic s --from-literal=a=b; says "$why secrets"
-  bad apply -f - <<<'{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}'
+  bad apply -f - <<<'{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}}}'
   says "$why deployments.apps"
   bad delete deployment d; says "$why deployments.apps"
   good get all --all-namespaces

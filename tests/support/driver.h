@@ -240,6 +240,7 @@ class Driver {
       queued_.erase(key);
     }
     ++steps;
+    lastKey_ = key;
     const auto outcome = reconciler.step(key);
     using Kind = reconcile::Outcome::Kind;
     if (outcome.kind == Kind::after && outcome.delay.count() == 0) {
@@ -256,7 +257,7 @@ class Driver {
   void settle() {
     for (;;) {
       while (stepOnce())
-        if (steps > limit) throw std::runtime_error("does not come to rest");
+        if (steps > limit) throw std::runtime_error("does not come to rest: " + lastKey_);
       if (!poll() && settled() && idle()) return;
       if (++polls_ > limit) throw std::runtime_error("watches do not come to rest");
     }
@@ -300,6 +301,7 @@ class Driver {
   std::set<std::string> queued_;
   std::multimap<base::Clock::Steady, std::string> later_;
   std::map<std::string, int> retries_;
+  std::string lastKey_;  ///< for who asks why nothing comes to rest
   int polls_ = 0;
 
  public:

@@ -14,7 +14,8 @@ namespace egpu::apiserver {
 /// - a Host that is no loopback name (localhost, 127.x.x.x, [::1]): a page whose name was made to point here (DNS
 ///   rebinding) sends its own name;
 /// - an Origin other than this server's own address: a page of another site, or of another port;
-/// - a body of a Content-Type that a page may send without asking the server first (text/plain, a form, none at all).
+/// - a body of a Content-Type that a page may send without asking the server first (text/plain, a form), and from a
+///   browser (it sends Origin or Sec-Fetch-Site) one without any.
 /// Everything else is passed on. Thread-safe if the handler is, which must outlive it.
 class LoopbackGuard final : public http::Handler {
  public:
