@@ -131,7 +131,7 @@ pages() {
   http -H "Origin: $url" "$to"; answers 200
   http -d '{"metadata":{"name":"p"}}' "$to"; answers 415; says 'application/json'
   http -H 'Content-Type: text/plain' -d '{"metadata":{"name":"p"}}' "$to"; answers 415
-  http -H 'Content-Type:' -d '{"metadata":{"name":"p"}}' "$to"; answers 415
+  http -H 'Content-Type:' -H 'Sec-Fetch-Site: cross-site' -d '{"metadata":{"name":"p"}}' "$to"; answers 415
   http -X DELETE "$to/none"; answers 404
 }
 
