@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
@@ -30,7 +31,7 @@ constexpr std::size_t kMostColumns = 1000;
 constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to: reading costs by these, not by bytes
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
-constexpr std::chrono::milliseconds kLook{50};  // whether a waiting question is still wanted
+constexpr std::chrono::milliseconds kLook{50};  // between two looks of a question that waits for its turn
 
 http::Response plain(int status, std::string body) {
   http::Response r;
@@ -246,8 +247,10 @@ http::Response Questions::answer(const http::Request& request, std::stop_token s
   }
   const Patience patience{clock_, clock_.now() + kPatience, std::move(stop)};
   std::unique_lock lock(one_, std::defer_lock);
-  while (!lock.try_lock_for(kLook))
+  while (!lock.try_lock()) {
     if (patience.lost()) return patience.answer();
+    std::this_thread::sleep_for(kLook);
+  }
   auto asking = Asking::read(request);  // with the lock: reading a body is work, too
   if (!asking) return plain(400, asking.status().message() + "\n");
   try {

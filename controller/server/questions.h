@@ -62,7 +62,7 @@ class Questions {
   const cache::Stores& stores_;
   const cache::ClusterView& cluster_;
   const base::Clock& clock_;
-  std::timed_mutex one_;  ///< held while a question is answered; guards what follows
+  std::mutex one_;  ///< held while a question is answered; guards what follows
   std::optional<base::Clock::Steady> published_;
   base::Clock::Steady publishAgain_;
   std::set<std::string, std::less<>> shownClasses_;
