@@ -198,11 +198,15 @@ def start(bin_dir):
         with open(file, encoding="utf-8") as f:
             s.probes = "http://" + f.read().strip()
         os.unlink(file)
-    made = urllib.request.Request(api_address(s) + "/apis/elasticgpu.io/v1alpha/elasticgpuclasses", data=json.dumps(CLASS).encode(),
-                                  headers={"Content-Type": "application/json"}, method="POST")
-    with urllib.request.urlopen(made, timeout=60) as answer:
-        assert answer.status == 201
-    until(lambda: "share" in urllib.request.urlopen(s.ops + "/forecast", timeout=60).read().decode())
+    try:
+        made = urllib.request.Request(api_address(s) + "/apis/elasticgpu.io/v1alpha/elasticgpuclasses", data=json.dumps(CLASS).encode(),
+                                      headers={"Content-Type": "application/json"}, method="POST")
+        with urllib.request.urlopen(made, timeout=60) as answer:
+            assert answer.status == 201
+        until(lambda: "share" in urllib.request.urlopen(s.ops + "/forecast", timeout=60).read().decode())
+    except BaseException:  # nobody else knows of it yet
+        s.clean()
+        raise
     return s
 
 
