@@ -425,7 +425,7 @@ TEST_F(UsersTest, LimitsOfClaimsPerCardAndNode) {
   settle();
   EXPECT_NE(world.gpu(deviceOf("a")).spec.cards[0].name, world.gpu(deviceOf("b")).spec.cards[0].name);
   world.addClaim("c", "few", {{"gpu-core", "10"}});
-  world.clock.advance(std::chrono::seconds(2));  // the older one comes first, and leaves no room for the other
+  world.nextSecond();  // the older one comes first, and leaves no room for the other
   world.addClaim("d", "fewer", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("c"), "NoFit");

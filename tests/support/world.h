@@ -40,6 +40,11 @@ class World {
   /// Changes that the server has taken.
   uint64_t writes() const { return real ? real->writes() : server->resourceVersion(); }
 
+  /// What is made from here on is younger: creation times have whole seconds, and a real server's are the system's.
+  void nextSecond() {
+    clock.advance(std::chrono::seconds(1));
+    if (real) base::SystemClock().sleepFor(std::chrono::milliseconds(1001), {});
+  }
   void addNamespace(const std::string& name) {
     core::Namespace ns;
     ns.metadata.name = name;
