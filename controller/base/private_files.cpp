@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -16,6 +17,7 @@ namespace egpu::base {
 
 namespace {
 
+constexpr int kMostLinks = 8;
 constexpr mode_t kFile = 0600, kFolder = 0700, kOthers = 0077;
 constexpr int kMake = O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
 
@@ -24,11 +26,24 @@ Status failed(const std::string& path, int error) {
   return {error == ENOENT ? Code::notFound : Code::unavailable, path + ": " + std::generic_category().message(error)};
 }
 
-/// Whether the file is one that nobody else can put something into behind our back.
+/// At the end they would have a link followed.
+std::string withoutSlashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+/// Root can put something there whatever a file's mode says, so what is root's is no danger to others.
+bool trusted(uid_t owner) { return owner == ::geteuid() || owner == 0; }
+
+Status notRegular(const std::string& path) { return {Code::unavailable, path + ": is no regular file"}; }
+
+Status notOurs(const std::string& path) { return {Code::unavailable, path + ": belongs to another user"}; }
+
+/// Whether the file is one that nobody else can put something into behind our back; root reads everybody's.
 Status ours(const std::string& path, const struct stat& is) {
-  if (!S_ISREG(is.st_mode)) return {Code::unavailable, path + ": is no regular file"};
+  if (!S_ISREG(is.st_mode)) return notRegular(path);
   const uid_t self = ::geteuid();
-  if (self != 0 && is.st_uid != self) return {Code::unavailable, path + ": belongs to another user"};
+  if (self != 0 && is.st_uid != self) return notOurs(path);
   return Status::okay();
 }
 
@@ -52,6 +67,35 @@ Status writeAll(int fd, const std::string& path, const std::string& text) {
   return ::fsync(fd) == 0 ? Status::okay() : failed(path, errno);
 }
 
+/// Nothing, a file, or a link to either: a device, a pipe or a folder is there for something else.
+Status replaceable(const std::string& path) {
+  struct stat is {};
+  if (::stat(path.c_str(), &is) != 0 || S_ISREG(is.st_mode)) return Status::okay();
+  return notRegular(path);
+}
+
+/// The folder of that name. Links of ours and of root are followed one by one, those of others not: where they lead
+/// is theirs to say.
+Result<UniqueFd> openFolder(const std::string& name) {
+  std::filesystem::path at(name);
+  for (int links = 0; links <= kMostLinks; ++links) {
+    const UniqueFd found(::open(at.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    struct stat is {};
+    if (!found || ::fstat(found.get(), &is) != 0) return failed(name, errno);
+    if (!S_ISLNK(is.st_mode)) {
+      UniqueFd folder(::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      if (!folder) return failed(name, errno);
+      return folder;
+    }
+    if (!trusted(is.st_uid)) return Status(Code::unavailable, name + ": is a symbolic link of another user");
+    char target[PATH_MAX];
+    const auto n = ::readlinkat(found.get(), "", target, sizeof target);
+    if (n <= 0) return failed(name, n < 0 ? errno : ENOENT);
+    at = withoutSlashes((at.parent_path() / std::string(target, static_cast<std::size_t>(n))).string());
+  }
+  return failed(name, ELOOP);
+}
+
 }  // namespace
 
 Result<UniqueFd> openPrivateFile(const std::string& path) {
@@ -61,6 +105,7 @@ Result<UniqueFd> openPrivateFile(const std::string& path) {
   struct stat is {};
   auto fd = openOurs(path, O_RDWR, is);
   if (!fd) return fd;
+  if (is.st_uid != ::geteuid()) return notOurs(path);  // who could write to it all the time
   if ((is.st_mode & kOthers) != 0 && ::fchmod(fd->get(), kFile) != 0) return failed(path, errno);
   return fd;
 }
@@ -81,6 +126,7 @@ Result<std::string> readPrivateFile(const std::string& path) {
 }
 
 Status writePrivateFile(const std::string& path, const std::string& text) {
+  if (auto s = replaceable(path); !s.ok()) return s;
   Random random;
   std::string beside;
   UniqueFd fd;
@@ -102,21 +148,24 @@ Status writePrivateFile(const std::string& path, const std::string& text) {
 
 Status makePrivateFolder(const std::string& path, const std::string& own) {
   namespace fs = std::filesystem;
-  std::string name = path;
-  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  const std::string name = withoutSlashes(path);
   std::error_code error;
-  const fs::path folder(name), above = folder.parent_path();
+  const fs::path above = fs::path(name).parent_path();
   if (!above.empty()) fs::create_directories(above, error);
   if (error) return {Code::unavailable, name + ": " + error.message()};
   if (::mkdir(name.c_str(), kFolder) == 0) return Status::okay();
   if (errno != EEXIST) return failed(name, errno);
-  struct stat is {};
-  if (::stat(name.c_str(), &is) != 0) return failed(name, errno);
-  if (!S_ISDIR(is.st_mode)) return failed(name, ENOTDIR);
+  const auto folder = openFolder(name);
+  if (!folder) return folder.status();
+  struct stat is {
+  }, entry{};
+  if (::fstat(folder->get(), &is) != 0) return failed(name, errno);
+  if (!trusted(is.st_uid)) return notOurs(name);
   if ((is.st_mode & kOthers) == 0) return Status::okay();
-  const bool mine = fs::exists(folder / own, error) || (!error && fs::is_empty(folder, error));
+  const bool mine = ::fstatat(folder->get(), own.c_str(), &entry, AT_SYMLINK_NOFOLLOW) == 0 ||
+                    fs::is_empty("/proc/self/fd/" + std::to_string(folder->get()), error);
   if (error || !mine || (is.st_mode & S_ISVTX) != 0) return Status::okay();
-  return ::chmod(name.c_str(), kFolder) == 0 ? Status::okay() : failed(name, errno);
+  return ::fchmod(folder->get(), kFolder) == 0 ? Status::okay() : failed(name, errno);
 }
 
 }  // namespace egpu::base

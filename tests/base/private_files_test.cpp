@@ -103,5 +103,67 @@ TEST_F(PrivateFiles, AFolderWithOtherThingsInItStaysOpen) {
   EXPECT_FALSE(makePrivateFolder(in("home/letter"), "own").ok());
 }
 
+TEST_F(PrivateFiles, AFolderOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  for (const mode_t mode : {0755, 0700, 0777, 01777}) {
+    const std::string name = in("theirs" + std::to_string(mode));
+    fs::create_directory(name);
+    ASSERT_EQ(::chown(name.c_str(), 65534, 65534), 0);
+    ASSERT_EQ(::chmod(name.c_str(), mode), 0);
+    for (const char* own : {".", "own"}) {
+      const Status refused = makePrivateFolder(name, own);
+      EXPECT_FALSE(refused.ok());
+      EXPECT_NE(refused.message().find(name + ": belongs to another user"), std::string::npos) << refused.message();
+    }
+    EXPECT_EQ(modeOf(name), mode);
+  }
+}
+
+TEST_F(PrivateFiles, ALinkToAFolderIsFollowedIfItIsOurs) {
+  fs::create_directory(in("real"));
+  fs::create_directory_symlink("real", in("link"));
+  fs::create_directory_symlink(in("link"), in("second"));
+  ASSERT_TRUE(makePrivateFolder(in("second/"), "own").ok());
+  EXPECT_EQ(modeOf(in("real")), 0700U);
+  fs::create_directory_symlink(in("round"), in("round"));
+  EXPECT_FALSE(makePrivateFolder(in("round"), "own").ok());
+  fs::create_directory_symlink(in("none"), in("to-nothing"));
+  EXPECT_FALSE(makePrivateFolder(in("to-nothing"), "own").ok());
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::chmod(in("real").c_str(), 0755), 0);
+  ASSERT_EQ(::lchown(in("link").c_str(), 65534, 65534), 0);
+  for (const char* name : {"link", "link/", "second"})
+    EXPECT_NE(makePrivateFolder(in(name), ".").message().find("symbolic link of another user"), std::string::npos);
+  EXPECT_EQ(modeOf(in("real")), 0755U);
+}
+
+TEST_F(PrivateFiles, RootKeepsNothingInAFileOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  put(in("theirs"), "text");
+  ASSERT_EQ(::chown(in("theirs").c_str(), 65534, 65534), 0);
+  EXPECT_NE(openPrivateFile(in("theirs")).status().message().find("belongs to another user"), std::string::npos);
+  EXPECT_EQ(modeOf(in("theirs")), 0666U);
+  // What is read and written anew may be the user's on whose behalf root works, and stays so.
+  EXPECT_EQ(*readPrivateFile(in("theirs")), "text");
+  ASSERT_TRUE(writePrivateFile(in("theirs"), "new").ok());
+  struct stat is {};
+  ASSERT_EQ(::stat(in("theirs").c_str(), &is), 0);
+  EXPECT_EQ(is.st_uid, 65534U);
+}
+
+TEST_F(PrivateFiles, OnlyRegularFilesAreReplaced) {
+  ASSERT_EQ(::mkfifo(in("pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", in("to-pipe"));
+  fs::create_symlink("/dev/null", in("to-device"));
+  fs::create_directory(in("folder"));
+  for (const char* name : {"pipe", "to-pipe", "to-device", "folder"}) {
+    const auto before = fs::symlink_status(in(name)).type();
+    const Status refused = writePrivateFile(in(name), "x");
+    EXPECT_FALSE(refused.ok()) << name;
+    EXPECT_NE(refused.message().find(in(name) + ": is no regular file"), std::string::npos) << refused.message();
+    EXPECT_EQ(fs::symlink_status(in(name)).type(), before) << name;
+  }
+}
+
 }  // namespace
 }  // namespace egpu::base

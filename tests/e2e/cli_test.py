@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -313,6 +314,11 @@ def private_files(r, binary, nodes, work):
         r.check("the link's file is as it was", f.read() == OTHERS)
     with open(nodes, "w", encoding="utf-8") as f:
         f.write(TWO_CARDS)
+    pipe = os.path.join(work, "pipe")
+    os.mkfifo(pipe)
+    for flag in ("--write-ops-address", "--write-probes-address"):
+        refused(r, binary, f"{flag} where a pipe is", ["standalone", "--nodes", nodes, flag, pipe, *ANY], [flag, pipe, "no regular file"], 1)
+        r.check("the pipe is still one", stat.S_ISFIFO(os.lstat(pipe).st_mode))
     os.symlink(victim, ops)
     before = os.umask(0)
     started = subprocess.Popen([binary, "standalone", "--nodes", nodes, "--data", data, "--write-kubeconfig", path, "--write-ops-address", ops,
