@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "controller/base/log.h"
@@ -46,6 +48,19 @@ std::vector<std::string> credentials() {
   for (std::string path; std::getline(list, path, ':');)
     if (!path.empty()) out.push_back(path);
   return out;
+}
+
+/// The plugin's process works elsewhere, where a relative path would name another file, or none.
+std::string absolute(const std::string& path) {
+  std::error_code error;
+  const auto whole = std::filesystem::absolute(path, error);
+  return error ? path : whole.string();  // which the host refuses
+}
+
+std::string withAbsoluteState(std::string variable) {
+  constexpr std::string_view name = "ELASTICGPU_STATE_DIR=";
+  if (!variable.starts_with(name) || variable.size() == name.size()) return variable;
+  return variable.replace(name.size(), std::string::npos, absolute(variable.substr(name.size())));
 }
 
 std::string fileOf(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
@@ -224,8 +239,8 @@ milliseconds HostedProvisioner::nextBackoff() {
 std::vector<std::string> HostedProvisioner::environment() const {
   std::vector<std::string> out;
   for (char** variable = environ; variable && *variable; ++variable)
-    if (passedOn(*variable)) out.emplace_back(*variable);
-  out.insert(out.end(), options_.env.begin(), options_.env.end());
+    if (passedOn(*variable)) out.push_back(withAbsoluteState(*variable));
+  for (const auto& variable : options_.env) out.push_back(withAbsoluteState(variable));
   return out;
 }
 
@@ -235,8 +250,9 @@ std::vector<std::string> HostedProvisioner::command(const Manifest& manifest) co
   out.push_back("--memory=" + std::to_string(most.memory));
   out.push_back("--files=" + std::to_string(most.files));
   out.push_back("--processes=" + std::to_string(most.processes));
-  for (const auto& path : credentials()) out.push_back("--hide=" + path);
-  for (const auto& path : options_.hidden) out.push_back("--hide=" + path);
+  for (const auto& paths : {credentials(), options_.hidden})
+    for (const auto& path : paths)
+      if (!path.empty()) out.push_back("--hide=" + absolute(path));
   for (const auto& part : options_.without) out.push_back("--without=" + part);
   if (manifest.network) out.emplace_back("--network");
   if (manifest.unixSockets) out.emplace_back("--unix-sockets");

@@ -6,13 +6,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
+#include "controller/base/subprocess.h"
 #include "controller/plugin/hosted_registry.h"
 #include "controller/plugin/manifest.h"
 #include "tests/plugin/zoo.h"
@@ -22,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
+using testing::builtIn;
 using testing::device;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -66,6 +71,13 @@ class SandboxTest : public ::testing::Test {
     chmod(path.c_str(), mode);
   }
   static bool root() { return geteuid() == 0; }
+
+  /// Relative paths are those of the folder for as long as this lives.
+  struct Inside {
+    explicit Inside(const std::string& there) { fs::current_path(there); }
+    ~Inside() { fs::current_path(before); }
+    const fs::path before = fs::current_path();
+  };
 
   std::string folder;
   HostOptions options;
@@ -161,6 +173,64 @@ TEST_F(SandboxTest, CredentialsCannotBeRead) {
     for (const std::string& path : {token, folder + "/secrets/token", "/proc/self/root" + token})
       EXPECT_EQ(p.provision(device("a", {{"file", path}})).outcome, Outcome::internal) << path;
     EXPECT_EQ(p.provision(device("a", {{"file", folder + "/plain"}})).message, "it went well");
+  }
+}
+
+TEST_F(SandboxTest, CredentialsNamedByARelativePathCannotBeRead) {
+  for (const char* name : {"token", "config"}) write(folder + "/" + name, "secret");
+  fs::create_directory(folder + "/secrets");
+  write(folder + "/secrets/token", "secret");
+  const Inside inside(folder);
+  options.hidden = {"token", "./secrets/../secrets/"};
+  for (const std::vector<std::string>& without :
+       std::vector<std::vector<std::string>>{{}, {"user"}, {"user", "mounts"}, {"user", "landlock"}}) {
+    SCOPED_TRACE(::testing::PrintToString(without));
+    options.without = without;
+    setenv("KUBECONFIG", "config", 1);
+    auto& p = start(zoo("reads_file"));
+    unsetenv("KUBECONFIG");
+    ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
+    for (const char* name : {"/token", "/config", "/secrets/token"})
+      EXPECT_EQ(p.provision(device("a", {{"file", folder + name}})).outcome, Outcome::internal) << name;
+  }
+}
+
+TEST_F(SandboxTest, AStateFolderNamedByARelativePathIsWrittenTo) {
+  const Inside inside(folder);
+  const auto kept = [&](const std::string& state) {
+    std::error_code none;
+    return std::distance(fs::directory_iterator(folder + "/" + state + "/mock", none), fs::directory_iterator());
+  };
+  for (const std::string state : {"of-the-options", "of-the-environment"}) {
+    fs::create_directory(state);
+    if (state == "of-the-options")
+      options.env = {"ELASTICGPU_STATE_DIR=" + state};
+    else
+      setenv("ELASTICGPU_STATE_DIR", state.c_str(), 1);
+    auto& p = start(builtIn("mock"));
+    unsetenv("ELASTICGPU_STATE_DIR");
+    options.env.clear();
+    ASSERT_TRUE(p.provision(device("a")).ok());
+    EXPECT_EQ(kept(state), 1) << state;
+  }
+}
+
+TEST_F(SandboxTest, TheHostTakesNoRelativePath) {
+  struct Row {
+    std::string flag, variable;
+  };
+  for (const Row& row :
+       {Row{"--hide=token", "A=b"}, Row{"--hide=", "A=b"}, Row{"--hide=/nonexistent", "ELASTICGPU_STATE_DIR=state"}}) {
+    auto sockets = base::socketPair();
+    ASSERT_TRUE(sockets.ok());
+    base::Subprocess::Options launch;
+    launch.argv = {options.hostBinary, row.flag, zoo("good")};
+    launch.env = {row.variable};
+    launch.channel = sockets->second.get();
+    auto process = base::Subprocess::spawn(launch);
+    ASSERT_TRUE(process.ok());
+    *sockets = {};  // what serves goes in peace
+    EXPECT_EQ(process->finish(milliseconds(30'000)), "exited with status 64") << row.flag << " " << row.variable;
   }
 }
 

@@ -161,6 +161,7 @@ bool parse(int argc, char** argv, host::Sandbox& out) {
     } else if ((value = valueOf(argv[i], "--processes"))) {
       out.processes = std::strtoull(value, nullptr, 10);
     } else if ((value = valueOf(argv[i], "--hide"))) {
+      if (*value != '/') return false;  // it would be looked for elsewhere, and not be hidden
       out.hidden.emplace_back(value);
     } else if ((value = valueOf(argv[i], "--without"))) {
       out.without.emplace(value);
@@ -183,7 +184,7 @@ bool parse(int argc, char** argv, host::Sandbox& out) {
   const char* libraries = std::getenv("LD_LIBRARY_PATH");
   out.stateDir = state ? state : "";
   out.libraries = libraries ? libraries : "";
-  return true;
+  return out.stateDir.empty() || out.stateDir.front() == '/';
 }
 
 std::unique_ptr<LoadedPlugin> load(const host::Sandbox& sandbox, wire::Hello& hello) {
