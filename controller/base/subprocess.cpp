@@ -12,9 +12,13 @@
 
 #include <cerrno>
 #include <climits>
+#include <thread>
 
 namespace egpu::base {
 namespace {
+
+constexpr std::chrono::seconds kDying{2};
+constexpr int kOrphansAtOnce = 1000;
 
 std::string errorText(int error) {
   char buffer[128];
@@ -70,6 +74,18 @@ struct Launch {
   const int error = errno;
   [[maybe_unused]] const auto n = write(report, &error, sizeof error);
   _exit(127);
+}
+
+/// Descendants that became this process's when their parents died, as they do with the first process of a container.
+/// Each is killed already; whoever the kernel does not let go of yet is waited for a little, not for good.
+void reapGroup(pid_t group) {
+  const auto until = std::chrono::steady_clock::now() + kDying;
+  for (;;) {
+    const pid_t reaped = waitpid(-group, nullptr, WNOHANG);
+    if (reaped > 0 || (reaped < 0 && errno == EINTR)) continue;
+    if (reaped < 0 || std::chrono::steady_clock::now() >= until) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -147,8 +163,18 @@ std::string Subprocess::finish(std::chrono::milliseconds patience) {
   int status = 0;
   while (waitpid(pid_.value, &status, 0) < 0 && errno == EINTR) {
   }
-  pid_.value = -1;
+  // The group's number is nobody else's as long as one of its processes is left.
+  reapGroup(std::exchange(pid_.value, -1));
   return describeEnd(status);
+}
+
+void Subprocess::reapOrphans() const {
+  for (int n = 0; n < kOrphansAtOnce && pid_.value > 0; ++n) {
+    siginfo_t dead{};
+    const int result = waitid(P_PGID, static_cast<id_t>(pid_.value), &dead, WEXITED | WNOHANG | WNOWAIT);
+    if (result != 0 || dead.si_pid == 0 || dead.si_pid == pid_.value) return;
+    waitpid(dead.si_pid, nullptr, WNOHANG);
+  }
 }
 
 Subprocess::~Subprocess() { finish(std::chrono::milliseconds(0)); }

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,8 +56,11 @@ class Subprocess {
   pid_t pid() const { return pid_.value; }
   int output() const { return output_.get(); }  ///< non-blocking read end of what the child prints
   int exited() const { return pidfd_.get(); }   ///< poll it for POLLIN; -1 on kernels without pidfd
-  /// Kills the whole process group if need be and reaps; "exited with status 3", "was killed by signal 11 (Segmentation
-  /// fault)". Waits at most `patience` for an end of its own accord before it kills.
+  /// Reaps descendants in its group that have ended and became this process's, as it happens to the first process of a
+  /// container. The child itself is left to finish().
+  void reapOrphans() const;
+  /// Kills the whole process group if need be and reaps all of it; "exited with status 3", "was killed by signal 11
+  /// (Segmentation fault)". Waits at most `patience` for an end of its own accord before it kills.
   std::string finish(std::chrono::milliseconds patience);
 
  private:

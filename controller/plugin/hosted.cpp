@@ -349,7 +349,8 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
     ++rounds_;
     if (stop.stop_requested()) return End{Outcome::crashed, "it was stopped"};
     const auto now = steady_clock::now();
-    auto next = now + std::chrono::hours(1);
+    process.reapOrphans();  // each counts against what the plugin, and this container, may have of processes
+    auto next = now + std::chrono::minutes(1);
     if (!upSince_) {
       if (now >= startBy)
         return End{Outcome::timeout,

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -406,6 +407,21 @@ TEST_F(HostedTest, RestartsLeakNoDescriptors) {
     ASSERT_TRUE(up());
   }
   EXPECT_EQ(openDescriptors(), before);
+}
+
+TEST_F(HostedTest, WhatAPluginLeavesBehindDoesNotPileUp) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // as the first process of a container
+  auto& p = start(zoo("leaves_orphans"));
+  const auto none = [] {
+    siginfo_t dead{};
+    return waitid(P_ALL, 0, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 && dead.si_pid == 0;
+  };
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(p.provision(device("a")).ok());
+    EXPECT_TRUE(eventually([&] { return p.list().reply.ok() && none(); }));
+  }
+  EXPECT_EQ(p.starts(), 1u);
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST_F(HostedTest, TheMockRemembersAcrossACrash) {

@@ -304,6 +304,43 @@ TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
   EXPECT_THAT(ready.message, HasSubstr("use the network"));
 }
 
+/// What the process may have of them, of which the user's others are a part; -1 if it says nothing.
+long mostProcesses(pid_t pid) {
+  std::ifstream limits("/proc/" + std::to_string(pid) + "/limits");
+  long most = -1;
+  for (std::string line; std::getline(limits, line);)
+    if (line.rfind("Max processes", 0) == 0) most = std::atol(line.c_str() + std::strlen("Max processes"));
+  return most;
+}
+
+TEST_F(SandboxTest, WhatIsDeadGivesThePluginNoMoreProcesses) {
+  if (!root()) GTEST_SKIP() << "needs a user of its own";
+  options.without = {"mounts"};
+  options.limits.processes = 100;
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kUser = 61003;
+    if (setresgid(kUser, kUser, kUser) != 0 || setresuid(kUser, kUser, kUser) != 0) _exit(2);
+    const auto most = [&] {
+      auto& p = start(zoo("good"));
+      const long out = p.readiness().ok() ? mostProcesses(p.pid()) : -1;
+      plugin.reset();
+      return out;
+    };
+    const long before = most();
+    for (int i = 0; i < 3; ++i) {
+      const pid_t dead = fork();
+      if (dead == 0) _exit(0);
+      siginfo_t end{};
+      waitid(P_PID, static_cast<id_t>(dead), &end, WEXITED | WNOWAIT);
+    }
+    _exit(before > 100 && most() == before ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 TEST_F(SandboxTest, ThePluginsFilesMustBeInGoodHands) {
   struct Row {
     std::function<void(const std::string& plugin)> spoil;

@@ -5,13 +5,16 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
@@ -110,6 +113,26 @@ TEST(SubprocessTest, TheWholeGroupIsKilled) {
   EXPECT_THAT(p->finish(milliseconds(0)), HasSubstr("killed by signal 9"));
   for (int i = 0; i < 30'000 && alive(grandchild); ++i) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_FALSE(alive(grandchild));
+}
+
+/// As the first process of a container: orphans of the descendants become this process's.
+struct Adopts {
+  Adopts() { prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  ~Adopts() { prctl(PR_SET_CHILD_SUBREAPER, 0); }
+};
+
+TEST(SubprocessTest, NoDescendantIsLeftAsAZombie) {
+  const Adopts adopts;
+  for (const char* end : {"wait", "exit", "kill -9 $$"}) {
+    auto p = shell("(sleep 1000 & true &); (sleep 1000 & sleep 1000) & sleep 1000 & echo up; " + std::string(end));
+    ASSERT_TRUE(p.ok());
+    pollfd ready{p->output(), POLLIN, 0};
+    ASSERT_EQ(poll(&ready, 1, 30'000), 1);
+    p->finish(std::strcmp(end, "wait") == 0 ? milliseconds(0) : kLong);
+    int status;
+    EXPECT_EQ(waitpid(-1, &status, WNOHANG), -1) << end;
+    EXPECT_EQ(errno, ECHILD) << end;
+  }
 }
 
 TEST(SubprocessTest, DestructionReaps) {

@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -114,7 +115,17 @@ void dropCapabilities() {
   prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-/// Threads of this user that can be seen: RLIMIT_NPROC counts them too.
+/// Has ended, and waits for its parent to hear of it.
+bool dead(const fs::path& task) {
+  std::ifstream stat(task / "stat");
+  std::string line;
+  std::getline(stat, line);  // "pid (name) state": the name may hold anything
+  const std::size_t name = line.rfind(')');
+  return name != std::string::npos && line.compare(name, 3, ") Z") == 0;
+}
+
+/// Living threads of this user that can be seen: RLIMIT_NPROC counts them too. It also counts the dead; but those may
+/// be what earlier lives of the plugin left, and would be a new one's for each life.
 uint64_t threadsOfUser() {
   uint64_t count = 0;
   std::error_code error;
@@ -123,7 +134,7 @@ uint64_t threadsOfUser() {
     if (stat(at->path().c_str(), &info) != 0 || info.st_uid != geteuid()) continue;
     std::error_code gone;
     for (fs::directory_iterator task(at->path() / "task", gone), last; !gone && task != last; task.increment(gone))
-      ++count;
+      if (!dead(task->path())) ++count;
   }
   return count;
 }
