@@ -275,6 +275,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   if (!process) return {Outcome::unavailable, "cannot start the plugin host: " + process.status().message()};
   sockets->second.reset();
   frames_ = std::make_unique<wire::FrameBuffer>();
+  confined_.reset();
   output_.clearTail();
   {
     const std::lock_guard lock(mutex_);
@@ -427,7 +428,9 @@ std::optional<HostedProvisioner::End> HostedProvisioner::closed(steady_clock::ti
 std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
   while (const auto frame = frames_->next()) {
     std::optional<End> verdict;
-    if (frame->type == wire::Type::hello && !upSince_) {
+    if (frame->type == wire::Type::confined && !confined_) {
+      verdict = takeConfined(frame->body);
+    } else if (frame->type == wire::Type::hello && confined_ && !upSince_) {
       verdict = takeHello(frame->body);
     } else if (frame->type == wire::Type::answer && upSince_) {
       verdict = takeAnswer(*frame);
@@ -440,10 +443,19 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
   return std::nullopt;
 }
 
+/// Sent before the plugin was loaded: from here on it may be the plugin that speaks.
+std::optional<HostedProvisioner::End> HostedProvisioner::takeConfined(std::string_view body) {
+  wire::Confined confined;
+  if (!wire::decode(body, confined)) return End{Outcome::garbage, "it sent what cannot be read of its sandbox"};
+  if (confined.version != wire::kVersion)
+    return End{Outcome::unavailable, "its host process speaks another wire version"};
+  confined_ = std::move(confined.gaps);
+  return std::nullopt;
+}
+
 std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_view body) {
   wire::Hello hello;
   if (!wire::decode(body, hello)) return End{Outcome::garbage, "it sent a hello that cannot be read"};
-  if (hello.version != wire::kVersion) return End{Outcome::unavailable, "its host process speaks another wire version"};
   if (!hello.loaded) return End{Outcome::unavailable, hello.error};
   Answer described;
   described.description = hello.description;
@@ -457,12 +469,12 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
     described_ = true;
     state_ = State::up;
     end_ = {};
-    gaps_ = hello.gaps;
+    gaps_ = *confined_;
     upSince_ = clock_.now();
   }
   base::log::info("plugin is up",
                   {{"plugin", description_.name}, {"version", description_.version}, {"file", fileOf(path_)}});
-  if (!hello.gaps.empty()) base::log::warn("plugin not confined", {{"plugin", description_.name}, {"why", hello.gaps}});
+  if (!confined_->empty()) base::log::warn("plugin not confined", {{"plugin", description_.name}, {"why", *confined_}});
   changed_(*this);
   const std::lock_guard lock(mutex_);
   attempted_ = true;

@@ -118,6 +118,7 @@ class HostedProvisioner final : public CallingProvisioner {
   std::optional<End> serve(base::Subprocess& process, const std::stop_token& stop);
   bool receive();
   std::optional<End> takeFrames();
+  std::optional<End> takeConfined(std::string_view body);
   std::optional<End> takeHello(std::string_view body);
   std::optional<End> takeAnswer(const wire::Frame& frame);
   std::optional<End> overdue(std::chrono::steady_clock::time_point now, std::chrono::steady_clock::time_point& next);
@@ -144,7 +145,8 @@ class HostedProvisioner final : public CallingProvisioner {
   // Of the supervisor's thread alone.
   OutputLog output_;
   std::unique_ptr<wire::FrameBuffer> frames_;
-  unsigned failures_ = 0;  ///< in a row
+  std::optional<std::string> confined_;  ///< what the process's sandbox leaves open, once it has said so
+  unsigned failures_ = 0;                ///< in a row
   std::atomic<uint64_t> rounds_{0};
   std::optional<base::Clock::Steady> upSince_;
 

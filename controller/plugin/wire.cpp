@@ -99,20 +99,30 @@ std::string finish(std::string frame) {
 
 }  // namespace
 
+std::string encodeConfined(const Confined& confined) {
+  std::string out = begin(Type::confined, 0);
+  put(out, confined.version), put(out, confined.gaps);
+  return finish(std::move(out));
+}
+
+bool decode(std::string_view body, Confined& out) {
+  Reader r(body);
+  out.version = r.number<uint32_t>();
+  out.gaps = r.text();
+  return r.done();
+}
+
 std::string encodeHello(const Hello& hello) {
   std::string out = begin(Type::hello, 0);
-  put(out, hello.version), put(out, static_cast<uint8_t>(hello.loaded)), put(out, hello.error);
-  put(out, hello.gaps);
+  put(out, static_cast<uint8_t>(hello.loaded)), put(out, hello.error);
   put(out, hello.description);
   return finish(std::move(out));
 }
 
 bool decode(std::string_view body, Hello& out) {
   Reader r(body);
-  out.version = r.number<uint32_t>();
   out.loaded = r.number<uint8_t>() != 0;
   out.error = r.text();
-  out.gaps = r.text();
   out.description = description(r);
   return r.done();
 }
@@ -242,7 +252,7 @@ std::optional<Frame> FrameBuffer::next() {
   Reader r(rest.substr(kPrefix, length));
   Frame frame;
   const auto type = r.number<uint8_t>();
-  if (type < static_cast<uint8_t>(Type::hello) || type > static_cast<uint8_t>(Type::cancel)) {
+  if (type < static_cast<uint8_t>(Type::hello) || type > static_cast<uint8_t>(Type::confined)) {
     broken_ = true;
     return std::nullopt;
   }

@@ -4,7 +4,7 @@
 //   frame  = u32 length of what follows, u8 type, u64 request id, body
 //   text   = u32 length, bytes;  list = u32 count, items
 //
-// host → controller: hello (once, first), answer.   controller → host: call, cancel.
+// host → controller: confined (once, first), hello (once, next), answer.   controller → host: call, cancel.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace egpu::plugin::wire {
 
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr std::size_t kMaxFrame = 16u << 20;
 
-enum class Type : uint8_t { hello = 1, call = 2, answer = 3, cancel = 4 };
+enum class Type : uint8_t { hello = 1, call = 2, answer = 3, cancel = 4, confined = 5 };
 
 struct Frame {
   Type type = Type::hello;
@@ -28,22 +28,28 @@ struct Frame {
   std::string_view body;  ///< points into the FrameBuffer; valid until its next append
 };
 
-/// The host's first word: whether the plugin was loaded.
-struct Hello {
+/// The host's first word, sent before the plugin's code can speak over the same socket.
+struct Confined {
   uint32_t version = kVersion;
+  std::string gaps;  ///< what the sandbox leaves open; empty = nothing
+};
+
+/// Whether the plugin was loaded.
+struct Hello {
   bool loaded = false;
   std::string error;  ///< why it was not
-  std::string gaps;   ///< what its sandbox left open; empty = nothing
   Description description;
 };
 
 /// Whole frames, ready to be sent.
+std::string encodeConfined(const Confined& confined);
 std::string encodeHello(const Hello& hello);
 std::string encodeCall(uint64_t id, const Call& call);
 std::string encodeAnswer(uint64_t id, const Answer& answer);
 std::string encodeCancel(uint64_t id);
 
 /// False if the body is not exactly one such value; then `out` is unspecified.
+bool decode(std::string_view body, Confined& out);
 bool decode(std::string_view body, Hello& out);
 bool decode(std::string_view body, Call& out);
 bool decode(std::string_view body, Answer& out);

@@ -304,6 +304,17 @@ TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {
   EXPECT_THAT(ready.message, HasSubstr("use the network"));
 }
 
+TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
+  options.without = {"mounts", "landlock", "user", "seccomp"};
+  options.env = {"ELASTICGPU_FORGES=hello"};
+  const Reply hello = start(zoo("forges_hello")).readiness();
+  EXPECT_TRUE(!hello.ok() || hello.message.find("not fully confined") != std::string::npos) << hello.message;
+  options.env = {"ELASTICGPU_FORGES=both"};
+  const Reply both = start(zoo("forges_hello")).readiness();
+  EXPECT_EQ(both.outcome, Outcome::garbage) << both.message;
+  EXPECT_THAT(both.message, HasSubstr("out of place"));
+}
+
 /// What the process may have of them, of which the user's others are a part; -1 if it says nothing.
 long mostProcesses(pid_t pid) {
   std::ifstream limits("/proc/" + std::to_string(pid) + "/limits");

@@ -74,6 +74,17 @@ TEST(WireTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(a.health, want.health);
 }
 
+TEST(WireTest, ConfinedComesBackAsItWas) {
+  FrameBuffer buffer;
+  const Frame frame = only(buffer, encodeConfined({7, "it could use the network"}));
+  EXPECT_EQ(frame.type, Type::confined);
+  Confined got;
+  ASSERT_TRUE(decode(frame.body, got));
+  EXPECT_EQ(got.version, 7u);
+  EXPECT_EQ(got.gaps, "it could use the network");
+  EXPECT_FALSE(decode(frame.body.substr(1), got));
+}
+
 TEST(WireTest, HelloComesBackAsItWas) {
   Hello h;
   h.error = "it was built for ABI version 2";
@@ -144,7 +155,8 @@ TEST(WireTest, NoiseIsSurvived) {
       Answer a;
       Call c;
       Hello h;
-      decoded += decode(frame->body, a) + decode(frame->body, c) + decode(frame->body, h);
+      Confined s;
+      decoded += decode(frame->body, a) + decode(frame->body, c) + decode(frame->body, h) + decode(frame->body, s);
     }
   }
   EXPECT_GT(decoded, 0u) << "the noise spoils everything: it tries nothing";

@@ -211,8 +211,9 @@ int run(const host::Sandbox& sandbox) {
   // Confined first, then threads, then the plugin: a shared object's constructors are its code already.
   const auto gaps = host::enter(sandbox);
   auto* server = new HostServer();  // never deleted: see leave
+  // Said before the plugin can: its constructors might speak for the host.
+  server->send(wire::encodeConfined({wire::kVersion, gaps ? *gaps : ""}));
   if (gaps) {
-    hello.gaps = *gaps;
     server->set(load(sandbox, hello));
   } else {
     hello.error = "its process cannot be confined: " + gaps.status().message();
