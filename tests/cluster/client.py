@@ -14,6 +14,7 @@ CLASSES = f"{GROUP}/elasticgpuclasses"
 NODES = "/api/v1/nodes"
 MERGE = "application/merge-patch+json"
 PAGE = 500
+IDLE = 30  # seconds; an API server closes a connection that nobody used for 90
 PATIENCE = 300  # seconds; on an idle machine everything waited for comes within a few
 
 
@@ -61,12 +62,17 @@ class Client:
         text = None if body is None else json.dumps(body)
         for again in (method == "GET", False):  # a server may close an idle connection at any time; reading twice does no harm
             connection = getattr(self.local, "connection", None)
+            if connection is not None and time.monotonic() > self.local.used + IDLE:
+                connection.close()
+                connection = None
             if connection is None:
                 connection = self.local.connection = self._connect()
+                self.local.used = time.monotonic()
             try:
                 connection.request(method, path, text, headers)
                 answer = connection.getresponse()
                 got = answer.read()
+                self.local.used = time.monotonic()
                 break
             except (OSError, http.client.HTTPException):
                 connection.close()
