@@ -257,6 +257,75 @@ def the_controllers_patches(cluster, client, report):
     settled(path, client)
 
 
+def crowded(cluster, client, report):
+    """Lists and maps of any length: what can't be searched in the time that a request has is refused, or does no harm."""
+    def notes(count):
+        return {key: "" for key in marks.many(count)}
+
+    def taken(what, act):
+        try:
+            act()
+            report.check(what, True)
+        except Refused as refused:
+            report.check(what, False, refused)
+
+    harmless = pod("crowded", {})
+    harmless["metadata"]["annotations"] = notes(75000)
+    path = f"{DEFAULT_PODS}/crowded"
+    taken("a pod of 75000 annotations, none of them a claim's, is taken", lambda: client.create(DEFAULT_PODS, harmless))
+    taken("its status is written", lambda: client.patch(f"{path}/status", {"status": {"phase": "Running"}}))
+    taken("and its annotations", lambda: client.patch(path, {"metadata": {"annotations": {"note": "new"}}}))
+    report.refused("it gets no claim", lambda: client.patch(path, {"metadata": {"annotations": {PREFIX + "x": "c1"}}}), 422,
+                   "metadata.annotations: at most 1000", "the claims of a pod can't")
+    settled(path, client)
+    body = written(pod("crowded", {"x": "c1"}))
+    body["metadata"]["annotations"].update(notes(75000))
+    report.refused("with a claim it is refused", lambda: client.create(DEFAULT_PODS, body), 422, "metadata.annotations: at most 1000")
+    body["metadata"]["annotations"] = {PREFIX + "x": "c1", **notes(999)}
+    taken("a pod of 1000 annotations, one of them a claim's, is taken", lambda: client.create(DEFAULT_PODS, body))
+    report.check("and gets the claim", outcome(client.get(path)) == ({"x": "c1"}, {"main": ["x"]}, [GATE]))
+    report.refused("it gets no more annotations", lambda: client.patch(path, {"metadata": {"annotations": {"note": "new"}}}), 422,
+                   "metadata.annotations: at most 1000")
+    taken("its status is written, too", lambda: client.patch(f"{path}/status", {"status": {"phase": "Running"}}))
+    report.refused("its claim does not change", lambda: client.patch(path, {"metadata": {"annotations": {PREFIX + "x": "c2"}}}), 422,
+                   "the claims of a pod can't change")
+    settled(path, client)
+
+    def named(count, containers=1, **spec):
+        return written(pod("crowded", {f"n{each}": "c1" for each in range(count)}, [f"c{each}" for each in range(containers)], **spec))
+
+    dry = f"{DEFAULT_PODS}?dryRun=All"
+    taken("64 claims, of 64 containers", lambda: client.create(dry, named(64, 64)))
+    taken("a claim of 1000 containers", lambda: client.create(dry, named(1, 1000)))
+    report.refused("65 claims", lambda: client.create(dry, named(65)), 422, "at most 64")
+    report.refused("64 claims, of 65 containers", lambda: client.create(dry, named(64, 65)), 422, "at most 4096")
+    gates = [{"name": f"example.com/{each}"} for each in range(64)]
+    report.refused("65 gates, one of them the controller's", lambda: client.create(dry, named(1, schedulingGates=gates)), 422,
+                   "spec.schedulingGates: at most 64")
+    others = [{"name": f"o{each}", "resourceClaimName": "x"} for each in range(257)]
+    crowd = named(1)
+    crowd["spec"]["resourceClaims"] = [*crowd["spec"].get("resourceClaims", []), *others]
+    report.refused("257 other claims beside its own", lambda: client.create(dry, crowd), 422, "spec.resourceClaims: at most 256")
+    limits = {f"example.com/{key}": "1" for key in marks.many(20000)}
+    taken("20000 limits that are no GPU's", lambda: client.create(dry, asking({"limits": limits})))
+    report.refused("a GPU among them", lambda: client.create(dry, asking({"limits": {**limits, "elasticgpu.io/gpu": "1"}})), 422,
+                   "spec.containers: at most 1000")
+    report.refused("40 kinds of GPUs", lambda: client.create(dry, asking({"limits": {f"elasticgpu.io/{key}": "1" for key in marks.many(40)}})), 422,
+                   "gets no GPU from its own resources")
+    controller = client.as_token(cluster.pki, client.token_for(installation.NAMESPACE, installation.ACCOUNT))
+    for count, lifted in ((63, True), (64, False)):
+        client.create(DEFAULT_PODS, pod("crowded", {}, schedulingGates=[*gates[:count], {"name": GATE}]))
+
+        def lift(count=count):
+            controller.patch(path, [{"op": "remove", "path": f"/spec/schedulingGates/{count}"}], "application/json-patch+json")
+
+        if lifted:
+            taken("the controller lifts its gate among 64", lift)
+        else:
+            report.refused("not among more", lift, 422, "of at most 64 gates")
+        settled(path, client)
+
+
 def agent_token(client, node):
     """A token as the kubelet asks for it: bound to a pod of the agent's on that node."""
     namespace = installation.NAMESPACE
@@ -342,6 +411,7 @@ def real(report):
         agents(cluster, client, report)
         by_name(client, report)
         the_controllers_patches(cluster, client, report)
+        crowded(cluster, client, report)
         marks.try_all(cluster, client, report)
         (on_an_old_one if old else before_136)(cluster, client, report)
 

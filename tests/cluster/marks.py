@@ -4,6 +4,8 @@ What is tried here is what an API server takes from somebody with the stock role
 policy each of these takes a finalizer, an owner reference or a label off, and a card goes to the next claim while a pod still runs on it."""
 
 import copy
+import itertools
+import string
 
 import installation
 import nodes
@@ -235,6 +237,82 @@ def still_allowed(client, controller, editor, report):
     until("both are gone", lambda: not client.exists(marked.carrier_path) and not client.exists(marked.claim_path))
 
 
+def many(count):
+    """So many keys, as short as they come: as many as an object can have is what counts."""
+    return ["".join(each) for each in itertools.islice(itertools.product(string.ascii_letters + string.digits, repeat=3), count)]
+
+
+def crowds(count):
+    """More than is searched for marks: field, and what to put there beside what is there already."""
+    yield "labels", lambda metadata: {**metadata.get("labels", {}), **{key: "" for key in many(count)}}
+    yield "finalizers", lambda metadata: [*metadata.get("finalizers", []), *(f"example.com/{key}" for key in many(count))]
+    yield "ownerReferences", lambda metadata: [*metadata.get("ownerReferences", []), *(
+        {"apiVersion": "example.com/v1", "kind": "Theirs", "name": key, "uid": key} for key in many(count))]
+
+
+def no_crowd(client, controller, editor, report):
+    """No user makes an object that takes longer to be searched for marks than a request may take."""
+    marked = Marked(client, controller, "crowd")
+    for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
+        for count in (62000, 257):
+            for field, crowd in crowds(count):
+                if count > 257 and field != "labels":
+                    continue
+                value = crowd(client.get(path)["metadata"])
+                report.refused(f"a {kind} gets no {count} {field}", lambda path=path, field=field, value=value: editor.patch(
+                    path, {"metadata": {field: value}}), 422, f"metadata.{field}: {len(value)}", "at most 256", "the controller")
+                made = resource_claim if kind == "ResourceClaim" else own_claim
+                value = crowd({})
+                report.refused(f"no {kind} is made with {count} {field}", lambda path=path, field=field, value=value, made=made: editor.create(
+                    path.rsplit("/", 1)[0], made("crowded", **{field: value})), 422, f"metadata.{field}: {count}", "at most 256")
+        before = marks_of(client.get(path))
+        for field, crowd in crowds(250):
+            now = editor.patch(path, {"metadata": {field: crowd(client.get(path)["metadata"])}})
+            report.check(f"a {kind} gets 250 {field}, and keeps its marks", len(now["metadata"][field]) >= 250 and marks_of(now) == before)
+        report.refused(f"a label among them is not taken off a {kind}", lambda path=path: editor.patch(
+            path, {"metadata": {"labels": {LABEL: None}}}), 422, "metadata.labels", "the controller")
+        report.refused(f"nor a finalizer off a {kind}", lambda path=path: editor.patch(path, {"metadata": {"finalizers": None}}), 422,
+                       "metadata.finalizers", "the controller")
+    report.refused("nor an owner off a ResourceClaim", lambda: editor.patch(marked.carrier_path, {"metadata": {"ownerReferences": None}}), 422,
+                   "metadata.ownerReferences", "the controller")
+    marked.free()
+
+
+def crowded_already(client, controller, editor, passes, report):
+    """One that has more, from before there were policies: everybody writes it who leaves them alone, and it can be freed."""
+    for count, wanted in ((62000, ("labels",)), (3000, ("finalizers", "ownerReferences"))):
+        marked = Marked(client, controller, "crowded")
+        for kind, path in (("ResourceClaim", marked.carrier_path), ("ElasticGPUClaim", marked.claim_path)):
+            client.patch(path, {"metadata": {field: crowd(client.get(path)["metadata"]) for field, crowd in crowds(count) if field in wanted}})
+            before = client.get(path)
+            what = f"a {kind} of {count} {' and '.join(wanted)}"
+            for who, user in {**passes, "its user": editor}.items():
+                try:
+                    user.patch(path, {"metadata": {"annotations": {"note": who}}})
+                    report.check(f"{who} writes {what}", True)
+                except Refused as refused:
+                    report.check(f"{who} writes {what}", False, refused)
+            for who in ("the controller of ResourceClaims", "an administrator by a binding of cluster-admin"):
+                try:
+                    passes[who].patch(path + "/status", {"metadata": {"annotations": {"status": who}}})
+                    report.check(f"{who} writes the status of {what}", True)
+                except Refused as refused:
+                    report.check(f"{who} writes the status of {what}", False, refused)
+            for field in ("labels", "finalizers", *(("ownerReferences",) if kind == "ResourceClaim" else ())):
+                report.refused(f"its user does not take {field} off {what}", lambda path=path, field=field: editor.patch(
+                    path, {"metadata": {field: None}}), 422, f"metadata.{field}", "the controller")
+            report.check(f"{what}: its marks are there", marks_of(client.get(path)) == marks_of(before))
+            try:
+                now = controller.patch(path, {"metadata": {"finalizers": [each for each in before["metadata"]["finalizers"] if each != (
+                    FINALIZER if kind == "ResourceClaim" else CLAIM_FINALIZER)]}})
+                report.check(f"the controller takes its finalizer off {what}", marks_of(now)[0] == [])
+                now = client.patch(path, {"metadata": {field: None for field in wanted}})
+                report.check(f"an administrator empties {what}", not any(field in now["metadata"] for field in wanted))
+            except Refused as refused:
+                report.check(f"{what} is freed", False, refused)
+        marked.free()
+
+
 def of_gpus(client, meddler, administrator, report):
     """Of cards and devices: who may write them all, but has not the right to their finalizers, takes no mark off."""
     card = nodes.card("node-marks", 0)
@@ -316,4 +394,7 @@ def try_all(cluster, client, report):
     let_through(cluster, client, controller, passes, report)
     orphaned(client, controller, editor, report)
     still_allowed(client, controller, editor, report)
+    no_crowd(client, controller, editor, report)
+    crowded_already(client, controller, editor, {who: passes[who] for who in (
+        "the controller", "an administrator by a binding of cluster-admin", "the garbage collector", "the controller of ResourceClaims")}, report)
     of_gpus(client, holds["all rights but to finalizers"], passes["who was given the finalizers"], report)
