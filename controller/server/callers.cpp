@@ -48,28 +48,41 @@ Callers::Verdict Callers::check(std::string_view authorization, std::stop_token 
             "account that may get elasticgpus (kubectl create token)"};
   Digest digest;
   ::SHA256(reinterpret_cast<const unsigned char*>(token->data()), token->size(), digest.data());
+  bool lately = false;
   {
     std::unique_lock lock(mutex_);
-    const auto find = [&] {
-      const auto it = known_.find(digest);
-      return it != known_.end() && clock_.now() < it->second.until ? it : known_.end();
+    Known* of = nullptr;
+    bool counts = false;
+    const auto turn = [&] {
+      of = known(digest);
+      counts = of != nullptr && clock_.now() < of->until;
+      return counts || (of != nullptr ? !of->asking : asking_ < kAtOnce);
     };
-    auto it = find();
-    const auto turn = [&] { return (it = find()) != known_.end() || asking_ < kAtOnce; };
-    if (it == known_.end() && !answered_.wait_for(lock, stop, kPatience, turn))
+    if (!answered_.wait_for(lock, stop, kPatience, turn))
       return {503, "too many callers have to be asked for at once: try again"};
-    if (it != known_.end()) return it->second.verdict;
-    if (!mayAsk()) return {503, "too many unknown callers within a second: try again"};
-    ++asking_;
+    if (counts) return of->verdict;
+    lately = of != nullptr;
+    if (!lately && !mayAsk()) return {503, "too many unknown callers within a second: try again"};
+    if (lately)
+      of->asking = true;
+    else
+      ++asking_;
   }
   auto verdict = review(*token, stop);
   {
     const std::lock_guard lock(mutex_);
-    --asking_;
+    if (!lately) --asking_;
+    if (Known* of = known(digest); lately && of != nullptr) of->asking = false;
     remember(digest, verdict);
   }
   answered_.notify_all();
   return verdict;
+}
+
+/// With mutex_ held: what was answered lately, whether it counts or not.
+Callers::Known* Callers::known(const Digest& digest) {
+  const auto it = known_.find(digest);
+  return it != known_.end() && clock_.now() < it->second.lately ? &it->second : nullptr;
 }
 
 /// With mutex_ held.
@@ -115,9 +128,16 @@ base::Result<std::string> Callers::ask(const std::string& path, std::string body
 void Callers::remember(const Digest& digest, const Verdict& verdict) {
   if (verdict.status == 503) return;
   const auto now = clock_.now();
-  if (known_.size() >= kMostKnown) std::erase_if(known_, [&](const auto& each) { return each.second.until <= now; });
+  const auto makeRoom = [&](base::Clock::Steady Known::*end) {
+    if (known_.size() >= kMostKnown) std::erase_if(known_, [&](const auto& each) { return each.second.*end <= now; });
+  };
+  makeRoom(&Known::lately);
+  makeRoom(&Known::until);
   if (known_.size() >= kMostKnown) known_.clear();
-  known_[digest] = {verdict, now + (verdict.status == 200 ? kAllowed : kRefused)};
+  if (verdict.status == 200)
+    known_[digest] = {verdict, now + kAllowed, now + kLately};
+  else
+    known_[digest] = {verdict, now + kRefused, now + kRefused};
 }
 
 }  // namespace egpu::server

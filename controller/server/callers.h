@@ -27,10 +27,12 @@ class Callers {
   /// By the request's Authorization header. Asks with a TokenReview and a SubjectAccessReview (get, elasticgpus of
   /// elasticgpu.io, all of them), unless it was answered within kAllowed or kRefused. At most kAtOnce are asked at a
   /// time and kPerSecond in a second, so that forged tokens can't be turned against the API server; the others get 503.
+  /// A token that was allowed within kLately is asked about besides, once at a time: forged ones don't keep it out.
   Verdict check(std::string_view authorization, std::stop_token stop);
 
   static constexpr std::chrono::seconds kAllowed{60};
   static constexpr std::chrono::seconds kRefused{10};
+  static constexpr std::chrono::seconds kLately{600};
   static constexpr int kAtOnce = 4;
   static constexpr int kPerSecond = 50;
 
@@ -38,8 +40,11 @@ class Callers {
   using Digest = std::array<unsigned char, 32>;  ///< of a token, so that no token is kept
   struct Known {
     Verdict verdict;
-    base::Clock::Steady until;
+    base::Clock::Steady until;   ///< it counts
+    base::Clock::Steady lately;  ///< until then it is kept
+    bool asking = false;         ///< again
   };
+  Known* known(const Digest& digest);
   bool mayAsk();
   Verdict review(const std::string& token, std::stop_token stop);
   base::Result<std::string> ask(const std::string& path, std::string body, std::stop_token stop);

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
 #include "controller/server/operations.h"
 
 namespace egpu::server {
@@ -30,7 +36,7 @@ class Reviews final : public kube::Transport {
                                         R"(","uid":"u1","groups":["a","b"],"extra":{"k":["v"]}}}})"};
       return kube::HttpResponse{201, {}, R"({"status":{"authenticated":false,"error":"token \"expired\""}})"};
     }
-    const bool may = request.body.find(R"("user":"reader")") != std::string::npos;
+    const bool may = request.body.find("\"user\":\"" + readers + "\"") != std::string::npos;
     return kube::HttpResponse{201, {}, may ? R"({"status":{"allowed":true}})" : R"({"status":{"allowed":false}})"};
   }
   base::Result<kube::HttpResponse> stream(const kube::HttpRequest&, const std::function<bool(std::string_view)>&,
@@ -38,6 +44,7 @@ class Reviews final : public kube::Transport {
     return base::Status(base::Code::internal, "not asked for");
   }
   bool down = false, forbidden = false, garbage = false;
+  std::string readers = "reader";  ///< who may
   std::vector<std::string> asked, bodies;
 };
 
@@ -119,6 +126,136 @@ TEST_F(CallersTest, ForgedTokensAreNotTurnedAgainstTheApiServer) {
   EXPECT_EQ(status("Bearer reader"), 200);  // who is known is not concerned
   clock.advance(std::chrono::seconds(1));
   EXPECT_EQ(status("Bearer another"), 401);
+}
+
+TEST_F(CallersTest, WhoWasLetInLatelyIsAskedAboutHoweverManyForge) {
+  EXPECT_EQ(status("Bearer reader"), 200);
+  for (int minute = 1; minute <= 3; ++minute) {
+    clock.advance(std::chrono::seconds(61));
+    for (int i = 0; i < 1000; ++i) status("Bearer forged" + std::to_string(1000 * minute + i));
+    api.asked.clear();
+    EXPECT_EQ(status("Bearer reader"), 200) << minute;
+    EXPECT_EQ(api.asked.size(), 2U);  // asked anew
+    EXPECT_EQ(status("Bearer another"), 503);
+  }
+}
+
+TEST_F(CallersTest, TokensForgedForAMinuteDoNotPushOutWhoWasLetIn) {
+  EXPECT_EQ(status("Bearer reader"), 200);
+  for (int second = 0; second < 61; ++second) {
+    clock.advance(std::chrono::seconds(1));
+    for (int i = 0; i < 50; ++i) EXPECT_EQ(status("Bearer f" + std::to_string(50 * second + i)), 401);
+  }
+  EXPECT_EQ(status("Bearer late"), 503);
+  EXPECT_EQ(status("Bearer reader"), 200);
+}
+
+TEST_F(CallersTest, ARightThatWasTakenSinceCountsNoMore) {
+  EXPECT_EQ(status("Bearer reader"), 200);
+  clock.advance(std::chrono::seconds(61));
+  api.readers = "nobody";
+  EXPECT_EQ(status("Bearer reader"), 403);
+  clock.advance(std::chrono::seconds(11));
+  for (int i = 0; i < 50; ++i) status("Bearer forged" + std::to_string(i));
+  EXPECT_EQ(status("Bearer reader"), 503);  // as anybody else
+}
+
+TEST_F(CallersTest, WhileTheApiServerIsDownALapsedYesLetsNobodyIn) {
+  EXPECT_EQ(status("Bearer reader"), 200);
+  clock.advance(std::chrono::seconds(61));
+  api.down = true;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(status("Bearer reader"), 503);
+  api.down = false;
+  for (int i = 0; i < 50; ++i) status("Bearer forged" + std::to_string(i));
+  EXPECT_EQ(status("Bearer reader"), 200);
+}
+
+TEST_F(CallersTest, SomebodyNotSeenForLongWaitsAsAnyoneDoes) {
+  EXPECT_EQ(status("Bearer reader"), 200);
+  clock.advance(Callers::kLately + std::chrono::seconds(1));
+  for (int i = 0; i < 50; ++i) status("Bearer forged" + std::to_string(i));
+  EXPECT_EQ(status("Bearer reader"), 503);
+}
+
+/// Does not answer until told to.
+class HeldReviews final : public kube::Transport {
+ public:
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    {
+      std::unique_lock lock(mutex);
+      ++inside;
+      changed.notify_all();
+      const bool mine = request.body.find("reader") != std::string::npos;
+      changed.wait(lock, stop, [&] { return !held || (mine && readerPasses); });
+      --inside;
+    }
+    return reviews.perform(request, stop);
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest&, const std::function<bool(std::string_view)>&,
+                                          std::stop_token) override {
+    return base::Status(base::Code::internal, "not asked for");
+  }
+  void set(bool& what, bool to) {
+    {
+      const std::lock_guard lock(mutex);
+      what = to;
+    }
+    changed.notify_all();
+  }
+  void awaitInside(int n) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return inside == n; });
+  }
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  bool held = false, readerPasses = true;
+  int inside = 0;
+  Reviews reviews;
+};
+
+class HeldCallersTest : public ::testing::Test {
+ protected:
+  static kube::ClientOptions once() {
+    kube::ClientOptions options;
+    options.maxAttempts = 1;
+    return options;
+  }
+  HeldReviews api;
+  base::ManualClock clock;
+  base::Random random;
+  base::NoMetrics metrics;
+  kube::Client client{api, clock, random, metrics, once()};
+  Callers callers{client, clock};
+};
+
+TEST_F(HeldCallersTest, WhoWasLetInLatelyDoesNotWaitForOthersTurns) {
+  EXPECT_EQ(callers.check("Bearer reader", {}).status, 200);
+  clock.advance(std::chrono::seconds(61));
+  api.set(api.held, true);
+  std::vector<std::jthread> others;
+  for (int i = 0; i < Callers::kAtOnce; ++i)
+    others.emplace_back([this, i] { callers.check("Bearer forged" + std::to_string(i), {}); });
+  api.awaitInside(Callers::kAtOnce);
+  EXPECT_EQ(callers.check("Bearer reader", {}).status, 200);
+  api.set(api.held, false);
+}
+
+TEST_F(HeldCallersTest, SomebodyLetInLatelyIsAskedAboutOnceAtATime) {
+  EXPECT_EQ(callers.check("Bearer reader", {}).status, 200);
+  clock.advance(std::chrono::seconds(61));
+  api.set(api.readerPasses, false);
+  api.set(api.held, true);
+  std::atomic<int> letIn = 0;
+  std::vector<std::jthread> same;
+  for (int i = 0; i < 8; ++i) same.emplace_back([&] { letIn += callers.check("Bearer reader", {}).status == 200; });
+  api.awaitInside(1);
+  std::stop_source gone;
+  gone.request_stop();
+  EXPECT_EQ(callers.check("Bearer reader", gone.get_token()).status, 503);
+  api.set(api.held, false);
+  same.clear();
+  EXPECT_EQ(letIn, 8);
+  EXPECT_EQ(api.reviews.asked.size(), 4U);
 }
 
 class GuardedTest : public CallersTest {
