@@ -37,6 +37,7 @@ struct Activity {
   uint64_t number = 0;      ///< which nobody else had or will have
   std::stop_source stop;    ///< of the request being answered
   std::size_t pending = 0;  ///< bytes of its answer
+  bool givesWay = false;    ///< its last request, Handler::givesWay()
   bool gone = false;        ///< the client sends no more; nobody waits for what is asked
   bool ended = false;       ///< its socket is shut down, its thread is about to leave
 };

@@ -52,6 +52,9 @@ class Handler {
   virtual ~Handler() = default;
   /// `stop`: the listener stops, or the client has closed the connection and nobody waits for the answer.
   virtual Response handle(const Request& request, std::stop_token stop) = 0;
+  /// Whether a connection with this request goes for a new one where such requests have more than half of the
+  /// connections: what anybody may ask must not keep the others out.
+  virtual bool givesWay(const Request&) const { return false; }
 };
 
 /// Query parameters, percent-decoded, in order.
@@ -61,7 +64,8 @@ std::string percentDecode(std::string_view text);
 /// What clients may take. Whoever goes beyond is refused or let go, so that the others are served.
 struct Limits {
   /// At once, a thread each. For a new one the connection that has been idle longest goes, else the one whose request
-  /// has been arriving longest, else one that reads its answer slowly. If all are being answered, the new one gets 503.
+  /// has been arriving longest, else one that reads its answer slowly; before them the oldest of those that give
+  /// way, if they are more than half. If all are being answered, the new one gets 503.
   std::size_t connections = 1024;
   std::size_t head = std::size_t{64} * 1024;             ///< bytes of request line and headers; else 431
   std::size_t headers = 256;                             ///< else 431

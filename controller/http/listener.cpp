@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -39,20 +40,31 @@ using Phase = Activity::Phase;
 using Steady = Activity::Steady;
 
 constexpr std::chrono::milliseconds kMakeRoom{1'000};    // for a connection that was ended to leave
+constexpr std::chrono::milliseconds kShortage{10};       // of descriptors or threads: until it is tried again
 constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer that takes longer may be cut for a new connection
 constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to take their answers when the listener stops
 
-/// A thread per connection, kept for the next one; as many as there are connections.
+/// A thread per connection, kept for the next one; as many as there are connections. Tasks come from one thread.
 class ConnectionThreads final {
  public:
-  void run(std::function<void()> task) {
-    std::unique_lock lock(mutex_);
-    tasks_.push_back(std::move(task));
-    if (idle_ >= tasks_.size()) {
-      wake_.notify_one();
-      return;
+  /// Whether there is a thread for one task more, made if need be; false if none can be had.
+  bool ready() {
+    std::lock_guard lock(mutex_);
+    if (threads_.size() > busy_ + tasks_.size()) return true;
+    try {
+      threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {
+      return false;
     }
-    threads_.emplace_back([this] { work(); });
+    return true;
+  }
+  /// Only when ready().
+  void run(std::function<void()> task) {
+    {
+      std::lock_guard lock(mutex_);
+      tasks_.push_back(std::move(task));
+    }
+    wake_.notify_one();
   }
   void join() {
     {
@@ -68,21 +80,21 @@ class ConnectionThreads final {
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
-      ++idle_;
       wake_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
-      --idle_;
       if (tasks_.empty()) return;
       auto task = std::move(tasks_.front());
       tasks_.pop_front();
+      ++busy_;
       lock.unlock();
       task();
       lock.lock();
+      --busy_;
     }
   }
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::function<void()>> tasks_;
-  std::size_t idle_ = 0;
+  std::size_t busy_ = 0;  ///< threads with a task
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
@@ -100,7 +112,7 @@ class Connections {
     if (living() >= limits_.connections && !endOne()) return false;
     return left_.wait_for(lock, kMakeRoom, [&] { return open_.size() < limits_.connections; });
   }
-  /// For a new descriptor where there are no more.
+  /// For a new descriptor or thread where there are no more.
   bool endIdle() {
     std::lock_guard lock(mutex_);
     return endOne();
@@ -128,9 +140,10 @@ class Connections {
   }
 
   /// A request begins to be answered; stopped when the client goes, and at once if the listener stops.
-  std::stop_token begin(Activity& activity) {
-    activity.enter(Phase::answering);
+  std::stop_token begin(Activity& activity, bool givesWay) {
     std::lock_guard lock(mutex_);
+    activity.givesWay = givesWay;
+    activity.enter(Phase::answering);
     activity.stop = std::stop_source();
     if (stopping_ || activity.gone) activity.stop.request_stop();
     return activity.stop.get_token();
@@ -215,6 +228,13 @@ class Connections {
     return found;
   }
   bool endOne() {
+    std::vector<Activity*> givingWay;
+    for (const auto& [number, activity] : open_)
+      if (!activity->ended && activity->givesWay) givingWay.push_back(activity);
+    if (givingWay.size() > limits_.connections / 2) {
+      end(*givingWay.front());  // who has been here longest: a new one of that kind gets its answer, too
+      return true;
+    }
     for (const Phase phase : {Phase::idle, Phase::reading, Phase::writing}) {
       Activity* found = longest(phase);
       if (found == nullptr) continue;
@@ -357,8 +377,9 @@ class HttpServer final : public httplib::Server {
       refuse(*refusal, to);
       return;
     }
-    const auto stop = connections_.begin(*current().activity);
-    Response response = handled(requestOf(*current().head, from), stop);
+    const Request request = requestOf(*current().head, from);
+    const auto stop = connections_.begin(*current().activity, handler_.givesWay(request));
+    Response response = handled(request, stop);
     if (!response.stream) connections_.hold(*current().activity, response.body.size());
     connection->beginAnswer(response.stream != nullptr);
     to.status = response.status;
@@ -435,12 +456,22 @@ class HttplibListener final : public Listener {
         admit(fd);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         server_.connections().endIdle();
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        std::this_thread::sleep_for(kShortage);
       }  // else the client is gone already
     }
   }
+  /// Whether there is a thread for one connection more: where no more can be had, an idle one leaves its own.
+  bool makeThread() {
+    bool ended = false;
+    for (std::chrono::milliseconds waited{0}; waited < kMakeRoom; waited += kShortage) {
+      if (threads_.ready()) return true;
+      ended = ended || server_.connections().endIdle();
+      std::this_thread::sleep_for(kShortage);
+    }
+    return false;
+  }
   void admit(int fd) {
-    if (server_.connections().makeRoom()) {
+    if (server_.connections().makeRoom() && makeThread()) {
       const auto activity = std::make_shared<Activity>(fd);
       server_.connections().add(*activity);
       threads_.run([this, activity] { server_.serve(*activity); });

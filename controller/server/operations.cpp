@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "controller/codec/json_text.h"
@@ -44,12 +45,15 @@ http::Response refusal(int status, const std::string& message) {
 }
 
 /// Without callers that prove who they are a browser must not be led here by a page of somebody else's: its requests
-/// name another host, or say from where they come.
+/// name another host, or say from where they come. Images and links have no Origin, only Sec-Fetch-Site.
 bool fromThisMachine(const http::Request& request) {
   const auto host = request.header("host");
   if (!host.empty() && !http::isLoopback(host)) return false;
   auto origin = request.header("origin");
-  if (origin.empty()) return true;
+  if (origin.empty()) {
+    const auto site = request.header("sec-fetch-site");
+    return site.empty() || site == "none" || site == "same-origin" || site == "same-site";
+  }
   const auto scheme = origin.find("://");
   if (scheme == std::string_view::npos) return false;
   return http::isLoopback(origin.substr(scheme + 3));
@@ -147,7 +151,7 @@ http::Limits Operations::limits() {
 
 http::Response Operations::handle(const http::Request& request, std::stop_token stop) {
   if (Probes::serves(request.path)) return probes_.handle(request, std::move(stop));
-  if (request.path == "/metrics" && (request.method == "GET" || request.method == "HEAD")) return scrape();
+  if (isScrape(request)) return scrape(stop);
   // Whoever ends the process does not wait for answers either.
   std::stop_source either;
   const auto end = [&either] { either.request_stop(); };
@@ -156,7 +160,9 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
     const auto verdict = sources_.callers(request.header("authorization"), either.get_token());
     if (verdict.status != 200) return refusal(verdict.status, verdict.message);
   } else if (!fromThisMachine(request)) {
-    return refusal(403, "only this machine may ask: Host and Origin must be localhost or a loopback address");
+    return refusal(403,
+                   "only this machine may ask: Host and Origin must be localhost or a loopback address, and no page of "
+                   "another site may lead here (Sec-Fetch-Site)");
   }
   auto answer = guarded(request, either.get_token());
   if (answer.body.size() <= kMostAnswer) return answer;
@@ -181,9 +187,35 @@ http::Response Operations::guarded(const http::Request& request, std::stop_token
   return plain(404, std::string(kPaths));
 }
 
-http::Response Operations::scrape() {
-  const std::lock_guard lock(scraping_);
-  auto r = plain(200, sources_.metrics());
+bool Operations::isScrape(const http::Request& request) {
+  return request.path == "/metrics" && (request.method == "GET" || request.method == "HEAD");
+}
+
+http::Response Operations::scrape(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  const uint64_t mine = begun_ + 1;  // what has begun may miss what the caller saw happen
+  scrapeDone_.wait(lock, stop, [&] { return scrapedBy_ >= mine || !scraping_; });
+  if (stop.stop_requested()) return refusal(503, "stopped");
+  if (scrapedBy_ < mine) {
+    struct Turn {
+      Operations& of;
+      std::unique_lock<std::mutex>& lock;
+      const uint64_t number;
+      std::shared_ptr<const std::string> text{};
+      ~Turn() {
+        lock.lock();
+        of.scraping_ = false;
+        if (text) std::tie(of.scraped_, of.scrapedBy_) = std::tie(text, number);
+        of.scrapeDone_.notify_all();
+      }
+    } turn{*this, lock, ++begun_};
+    scraping_ = true;
+    lock.unlock();
+    turn.text = std::make_shared<const std::string>(sources_.metrics());
+  }
+  const auto text = scraped_;
+  lock.unlock();
+  auto r = plain(200, *text);
   r.contentType = "text/plain; version=0.0.4; charset=utf-8";
   return r;
 }

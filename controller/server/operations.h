@@ -4,7 +4,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -36,11 +38,14 @@ struct OperationsSources {
 
 /// GET only, but for questions. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes &limit= &continue=
 /// &color=1 &columns= &width=); unknown formats and paths are refused with a line that says what there is. Four answers
-/// at most are worked on at once: one question, one of /metrics, kMaps maps; the others wait. Thread-safe.
+/// at most are worked on at once: one question, one of /metrics, kMaps maps; the others wait. All who wait for /metrics
+/// share the next text. Thread-safe.
 class Operations final : public http::Handler {
  public:
   explicit Operations(OperationsSources sources);
   http::Response handle(const http::Request& request, std::stop_token stop) override;
+  /// What anybody may ask as often as it likes.
+  bool givesWay(const http::Request& request) const override { return isScrape(request); }
   /// The process is about to end: questions under way give up, new ones get 503. Idempotent.
   void stopQuestions() { stopping_.request_stop(); }
 
@@ -51,15 +56,19 @@ class Operations final : public http::Handler {
 
  private:
   http::Response guarded(const http::Request& request, std::stop_token stop);
-  http::Response scrape();
+  static bool isScrape(const http::Request& request);
+  http::Response scrape(const std::stop_token& stop);
   http::Response allocationMap(const http::Request& request, std::stop_token stop);
   const OperationsSources sources_;
   Probes probes_;
   std::stop_source stopping_;
-  std::mutex scraping_;  ///< held while metrics are collected
   std::mutex mutex_;
-  std::condition_variable_any mapDone_;
-  int maps_ = 0;  ///< at work; protected by mutex_
+  std::condition_variable_any mapDone_, scrapeDone_;
+  int maps_ = 0;  ///< at work; protected by mutex_, as is
+  bool scraping_ = false;
+  uint64_t begun_ = 0;                          ///< scrapes
+  std::shared_ptr<const std::string> scraped_;  ///< by the last one that ended well,
+  uint64_t scrapedBy_ = 0;                      ///< which it was
 };
 
 }  // namespace egpu::server

@@ -139,6 +139,31 @@ def slow_headers(s):
     return answered
 
 
+def scrapes(s):
+    """Every connection asks for /metrics ahead of the answers; somebody else asks for the map, and for /metrics."""
+    ended = threading.Event()
+    request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    def scrape():
+        while not ended.is_set():
+            with contextlib.suppress(OSError), connected(s.ops) as c:
+                c.settimeout(2)
+                c.sendall(request * 20)
+                while not ended.is_set() and c.recv(1 << 16):
+                    c.sendall(request)
+
+    threads = [threading.Thread(target=scrape) for _ in range(64)]
+    for each in threads:
+        each.start()
+    time.sleep(1)
+    try:
+        return all(get(s.ops, path) == 200 for _ in range(10) for path in ("/allocation-map", "/metrics"))
+    finally:
+        ended.set()
+        for each in threads:
+            each.join()
+
+
 def bodies(s):
     """2.8 MB of YAML at once, then sixteen times as much as is taken, as costly as can be."""
     large = b"steps:\n" + b"- {drain: n-0}\n" * (2_800_000 // 15)
@@ -214,7 +239,7 @@ def main():
     r = Report()
     s = start(sys.argv[1])
     try:
-        for attack in (connections, headers, slow_headers, bodies, questions, gone_callers, later_nodes_count):
+        for attack in (connections, headers, slow_headers, scrapes, bodies, questions, gone_callers, later_nodes_count):
             forget_peak(s.process.pid)
             before = memory(s.process.pid)[0]
             began = time.monotonic()

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -61,9 +62,10 @@ class FeedStream final : public BodyStream {
 
 class Echo final : public Handler {
  public:
+  bool givesWay(const Request& request) const override { return request.path.starts_with("/yield"); }
   Response handle(const Request& request, std::stop_token stop) override {
     Response r;
-    if (request.path == "/wait") {  // until nobody wants the answer
+    if (request.path == "/wait" || request.path == "/yield") {  // until nobody wants the answer
       ++waiting;
       std::mutex mutex;
       std::condition_variable_any never;
@@ -387,6 +389,100 @@ TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsTold) {
   EXPECT_THAT(refused, HasSubstr("Retry-After"));
   EXPECT_THAT(refused, HasSubstr("\"kind\":\"Status\""));
   EXPECT_EQ(echo.gaveUp, 0);
+}
+
+TEST_F(LimitsTest, RequestsThatGiveWayKeepNobodyOut) {
+  limits.connections = 4;
+  start();
+  std::vector<std::unique_ptr<Client>> many;
+  for (int i = 0; i < 4; ++i) {
+    many.push_back(connect());
+    many.back()->send("GET /yield-now HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_THAT(many.back()->answer(), HasSubstr("GET /yield-now"));
+  }
+  for (std::size_t i = 4; i-- > 0;) {
+    many[i]->send("GET /yield HTTP/1.1\r\nHost: h\r\n\r\n");
+    waitUntil([&] { return echo.waiting == static_cast<int>(4 - i); });
+  }
+  auto others = connect();
+  others->send(kFine);
+  EXPECT_THAT(others->answer(), HasSubstr("GET /fine"));
+  many[0]->until("never");  // who has been there longest, and not at this request
+  EXPECT_TRUE(many[0]->atEnd);
+  auto wait = connect(), second = connect();
+  wait->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 5; });
+  second->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 6; });
+  // Half of the connections are theirs, which they keep.
+  EXPECT_THAT(connect()->answer(), StartsWith("HTTP/1.1 503"));
+  EXPECT_EQ(echo.gaveUp, 2);
+}
+
+TEST_F(LimitsTest, AFewRequestsThatGiveWayStayBeforeIdleConnections) {
+  limits.connections = 4;
+  start();
+  auto a = connect(), b = connect();
+  for (auto* each : {a.get(), b.get()}) each->send("GET /yield HTTP/1.1\r\nHost: h\r\n\r\n");
+  waitUntil([&] { return echo.waiting == 2; });
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 50; ++i) idle.push_back(connect());
+  EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+  EXPECT_EQ(echo.gaveUp, 0);
+}
+
+TEST_F(LimitsTest, WhatDoesNotGiveWayIsNotCutOff) {
+  limits.connections = 2;
+  start();
+  auto a = connect(), b = connect();
+  for (auto* each : {a.get(), b.get()}) {
+    each->send("GET /yield-now HTTP/1.1\r\nHost: h\r\n\r\n");
+    EXPECT_THAT(each->answer(), HasSubstr("200"));
+    each->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+  }
+  waitUntil([&] { return echo.waiting == 2; });
+  EXPECT_THAT(connect()->answer(), StartsWith("HTTP/1.1 503"));
+  EXPECT_EQ(echo.gaveUp, 0);
+}
+
+/// Ends the process: with nothing if all is well. Only a user other than root is denied threads.
+class WithoutThreadsTest : public LimitsTest {
+ protected:
+  static void allowMore(bool threads) {
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NPROC, &limit), 0);
+    limit.rlim_cur = threads ? limit.rlim_max : 1;
+    ASSERT_EQ(::setrlimit(RLIMIT_NPROC, &limit), 0);
+  }
+  void serveAnyway() {
+    if (::geteuid() == 0) {
+      ASSERT_EQ(::setresuid(54'321, 54'321, 54'321), 0);
+    }
+    start();
+    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // there is one thread now
+    allowMore(false);
+    std::vector<std::unique_ptr<Client>> idle;
+    for (int i = 0; i < 64; ++i) idle.push_back(connect());
+    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));  // an idle connection left it
+    auto busy = connect();
+    busy->send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    waitUntil([&] { return echo.waiting == 1; });
+    EXPECT_THAT(connect()->answer(), StartsWith("HTTP/1.1 503"));
+    EXPECT_EQ(echo.gaveUp, 0);
+    allowMore(true);
+    EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+    busy.reset();
+    listener->stop();
+  }
+};
+
+TEST_F(WithoutThreadsTest, WhereNoThreadCanBeHadAnIdleConnectionGoesOrTheNewOneIsTold) {
+  EXPECT_EXIT(
+      {
+        serveAnyway();
+        ::_exit(HasFailure() ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(LimitsTest, HeadersAreBounded) {

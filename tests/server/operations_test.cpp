@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -91,13 +93,14 @@ class PagedMapTest : public testing::Test {
     for (int i = 0; i < 5; ++i) map_.nodes.push_back({"n" + std::to_string(i), true, {}});
   }
   http::Response get(const std::string& path, const std::string& query = {}, const std::string& host = {},
-                     const std::string& origin = {}) {
+                     const std::string& origin = {}, const std::string& site = {}) {
     http::Request r;
     r.method = "GET";
     r.path = path;
     r.query = query;
     if (!host.empty()) r.headers.emplace_back("host", host);
     if (!origin.empty()) r.headers.emplace_back("origin", origin);
+    if (!site.empty()) r.headers.emplace_back("sec-fetch-site", site);
     return operations_.handle(r, {});
   }
   AllocationMap map_;
@@ -182,6 +185,82 @@ TEST(Turns, TwoMapsAtOnceAndTheOthersWait) {
   EXPECT_EQ(answered, 8);
 }
 
+TEST(Turns, OneCollectsMetricsAndWhoseCallerIsGoneDoesNotWait) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int inside = 0, most = 0, begun = 0, fresh = 0;
+  bool open = false;
+  Operations operations{{[] { return AllocationMap{}; },
+                         [&] {
+                           std::unique_lock lock(mutex);
+                           most = std::max(most, ++inside);
+                           const int number = ++begun;
+                           changed.notify_all();
+                           changed.wait(lock, [&] { return open; });
+                           --inside;
+                           return std::to_string(number);
+                         },
+                         [] { return std::string(); }, [] { return std::string(); }}};
+  const auto ask = [&](std::stop_token stop) {
+    http::Request r;
+    r.method = "GET";
+    r.path = "/metrics";
+    return operations.handle(r, std::move(stop));
+  };
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 8; ++i)
+    callers.emplace_back([&] {
+      int before = 0;
+      {
+        const std::lock_guard lock(mutex);
+        before = begun;
+      }
+      const auto answer = ask({});
+      const std::lock_guard lock(mutex);
+      fresh += answer.status == 200 && std::stoi(answer.body) > before;
+    });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return inside == 1; });
+  }
+  std::stop_source gone, going;
+  gone.request_stop();
+  EXPECT_EQ(ask(gone.get_token()).status, 503);
+  int status = 0;
+  std::jthread waiting([&] { status = ask(going.get_token()).status; });
+  going.request_stop();
+  waiting.join();
+  EXPECT_EQ(status, 503);
+  {
+    const std::lock_guard lock(mutex);
+    open = true;
+  }
+  changed.notify_all();
+  callers.clear();
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(fresh, 8);  // each has what was collected after it came
+  const int collected = begun;
+  EXPECT_EQ(ask(gone.get_token()).status, 503);  // nor is anything collected for it
+  EXPECT_EQ(begun, collected);
+  EXPECT_EQ(ask({}).body, std::to_string(collected + 1));
+}
+
+TEST(Turns, MetricsThatCouldNotBeCollectedAreCollectedForTheNext) {
+  bool fails = true;
+  Operations operations{{[] { return AllocationMap{}; },
+                         [&] {
+                           if (fails) throw std::runtime_error("no");
+                           return std::string("metrics");
+                         },
+                         [] { return std::string(); }, [] { return std::string(); }}};
+  http::Request r;
+  r.method = "GET";
+  r.path = "/metrics";
+  EXPECT_THROW(operations.handle(r, {}), std::runtime_error);
+  fails = false;
+  EXPECT_EQ(operations.handle(r, {}).body, "metrics");
+}
+
 TEST_F(PagedMapTest, AfterStopQuestionsAreRefused) {
   EXPECT_EQ(get("/explain").body, "asked");
   operations_.stopQuestions();
@@ -197,6 +276,19 @@ TEST_F(PagedMapTest, WithoutCallersAPageOfSomebodyElseIsRefused) {
   EXPECT_EQ(get("/allocation-map", {}, "evil.example:9440").status, 403);
   EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "https://evil.example").status, 403);
   EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "null").status, 403);
+}
+
+TEST_F(PagedMapTest, WithoutCallersAnImageInAPageOfSomebodyElseAsksNothing) {
+  // Images, frames and links come without Origin; the browser says from where.
+  for (const char* path : {"/explain", "/simulate", "/forecast", "/allocation-map", "/nothing"})
+    for (const char* site : {"cross-site", "Cross-Site", "elsewhere"})
+      EXPECT_EQ(get(path, {}, "127.0.0.1:9440", {}, site).status, 403) << path << " " << site;
+  for (const char* site : {"none", "same-origin", "same-site"})  // typed in, or a page of this machine
+    EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", {}, site).status, 200) << site;
+  EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "http://localhost:3000", "cross-site").status, 200);
+  EXPECT_EQ(get("/explain", {}, "127.0.0.1:9440", "https://evil.example", "same-site").status, 403);
+  EXPECT_EQ(get("/metrics", {}, "127.0.0.1:9440", {}, "cross-site").status, 200);
+  EXPECT_EQ(get("/healthz", {}, "127.0.0.1:9440", {}, "cross-site").status, 200);
 }
 
 }  // namespace
