@@ -196,8 +196,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
   auto written = writer_.patch(*carrier, body, "status", stop);
   if (!written.ok()) {
     std::lock_guard lock(mutex_);
-    auto& memory = written_[key.str()];
-    if (memory.writes > 0) --memory.writes;
+    if (const auto it = written_.find(key.str()); it != written_.end() && it->second.writes > 0) --it->second.writes;
     return {State::failed, {}, written.status()};
   }
   return {State::allocated, {}, {}};
@@ -253,11 +252,11 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
     if (read.status().code() == base::Code::notFound) {
       if (auto cached = stores_.carriers.get(claim)) stores_.carriers.observedGone(claim, cached->metadata.uid);
       forget(claim);
-      return {Release::gone, {}};
+      return {};
     }
-    return {Release::failed, read.status()};
+    return {Release::failed, read.status(), {}};
   }
-  if (!of(*read, claimUid, device)) return {Release::gone, {}};  // another's: not in our way
+  if (!of(*read, claimUid, device)) return {};  // another's: not in our way
   return letGo(std::move(*read), stop);
 }
 
@@ -270,30 +269,36 @@ Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token st
       all.emplace_back(keys::kCarrierFinalizer);
       const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, all);
       auto kept = writer_.patch(carrier, body, {}, stop);
-      if (!kept.ok()) return {Release::failed, kept.status()};
+      if (!kept.ok()) return {Release::failed, kept.status(), {}};
       carrier = *kept;
     }
     auto status = writer_.remove(carrier, stop);
-    if (!status.ok()) return {Release::failed, status};
+    if (!status.ok()) return {Release::failed, status, {}};
     // Only what is read after the deletion counts: until then pods may still reserve it.
     auto again = writer_.read<core::ResourceClaim>(key, carrier.metadata.uid, stop);
-    if (!again.ok() && again.status().code() != base::Code::notFound) return {Release::failed, again.status()};
+    if (!again.ok() && again.status().code() != base::Code::notFound) return {Release::failed, again.status(), {}};
     if (!again.ok() || again->metadata.uid != carrier.metadata.uid) {
       forget(key);
-      return {Release::gone, {}};
+      return {};
     }
     carrier = *again;
   }
-  if (!carrier.reservedFor.empty()) return {Release::inUse, {}};
+  if (!carrier.reservedFor.empty()) {
+    Released held{Release::inUse, {}, {}};
+    for (const auto& consumer : carrier.reservedFor)
+      if (consumer.resource == "pods") held.pods.push_back(consumer.uid);
+    return held;
+  }
   if (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
     auto rest = carrier.metadata.finalizers;
     rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());
     const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
     auto written = writer_.patch(carrier, body, {}, stop);
-    if (!written.ok() && written.status().code() != base::Code::notFound) return {Release::failed, written.status()};
+    if (!written.ok() && written.status().code() != base::Code::notFound)
+      return {Release::failed, written.status(), {}};
   }
   forget(key);
-  return {Release::gone, {}};
+  return {};
 }
 
 Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {

@@ -49,6 +49,8 @@ class Carrier {
   struct Released {
     Release state = Release::gone;
     base::Status error;
+    /// inUse: uids of the pods that may still use it. They only become fewer: nobody reserves what is being deleted.
+    std::vector<std::string> pods;
   };
   /// Deletes the carrier of that claim or of its device, and once nobody reserves it lets it go. Quorum reads. Gone
   /// says nothing about pods: they may run on without it.

@@ -522,7 +522,7 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
   if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
     return reserved(*claim) ? refused(*claim, refusal, stop) : giveUp(*claim, *device, {}, stop);
   const auto reply = provisioning_.provision(*device);  // W3
-  if (!reply) return Outcome::after(provisioning_.busyDelay(device->spec.provisioner));
+  if (!reply) return Outcome::after(provisioning_.delay(*device));
   const auto text = device->spec.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
                     (reply->message.empty() ? "" : ": " + reply->message);
   switch (reply->outcome) {

@@ -95,6 +95,7 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
       auto otherDevice = deviceOf(*otherClaim);
       if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
       auto outcome = giveUp(*otherClaim, *otherDevice, why, stop);
+      forgetIfGone(otherKey, otherClaim->metadata.uid);  // nobody else would, if it went meanwhile
       if (outcome.kind == Outcome::Kind::retry) return outcome;
     }
   }

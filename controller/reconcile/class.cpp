@@ -9,6 +9,7 @@
 namespace egpu::reconcile {
 
 namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
 
 bool ClassSync::isDefault(const cache::Class& cls) {
   return cls.metadata.annotation(v1alpha::keys::kDefaultClassAnnotation) == "true";
@@ -44,7 +45,7 @@ std::string classNameOf(const cache::Stores& stores, const cache::Claim& claim) 
 
 Readiness ClassSync::readiness(const cache::Class& cls) {
   bool failedNow = false;
-  auto answer = look(cls, failedNow);
+  auto answer = look(cls, false, failedNow);
   if (answer.passing) {
     std::lock_guard lock(mutex_);
     told_.insert(cls.metadata.uid);
@@ -53,20 +54,30 @@ Readiness ClassSync::readiness(const cache::Class& cls) {
   return answer;
 }
 
-/// What is known, else what the plugin says now; failedNow: that it can't say.
-Readiness ClassSync::look(const cache::Class& cls, bool& failedNow) {
+Readiness ClassSync::look(const cache::Class& cls, bool mayAsk, bool& failedNow) {
   {
     std::lock_guard lock(mutex_);
     const auto it = known_.find(cls.metadata.uid);
-    if (it != known_.end()) return it->second.answer;
+    const bool due = mayAsk && it != known_.end() && it->second.answer.passing && clock_.now() >= it->second.again;
+    if (it != known_.end() && !due) return it->second.answer;
   }
   bool remember = true;
   auto answer = ask(cls, remember);
   if (!remember) return answer;
   failedNow = answer.passing;
   std::lock_guard lock(mutex_);
-  known_[cls.metadata.uid] = {cls.metadata.name, cls.provisioner, answer};
+  auto& known = known_[cls.metadata.uid];
+  const auto wait = answer.passing ? nextWait(known.wait) : milliseconds(0);
+  known = {cls.metadata.name, cls.provisioner, answer, wait, clock_.now() + wait};
   return answer;
+}
+
+milliseconds ClassSync::untilAsked(const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  const auto it = known_.find(uid);
+  const auto now = clock_.now();
+  if (it == known_.end() || it->second.again <= now) return {};
+  return std::chrono::ceil<milliseconds>(it->second.again - now);
 }
 
 /// What is known of classes of that name that are no more.
@@ -140,13 +151,8 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   auto cls = stores_.classes.get({"", name});
   forgetOthers(name, cls ? cls->metadata.uid : std::string());
   if (!cls || cls->metadata.deleting()) return Outcome::done();
-  {  // what the plugin could not say is asked again here, and only here
-    std::lock_guard lock(mutex_);
-    const auto it = known_.find(cls->metadata.uid);
-    if (it != known_.end() && it->second.answer.passing) known_.erase(it);
-  }
   bool failedNow = false;
-  auto answer = look(*cls, failedNow);
+  auto answer = look(*cls, true, failedNow);
   if (answer.later) return Outcome::after(std::chrono::milliseconds(100));
   if (!answer.passing && claimsWait(*cls)) answered_(*cls);
   // Claims go on trying: by that it is found out when the plugin has recovered.
@@ -161,8 +167,9 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   ready.reason = answer.ready() ? "Ready" : answer.reason;
   ready.message = answer.message;
   ready.observedGeneration = cls->metadata.generation;
-  // A plugin that isn't there tells by the registry when it is; one that is there and could not answer does not.
-  auto again = answer.passing ? Outcome::retry({base::Code::unavailable, answer.message}) : Outcome::done();
+  // A plugin that isn't there tells by the registry when it is; one that is there and could not answer does not. Its
+  // words may be others each time, and written: our own write must not have it asked again at once.
+  auto again = answer.passing ? Outcome::after(untilAsked(cls->metadata.uid)) : Outcome::done();
   if (!setCondition(conditions, ready, base::rfc3339(clock_.wall()))) return again;
   const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
   auto written = writer_.patch(*cls, body, "status", stop);

@@ -1,6 +1,7 @@
 // Classes: which one a claim means, whether it can serve, and its Ready condition.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -61,7 +62,10 @@ class ClassSync {
 
  private:
   Readiness ask(const cache::Class& cls, bool& remember);
-  Readiness look(const cache::Class& cls, bool& failedNow);
+  /// mayAsk: what the plugin could not say is asked again, if its time has come.
+  Readiness look(const cache::Class& cls, bool mayAsk, bool& failedNow);
+  /// Until the plugin of a class that it could not answer for is asked again.
+  std::chrono::milliseconds untilAsked(const std::string& uid);
   bool claimsWait(const cache::Class& cls);
   void forgetOthers(const std::string& name, const std::string& uid);
 
@@ -74,6 +78,8 @@ class ClassSync {
   struct Known {
     std::string name, provisioner;
     Readiness answer;
+    std::chrono::milliseconds wait{0};  ///< of a passing answer: longer each time
+    base::Clock::Steady again{};
   };
   std::map<std::string, Known> known_;  ///< by class uid; guarded by mutex_
   std::set<std::string> told_;          ///< uids of classes whose claims wait for an answer; guarded by mutex_

@@ -43,11 +43,6 @@ const core::Taint* untolerated(const cache::Class& cls, const cache::NodeTaints:
   return nullptr;
 }
 
-core::StringMap labelsOf(const cache::Stores& stores, const std::string& namespace_) {
-  const auto object = stores.namespaces.get({"", namespace_});
-  return object ? object->metadata.labels : core::StringMap();
-}
-
 /// "open to it: gold, share".
 std::string othersFor(const cache::Stores& stores, const core::StringMap& labels) {
   std::vector<std::string> names;
@@ -80,7 +75,13 @@ std::string textOf(const core::LabelSelector& selector) {
 std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, const cache::Class& cls,
                                                 const std::string& namespace_) {
   if (!cls.allowedNamespaces || namespace_.empty()) return std::nullopt;
-  const auto labels = labelsOf(stores, namespace_);
+  const auto object = stores.namespaces.get({"", namespace_});
+  if (!object)  // its labels may be the very ones that keep it out; it is asked again when it is seen
+    return scheduler::Refusal{std::string(v1alpha::keys::reason::kInvalidParameter), "spec.egpuClassName",
+                              "class " + cls.metadata.name +
+                                  " is for some namespaces only (its allowedNamespaces), and namespace " + namespace_ +
+                                  " has not been seen yet"};
+  const auto& labels = object->metadata.labels;
   if (selects(*cls.allowedNamespaces, labels)) return std::nullopt;
   return scheduler::Refusal{std::string(v1alpha::keys::reason::kInvalidParameter), "spec.egpuClassName",
                             "class " + cls.metadata.name + " is for namespaces with labels " +

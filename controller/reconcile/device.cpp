@@ -101,14 +101,15 @@ Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token sto
   return Outcome::retry(status);
 }
 
-base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device, bool reserved,
+base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device, const Carrier::Released& carrier,
                                                            std::stop_token stop) {
+  const bool reserved = carrier.state == Carrier::Release::inUse;
   const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
   std::vector<std::string> names;
   const auto prefix = device.spec.claimRef->uid + ":";  // what is recorded for an earlier claim counts no more
-  const auto recorded = device.metadata.annotation(keys::kHeldForAnnotation);
-  const bool first = recorded.substr(0, prefix.size()) != prefix;
-  const std::set<std::string> held = first ? std::set<std::string>() : parts(recorded.substr(prefix.size()));
+  const auto known = device.metadata.annotation(keys::kHeldForAnnotation);
+  const bool first = known.substr(0, prefix.size()) != prefix;
+  const std::set<std::string> held = first ? std::set<std::string>() : parts(known.substr(prefix.size()));
   const auto holds = [&](const core::Pod& pod) {
     const auto& node = device.spec.nodeName;
     return (node.empty() || pod.nodeName == node) && (first || held.count(pod.metadata.uid) != 0);
@@ -120,13 +121,15 @@ base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& dev
   }
   auto pods = users_.look(key, device.spec.nodeName, stop);
   if (!pods.ok()) return pods.status();
-  auto record = prefix;
+  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // one of them may get its node just now
   for (const auto& pod : *pods) {
     if (!holds(pod)) continue;
     names.push_back(pod.metadata.name);
-    record += pod.metadata.uid + ",";
+    recorded.insert(pod.metadata.uid);
   }
   if (!first || (names.empty() && !reserved)) return names;
+  auto record = prefix;
+  for (const auto& uid : recorded) record += uid + ",";
   const auto body = codec::patch::annotations(device.metadata.uid, {{std::string(keys::kHeldForAnnotation), record}});
   auto written = writer_.patch(device, body, {}, stop);
   if (!written.ok()) return written.status();
@@ -139,7 +142,7 @@ std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::st
   const auto released = carrier_.release(key, ref.uid, device.metadata.name, stop);
   if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
   const bool reserved = released.state == Carrier::Release::inUse;
-  const auto pods = holders(device, reserved, stop);
+  const auto pods = holders(device, released, stop);
   if (!pods.ok()) return afterWrite(pods.status());
   if (!reserved && pods->empty()) return std::nullopt;
   const auto now = stores_.devices.get({"", device.metadata.name});
@@ -192,7 +195,7 @@ Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
 Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
   if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) return Outcome::done();
   const auto reply = provisioning_.deprovision(device);
-  if (!reply) return Outcome::after(provisioning_.busyDelay(device.spec.provisioner));
+  if (!reply) return Outcome::after(provisioning_.delay(device));
   if (reply->outcome == plugin::Outcome::inProgress) return Outcome::after(kPollBackground);
   if (!reply->ok()) {
     const auto text = device.spec.provisioner + ": deprovision: " + std::string(plugin::toString(reply->outcome)) +

@@ -36,9 +36,10 @@ class DeviceSync {
   Outcome orphaned(const cache::Gpu& device, std::stop_token stop);  // its claim is gone: roll back or release
   /// Nothing: nobody may use what it gives any more. Else what became of saying for whom it is held.
   std::optional<Outcome> heldForPods(const cache::Gpu& device, std::stop_token stop);
-  /// The pods for which a device without claim is held, of those found: those that ran when its claim was first found
-  /// to be gone. Later ones of the same claim's name use another device.
-  base::Result<std::vector<std::string>> holders(const cache::Gpu& device, bool reserved, std::stop_token stop);
+  /// The pods that run and for which a device without claim is held: those that ran, or had its ResourceClaim reserved,
+  /// when its claim was first found to be gone. Later ones of the same claim's name use another device.
+  base::Result<std::vector<std::string>> holders(const cache::Gpu& device, const Carrier::Released& carrier,
+                                                 std::stop_token stop);
   Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
   Outcome deleting(const cache::Gpu& device, std::stop_token stop);   // (D5)
   Outcome undo(const cache::Gpu& device, std::stop_token stop);

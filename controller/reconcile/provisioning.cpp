@@ -7,6 +7,10 @@
 namespace egpu::reconcile {
 namespace {
 
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSayAnotherText{15'000};
+
 plugin::Reply missing(const std::string& why) { return {plugin::Outcome::unavailable, why}; }
 
 }  // namespace
@@ -73,6 +77,8 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   std::string why;
   auto* plugin = registry_.find(device.spec.provisioner, &why);
   if (plugin == nullptr) return missing(why);
+  const FailureKey key{device.metadata.uid, Call::provision};
+  if (!mayCall(key)) return std::nullopt;
   plugin::DeviceRequest request;
   request.key = device.metadata.uid;
   request.device = device.metadata.name;
@@ -97,7 +103,41 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   auto reply = plugin->provision(request);
   if (cutShort(reply)) return std::nullopt;
   judge(device.spec.provisioner, reply);
+  note(key, device.spec.provisioner, reply);
   return reply;
+}
+
+bool Provisioning::mayCall(const FailureKey& key) const {
+  std::lock_guard lock(mutex_);
+  const auto it = failed_.find(key);
+  return it == failed_.end() || clock_.now() >= it->second.again;
+}
+
+void Provisioning::note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply) {
+  std::lock_guard lock(mutex_);
+  if (reply.ok()) {
+    failed_.erase(key);
+    return;
+  }
+  const auto now = clock_.now();
+  if (failed_.size() >= kRemembered) failed_.clear();
+  auto& failure = failed_[key];
+  failure.provisioner = provisioner;
+  failure.wait = nextWait(reply.outcome == plugin::Outcome::inProgress ? milliseconds(0) : failure.wait);
+  failure.again = now + failure.wait;
+  if (failure.outcome == reply.outcome && now - failure.said < kSayAnotherText) {
+    reply.message = failure.message;
+    return;
+  }
+  failure.outcome = reply.outcome;
+  failure.message = reply.message;
+  failure.said = now;
+}
+
+void Provisioning::pluginChanged(const std::string& provisioner) {
+  std::lock_guard lock(mutex_);
+  for (auto& [key, failure] : failed_)
+    if (failure.provisioner == provisioner) failure.again = {};
 }
 
 /// Nobody is to hear of it: the next process asks again, with the same key.
@@ -126,24 +166,33 @@ std::string Provisioning::trouble(std::string_view provisioner) const {
 
 std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {
   if (device.spec.provisioner.empty()) return plugin::Reply{};
+  const FailureKey key{device.metadata.uid, Call::deprovision};
+  if (!mayCall(key)) return std::nullopt;
   auto reply = deprovisionKey(device.spec.provisioner, device.metadata.uid);
+  if (reply) note(key, device.spec.provisioner, *reply);
   if (reply && reply->ok()) {
     std::lock_guard lock(mutex_);
-    if (undone_.size() >= kUndoneRemembered) undone_.clear();
+    if (undone_.size() >= kRemembered) undone_.clear();
     undone_.insert(device.metadata.uid);
   }
   return reply;
 }
 
-std::chrono::milliseconds Provisioning::busyDelay(std::string_view provisioner) const {
+milliseconds Provisioning::delay(const cache::Gpu& device) const {
   std::lock_guard lock(mutex_);
-  auto it = turns_.find(provisioner);
-  const int refused = it == turns_.end() ? 0 : it->second.refused;
-  return std::chrono::milliseconds(50) * (1 + std::min(refused / 50, 19));
+  const auto turns = turns_.find(device.spec.provisioner);
+  const int refused = turns == turns_.end() ? 0 : turns->second.refused;
+  auto longest = milliseconds(50) * (1 + std::min(refused / 50, 19));
+  const auto now = clock_.now();
+  for (const auto call : {Call::provision, Call::deprovision})
+    if (const auto it = failed_.find({device.metadata.uid, call}); it != failed_.end() && it->second.again > now)
+      longest = std::max(longest, std::chrono::ceil<milliseconds>(it->second.again - now));
+  return longest;
 }
 
 bool Provisioning::takeUndone(const std::string& uid) {
   std::lock_guard lock(mutex_);
+  for (const auto call : {Call::provision, Call::deprovision}) failed_.erase({uid, call});
   return undone_.erase(uid) > 0;
 }
 

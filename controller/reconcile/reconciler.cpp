@@ -62,9 +62,7 @@ Outcome Reconciler::node(const std::string& name) {
   for (const auto& key : waiting_.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase("Available"))
-    if (device->spec.nodeName == name)
-      for (const auto& claim : stores_.claimsNaming(device->metadata.name))
-        enqueue_(claimKey(core::keyOf(claim->metadata)));
+    if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
   for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
 }

@@ -217,6 +217,7 @@ void Routing::onNamespace(const core::Namespace* before, const core::Namespace* 
 
 void Routing::onPlugin(const std::string& name) {
   classes_.pluginChanged(name);
+  provisioning_.pluginChanged(name);
   waiting_.pluginChanged(name);
   enqueue_(pluginKey(name));
   stores_.classes.forEach([&](const auto& cls) {

@@ -28,6 +28,8 @@ class Routing {
 
   /// Claims, of one namespace if one is given, that wait for something about their class.
   void openClaimsOf(const cache::Class& cls, std::string_view namespace_ = {});
+  /// Claims that name the device or that it is reserved for.
+  void claimsOfDevice(const cache::Gpu& device);
 
  private:
   void onClaim(const cache::Claim* before, const cache::Claim* after);
@@ -42,9 +44,6 @@ class Routing {
   /// Held devices whose claim has, or had, that name.
   void heldFor(const core::ObjectKey& claim);
   void podsOf(const core::ObjectKey& claim);
-  /// Claims that name the device or that it is reserved for.
-  void claimsOfDevice(const cache::Gpu& device);
-
   /// The registry can't forget a listener; this can.
   struct Link {
     std::mutex mutex;

@@ -47,8 +47,8 @@
 //   startOver: beside a pod's own such intents there is no room for its other claims, but for all of them anew there would be: rolled
 //             back and decided together
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
-//   held:     its claim gone, a pod that ran then runs still, or its ResourceClaim is reserved still: which pods, once, as annotation
-//             elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the condition follows. Later pods
+//   held:     its claim gone, a pod that ran then, or had its ResourceClaim reserved, runs still, or that is reserved still: which
+//             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the condition follows. Later pods
 //             of that name use another device. Claim deleting, ResourceClaim torn out: condition Held alone
 //   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; no running pod names the claim, by quorum read
 //             after it was seen to go (a tenant can tear out claim and ResourceClaim, marks and all; model: look=skipped);

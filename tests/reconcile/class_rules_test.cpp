@@ -104,6 +104,26 @@ TEST_F(ClassRulesTest, AClassIsOnlyForTheNamespacesThatItAllows) {
   EXPECT_EQ(world.claim("one").status.phase, "Bound");
 }
 
+TEST_F(ClassRulesTest, ANamespaceThatIsNotSeenYetIsNotTakenForOneWithoutLabels) {
+  world.setClass("share", R"({"allowedNamespaces":{"matchExpressions":[{"key":"tenant","operator":"DoesNotExist"}]}})");
+  settle();
+  driver->namespaces.faults.delay = driver->namespaces.events();
+  driver->namespaces.faults.holdPolls = 5;
+  for (const auto& [name, labels] :
+       std::map<std::string, core::StringMap>{{"guest", {{"tenant", "yes"}}}, {"own", {}}}) {
+    core::Namespace ns;
+    ns.metadata.name = name;
+    ns.metadata.labels = labels;
+    world.must(world.client.create(ns));
+    claimIn(name, "a", "share");
+  }
+  settle();
+  EXPECT_EQ(phaseIn("guest", "a"), "Pending");
+  driver->run();
+  EXPECT_EQ(phaseIn("guest", "a"), "Pending");
+  EXPECT_EQ(phaseIn("own", "a"), "Bound");
+}
+
 TEST_F(ClassRulesTest, WhatIsBoundStaysBoundWhenTheNamespaceIsNoLongerAllowed) {
   world.addClaim("one", "share", {{"gpu-core", "10"}});
   settle();
@@ -271,6 +291,19 @@ TEST_F(ClassRulesTest, AReservedDeviceObeysItsClass) {
   world.addClaim("mine", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("mine", "Accepted"), reason::kInvalidParameter);
+}
+
+TEST_F(ClassRulesTest, AReservedDeviceIsTriedAgainWhenItsNodesTaintGoes) {
+  world.taint("n1", R"([{"key":"gpu","value":"yes","effect":"NoSchedule"}])");
+  settle();
+  device("hand", "gpu-n1-0", "n1", "share", R"(,"claimRef":{"namespace":"default","name":"mine"})");
+  settle();
+  world.addClaim("mine", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("mine"), "StaticNotAvailable") << world.message("mine");
+  world.taint("n1", "null");
+  settle();
+  EXPECT_EQ(world.claim("mine").status.phase, "Bound") << world.message("mine");
 }
 
 TEST_F(ClassRulesTest, AReservedDeviceOfAFirstConsumersClassNeedsNoConsumer) {

@@ -47,7 +47,7 @@ TEST_F(EventsTest, C3_AFirstConsumerOfAPluginThatComesLater) {
 }
 
 TEST_F(EventsTest, C3_AClassWhosePluginCouldNotAnswerIsAskedAgain) {
-  world.plugin.failValidations(8);
+  world.plugin.failValidations(6);
   world.addClass("moody");
   world.addClaim("a", "moody", {{"gpu-core", "10"}});
   settle();
@@ -153,9 +153,9 @@ TEST_F(EventsTest, C7_ACrowdBeforeABusyPluginComesSeldom) {
   Provisioning provisioning(world.registry, driver->stores, world.clock, 0);
   cache::Gpu device;
   device.spec.provisioner = support::World::kPlugin;
-  EXPECT_EQ(provisioning.busyDelay(support::World::kPlugin), std::chrono::milliseconds(50));
+  EXPECT_EQ(provisioning.delay(device), std::chrono::milliseconds(50));
   for (int i = 0; i < 2000; ++i) EXPECT_FALSE(provisioning.provision(device));
-  EXPECT_EQ(provisioning.busyDelay(support::World::kPlugin), std::chrono::milliseconds(1000));
+  EXPECT_EQ(provisioning.delay(device), std::chrono::milliseconds(1000));
 }
 
 TEST_F(EventsTest, C6_APodWithoutGateFollowsALabelThatItWaitsFor) {

@@ -442,5 +442,38 @@ TEST_F(TenantTest, ADeviceWhoseClaimWaitsForItsPodsGetsALostEntryBack) {
   world.removePod("p");
 }
 
+/// The scheduler reserves before it binds: what it is about to bind counts as much as what runs.
+TEST_F(TenantTest, APodThatIsReservedAndNotPlacedYetHoldsToo) {
+  const auto device = begin();
+  world.addPod("q", {"a"});
+  settle();
+  auto carrier = *world.carrier("a");
+  carrier.reservedFor.push_back({"pods", "q", world.pod("q").metadata.uid});
+  world.reserve(carrier);
+  act(world, Act::stripClaim);
+  act(world, Act::deleteClaim);
+  settle();
+  kube::HttpRequest bind;
+  bind.method = kube::Method::post;
+  bind.target = "/api/v1/namespaces/default/pods/q/binding";
+  bind.headers = {{"Content-Type", "application/json"}};
+  bind.body = R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"q"},"target":{"kind":"Node","name":"n1"}})";
+  world.must(world.client.call(bind));
+  driver->run();
+  act(world, Act::stripCarrier);
+  driver->run();
+  world.removePod("p");
+  driver->run();
+  ASSERT_EQ(world.pod("q").nodeName, "n1");
+  EXPECT_TRUE(world.exists(device));
+  world.addClaim("rival", "share", {{"gpu", "2"}});
+  driver->run();
+  EXPECT_EQ(world.claim("rival").status.phase, "Pending");
+  world.removePod("q");
+  driver->run();
+  EXPECT_FALSE(world.exists(device));
+  EXPECT_EQ(world.claim("rival").status.phase, "Bound");
+}
+
 }  // namespace
 }  // namespace egpu::reconcile
