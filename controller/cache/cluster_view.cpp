@@ -313,7 +313,16 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   const auto start = std::chrono::steady_clock::now();
   const auto retracted = retract(ask.claimUid);
   learn(ask);
-  auto decision = scheduler::decide(cluster_, ask.request, suits);
+  const std::pair asked(ask.request, ask.nodes);
+  const bool shared = suits && !ask.nodes.empty();
+  scheduler::Decision decision;
+  if (!shared || !retracted.empty() || std::find(hopeless_.begin(), hopeless_.end(), asked) == hopeless_.end()) {
+    decision = scheduler::decide(cluster_, ask.request, suits);
+    if (shared && !decision.fits) {
+      if (hopeless_.size() == kMostHopeless) hopeless_.pop_front();
+      hopeless_.push_back(asked);
+    }
+  }
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
@@ -386,19 +395,20 @@ void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) 
   }
 }
 
-scheduler::Explanation ClusterView::explain(const scheduler::Request& request,
-                                            const scheduler::NodePredicate& suits) const {
+scheduler::Explanation ClusterView::explain(const scheduler::Request& request, const scheduler::NodePredicate& suits,
+                                            std::string_view nodes) const {
+  const bool shared = !suits || !nodes.empty();
   using Clock = Explanations::Clock;
   // One at a time: of those who wait for the same, the others find it told.
   const std::lock_guard one(explaining_);
   const auto began = Clock::now();
-  if (!suits)
-    if (const auto* known = explanations_.find(request, began)) return *known;
+  if (shared)
+    if (const auto* known = explanations_.find(request, nodes, began)) return *known;
   // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
   std::unique_lock lock(mutex_);
   auto explanation = scheduler::explain(cluster_, request, suits, 0, [&lock] { giveWay(lock); });
   lock.unlock();
-  if (!suits) explanations_.told(request, explanation, began, Clock::now());
+  if (shared) explanations_.told(request, nodes, explanation, began, Clock::now());
   return explanation;
 }
 
@@ -452,6 +462,7 @@ void ClusterView::announce() {
     std::lock_guard lock(mutex_);
     if (!grew_) return;
     grew_ = false;
+    hopeless_.clear();
   }
   if (grown_) grown_();
 }

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -21,6 +22,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "controller/cache/explanations.h"
@@ -96,6 +98,9 @@ class ClusterView {
     std::string claimUid;
     std::string claim;  ///< "namespace/name"
     scheduler::Request request;
+    /// Of the nodes that suit, if others are asked for the same ones: the same text for the same nodes. What fits none
+    /// of them is then looked for once, until something becomes free.
+    std::string nodes;
   };
   /// decide() and, if it fits, the assumption of its takes under "claim/<uid>" (an earlier one of that claim is dropped
   /// before).
@@ -107,8 +112,10 @@ class ClusterView {
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
   /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
-  /// took long may be told again for a while (explanations.h).
-  scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {}) const;
+  /// took long may be told again for a while (explanations.h), under `suits` to who asks for the same `nodes` (as in
+  /// Ask).
+  scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
+                                 std::string_view nodes = {}) const;
   /// The decision came to nothing. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
   /// The claim has this device, whoever decided it: it counts instead of what was assumed for the claim.
@@ -228,6 +235,9 @@ class ClusterView {
   static constexpr std::size_t kMostLearned = 65'536;
   uint64_t lastNumber_ = 0;
   bool grew_ = false;
+  static constexpr std::size_t kMostHopeless = 64;
+  /// What fits none of the nodes that it may have, since something last became free.
+  std::deque<std::pair<scheduler::Request, std::string>> hopeless_;
   std::atomic<bool> assuming_{false};  ///< written with mutex_ held
 };
 

@@ -4,12 +4,15 @@
 
 #include <chrono>
 #include <deque>
+#include <string>
+#include <string_view>
 
 #include "controller/scheduler/explain.h"
 
 namespace egpu::cache {
 
-/// Explanations of requests that any node may serve. Not thread-safe.
+/// Explanations of requests, each for the nodes that may serve it: `nodes` is the same text for the same nodes. Not
+/// thread-safe.
 class Explanations {
  public:
   using Clock = std::chrono::steady_clock;
@@ -20,13 +23,14 @@ class Explanations {
   static constexpr std::size_t kMost = 64;
 
   /// Null: it has to be made. Valid until the next call.
-  const scheduler::Explanation* find(const scheduler::Request& request, Clock::time_point now);
-  void told(const scheduler::Request& request, const scheduler::Explanation& explanation, Clock::time_point began,
-            Clock::time_point ended);
+  const scheduler::Explanation* find(const scheduler::Request& request, std::string_view nodes, Clock::time_point now);
+  void told(const scheduler::Request& request, std::string_view nodes, const scheduler::Explanation& explanation,
+            Clock::time_point began, Clock::time_point ended);
 
  private:
   struct Told {
     scheduler::Request request;
+    std::string nodes;
     scheduler::Explanation explanation;
     Clock::time_point until;
   };

@@ -29,6 +29,7 @@ void NodeTaints::changed(const core::Node* before, const core::Node* after) {
   const std::unique_lock lock(mutex_);
   const auto now = nodes_.get({"", name});  // what was told may be old news
   auto taints = ofNode(now.get());
+  ++version_;
   if (taints.empty()) {
     byNode_.erase(name);
     return;
@@ -41,6 +42,11 @@ void NodeTaints::changed(const core::Node* before, const core::Node* after) {
 bool NodeTaints::any() const {
   const std::shared_lock lock(mutex_);
   return !byNode_.empty();
+}
+
+uint64_t NodeTaints::version() const {
+  const std::shared_lock lock(mutex_);
+  return version_;
 }
 
 std::shared_ptr<const NodeTaints::Taints> NodeTaints::of(std::string_view node) const {

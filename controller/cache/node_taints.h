@@ -1,6 +1,7 @@
 // The taints of nodes that keep pods off, kept apart from the nodes: a decision asks it of many nodes at once.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <shared_mutex>
 #include <string>
@@ -24,6 +25,8 @@ class NodeTaints {
 
   /// Some node has such a taint.
   bool any() const;
+  /// Another one whenever of() may say something else.
+  uint64_t version() const;
   /// Null: none. Nodes with the same taints share one list.
   std::shared_ptr<const Taints> of(std::string_view node) const;
   /// For people: the nodes with one list of taints.
@@ -40,6 +43,7 @@ class NodeTaints {
   const Store<core::Node>& nodes_;
   mutable std::shared_mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<const Taints>> byNode_;  ///< guarded by mutex_
+  uint64_t version_ = 0;                                                   ///< guarded by mutex_
 };
 
 }  // namespace egpu::cache

@@ -268,19 +268,20 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     if (consumed) return Outcome::done();
     return refuse(*claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
   }
-  // No pod is known whose tolerations count: the class's do.
-  const auto tolerated = toleratedNodes(stores_, *asked.cls);
-  const auto suits = !waiting_.anyRejected(claim->metadata.uid)
-                         ? tolerated
-                         : scheduler::NodePredicate([this, &claim, &tolerated](std::string_view node) {
-                             return !waiting_.rejected(claim->metadata.uid, node) && (!tolerated || tolerated(node));
-                           });
-  // Before deciding: room that appears from now on brings us here again.
+  // Before deciding: room, and taints that go, from now on bring us here again.
   waiting_.forRoom(queueKey, ageOf(claim->metadata));
+  // No pod is known whose tolerations count: the class's do.
+  const bool anyRejected = waiting_.anyRejected(claim->metadata.uid);
+  const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
+  const auto tolerated = toleratedNodes(stores_, *asked.cls);
+  const auto suits =
+      !anyRejected ? tolerated : scheduler::NodePredicate([this, &claim, &tolerated](std::string_view node) {
+        return !waiting_.rejected(claim->metadata.uid, node) && (!tolerated || tolerated(node));
+      });
   const auto& uid = claim->metadata.uid;
-  const auto decision = decide(*claim, asked.request, suits);
+  const auto decision = decide(*claim, asked.request, suits, nodes);
   if (!decision.fits) {
-    const auto outcome = noFit(*claim, asked.request, suits, stop, [&] {
+    const auto outcome = noFit(*claim, asked.request, suits, nodes, stop, [&] {
       const auto taints = untoleratedText(stores_, *asked.cls);
       return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
     });
@@ -309,15 +310,17 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
 }
 
 scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const scheduler::Request& request,
-                                      const scheduler::NodePredicate& suits) {
+                                      const scheduler::NodePredicate& suits, const std::string& nodes) {
   const auto& uid = claim.metadata.uid;
-  const cache::ClusterView::Ask ask{uid, core::keyOf(claim.metadata).str(), request};
+  cache::ClusterView::Ask ask{uid, core::keyOf(claim.metadata).str(), request, nodes};
   const auto elsewhere = [&](std::string_view node) {
     return !waiting_.wasRefusedOn(uid, node) && (!suits || suits(node));
   };
   if (!waiting_.anyRefusedNode(uid)) return cluster_.decideAndAssume(ask, suits);
+  ask.nodes.clear();
   auto decision = cluster_.decideAndAssume(ask, elsewhere);
   if (decision.fits) return decision;
+  ask.nodes = nodes;
   waiting_.forgetRefusedNodes(uid);
   return cluster_.decideAndAssume(ask, suits);
 }
@@ -329,7 +332,7 @@ Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message
 }
 
 Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request,
-                         const scheduler::NodePredicate& suits, std::stop_token stop,
+                         const scheduler::NodePredicate& suits, const std::string& nodes, std::stop_token stop,
                          const std::function<std::string()>& more) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == "Pending";
@@ -343,7 +346,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
       return refuse(claim, kBound, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why,
                     stop);
   }
-  auto why = cluster_.explain(request, suits).text();
+  auto why = cluster_.explain(request, suits, nodes).text();
   if (auto rejections = waiting_.rejections(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = outOfReach(request); !rest.empty()) why += "; " + rest;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;

@@ -71,7 +71,7 @@ class ClaimSync {
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
   /// more: what else there is to say, asked for only when it is said.
   Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
-                std::stop_token stop, const std::function<std::string()>& more = {});
+                const std::string& nodes, std::stop_token stop, const std::function<std::string()>& more = {});
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
   /// then their pod chooses again. Says so on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
@@ -90,7 +90,7 @@ class ClaimSync {
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const scheduler::Request& request,
-                             const scheduler::NodePredicate& suits);
+                             const scheduler::NodePredicate& suits, const std::string& nodes);
   /// Whether the class that the cache lacks is there after all, by quorum read.
   base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
   Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,

@@ -99,6 +99,14 @@ scheduler::NodePredicate toleratedNodes(const cache::Stores& stores, const cache
   };
 }
 
+std::string toleratedNodesText(const cache::Stores& stores, const cache::Class& cls) {
+  if (!stores.taints.any()) return {};
+  auto text = std::to_string(stores.taints.version());
+  for (const auto& each : cls.tolerations)
+    for (const auto* part : {&each.key, &each.op, &each.value, &each.effect}) text += "\n" + *part;
+  return text;
+}
+
 std::string untoleratedTaint(const cache::Stores& stores, const cache::Class& cls, std::string_view node) {
   const auto taints = stores.taints.of(node);
   const auto* taint = taints ? untolerated(cls, *taints) : nullptr;

@@ -15,14 +15,16 @@ bool selects(const core::LabelSelector& selector, const core::StringMap& labels)
 /// As kubectl's -l takes it: "team=a,tier in (gold, silver),!retired"; "any" for the empty one.
 std::string textOf(const core::LabelSelector& selector);
 
-/// Nothing if claims of this namespace may use the class, else InvalidParameter with what would be valid. A namespace
-/// that isn't known has no labels; one without a name is asked about by nobody's claim and may use all.
+/// Nothing if claims of this namespace may use the class, else InvalidParameter with what would be valid. Nothing is
+/// allowed to a namespace that has not been seen; one without a name is asked about by nobody's claim and may use all.
 std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, const cache::Class& cls,
                                                 const std::string& namespace_);
 
 /// Nodes that a claim may be bound on before a pod of its is known: those without taints that keep pods off, but for
 /// those that the class tolerates. Null if that is all of them. The stores must outlive it.
 scheduler::NodePredicate toleratedNodes(const cache::Stores& stores, const cache::Class& cls);
+/// Those nodes as a text: the same for the same ones. Empty if toleratedNodes() is null.
+std::string toleratedNodesText(const cache::Stores& stores, const cache::Class& cls);
 /// The taint of that node that the class doesn't tolerate, "key=value:effect"; empty if there is none.
 std::string untoleratedTaint(const cache::Stores& stores, const cache::Class& cls, std::string_view node);
 /// For people: "3 with taint a=b:NoSchedule (n1, …)"; empty if the class tolerates all.

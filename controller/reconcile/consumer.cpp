@@ -185,7 +185,7 @@ std::optional<Consumer::Choice> Consumer::choiceOf(const core::Pod& pod, const s
     if (ask.cls->bindingMode != "WaitForFirstConsumer") return std::nullopt;  // bound without us, then we come again
     if (!waiting_.refusal(uid).empty()) return std::nullopt;
     choice.wait = std::max(choice.wait, waiting_.untilNextChoice(uid));
-    choice.asks.push_back({uid, core::keyOf(one.claim->metadata).str(), ask.request});
+    choice.asks.push_back({uid, core::keyOf(one.claim->metadata).str(), ask.request, {}});
     choice.asked.push_back(std::move(ask));
     choice.open.push_back(&one);
   }
@@ -258,7 +258,7 @@ Outcome Consumer::noFit(const core::Pod& pod, const std::vector<Used>& used, con
   };
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!each && alone[i]) continue;
-    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, stop, more);
+    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, stop, more);
     if (outcome.kind == Outcome::Kind::retry) return outcome;
     if (outcome.kind == Outcome::Kind::after) within(outcome.delay);
   }
@@ -384,7 +384,7 @@ std::optional<Outcome> Consumer::startOver(const core::Pod& pod, const std::vect
     const auto asked = claims_.ask(*one.claim);
     if (asked.later) return Outcome::after(milliseconds(50));
     if (!asked.ok()) return std::nullopt;
-    asks.push_back({one.claim->metadata.uid, core::keyOf(one.claim->metadata).str(), asked.request});
+    asks.push_back({one.claim->metadata.uid, core::keyOf(one.claim->metadata).str(), asked.request, {}});
     if (!one.device) continue;
     moving.push_back(&one);
     devices.push_back(one.device->metadata.name);

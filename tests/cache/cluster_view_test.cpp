@@ -337,6 +337,35 @@ TEST_F(ClusterViewTest, AUuidOnAnotherNodeIsQuarantinedUntilItsDevicesAreGone) {
   EXPECT_TRUE(view.decideAndAssume(ask("x", 100)).fits);
 }
 
+/// A thousand claims that tolerate none of the nodes are not a thousand looks at all of them.
+TEST_F(ClusterViewTest, WhatFitsNoneOfTheSameNodesIsLookedForOnceUntilSomethingBecomesFree) {
+  node("n2");
+  card("c0", "n1");
+  card("c1", "n2");
+  int looks = 0;
+  const auto none = [&looks](std::string_view) {
+    ++looks;
+    return false;
+  };
+  auto first = ask("a", 300);
+  first.nodes = "tolerates nothing";
+  EXPECT_FALSE(view.decideAndAssume(first, none).fits);
+  EXPECT_GT(looks, 0);
+  looks = 0;
+  auto second = ask("b", 300);
+  second.nodes = first.nodes;
+  EXPECT_FALSE(view.decideAndAssume(second, none).fits);
+  EXPECT_EQ(looks, 0);
+  second.nodes = "tolerates something";
+  EXPECT_TRUE(view.decideAndAssume(second, [](std::string_view) { return true; }).fits);
+  looks = 0;
+  EXPECT_FALSE(view.decideAndAssume(first, none).fits);
+  EXPECT_EQ(looks, 0);
+  view.forget("b");
+  EXPECT_FALSE(view.decideAndAssume(first, none).fits);
+  EXPECT_GT(looks, 0);
+}
+
 TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
   node("n2");
   card("c1", "n2");

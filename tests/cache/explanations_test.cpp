@@ -24,20 +24,21 @@ scheduler::Explanation because(const std::string& change) {
 TEST(Explanations, WhatTookLongIsToldAgainForTwentyTimesAsLong) {
   Explanations all;
   const auto t = Clock::now();
-  EXPECT_EQ(all.find(share(100), t), nullptr);
-  all.told(share(100), because("a"), t, t + milliseconds(10));
+  EXPECT_EQ(all.find(share(100), {}, t), nullptr);
+  all.told(share(100), {}, because("a"), t, t + milliseconds(10));
   const auto end = t + milliseconds(10 + 20 * 10);
-  ASSERT_NE(all.find(share(100), end - milliseconds(1)), nullptr);
-  EXPECT_EQ(all.find(share(100), end - milliseconds(1))->smallestChange, "a");
-  EXPECT_EQ(all.find(share(200), end - milliseconds(1)), nullptr) << "of another request";
-  EXPECT_EQ(all.find(share(100), end), nullptr);
+  ASSERT_NE(all.find(share(100), {}, end - milliseconds(1)), nullptr);
+  EXPECT_EQ(all.find(share(100), {}, end - milliseconds(1))->smallestChange, "a");
+  EXPECT_EQ(all.find(share(200), {}, end - milliseconds(1)), nullptr) << "of another request";
+  EXPECT_EQ(all.find(share(100), "tainted", end - milliseconds(1)), nullptr) << "on other nodes";
+  EXPECT_EQ(all.find(share(100), {}, end), nullptr);
 }
 
 TEST(Explanations, WhatIsQuicklyMadeIsMadeAnew) {
   Explanations all;
   const auto t = Clock::now();
-  all.told(share(100), because("a"), t, t + Explanations::kLong - std::chrono::nanoseconds(1));
-  EXPECT_EQ(all.find(share(100), t + Explanations::kLong), nullptr);
+  all.told(share(100), {}, because("a"), t, t + Explanations::kLong - std::chrono::nanoseconds(1));
+  EXPECT_EQ(all.find(share(100), {}, t + Explanations::kLong), nullptr);
 }
 
 TEST(Explanations, OfManyTheLatestAreKept) {
@@ -45,10 +46,10 @@ TEST(Explanations, OfManyTheLatestAreKept) {
   const auto t = Clock::now();
   const auto most = static_cast<int64_t>(Explanations::kMost);
   for (int64_t core = 1; core <= most + 1; ++core)
-    all.told(share(core), because(std::to_string(core)), t, t + milliseconds(10));
-  EXPECT_EQ(all.find(share(1), t + milliseconds(11)), nullptr);
+    all.told(share(core), {}, because(std::to_string(core)), t, t + milliseconds(10));
+  EXPECT_EQ(all.find(share(1), {}, t + milliseconds(11)), nullptr);
   for (int64_t core = 2; core <= most + 1; ++core) {
-    const auto* told = all.find(share(core), t + milliseconds(11));
+    const auto* told = all.find(share(core), {}, t + milliseconds(11));
     ASSERT_NE(told, nullptr) << core;
     EXPECT_EQ(told->smallestChange, std::to_string(core));
   }
