@@ -617,12 +617,16 @@ TEST_F(QuestionsTest, AClassThatItsNamespaceMayNotUseIsRefused) {
   cls.metadata.resourceVersion = next();
   cls.allowedNamespaces.emplace().matchLabels = {{"tier", "gold"}};
   stores.classes.informed(cls);
+  refuses(400, "namespace default has not been seen yet", "/explain", "class=share&gpu-core=40");
+  for (const auto& [name, labels] :
+       std::map<std::string, core::StringMap>{{"default", {}}, {"team-a", {{"tier", "gold"}}}}) {
+    core::Namespace ns;
+    ns.metadata.name = ns.metadata.uid = name;
+    ns.metadata.resourceVersion = next();
+    ns.metadata.labels = labels;
+    stores.namespaces.informed(ns);
+  }
   refuses(400, "class share is for namespaces with labels tier=gold", "/explain", "class=share&gpu-core=40");
-  core::Namespace ns;
-  ns.metadata.name = ns.metadata.uid = "team-a";
-  ns.metadata.resourceVersion = next();
-  ns.metadata.labels = {{"tier", "gold"}};
-  stores.namespaces.informed(ns);
   has(answer("/explain", "class=share&gpu-core=40&namespace=team-a"), R"("fits")");
   has(answer("/forecast"), R"("class":"share")");
 }
