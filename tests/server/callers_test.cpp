@@ -181,14 +181,12 @@ TEST_F(CallersTest, SomebodyNotSeenForLongWaitsAsAnyoneDoes) {
 class HeldReviews final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
-    {
-      std::unique_lock lock(mutex);
-      ++inside;
-      changed.notify_all();
-      const bool mine = request.body.find("reader") != std::string::npos;
-      changed.wait(lock, stop, [&] { return !held || (mine && readerPasses); });
-      --inside;
-    }
+    std::unique_lock lock(mutex);
+    ++inside;
+    changed.notify_all();
+    const bool mine = request.body.find("reader") != std::string::npos;
+    changed.wait(lock, stop, [&] { return !held || (mine && readerPasses); });
+    --inside;
     return reviews.perform(request, stop);
   }
   base::Result<kube::HttpResponse> stream(const kube::HttpRequest&, const std::function<bool(std::string_view)>&,
