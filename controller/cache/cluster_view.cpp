@@ -366,6 +366,7 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
 bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                    const std::vector<std::string>& withoutDevices) {
   std::vector<scheduler::Request> requests;
+  requests.reserve(asks.size());
   for (const auto& ask : asks) requests.push_back(ask.request);
   std::unique_lock lock(mutex_);
   setAside(withoutDevices, true);

@@ -66,6 +66,7 @@ std::vector<NodeTaints::Group> NodeTaints::groups() const {
     }
   }
   std::vector<Group> all;
+  all.reserve(byList.size());
   for (auto& [list, group] : byList) all.push_back(std::move(group));
   std::sort(all.begin(), all.end(), [](const Group& a, const Group& b) { return a.example < b.example; });
   return all;

@@ -258,7 +258,7 @@ Outcome Consumer::noFit(const core::Pod& pod, const std::vector<Used>& used, con
   };
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!each && alone[i]) continue;
-    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, stop, more);
+    auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, stop, more);
     if (outcome.kind == Outcome::Kind::retry) return outcome;
     if (outcome.kind == Outcome::Kind::after) within(outcome.delay);
   }
