@@ -72,7 +72,7 @@ struct Container {
   bool operator==(const Container&) const = default;
 };
 
-/// One entry of spec.resourceClaims that names an existing ResourceClaim (templates are not ours).
+/// One entry of spec.resourceClaims, or of status.resourceClaimStatuses (of a template; nameless in spec).
 struct PodResourceClaim {
   std::string name;
   std::string resourceClaimName;

@@ -121,12 +121,20 @@ bool readAffinity(Value& value, Pod& out, Failure& f) {
   });
 }
 
+/// Adds entries of spec.resourceClaims, or of status.resourceClaimStatuses: what stands for the pod's templates.
+bool addClaims(Value& value, std::vector<PodResourceClaim>& out, Failure& f) {
+  std::vector<PodResourceClaim> more;
+  if (!read(value, more, f)) return false;
+  out.insert(out.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  return true;
+}
+
 bool readPodSpec(Value& value, Pod& out, Failure& f) {
   return eachField(value, f, [&](std::string_view key, Value& v) {
     if (key == "nodeName") return read(v, out.nodeName, f);
     if (key == "schedulerName") return read(v, out.schedulerName, f);
     if (key == "schedulingGates") return readNames(v, out.schedulingGates, f);
-    if (key == "resourceClaims") return read(v, out.resourceClaims, f);
+    if (key == "resourceClaims") return addClaims(v, out.resourceClaims, f);
     if (key == "initContainers") return read(v, out.initContainers, f);
     if (key == "containers") return read(v, out.containers, f);
     if (key == "resources")
@@ -320,6 +328,7 @@ bool readField(std::string_view key, Value& value, Pod& out, Failure& f) {
     if (inner == "phase") return read(v, out.phase, f);
     if (inner == "nominatedNodeName") return read(v, out.nominatedNodeName, f);
     if (inner == "conditions") return read(v, out.conditions, f);
+    if (inner == "resourceClaimStatuses") return addClaims(v, out.resourceClaims, f);
     return true;
   });
 }

@@ -191,16 +191,23 @@ TEST(Decode, aKubernetesPod) {
     "affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[
       {"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}]}}},
     "tolerations":[{"key":"k","operator":"Exists","tolerationSeconds":300}]},
-    "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","lastProbeTime":null}]}})");
+    "status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","lastProbeTime":null}],
+      "resourceClaimStatuses":[{"name":"t","resourceClaimName":"p-t-x7k2p"}]}})");
   ASSERT_TRUE(pod) << pod.status().str();
   EXPECT_EQ(pod->schedulingGates, std::vector<std::string>{"elasticgpu.io/claims"});
-  ASSERT_EQ(pod->resourceClaims.size(), 2u);
-  EXPECT_EQ(pod->resourceClaims[0].resourceClaimName, "train");
-  EXPECT_EQ(pod->resourceClaims[1].resourceClaimName, "");
+  const std::vector<core::PodResourceClaim> claims = {{"g", "train"}, {"t", ""}, {"t", "p-t-x7k2p"}};
+  EXPECT_EQ(pod->resourceClaims, claims);
   EXPECT_EQ(pod->containers[0].resourceClaims, std::vector<std::string>{"g"});
   EXPECT_EQ(pod->containers[0].requests, (core::StringMap{{"cpu", "500m"}, {"memory", "1"}}));
   ASSERT_TRUE(pod->requiredNodeAffinity);
   EXPECT_EQ(pod->requiredNodeAffinity->terms[0].matchExpressions[0].values, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(Decode, aPodsClaimsInWhicheverOrderSpecAndStatusCome) {
+  const auto pod = decode<core::Pod>(R"({"status":{"resourceClaimStatuses":[{"name":"t","resourceClaimName":"x"}]},
+    "spec":{"resourceClaims":[{"name":"t","resourceClaimTemplateName":"y"}]}})");
+  ASSERT_TRUE(pod) << pod.status().str();
+  EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", ""}}));
 }
 
 TEST(Encode, theCarrierAsKubernetesWantsIt) {

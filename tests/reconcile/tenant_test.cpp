@@ -233,6 +233,24 @@ TEST_F(TenantTest, APodThatNamesTheClaimByAnnotationOnlyHoldsToo) {
   world.removePod("p");
 }
 
+/// A tenant makes the claim's ResourceClaim pass for one generated for his pod: nothing but the pod's status names it.
+TEST_F(TenantTest, APodWhoseTemplateStandsForTheClaimHoldsToo) {
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  settle();
+  const auto device = deviceOf("a");
+  auto pod = World::podOf("p", {}, false);
+  pod.nodeName = "n1";
+  (void)World::must(world.client.create(pod));
+  world.json<core::Pod>({"default", "p"},
+                        R"({"status":{"resourceClaimStatuses":[{"name":"t","resourceClaimName":"a"}]}})", "status");
+  driver->run();
+  tearOut();
+  EXPECT_EQ(taken(device), "");
+  world.removePod("p");
+  driver->run();
+  EXPECT_FALSE(world.exists(device));
+}
+
 TEST_F(TenantTest, APodThatTheCacheHasNotSeenPlacedHolds) {
   world.addClaim("a", "share", {{"gpu", "2"}});
   world.addPod("p", {"a"});
