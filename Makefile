@@ -4,6 +4,8 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 PRESET ?= dev
 KUBECTL ?= kubectl
+# Not empty: without tests and benchmarks, and what they need.
+PRODUCT = $(filter product,$(TARGETS))
 
 .PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
 
@@ -11,8 +13,8 @@ help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 build: ## install what is missing, configure, build (PRESET=dev|release|asan|tsan)
-	@tests/setup/packages.sh build
-	@cmake --preset $(PRESET) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
+	@tests/setup/packages.sh build $(if $(PRODUCT),,test)
+	@cmake --preset $(PRESET) -DEGPU_BUILD_TESTS=$(if $(PRODUCT),OFF,ON) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
 	@rm -f build-$(PRESET).log
 	@cmake --build --preset $(PRESET) -j $(JOBS) $(if $(TARGETS),--target $(TARGETS))
 
@@ -34,7 +36,7 @@ bench: ## measure; prints tables
 	@bench/run.sh build/release/bin
 
 lint: ## clang-tidy and clang-format, as errors
-	@tests/setup/packages.sh build lint
+	@tests/setup/packages.sh build test lint
 	@tests/setup/lint.sh
 
 format: ## rewrite sources in the project's style
@@ -42,7 +44,7 @@ format: ## rewrite sources in the project's style
 	@git ls-files '*.h' '*.hpp' '*.c' '*.cpp' | xargs clang-format-14 -i
 
 fuzz: ## each fuzz target for SECONDS_EACH seconds (default 60)
-	@tests/setup/packages.sh build fuzz
+	@tests/setup/packages.sh build test fuzz
 	@tests/setup/fuzz.sh $${SECONDS_EACH:-60}
 
 install-crds: ## the CRDs into the cluster that kubectl points at
