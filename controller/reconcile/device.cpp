@@ -37,6 +37,27 @@ Outcome afterWrite(const base::Status& status) {
   if (status.code() == base::Code::conflict || status.code() == base::Code::notFound) return again();
   return Outcome::retry(status);
 }
+
+/// The claim that the device's entries were written for, "namespace/name"; empty if no card has one.
+std::string claimInLedger(const cache::Stores& stores, const cache::Gpu& device) {
+  for (const auto& share : device.spec.cards) {
+    const auto card = stores.cards.get({"", share.name});
+    if (!card) continue;
+    const auto entry = card->spec.allocations.find(device.metadata.uid);
+    if (entry != card->spec.allocations.end() && !entry->second.claim.empty()) return entry->second.claim;
+  }
+  return {};
+}
+
+/// Of a claim that is gone: as it was noted for who is held for, or as the device's own name says it.
+std::string uidOfGoneClaim(const cache::Gpu& device) {
+  const auto noted = device.metadata.annotation(keys::kHeldForAnnotation);
+  if (const auto end = noted.find(':'); end != std::string_view::npos) return std::string(noted.substr(0, end));
+  const std::string_view name = device.metadata.name;
+  if (name.substr(0, keys::kDevicePrefix.size()) == keys::kDevicePrefix)
+    return std::string(name.substr(keys::kDevicePrefix.size()));
+  return device.metadata.uid;  // no claim's
+}
 }  // namespace
 
 Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
@@ -219,6 +240,25 @@ Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
   return afterWrite(writer_.patch(device, body, {}, stop).status());
 }
 
+std::optional<Outcome> DeviceSync::putClaimRefBack(const cache::Gpu& device, std::stop_token stop) {
+  const auto owner = claimInLedger(stores_, device);
+  const auto slash = owner.find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  v1alpha::ClaimRef ref{owner.substr(0, slash), owner.substr(slash + 1), uidOfGoneClaim(device)};
+  const auto claim = writer_.read<cache::Claim>({ref.namespace_, ref.name}, {}, stop);
+  if (!claim.ok() && claim.status().code() != base::Code::notFound) return Outcome::retry(claim.status());
+  const auto& name = device.metadata.name;
+  if (claim.ok() && (claim->spec.elasticGPUName == name || claim->status.elasticGPUName == name))
+    ref.uid = claim->metadata.uid;
+  const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, ref);
+  const auto written = writer_.patch(device, body, {}, stop);
+  if (!written.ok()) return afterWrite(written.status());
+  const auto text = "spec.claimRef was taken off while it is Bound and is put back: delete claim " + owner + " instead";
+  events_.event(kube::referenceTo(device), "Warning", keys::reason::kInUse, text);
+  base::log::warn("a Bound device lost its claimRef", {{"device", name}, {"claim", owner}});
+  return again();
+}
+
 Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
   if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) {  // (D6): made by hand
     auto all = device.metadata.finalizers;
@@ -227,6 +267,8 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
     auto written = writer_.patch(device, body, {}, stop);
     return written.ok() ? again() : afterWrite(written.status());
   }
+  if (device.status.phase == "Bound")
+    if (const auto back = putClaimRefBack(device, stop)) return *back;
   const auto entries = binder_.writeEntries(device, stop);
   if (entries.code() == base::Code::invalid) {
     if (committed(device)) return restoreEntries(device, stop);
@@ -235,8 +277,7 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
   }
   if (!entries.ok()) return entries.code() == base::Code::conflict ? again() : Outcome::retry(entries);
   if (device.status.phase == "Available") return Outcome::done();
-  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6). Bound: somebody took it from its claim; the claim says
-  // Lost.
+  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6).
   return afterWrite(binder_.setPhase(device, "Available", "", "", stop).status());
 }
 

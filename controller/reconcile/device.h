@@ -41,7 +41,10 @@ class DeviceSync {
   base::Result<std::vector<std::string>> holders(const cache::Gpu& device, const Carrier::Released& carrier,
                                                  std::stop_token stop);
   Outcome unclaimed(const cache::Gpu& device, std::stop_token stop);  // (D3), (D4), (D6)
-  Outcome deleting(const cache::Gpu& device, std::stop_token stop);   // (D5)
+  /// A Bound device whose claimRef was taken off gets it back, as the ledger says it: its pods run on. Nothing: the
+  /// ledger doesn't say.
+  std::optional<Outcome> putClaimRefBack(const cache::Gpu& device, std::stop_token stop);
+  Outcome deleting(const cache::Gpu& device, std::stop_token stop);  // (D5)
   Outcome undo(const cache::Gpu& device, std::stop_token stop);
   /// Entries of a committed device that a card lost are put back (the card reappeared, or drift).
   Outcome restoreEntries(const cache::Gpu& device, std::stop_token stop);

@@ -251,6 +251,43 @@ TEST_F(TenantTest, APodWhoseTemplateStandsForTheClaimHoldsToo) {
   EXPECT_FALSE(world.exists(device));
 }
 
+/// An administrator takes the claimRef off, as is right for a Released device: the pod runs on, so it is put back.
+TEST_F(TenantTest, AHeldDeviceWhoseClaimRefIsTakenOffStaysItsPods) {
+  const auto device = begin("keep");
+  tearOut();
+  ASSERT_NE(held(world.gpu(device)), nullptr);
+  const auto before = *world.gpu(device).spec.claimRef;
+  world.json<cache::Gpu>({"", device}, R"({"spec":{"claimRef":null}})");
+  world.addClaim("rival", "keep", {}, device);
+  driver->run();
+  EXPECT_EQ(taken(device), "");
+  EXPECT_EQ(world.gpu(device).status.phase, "Bound");
+  EXPECT_EQ(world.gpu(device).spec.claimRef, before);
+  EXPECT_EQ(world.claim("rival").status.phase, "Pending");
+  world.removePod("p");
+  driver->run();
+  EXPECT_EQ(world.gpu(device).status.phase, "Released");
+  world.json<cache::Gpu>({"", device}, R"({"spec":{"claimRef":null}})");
+  driver->run();
+  EXPECT_EQ(world.claim("rival").status.phase, "Bound");
+  world.removeClaim("rival");
+  driver->run();
+  world.mustOk(world.client.remove<cache::Gpu>({"", device}));
+}
+
+TEST_F(TenantTest, ADeviceOfNobodyWhoseClaimRefIsTakenOffIsReleased) {
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  settle();
+  const auto device = deviceOf("a");
+  driver.reset();
+  act(world, Act::stripClaim);
+  act(world, Act::deleteClaim);
+  world.json<cache::Gpu>({"", device}, R"({"spec":{"claimRef":null}})");
+  start();
+  driver->run();
+  EXPECT_FALSE(world.exists(device)) << "its class says Delete";
+}
+
 TEST_F(TenantTest, APodThatTheCacheHasNotSeenPlacedHolds) {
   world.addClaim("a", "share", {{"gpu", "2"}});
   world.addPod("p", {"a"});
