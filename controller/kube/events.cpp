@@ -4,6 +4,7 @@
 
 #include "controller/base/ids.h"
 #include "controller/base/log.h"
+#include "controller/base/printable.h"
 #include "controller/base/text.h"
 #include "controller/codec/json_text.h"
 
@@ -123,7 +124,7 @@ void EventRecorder::event(const core::ObjectReference& about, std::string_view t
   event.metadata.namespace_ = about.namespace_.empty() ? "default" : about.namespace_;
   event.type = type;
   event.reason = reason;
-  event.message = base::shortened(std::string(message), kLongestMessage);
+  event.message = base::shortened(base::printable(message), kLongestMessage);
   event.component = component_;
   event.firstTimestamp = event.lastTimestamp = base::rfc3339(client_.clock().wall());
   {

@@ -5,6 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/validation.h"
+#include "controller/base/printable.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/conditions.h"
 
@@ -176,7 +177,7 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   auto after = device.status;
   after.phase = std::string(phase);
   after.reason = std::string(reason);
-  after.message = base::shortened(message, kLongestMessage);
+  after.message = base::shortened(base::printable(message), kLongestMessage);
   if (device.isDevice() && committedPhase(phase)) after.allocated = summaryOf(device, phase == "Bound");
   after.conditions.erase(std::remove_if(after.conditions.begin(), after.conditions.end(),
                                         [](const auto& condition) { return condition.type == kHeld; }),
@@ -188,7 +189,7 @@ base::Result<cache::Gpu> Binder::setHeld(const cache::Gpu& device, std::string_v
                                          const std::string& now, std::stop_token stop) {
   auto after = device.status;
   after.reason = std::string(keys::reason::kInUse);
-  after.message = base::shortened(message, kLongestMessage);
+  after.message = base::shortened(base::printable(message), kLongestMessage);
   core::Condition held;
   held.type = std::string(kHeld);
   held.status = "True";

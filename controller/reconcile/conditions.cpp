@@ -12,7 +12,7 @@
 namespace egpu::reconcile {
 
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now) {
-  value.message = base::shortened(std::move(value.message), kLongestMessage);
+  value.message = base::shortened(base::printable(value.message), kLongestMessage);  // parts are other people's words
   for (auto& condition : conditions) {
     if (condition.type != value.type) continue;
     value.lastTransitionTime = condition.status == value.status ? condition.lastTransitionTime : now;
@@ -45,7 +45,7 @@ core::Condition condition(std::string_view type, bool good, std::string_view rea
   c.type = std::string(type);
   c.status = good ? "True" : "False";
   c.reason = std::string(reason);
-  c.message = base::printable(message);  // parts of it are other people's words
+  c.message = std::move(message);
   c.observedGeneration = generation;
   return c;
 }
