@@ -66,6 +66,7 @@ inside() { # COMMAND
     root=$1 tree=$2 go=$3 command=$4
     shift 4
     mount --make-rprivate /
+    mount --bind "$root" "$root" # a machine'"'"'s root is a mount, which a plugin'"'"'s process makes private for itself
     mount -t proc proc "$root/proc"
     mount --rbind /sys "$root/sys"
     mount --rbind /dev "$root/dev"
