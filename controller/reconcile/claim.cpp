@@ -390,29 +390,39 @@ std::string ClaimSync::outOfReach(const scheduler::Request& request) const {
     text += (named == 1 ? "cards that are not offered: " : ", ") + card->metadata.name + " on node " +
             card->spec.card->nodeName + " (" + cache::troubleOf(*card).text().substr(0, kMostSaid) + ")";
   }
-  std::string names;
-  scheduler::Amount held;
-  named = 0;
-  for (const auto& device : stores_.devicesInPhase("Released")) {
+  const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (const auto kept = keptDevices("Released", wanted); kept.count > 0)
+    add(kept.text("kept after their claims (reclaimPolicy Retain): kubectl delete egpu" +
+                  (kept.count > kMostNamed ? " --field-selector=status.phase=Released" : kept.names) + " frees " +
+                  (kept.count > 1 ? "them" : "it")));
+  if (const auto kept = keptDevices("Available", wanted); kept.count > 0)
+    add(kept.text("for claims of the same class that name one in spec.elasticGPUName:" + kept.names));
+  return text;
+}
+
+std::string ClaimSync::Kept::text(const std::string& rest) const {
+  return std::to_string(count) + " " + phase + (count > 1 ? " devices hold " : " device holds ") +
+         v1alpha::formatMilliCards(held.core) + " and " + v1alpha::formatBytes(held.memory) + ", " + rest;
+}
+
+ClaimSync::Kept ClaimSync::keptDevices(const std::string& phase,
+                                       const std::function<bool(const cache::Gpu&)>& wanted) const {
+  Kept kept;
+  kept.phase = phase;
+  for (const auto& device : stores_.devicesInPhase(phase)) {
+    if (phase == "Available" && device->spec.claimRef) continue;  // about to be somebody's
     bool counts = false;
     for (const auto& share : device->spec.cards) {
       const auto card = stores_.cards.get({"", share.name});
       if (!card || !wanted(*card)) continue;
-      held.core += share.chargedCore;
-      held.memory += share.chargedMemory;
+      kept.held.core += share.chargedCore;
+      kept.held.memory += share.chargedMemory;
       counts = true;
     }
-    if (counts && ++named <= kMostNamed) names += " " + device->metadata.name;
+    if (!counts || ++kept.count > kMostNamed + 1) continue;
+    kept.names += kept.count > kMostNamed ? " …" : " " + device->metadata.name;
   }
-  if (named > 0)
-    text += (text.empty() ? "" : "; ") + std::to_string(named) + " Released device" +
-            (named > 1 ? "s hold " : " holds ") + v1alpha::formatMilliCards(held.core) + " and " +
-            v1alpha::formatBytes(held.memory) +
-            ", kept after their claims (reclaimPolicy Retain): kubectl delete egpu" + names +
-            (named > kMostNamed ? " … frees them"
-             : named > 1        ? " frees them"
-                                : " frees it");
-  return text;
+  return kept;
 }
 
 std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu& device) const {

@@ -105,12 +105,23 @@ class ClaimSync {
   std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
   /// What else there is to say about a lack of room: cards that are not offered, devices that are only kept.
   std::string outOfReach(const scheduler::Request& request) const;
+  /// Devices without a claim that have cards which are asked for.
+  struct Kept {
+    std::string phase;
+    std::size_t count = 0;
+    scheduler::Amount held;
+    std::string names;  ///< " a b c …"
+    std::string text(const std::string& rest) const;
+  };
+  Kept keptDevices(const std::string& phase, const std::function<bool(const cache::Gpu&)>& wanted) const;
   /// The device is at least what is asked for.
   bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
   Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);        // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  /// What Carried says is why the claim is not bound either.
+  Outcome notCarried(const cache::Claim& claim, std::stop_token stop);
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)

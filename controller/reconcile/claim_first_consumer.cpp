@@ -57,7 +57,7 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case Carrier::State::waiting:
       break;
     default:
-      return Outcome::done();  // what keeps it from being allocated ends with an event
+      return notCarried(*claim, stop);  // what keeps it from being allocated ends with an event
   }
   auto again = answer.state == Carrier::State::waiting ? answer.delay : milliseconds(0);
   if (pod) {
@@ -80,6 +80,14 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     if (said.kind != Outcome::Kind::done) return said;
   }
   return again.count() > 0 ? Outcome::after(again) : Outcome::done();
+}
+
+Outcome ClaimSync::notCarried(const cache::Claim& claim, std::stop_token stop) {
+  const auto now = stores_.claims.get(core::keyOf(claim.metadata));  // with what was just said on it
+  if (!now || now->metadata.uid != claim.metadata.uid) return Outcome::done();
+  const auto* carried = findCondition(now->status.conditions, kCarried);
+  if (carried == nullptr || carried->status != "False") return Outcome::done();
+  return refuse(*now, kBound, carried->reason, carried->message, stop);
 }
 
 Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,

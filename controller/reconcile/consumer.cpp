@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/refusals.h"
 
 namespace egpu::reconcile {
 
@@ -209,15 +210,17 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
   if (!volumes.ok()) return Outcome::retry(volumes.status());
   const auto& asks = choice->asks;
   NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
-    return std::any_of(asks.begin(), asks.end(),
-                       [&](const auto& ask) { return waiting_.rejected(ask.claimUid, name); });
+    return std::any_of(asks.begin(), asks.end(), [&](const auto& ask) {
+      return waiting_.rejected(ask.claimUid, name) || waiting_.wasRefusedOn(ask.claimUid, name);
+    });
   });
   waiting_.forRoom(queueKey, ageOf(pod.metadata));
   {
     const std::lock_guard lock(mutex_);  // before looking: what is given back from now on brings us here again
     short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
   }
-  const auto together = decide(asks, nodes);
+  auto together = decide(asks, nodes);
+  if (together.decisions.empty() && forgetRefusedNodes(asks)) together = decide(asks, nodes);
   const auto& decisions = together.decisions;
   bool anyShort = decisions.empty() && nodes.anyShort();
   const auto started = decisions.empty() ? startOver(pod, used, *choice, &anyShort, stop) : std::nullopt;
@@ -230,6 +233,15 @@ Outcome Consumer::choose(const core::Pod& pod, const std::vector<Used>& used, st
   }
   waiting_.satisfied(queueKey);
   return writeIntents(pod, *choice, decisions, stop);
+}
+
+bool Consumer::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {
+  bool any = false;
+  for (const auto& ask : asks) {
+    any = any || waiting_.anyRefusedNode(ask.claimUid);
+    waiting_.forgetRefusedNodes(ask.claimUid);
+  }
+  return any;
 }
 
 Outcome Consumer::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
@@ -258,6 +270,7 @@ Outcome Consumer::noFit(const core::Pod& pod, const std::vector<Used>& used, con
   };
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!each && alone[i]) continue;
+    if (olderSays(pod, *open[i]->claim)) continue;
     auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, stop, more);
     if (outcome.kind == Outcome::Kind::retry) return outcome;
     if (outcome.kind == Outcome::Kind::after) within(outcome.delay);
@@ -265,6 +278,15 @@ Outcome Consumer::noFit(const core::Pod& pod, const std::vector<Used>& used, con
   // A node that was refused for a while may serve again without any event.
   for (const auto& one : used) within(waiting_.untilNextNode(one.claim->metadata.uid));
   return wait.count() > 0 ? Outcome::after(wait) : Outcome::done();
+}
+
+bool Consumer::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (bound == nullptr || bound->reason != reason::kNoFit) return false;
+  const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    if (alive(*other) && gated(*other) && rank(*other) < rank(pod)) return true;
+  return false;
 }
 
 Outcome Consumer::writeIntents(const core::Pod& pod, const Choice& choice,
@@ -279,6 +301,8 @@ Outcome Consumer::writeIntents(const core::Pod& pod, const Choice& choice,
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
     if (device.status().code() == base::Code::invalid)  // perhaps only on that node
       waiting_.rejectNode(claim.metadata.uid, decisions[i].node, "the device was refused", kRefusedFor);
+    else if (Refusals::isRefusal(device.status()))  // a quota, rights: others are tried first
+      waiting_.refusedOn(claim.metadata.uid, decisions[i].node);
     if (!device.ok()) return Outcome::retry(device.status());
     stores_.usage.unplan(core::keyOf(pod.metadata));
     if (ours) return Outcome::after(milliseconds(0));       // another pod was faster: the rest follows it, or all move

@@ -79,12 +79,17 @@ class Consumer {
   /// Where all of them go together.
   scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
   /// alone: as of Together.
+  /// Nodes on which the API server refused one of the claims serve again, when nothing else does. Whether there were
+  /// any.
+  bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);
   Outcome noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                 const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop);  // (C6)
   Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,
                        std::stop_token stop);  // W1
   /// An intent that may be given up, and that is of no use where it is to another pod.
   bool movable(const core::Pod& pod, const Used& one) const;
+  /// Why the claim does not fit is said for an older pod that waits for it too: two texts would overwrite each other.
+  bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
   /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
   std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are

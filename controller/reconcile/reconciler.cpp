@@ -126,7 +126,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
                    {{"concern", std::string(concern)}});
   metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", std::string(concern)}, {"result", std::string(result)}});
-  if (outcome.kind == Outcome::Kind::retry && Refusals::isRefusal(outcome.why))
+  if (outcome.kind == Outcome::Kind::retry && (Refusals::isRefusal(outcome.why) || Refusals::isFailure(outcome.why)))
     refusals_.note(*key, outcome.why, stop);
   else
     refusals_.over(queueKey);

@@ -9,6 +9,7 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 constexpr std::chrono::seconds kTellEvery{15};
+constexpr int kPassing = 2;  ///< failures in a row that nobody need hear of
 }  // namespace
 
 bool Refusals::isRefusal(const base::Status& status) {
@@ -22,13 +23,16 @@ void Refusals::over(const std::string& queueKey) {
 
 void Refusals::note(const QueueKey& key, const base::Status& why, std::stop_token stop) {
   const auto queueKey = key.str();
-  const auto message = "the API server refuses it: " + why.message();
+  const auto message =
+      (isFailure(why) ? "the API server fails, it is tried again: " : "the API server refuses it: ") + why.message();
   {
     const std::lock_guard lock(mutex_);
     const auto now = clock_.now();
-    auto [it, fresh] = told_.try_emplace(queueKey, Told{message, now});
-    if (!fresh && (it->second.message == message || now - it->second.at < kTellEvery)) return;
-    it->second = {message, now};
+    auto& told = told_[queueKey];
+    if (isFailure(why) && ++told.failures <= kPassing) return;
+    if (told.message == message || (!told.message.empty() && now - told.at < kTellEvery)) return;
+    told.message = message;
+    told.at = now;
   }
   base::log::warn("refused by the API server", {{"key", queueKey}, {"why", why.str()}});
   switch (key.concern) {

@@ -23,8 +23,10 @@ class Refusals {
 
   /// The server understood the write and said no; trying again changes nothing by itself.
   static bool isRefusal(const base::Status& status);
-  /// The key's step failed with a refusal: a condition on the claim that it is about and an event, once per message and
-  /// at most so often that changing messages (a quota's figures) don't make a loop.
+  /// Something on the server's way fails (a webhook, most often): 500, which may pass.
+  static bool isFailure(const base::Status& status) { return status.http == 500; }
+  /// The key's step was refused, or failed for the third time in a row: a condition on the claim that it is about and
+  /// an event, once per message and at most so often that changing messages (a quota's figures) don't make a loop.
   void note(const QueueKey& key, const base::Status& why, std::stop_token stop);
   /// The key's step did not fail so.
   void over(const std::string& queueKey);
@@ -40,10 +42,11 @@ class Refusals {
   base::Clock& clock_;
   std::mutex mutex_;
   struct Told {
-    std::string message;
+    int failures = 0;
+    std::string message;  ///< empty: nothing is told yet
     base::Clock::Steady at;
   };
-  std::map<std::string, Told> told_;  ///< by queue key, of those that are refused now; guarded by mutex_
+  std::map<std::string, Told> told_;  ///< by queue key, of those that are refused or fail now; guarded by mutex_
 };
 
 }  // namespace egpu::reconcile

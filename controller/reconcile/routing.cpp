@@ -103,6 +103,9 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   }
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
     claimsOfDevice(device);
+  // What it holds, and how to come by it, is part of what those who wait are told.
+  if (before && after && before->status.phase != after->status.phase && after->status.phase == "Available")
+    for (const auto& key : waiting_.all()) enqueue_(key);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));
@@ -126,7 +129,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
     for (const auto& key : waiting_.all()) enqueue_(key);
   for (const auto& device : stores_.devicesOnCard(name)) {
     enqueue_(deviceKey(device->metadata.name));
-    if (device->spec.claimRef) enqueue_(claimKey(claimOf(*device->spec.claimRef)));
+    claimsOfDevice(*device);
   }
   for (const auto& claim : stores_.claimsNaming(name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
 }

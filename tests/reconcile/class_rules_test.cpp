@@ -467,6 +467,58 @@ TEST_F(ClassRulesTest, NoFitNamesWhatReleasedDevicesHoldAndWhatFreesIt) {
   EXPECT_EQ(world.claim("three").status.phase, "Bound");
 }
 
+TEST_F(ClassRulesTest, OfManyReleasedDevicesNoFitNamesACommandThatFreesThemAll) {
+  for (int i = 0; i < 5; ++i) world.addClaim("c" + std::to_string(i), "keep", {{"gpu-core", "40"}});
+  settle();
+  for (int i = 0; i < 5; ++i) world.removeClaim("c" + std::to_string(i));
+  settle();
+  world.addClaim("all", "share", {{"gpu", "2"}});
+  settle();
+  EXPECT_NE(world.message("all").find("4 Released devices hold"), std::string::npos) << world.message("all");
+  EXPECT_NE(world.message("all").find("kubectl delete egpu --field-selector=status.phase=Released frees them"),
+            std::string::npos)
+      << world.message("all");
+}
+
+TEST_F(ClassRulesTest, NoFitNamesAvailableDevicesOnceTheirClaimRefIsCleared) {
+  world.addClaim("one", "keep", {}, "gpu-n1-0");
+  world.addClaim("two", "keep", {}, "gpu-n1-1");
+  settle();
+  const auto first = deviceOf("one");
+  world.removeClaim("one");
+  settle();
+  world.addClaim("three", "keep", {{"gpu-core", "10"}});
+  settle();
+  ASSERT_NE(world.message("three").find("Released"), std::string::npos) << world.message("three");
+  world.json<cache::Gpu>({"", first}, R"({"spec":{"claimRef":null}})");
+  driver->run(std::chrono::seconds(20));
+  EXPECT_EQ(world.message("three").find("Released"), std::string::npos) << world.message("three");
+  EXPECT_NE(world.message("three").find("1 Available device holds 100% and 16Gi, for claims of the same class that "
+                                        "name one in spec.elasticGPUName: " +
+                                        first),
+            std::string::npos)
+      << world.message("three");
+}
+
+TEST_F(ClassRulesTest, ACardThatIsOfItsModelAgainWakesWhoNamesADeviceOnIt) {
+  world.addClass("t4", "Retain", "Immediate", {{"model", "T4"}});
+  world.addClaim("one", "t4", {{"gpu-core", "10"}});
+  settle();
+  const auto kept = deviceOf("one");
+  const auto card = world.gpu(kept).spec.cards[0].name;
+  world.removeClaim("one");
+  settle();
+  world.json<cache::Gpu>({"", kept}, R"({"spec":{"claimRef":null}})");
+  world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"model":"P4"}}})");
+  settle();
+  world.addClaim("same", "t4", {}, kept);
+  settle();
+  ASSERT_EQ(world.reason("same"), reason::kStaticNotAvailable) << world.message("same");
+  world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"model":"T4"}}})");
+  settle();
+  EXPECT_EQ(bound("same"), kept) << world.message("same");
+}
+
 TEST_F(ClassRulesTest, NoFitSaysWhyACardIsNotOfferedAndIsToldAnewWhenItRecovers) {
   unhealthy("gpu-n1-0", "Xid79", "GPU has fallen off the bus");
   unhealthy("gpu-n1-1", "Xid48", "double bit error");

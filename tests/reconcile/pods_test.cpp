@@ -70,6 +70,26 @@ TEST_F(PodsTest, W7_CarrierTaken) {
   EXPECT_FALSE(world.pod("p").schedulingGates.empty());
 }
 
+TEST_F(PodsTest, W7_CarrierTakenIsWhyAFirstConsumersClaimWaits) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  foreign = support::World::must(world.client.create(foreign));
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  settle();
+  ASSERT_EQ(world.reason("a"), "WaitingForConsumer");
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_EQ(world.reason("a"), "CarrierTaken") << world.message("a");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  driver->run();
+  EXPECT_EQ(world.reason("a"), "WaitingForConsumer") << world.message("a");
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
 TEST_F(PodsTest, W9_ClaimsOnTwoNodesAreNamed) {
   world.addNode("n2");
   world.addCard("n2", 0);

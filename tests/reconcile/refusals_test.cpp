@@ -70,6 +70,47 @@ TEST_F(RefusalsTest, W1_AFirstConsumersClaim) {
   EXPECT_TRUE(world.pod("p").schedulingGates.empty());
 }
 
+TEST_F(RefusalsTest, W1_AFirstConsumersClaimGoesToANodeWhereItIsNotRefused) {
+  world.addNode("n0");
+  world.addCard("n0", 0);
+  for (const int code : {403, 422}) {
+    line.code = code;
+    refuse(kube::Method::post, "/elasticgpus", "\"n0\"");
+    world.addClaim("a", "late", {{"gpu", "1"}});
+    world.addPod("p", {"a"});
+    driver->run();
+    EXPECT_TRUE(world.pod("p").schedulingGates.empty()) << code << ": " << world.message("a");
+    EXPECT_GT(line.refused, 0) << "n0 comes first";
+    line.refuses = nullptr;
+    line.refused = 0;
+    world.removePod("p");
+    world.removeClaim("a");
+    driver->run();
+  }
+}
+
+TEST_F(RefusalsTest, W1_AWebhookThatFailsOnIsToldAndOneThatFailsOnceIsNot) {
+  line.code = 500;
+  line.message = "failed calling webhook";
+  line.refuses = [this](const kube::HttpRequest& request) {
+    return line.refused < 2 && request.method == kube::Method::post &&
+           request.target.find("/elasticgpus") != std::string::npos;
+  };
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(told("a Warning Refused"), 0);
+  refuse(kube::Method::post, "/elasticgpus");
+  world.addClaim("b", "share", {{"gpu-core", "10"}});
+  driver->run();
+  EXPECT_EQ(world.reason("b"), "Refused");
+  EXPECT_EQ(world.message("b"), "the API server fails, it is tried again: failed calling webhook");
+  EXPECT_EQ(told("b Warning Refused"), 1);
+  line.refuses = nullptr;
+  driver->run();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+}
+
 TEST_F(RefusalsTest, W7_MayHaveArrivedAndDidNot) {
   line.code = 0;
   refuse(kube::Method::post, "/resourceclaims");

@@ -356,6 +356,24 @@ TEST_F(TogetherTest, C6_NoClaimIsBlamedWhereOnlyTogetherTheyDontFit) {
   EXPECT_EQ(nodeOf("b"), "n2");
 }
 
+TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
+  world.addClaim("b", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
+  world.addClaim("c", "share", {{"gpu-core", "10"}}, "gpu-n2-0");
+  for (const auto* node : {"n1", "n2"}) occupyCard(node, 1);
+  claim("a", {{"gpu-core", "100"}});
+  settle();
+  pod("q1", {"a", "b"});
+  settle();
+  pod("q3", {"c", "a"});
+  settle();
+  const auto said = world.message("a");
+  EXPECT_NE(said.find("claim b of pod q1"), std::string::npos) << said;
+  const auto version = world.claim("a").metadata.resourceVersion;
+  driver->run(std::chrono::minutes(2));
+  EXPECT_EQ(world.message("a"), said);
+  EXPECT_EQ(world.claim("a").metadata.resourceVersion, version);
+}
+
 TEST_F(TogetherTest, C6_WhateverACardGainsBringsBackWhoWaitsForIt) {
   world.addClass("a100", "Delete", "Immediate", {{"model", "A100"}});
   world.addClaim("rated", "share", {{"tflops", "20"}});
