@@ -63,9 +63,9 @@ std::string percentDecode(std::string_view text);
 
 /// What clients may take. Whoever goes beyond is refused or let go, so that the others are served.
 struct Limits {
-  /// At once, a thread each. For a new one the connection that has been idle longest goes, else the one whose request
-  /// has been arriving longest, else one that reads its answer slowly; before them the oldest of those that give
-  /// way, if they are more than half. If all are being answered, the new one gets 503.
+  /// At once, a thread each. For a new one goes who has been idle longest, if for a second; else who has been idle, or
+  /// sending a request, longest; else one that reads its answer slowly; before them the oldest of those that
+  /// give way, if they are more than half. If all are being answered, the new one gets 503.
   std::size_t connections = 1024;
   std::size_t head = std::size_t{64} * 1024;             ///< bytes of request line and headers; else 431
   std::size_t headers = 256;                             ///< else 431

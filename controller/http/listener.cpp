@@ -41,6 +41,7 @@ using Steady = Activity::Steady;
 
 constexpr std::chrono::milliseconds kMakeRoom{1'000};    // for a connection that was ended to leave
 constexpr std::chrono::milliseconds kShortage{10};       // of descriptors or threads: until it is tried again
+constexpr std::chrono::milliseconds kUnused{1'000};      // idle for longer: it goes before a request that arrives
 constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer that takes longer may be cut for a new connection
 constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to take their answers when the listener stops
 
@@ -227,6 +228,9 @@ class Connections {
         found = activity;
     return found;
   }
+  static Steady::duration stood(const Activity& activity) {
+    return Steady::now() - Steady::time_point(Steady::duration(activity.since));
+  }
   bool endOne() {
     std::vector<Activity*> givingWay;
     for (const auto& [number, activity] : open_)
@@ -235,15 +239,17 @@ class Connections {
       end(*givingWay.front());  // who has been here longest: a new one of that kind gets its answer, too
       return true;
     }
-    for (const Phase phase : {Phase::idle, Phase::reading, Phase::writing}) {
-      Activity* found = longest(phase);
-      if (found == nullptr) continue;
-      const auto since = Steady::time_point(Steady::duration(found->since));
-      if (phase == Phase::writing && Steady::now() - since < kSlowReader) continue;
-      end(*found);
-      return true;
+    // A new connection is idle, too: under a flood of requests that never arrive it must not be the first to go.
+    Activity* found = longest(Phase::idle);
+    Activity* reading = longest(Phase::reading);
+    if (reading != nullptr && (found == nullptr || (stood(*found) < kUnused && reading->since < found->since)))
+      found = reading;
+    if (found == nullptr) {
+      found = longest(Phase::writing);
+      if (found == nullptr || stood(*found) < kSlowReader) return false;
     }
-    return false;
+    end(*found);
+    return true;
   }
   static void end(Activity& activity) {
     activity.ended = true;

@@ -139,6 +139,41 @@ def slow_headers(s):
     return answered
 
 
+def asks_late(url):
+    """Whether a probe is answered that pauses between connecting and asking, as a busy machine's does."""
+    with contextlib.suppress(OSError), connected(url) as c:
+        c.settimeout(5)
+        time.sleep(0.05)
+        c.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return b" 200 " in c.recv(1 << 12)
+    return False
+
+
+def endless_headers(s):
+    """On each port fifty connections more each second whose headers never end."""
+    ended = threading.Event()
+    held = []
+
+    def attack(url):
+        while not ended.wait(0.02):
+            with contextlib.suppress(OSError):
+                c = connected(url)
+                held.append(c)
+                c.sendall(b"GET /healthz HTTP/1.1\r\nX")
+
+    threads = [threading.Thread(target=attack, args=(url,)) for url in {s.ops, s.probes}]
+    for each in threads:
+        each.start()
+    time.sleep(2)  # by then each port has as many as it takes
+    answered = [asks_late(url) for _ in range(30) for url in (s.ops, s.probes)]
+    ended.set()
+    for each in threads:
+        each.join()
+    for each in held:
+        each.close()
+    return all(answered) or f"{answered.count(False)} of {len(answered)} not answered"
+
+
 def scrapes(s):
     """Every connection asks for /metrics ahead of the answers; somebody else asks for the map, and for /metrics."""
     ended = threading.Event()
@@ -239,7 +274,7 @@ def main():
     r = Report()
     s = start(sys.argv[1])
     try:
-        for attack in (connections, headers, slow_headers, scrapes, bodies, questions, gone_callers, later_nodes_count):
+        for attack in (connections, headers, slow_headers, endless_headers, scrapes, bodies, questions, gone_callers, later_nodes_count):
             forget_peak(s.process.pid)
             before = memory(s.process.pid)[0]
             began = time.monotonic()

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -376,6 +377,41 @@ TEST_F(LimitsTest, RequestsThatArriveSlowlyGoBeforeThoseBeingAnswered) {
   EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
   EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
   EXPECT_EQ(echo.gaveUp, 0);
+}
+
+TEST_F(LimitsTest, RequestsThatNeverArriveKeepNobodyOut) {
+  limits.connections = 64;
+  start();
+  std::deque<std::unique_ptr<Client>> slow;
+  const auto more = [&](int n) {
+    for (; n > 0; --n) {
+      slow.push_back(connect());
+      slow.back()->send("GET /fine HTTP/1.1\r\nX");
+      if (slow.size() > limits.connections) slow.pop_front();
+    }
+  };
+  more(200);
+  for (int i = 0; i < 20; ++i) {
+    auto honest = connect();
+    more(8);
+    honest->send(kFine);
+    ASSERT_THAT(honest->answer(), HasSubstr("GET /fine")) << i;
+  }
+}
+
+TEST_F(LimitsTest, AConnectionThatIsNotUsedGoesBeforeARequestThatArrives) {
+  limits.connections = 2;
+  start();
+  auto arriving = connect(), unused = connect();
+  arriving->send("GET /fine HTT");
+  unused->send(kFine);
+  EXPECT_THAT(unused->answer(), HasSubstr("GET /fine"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'500));  // by then it counts as unused
+  EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+  unused->until("never");
+  EXPECT_TRUE(unused->atEnd);
+  arriving->send("P/1.1\r\nHost: h\r\n\r\n");
+  EXPECT_THAT(arriving->answer(), HasSubstr("GET /fine"));
 }
 
 TEST_F(LimitsTest, WhereAllAreBeingAnsweredANewOneIsTold) {
