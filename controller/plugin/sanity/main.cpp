@@ -24,7 +24,7 @@ constexpr std::string_view kUsage =
     "  --cards N            cards of a device, 1 to 8 (default 1)\n"
     "  --model NAME         their model\n"
     "  --only CHECK         this check alone (repeatable); --list names them\n"
-    "  --cycles N           lifecycles of the leak check (default 1000)\n"
+    "  --cycles N           lifecycles of the leak check (default 1000); more find smaller leaks\n"
     "  --host PATH          egpu-plugin-host (default: beside this program)\n"
     "  --verbose            shows what the plugin logs\n"
     "  --list               lists the checks\n";

@@ -1,16 +1,18 @@
-/* Keeps 64 KiB of every provision for ever. */
+/* Keeps so many bytes of every provision for ever: the parameter `bytes`, or 64 KiB. */
 #define NAME "leaks-memory.example.com"
 #define HAVE_PROVISION
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/plugin/provisioner.h"
+#include "tests/plugin/zoo/attacks.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
   static char* volatile kept;
-  char* more = malloc(64 << 10);
-  (void)call, (void)device;
+  const int asked = atoi(parameter(device, "bytes"));
+  const size_t bytes = asked > 0 ? (size_t)asked : 64 << 10;
+  char* more = malloc(bytes);
+  (void)call, (void)outcome;
   if (!more) return EGPU_INTERNAL;
-  memset(more, 1, 64 << 10);
+  memset(more, 1, bytes);
   kept = more;
   return kept ? EGPU_OK : EGPU_INTERNAL;
 }
