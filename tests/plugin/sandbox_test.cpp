@@ -287,12 +287,16 @@ TEST_F(SandboxTest, TheControllerIsOutOfReach) {
 TEST_F(SandboxTest, SystemCallsThatNoPluginNeedsAreRefused) {
   auto& p = start(zoo("breaks_out"));
   ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
-  for (const char* how : {"mount", "unshare", "clone", "bpf", "kexec", "module", "handle", "chroot", "keyctl", "perf",
-                          "setsid", "setpgid", "setuid", "chmod", "dumpable", "privileges"})
+  for (const char* how :
+       {"mount",      "unshare",        "clone",      "bpf",      "kexec",          "module",        "handle",
+        "chroot",     "keyctl",         "perf",       "setsid",   "setpgid",        "setuid",        "chmod",
+        "dumpable",   "dumpable-again", "privileges", "outlives", "dies-otherwise", "shared-memory", "messages",
+        "semaphores", "queue"})
     EXPECT_EQ(p.provision(device("a", {{"how", how}})).message, "EPERM") << how;
-  for (const char* how : {"clone3", "io_uring"})
+  for (const char* how : {"clone3", "io_uring", "memfd"})
     EXPECT_EQ(p.provision(device("a", {{"how", how}})).message, "ENOSYS") << how;
   EXPECT_EQ(p.provision(device("a", {{"how", "datagram"}})).message, "EACCES");
+  EXPECT_EQ(p.provision(device("a", {{"how", "dies"}})).message, "it went well");  // with its controller, as it does
 }
 
 TEST_F(SandboxTest, WhatIsLeftOpenIsSaid) {

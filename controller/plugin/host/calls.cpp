@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -105,12 +107,19 @@ void refuseSystem(Filter& filter) {
   filter.refuse(EPERM, {"settimeofday", "stime", "clock_settime", "clock_adjtime", "clock_adjtime64", "adjtimex",
                         "sethostname", "setdomainname"});
   filter.refuse(EPERM, {"keyctl", "add_key", "request_key"});
+  // They count to no limit of a process, and stay when it ends.
+  filter.refuse(EPERM, {"shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop",
+                        "semtimedop", "semctl", "mq_open"});
   // Libraries do without: io_uring would open sockets past this filter, clone3's flags can't be seen by it.
-  filter.refuse(ENOSYS, {"io_uring_setup", "io_uring_enter", "io_uring_register", "clone3"});
+  // What is written to a memfd counts to no limit.
+  filter.refuse(ENOSYS, {"io_uring_setup", "io_uring_enter", "io_uring_register", "clone3", "memfd_create"});
   filter.refuse(EPERM, {"unshare", "setns"});
   for (const uint64_t space :
        {CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP})
     filter.refuse(EPERM, "clone", {has(0, space)});
+  // What the host has set stays: nobody of this user looks into the process, and it ends with the controller.
+  filter.refuse(EPERM, "prctl", {is(0, PR_SET_DUMPABLE), isNot(1, 0)});
+  filter.refuse(EPERM, "prctl", {is(0, PR_SET_PDEATHSIG), isNot(1, SIGKILL)});
   // A descendant stays in the process group that is killed with the plugin.
   filter.refuse(EPERM, {"setsid", "setpgid"});
   // Of other processes: the controller may run as the same user.

@@ -1,10 +1,16 @@
 /* provision tries a system call that no plugin has business with, or to outlive its process. */
 #define NAME "breaks-out.example.com"
 #define HAVE_PROVISION
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/msg.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,6 +44,15 @@ static long attempt(const char* how) {
   if (strcmp(how, "datagram") == 0) return socketpair(AF_UNIX, SOCK_DGRAM, 0, pair);
   if (strcmp(how, "chmod") == 0) return chmod("/etc/passwd", 0644);
   if (strcmp(how, "dumpable") == 0) return prctl(PR_GET_DUMPABLE) == 0 ? (errno = EPERM, -1) : 0;
+  if (strcmp(how, "dumpable-again") == 0) return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+  if (strcmp(how, "outlives") == 0) return prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+  if (strcmp(how, "dies-otherwise") == 0) return prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+  if (strcmp(how, "dies") == 0) return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (strcmp(how, "shared-memory") == 0) return shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+  if (strcmp(how, "messages") == 0) return msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+  if (strcmp(how, "semaphores") == 0) return semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
+  if (strcmp(how, "queue") == 0) return syscall(SYS_mq_open, "egpu-zoo", O_CREAT | O_RDWR, 0600, 0L);
+  if (strcmp(how, "memfd") == 0) return memfd_create("egpu-zoo", 0);
   if (strcmp(how, "privileges") == 0) return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? (errno = EPERM, -1) : 0;
   errno = EINVAL;
   return -1;
