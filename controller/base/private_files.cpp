@@ -96,6 +96,17 @@ Result<UniqueFd> openFolder(const std::string& name) {
   return failed(name, ELOOP);
 }
 
+/// Who may write to a folder may rename and remove what is in it; where it is sticky, as is plugins' of root, only what
+/// is theirs.
+Status closedToWriters(const std::string& name, mode_t mode) {
+  const bool sticky = (mode & S_ISVTX) != 0;
+  if ((mode & (sticky ? S_IWOTH : S_IWGRP | S_IWOTH)) == 0) return Status::okay();
+  char octal[8];
+  std::snprintf(octal, sizeof octal, "%04o", mode & 07777U);
+  const std::string found = name + ": can be written to by others (mode " + octal + "): ";
+  return {Code::unavailable, found + (sticky ? "use a folder in it, or another one" : "use chmod go-w " + name)};
+}
+
 }  // namespace
 
 Result<UniqueFd> openPrivateFile(const std::string& path) {
@@ -164,7 +175,7 @@ Status makePrivateFolder(const std::string& path, const std::string& own) {
   if ((is.st_mode & kOthers) == 0) return Status::okay();
   const bool mine = ::fstatat(folder->get(), own.c_str(), &entry, AT_SYMLINK_NOFOLLOW) == 0 ||
                     fs::is_empty("/proc/self/fd/" + std::to_string(folder->get()), error);
-  if (error || !mine || (is.st_mode & S_ISVTX) != 0) return Status::okay();
+  if (error || !mine || (is.st_mode & S_ISVTX) != 0) return closedToWriters(name, is.st_mode);
   return ::fchmod(folder->get(), kFolder) == 0 ? Status::okay() : failed(name, errno);
 }
 

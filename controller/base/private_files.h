@@ -23,8 +23,8 @@ Result<std::string> readPrivateFile(const std::string& path);
 Status writePrivateFile(const std::string& path, const std::string& text);
 
 /// Makes the folder and those above it. One that is there is narrowed to its owner if it is empty or holds an entry
-/// called `own`: a folder with other people's things in it stays as open as they left it. Code::unavailable for a
-/// folder of another user than this one and root, and for a symbolic link of another.
+/// called `own`: a folder with other things in it stays as it is. Code::unavailable if others may write to it then, for
+/// a folder of another user than this one and root, and for a symbolic link of another.
 Status makePrivateFolder(const std::string& path, const std::string& own);
 
 }  // namespace egpu::base

@@ -98,9 +98,32 @@ TEST_F(PrivateFiles, FoldersAreForTheirOwnerAlone) {
 TEST_F(PrivateFiles, AFolderWithOtherThingsInItStaysOpen) {
   fs::create_directory(in("home"));
   put(in("home/letter"), "");
-  ASSERT_TRUE(makePrivateFolder(in("home"), "own").ok());
-  EXPECT_EQ(modeOf(in("home")), 0777U);
+  for (const mode_t mode : {0755, 0711, 0750, 01775}) {
+    ASSERT_EQ(::chmod(in("home").c_str(), mode), 0);
+    EXPECT_TRUE(makePrivateFolder(in("home"), "own").ok());
+    EXPECT_EQ(modeOf(in("home")), mode);
+  }
   EXPECT_FALSE(makePrivateFolder(in("home/letter"), "own").ok());
+}
+
+TEST_F(PrivateFiles, AFolderThatOthersWriteToIsRefused) {
+  fs::create_directory(in("home"));
+  put(in("home/letter"), "");
+  struct Row {
+    mode_t mode;
+    const char* own;
+    std::string says;
+  };
+  const std::string chmod = "use chmod go-w " + in("home"), another = "use a folder in it, or another one";
+  for (const Row& row : {Row{0777, "own", "(mode 0777): " + chmod}, Row{0775, "own", "(mode 0775): " + chmod},
+                         Row{0722, "own", "(mode 0722): " + chmod}, Row{01777, "own", "(mode 1777): " + another},
+                         Row{01777, "letter", "(mode 1777): " + another}}) {
+    ASSERT_EQ(::chmod(in("home").c_str(), row.mode), 0);
+    const Status refused = makePrivateFolder(in("home/"), row.own);
+    EXPECT_EQ(refused.code(), Code::unavailable) << row.says;
+    EXPECT_EQ(refused.message(), in("home") + ": can be written to by others " + row.says);
+    EXPECT_EQ(modeOf(in("home")), row.mode);
+  }
 }
 
 TEST_F(PrivateFiles, AFolderOfAnotherUserIsRefused) {
