@@ -20,10 +20,11 @@ namespace log = base::log;
 struct ReflectorLoop::Watch {
   bool initial = false;  ///< initial events are still coming
   bool startedInitial = false;
-  std::string version;   ///< newest seen, not yet published
-  Status error;          ///< an ERROR event, or what made us leave
-  bool left = false;     ///< we ended the stream, `error` says why
-  bool tooSlow = false;  ///< the initial events stopped coming
+  std::chrono::seconds length{};  ///< after which the server ends it
+  std::string version;            ///< newest seen, not yet published
+  Status error;                   ///< an ERROR event, or what made us leave
+  bool left = false;              ///< we ended the stream, `error` says why
+  bool tooSlow = false;           ///< the initial events stopped coming
   std::atomic<uint64_t> lines{0};
   base::Clock::Steady begin{};
   std::map<codec::EventType, int64_t> counts;
@@ -118,7 +119,7 @@ void ReflectorLoop::listEnded(std::string version, std::string_view by) {
     log::warn("the API server's versions went back, as after a restore; the mirror is what it lists now",
               {{"resource", kind_.plural}, {"before", before}, {"now", version}});
   setVersion(std::move(version));
-  needList_ = false;
+  needList_ = maybeRestored_ = false;
   std::lock_guard lock(mutex_);
   synced_.store(true, std::memory_order_release);
   syncedChanged_.notify_all();
@@ -161,7 +162,7 @@ void ReflectorLoop::run(std::stop_token stop) {
   while (!stop.stop_requested()) {
     Outcome outcome;
     if (!needList_)
-      outcome = watchOnce(false, stop);
+      outcome = maybeRestored_ ? askWhetherRestored(stop) : watchOnce(false, stop);
     else if (options_.watchList && !watchListRefused_)
       outcome = watchOnce(true, stop);
     else
@@ -190,9 +191,32 @@ ReflectorLoop::Outcome ReflectorLoop::listOnce(std::stop_token stop) {
   return {Next::resume, {}};
 }
 
-HttpRequest ReflectorLoop::watchRequest(bool initial) {
+/// A server whose history went back accepts a watch from a version that it has not reached, and keeps to itself all
+/// that happens until then. Only a quorum read tells.
+ReflectorLoop::Outcome ReflectorLoop::askWhetherRestored(std::stop_token stop) {
+  ClientOptions once = client_.options();
+  once.maxAttempts = 1;
+  HttpRequest request;
+  request.target = Client::path(kind_, options_.namespace_);
+  addQuery(request.target, "limit", "1");  // no selectors: looking for the first match may mean to read all
+  const auto answer = Client(client_.transport(), client_.clock(), client_.random(), client_.metrics(), std::move(once))
+                          .call(std::move(request), stop);
+  const auto version = answer ? target_.versionOf(answer->body) : Result<std::string>(answer.status());
+  if (!version) {
+    if (version.status().code() != Code::cancelled) report(version.status(), "list");
+    return {Next::resumeLater, version.status().retryAfter.value_or(milliseconds(0))};
+  }
+  maybeRestored_ = false;
+  return {wentBack(lastResourceVersion(), *version) ? Next::relist : Next::resume, {}};
+}
+
+/// Of a watch's length; random, so that not all are made anew at once.
+std::chrono::seconds ReflectorLoop::watchLength() {
   const auto span = static_cast<uint64_t>(std::max<int64_t>(0, (options_.maxWatch - options_.minWatch).count()));
-  const auto seconds = options_.minWatch + std::chrono::seconds(client_.random().below(span + 1));
+  return options_.minWatch + std::chrono::seconds(client_.random().below(span + 1));
+}
+
+HttpRequest ReflectorLoop::watchRequest(bool initial, std::chrono::seconds seconds) const {
   HttpRequest request;
   request.target = Client::path(kind_, options_.namespace_);
   addQuery(request.target, "watch", "true");
@@ -218,6 +242,7 @@ ReflectorLoop::Outcome ReflectorLoop::watchOnce(bool initial, std::stop_token st
   Watch watch;
   watch.initial = watch.startedInitial = initial;
   watch.begin = client_.clock().now();
+  watch.length = watchLength();
   LineFramer framer;
   std::stop_source abort;
   std::stop_callback forward(stop, [&abort] { abort.request_stop(); });
@@ -226,7 +251,7 @@ ReflectorLoop::Outcome ReflectorLoop::watchOnce(bool initial, std::stop_token st
   if (initial) watchdog.emplace(client_.clock(), options_.initialIdle, watch.lines, abort);
 
   const auto end = client_.transport().stream(
-      watchRequest(initial),
+      watchRequest(initial, watch.length),
       [&](std::string_view chunk) {
         const bool more = framer.feed(chunk, [&](std::string_view line) { return onLine(watch, line); });
         if (framer.overflowed()) {
@@ -302,6 +327,8 @@ ReflectorLoop::Outcome ReflectorLoop::afterWatch(const Watch& watch, const Resul
                   : milliseconds(0);
   }();
 
+  const auto lasted = client_.clock().now() - watch.begin;
+  maybeRestored_ = !status.ok() || lasted < watch.length;
   if (status.ok()) {
     if (unfinished) {
       watchListRefused_ = true;  // an empty or unmarked stream: this server doesn't know the parameter
@@ -309,8 +336,7 @@ ReflectorLoop::Outcome ReflectorLoop::afterWatch(const Watch& watch, const Resul
     }
     report({}, "watch");
     // A server that closes at once would otherwise be asked in a hot loop.
-    const bool lasted = client_.clock().now() - watch.begin >= std::chrono::seconds(1);
-    return {lasted ? Next::resume : Next::resumeLater, {}};
+    return {lasted >= std::chrono::seconds(1) ? Next::resume : Next::resumeLater, {}};
   }
   switch (status.code()) {
     case Code::cancelled:

@@ -4,7 +4,8 @@
 //   start ── WatchList (stream of initial events, ended by a bookmark) ──┐
 //     │         refused or without that bookmark                          ├── endList() ── watch ──┐
 //     └──────── paged LIST (quorum) ──────────────────────────────────────┘        ▲    ▲    │      │
-//               clean end, time-out, connection lost: resume at the last version ──┼────┘    │      │
+//               its time was over: resume at the last version ─────────────────────┼────┘    │      │
+//               any other end: resume likewise, once the server says that it has that version ─┘      │
 //               410 (HTTP or ERROR event), malformed or oversized line, 504 too large: relist ◄─────┘
 #pragma once
 
@@ -74,6 +75,8 @@ class ReflectorTarget {
   virtual ~ReflectorTarget() = default;
   /// A full list into the sink; returns its version.
   virtual base::Result<std::string> list(const ListOptions& options, std::stop_token stop) = 0;
+  /// The version that a list's answer tells.
+  virtual base::Result<std::string> versionOf(std::string_view list) = 0;
   /// Before the first line of a WatchList.
   virtual void beginInitial() = 0;
   /// One line of a watch. initial: it is part of the list.
@@ -103,9 +106,11 @@ class ReflectorLoop {
   struct Watch;  // one request's state
   void run(std::stop_token stop);
   Outcome listOnce(std::stop_token stop);
+  Outcome askWhetherRestored(std::stop_token stop);
   Outcome watchOnce(bool initial, std::stop_token stop);
   Outcome afterWatch(const Watch& watch, const base::Result<HttpResponse>& end);
-  HttpRequest watchRequest(bool initial);
+  std::chrono::seconds watchLength();
+  HttpRequest watchRequest(bool initial, std::chrono::seconds seconds) const;
   bool onLine(Watch& watch, std::string_view text);
   void flushCounts(Watch& watch);
   std::chrono::milliseconds nextDelay();
@@ -122,7 +127,8 @@ class ReflectorLoop {
   // Of the loop's thread alone:
   bool watchListRefused_ = false;  ///< this server doesn't do it: LIST from now on
   bool needList_ = true;
-  int failures_ = 0;  ///< back-off exponent
+  bool maybeRestored_ = false;  ///< the last watch did not end at its time: the next one may be another history's
+  int failures_ = 0;            ///< back-off exponent
   base::Clock::Steady lastFailure_{};
   // Protected by mutex_:
   mutable std::mutex mutex_;
@@ -160,6 +166,11 @@ class Reflector final : private ReflectorTarget {
     if (!meta) return meta.status();
     sink_.endList(meta->resourceVersion);
     return meta->resourceVersion;
+  }
+  base::Result<std::string> versionOf(std::string_view list) override {
+    auto meta = codec::decodeList<T>(list, [](T&&) {});
+    if (!meta) return meta.status();
+    return std::move(meta->resourceVersion);
   }
   void beginInitial() override { sink_.beginList(); }
   base::Result<Line> line(std::string_view text, bool initial) override {

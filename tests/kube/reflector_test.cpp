@@ -141,6 +141,13 @@ class ReflectorTest : public ::testing::Test {
     at += name.size() + 2;
     return target.substr(at, target.find('&', at) - at);
   }
+  /// What the server answers to the question whether its history went back, asked before a watch is resumed.
+  void standsAt(const std::string& version) {
+    transport.onPerform([version](const HttpRequest& request) {
+      EXPECT_EQ(request.target, "/api/v1/nodes?limit=1");
+      return FakeTransport::response(200, nodeList({nodeJson("any", "1")}, version, "t"));
+    });
+  }
   FakeTransport transport;
   SleepLog clock{kInitialIdle};
   base::Random random{3};
@@ -201,11 +208,12 @@ TEST_F(ReflectorTest, EventsCutAtEveryByte) {
 TEST_F(ReflectorTest, WatchTimeOutIsRandomWithinItsBoundsAndSilenceBeyondItIsDeath) {
   transport.reply(200, nodeList({}, "10"));
   std::set<std::string> seen;
+  standsAt("10");
   for (int i = 0; i < 20; ++i) transport.replyStream(500, "");
   (void)transport.openStream();
   start(plain());
-  transport.waitForRequests(22);
-  for (std::size_t i = 1; i < 22; ++i) {
+  transport.waitForRequests(42);
+  for (std::size_t i = 1; i < 42; i += 2) {
     const int timeout = std::stoi(parameter(i, "timeoutSeconds"));
     EXPECT_GE(timeout, 300);
     EXPECT_LE(timeout, 600);
@@ -225,7 +233,7 @@ TEST_F(ReflectorTest, CleanEndResumesAtTheLastVersionBookmarksIncluded) {
   first->sendLine(event("MODIFIED", nodeJson("a", "11")));
   first->sendLine(bookmark("20"));
   first->waitDrained();
-  clock.advance(seconds(300));
+  clock.advance(seconds(600));
   first->end();
   transport.waitForRequests(3);
   EXPECT_EQ(parameter(2, "resourceVersion"), "20");
@@ -237,6 +245,7 @@ TEST_F(ReflectorTest, CleanEndResumesAtTheLastVersionBookmarksIncluded) {
 
 TEST_F(ReflectorTest, PartialTailIsDroppedAndItsEventComesAgain) {
   transport.reply(200, nodeList({}, "10"));
+  standsAt("11");
   auto first = transport.openStream();
   auto second = transport.openStream();
   start(plain());
@@ -244,8 +253,8 @@ TEST_F(ReflectorTest, PartialTailIsDroppedAndItsEventComesAgain) {
   const std::string line = event("ADDED", nodeJson("a", "11"));
   first->send(line.substr(0, line.size() / 2));
   first->fail(base::Status(Code::unknownOutcome, "connection reset"));
-  transport.waitForRequests(3);
-  EXPECT_EQ(parameter(2, "resourceVersion"), "10");
+  transport.waitForRequests(4);
+  EXPECT_EQ(parameter(3, "resourceVersion"), "10");
   second->sendLine(line);
   second->waitDrained();
   EXPECT_EQ(sink.log(), (Log{"replace 10", "event 11"}));
@@ -253,12 +262,62 @@ TEST_F(ReflectorTest, PartialTailIsDroppedAndItsEventComesAgain) {
 
 TEST_F(ReflectorTest, ServerThatClosesAtOnceIsNotAskedInAHotLoop) {
   transport.reply(200, nodeList({}, "10"));
+  standsAt("10");
   transport.openStream()->end();
   transport.openStream()->end();
   (void)transport.openStream();
   start(plain());
-  transport.waitForRequests(4);
+  transport.waitForRequests(6);
   EXPECT_EQ(clock.naps().size(), 2U);
+}
+
+TEST_F(ReflectorTest, LostConnectionToARestoredServerListsAnew) {
+  transport.reply(200, nodeList({nodeJson("ghost", "7"), nodeJson("kept", "1")}, "9"));
+  auto first = transport.openStream();
+  (void)transport.openStream();
+  start(plain());
+  first->sendLine(event("MODIFIED", nodeJson("kept", "10")));
+  first->waitDrained();
+  transport.reply(200, nodeList({nodeJson("kept", "1")}, "9", "t"));  // 9 is less than 10
+  transport.reply(200, nodeList({nodeJson("kept", "1"), nodeJson("new", "9")}, "9"));
+  first->fail(base::Status(Code::unknownOutcome, "connection reset"));
+  transport.waitForRequests(5);
+  EXPECT_EQ(transport.request(2).target, "/api/v1/nodes?limit=1");
+  EXPECT_EQ(transport.request(3).target, "/api/v1/nodes?limit=500");
+  EXPECT_EQ(parameter(4, "resourceVersion"), "9");
+  EXPECT_EQ(sink.world(), (World{{"kept", "1"}, {"new", "9"}}));
+}
+
+TEST_F(ReflectorTest, WatchThatEndsBeforeItsTimeMayMeanARestoredServer) {
+  transport.reply(200, nodeList({nodeJson("ghost", "1")}, "10"));
+  auto first = transport.openStream();
+  (void)transport.openStream();
+  start(plain());
+  transport.waitForRequests(2);
+  clock.advance(seconds(299));  // a server that shuts down ends its watches in good order
+  transport.reply(200, nodeList({}, "8"));
+  transport.reply(200, nodeList({}, "8"));
+  first->end();
+  transport.waitForRequests(5);
+  EXPECT_EQ(parameter(4, "resourceVersion"), "8");
+  EXPECT_TRUE(sink.world().empty());
+}
+
+TEST_F(ReflectorTest, NoWatchIsResumedBeforeTheServerSaysWhereItStands) {
+  transport.reply(200, nodeList({}, "10"));
+  transport.failStream(Code::unavailable, "connection refused");
+  transport.fail(Code::unavailable, "connection refused");
+  transport.reply(503, statusJson(503, "ServiceUnavailable"), {{"retry-after", "9"}});
+  transport.reply(200, "half a li");
+  transport.reply(200, nodeList({}, "10"));
+  (void)transport.openStream();
+  start(plain());
+  transport.waitForRequests(7);
+  for (const std::size_t i : {2U, 3U, 4U, 5U}) EXPECT_EQ(transport.request(i).target, "/api/v1/nodes?limit=1");
+  EXPECT_EQ(parameter(6, "resourceVersion"), "10");
+  ASSERT_EQ(clock.naps().size(), 4U);
+  EXPECT_GE(clock.naps()[2], seconds(9));
+  EXPECT_FALSE(reflector->lastError().ok());
 }
 
 TEST_F(ReflectorTest, ExpiredAsErrorEventRelistsAndTellsWhatVanished) {
@@ -319,10 +378,11 @@ TEST_F(ReflectorTest, MalformedOrOversizedLineRelists) {
 
 TEST_F(ReflectorTest, BackOffGrowsIsCappedJitteredAndReset) {
   transport.reply(200, nodeList({}, "10"));
+  standsAt("10");
   for (int i = 0; i < 8; ++i) transport.failStream(Code::unavailable, "connection refused");
   auto good = transport.openStream();
   start(plain());
-  transport.waitForRequests(10);
+  transport.waitForRequests(18);
   auto naps = clock.naps();
   ASSERT_EQ(naps.size(), 8U);
   milliseconds ceiling{800};
@@ -337,20 +397,22 @@ TEST_F(ReflectorTest, BackOffGrowsIsCappedJitteredAndReset) {
   EXPECT_TRUE(reflector->lastError().ok());
   clock.advance(seconds(121));
   (void)transport.openStream();
+  standsAt("11");
   good->fail(base::Status(Code::deadline, "silence"));
-  transport.waitForRequests(11);
+  transport.waitForRequests(20);
   EXPECT_LE(clock.naps().at(8), milliseconds(800));  // two quiet minutes: from the beginning
-  EXPECT_EQ(parameter(10, "resourceVersion"), "11");
+  EXPECT_EQ(parameter(19, "resourceVersion"), "11");
 }
 
 TEST_F(ReflectorTest, RetryAfterOfARefusedWatchIsHonoured) {
   transport.reply(200, nodeList({}, "10"));
   transport.replyStream(429, "too many requests", {{"retry-after", "7"}});
+  standsAt("10");
   (void)transport.openStream();
   start(plain());
-  transport.waitForRequests(3);
+  transport.waitForRequests(4);
   EXPECT_GE(clock.naps().at(0), seconds(7));
-  EXPECT_EQ(parameter(2, "resourceVersion"), "10");
+  EXPECT_EQ(parameter(3, "resourceVersion"), "10");
 }
 
 TEST_F(ReflectorTest, MissingPermissionIsTriedAgainUntilItIsGiven) {
@@ -358,9 +420,10 @@ TEST_F(ReflectorTest, MissingPermissionIsTriedAgainUntilItIsGiven) {
   transport.reply(401, statusJson(401, "Unauthorized"));
   transport.reply(200, nodeList({}, "10"));
   transport.replyStream(403, statusJson(403, "Forbidden"));
+  standsAt("10");
   auto watch = transport.openStream();
   start(plain());
-  transport.waitForRequests(5);
+  transport.waitForRequests(6);
   EXPECT_EQ(clock.naps().size(), 3U);
   EXPECT_EQ(reflector->lastError().code(), Code::forbidden);
   EXPECT_TRUE(reflector->hasSynced());  // stale, but it did sync: lastError() tells the difference
