@@ -129,7 +129,26 @@ TEST_F(WatchTest, ForgottenHistoryIsAnErrorEvent) {
   EXPECT_EQ(w.word(), "END");
   make(kClaims, claim("c"));
   EXPECT_EQ(running.word(), "ADDED c");
-  EXPECT_EQ(get(kClaims + "?watch=true&resourceVersion=99999").status, 504);
+}
+
+TEST_F(WatchTest, FromAVersionToComeItIsSilentUntilThen) {
+  Options o;
+  o.bookmarkInterval = std::chrono::milliseconds(1);
+  start(std::move(o));
+  const std::string from = std::to_string(server->resourceVersion() + 2);
+  Watch w = watch(kClaims + "?watch=true&allowWatchBookmarks=true&resourceVersion=" + from);
+  Watch ending = watch(kClaims + "?watch=true&allowWatchBookmarks=true&timeoutSeconds=1&resourceVersion=" + from);
+  EXPECT_EQ(make(kClaims, claim("a")).version(), std::to_string(std::stoull(from) - 1));
+  EXPECT_EQ(ending.word(), "END");
+  EXPECT_EQ(make(kClaims, claim("b")).version(), from);
+  make(kClaims, claim("c"));
+  EXPECT_EQ(w.word(), "ADDED c");
+  EXPECT_EQ(get(kClaims + "?resourceVersion=99999").status, 504);
+  EXPECT_EQ(
+      get(kClaims + "?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+                    "&resourceVersion=99999")
+          .status,
+      504);
 }
 
 TEST_F(WatchTest, AWatchThatFallsBehindTheHistoryIsToldSo) {

@@ -191,7 +191,9 @@ http::Response Rest::watch(const Call& call) {
       call.number("timeoutSeconds").value_or(kMinWatchSeconds + static_cast<int64_t>(random_.below(kMinWatchSeconds))),
       int64_t{24} * 3600);
   o.end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  if (q.version && *q.version > store_.version()) throw versionTooLarge(*q.version, store_.version());
+  // As real servers have it: who asks for no initial events waits for that version without a word.
+  if (q.initialEvents && q.version && *q.version > store_.version())
+    throw versionTooLarge(*q.version, store_.version());
 
   const bool saysNo = !q.initialEvents && !call.param("sendInitialEvents").empty();
   if (q.initialEvents || (!saysNo && (!q.version || *q.version == 0))) {

@@ -116,8 +116,9 @@ bool WatchStream::next(std::string& chunk, std::stop_token stop) {
     return true;
   }
   for (const Event& e : events) appendEvent(chunk, e);
+  const bool reached = version >= cursor_;  // not so for a watch from a version that is yet to come
   cursor_ = events.size() == kEventsAtOnce ? events.back().version : std::max(cursor_, version);
-  if (options_.bookmarks && SteadyClock::now() >= nextBookmark_) appendBookmark(chunk, false);
+  if (reached && options_.bookmarks && SteadyClock::now() >= nextBookmark_) appendBookmark(chunk, false);
   return !stop.stop_requested() || !chunk.empty();
 }
 

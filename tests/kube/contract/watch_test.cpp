@@ -223,6 +223,16 @@ TEST_F(ContractWatch, InitialEventsAtAVersionThatIsTooHighAreRefused) {
   EXPECT_EQ(status.code(), base::Code::tooLarge) << status.str();
 }
 
+TEST_F(ContractWatch, AWatchFromAVersionToComeIsAcceptedAndSilent) {
+  make(claim("a"));
+  const auto seen = watch(transport, Client::path(core::kindOf<ElasticGPUClaim>, ns) +
+                                         "?watch=true&allowWatchBookmarks=true&timeoutSeconds=3"
+                                         "&resourceVersion=99999999");
+  ASSERT_TRUE(seen.end.ok()) << seen.end.status().str();
+  EXPECT_EQ(seen.end->status, 200);
+  EXPECT_TRUE(seen.events.empty());
+}
+
 TEST_F(ContractWatch, SelectorsTurnChangesIntoComingAndGoing) {
   make(lease("a"));
   Mirror<Lease> mirror;
