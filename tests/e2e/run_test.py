@@ -86,6 +86,20 @@ def samples(k, s, r):
     r.check("deleting them frees the cards", until(lambda: totals(s)[0] == 0), totals(s))
 
 
+def named_twice(k, _, r):
+    k.ok("apply", "-f", "-", stdin=CLASS.replace("name: share", "name: hami").replace("---", "parameters: {isolation: hami-core}\n---")
+         + claim("twice", {"gpu-core": 10, "gpu-memory": "4Gi"}, cls="hami")
+         + "apiVersion: v1\nkind: Pod\nmetadata: {name: twice, annotations: {egpuc.elasticgpu.io/first: twice, egpuc.elasticgpu.io/again: twice}}\n"
+           "spec: {containers: [{name: main, image: x}]}\n")
+    k.ok("wait", "--for=condition=Ready", "--timeout=60s", "pod", "twice")
+    got = k.json("get", "pod", "twice")["metadata"]["annotations"].get("prepared.elasticgpu.io/main", "")
+    for line in ("CUDA_DEVICE_MEMORY_LIMIT_0=4096m", "CUDA_DEVICE_SM_LIMIT=10", "ELASTICGPU_CORE_0=100"):
+        r.check(f"a claim that a pod names twice counts once: {line}", f"  env {line}" in got.split("\n"), got)
+    r.check("…and under both names", "first" in got.split(":")[0] and "again" in got.split(":")[0], got)
+    k.ok("delete", "pod", "twice")
+    k.ok("delete", "elasticgpuclaim", "twice", "--timeout=60s")
+
+
 def thousand(k, s, r):
     k.ok("apply", "-f", "-", stdin=CLASS)
     k.ok("create", "-f", "-", stdin="".join(claim(f"c{i}", {"gpu-core": 10 + i % 40, "gpu-memory": 4 + i % 8}, labels=f"{{half: h{i // 500}}}") for i in range(1000)))
@@ -199,7 +213,7 @@ def main(bin_dir, cache):
             s = Standalone(bin_dir, NODES_100, data=data)
             try:
                 k = Kubectl(binary, s.kubeconfig, os.path.join(s.work, "home"))
-                for part in (samples, thousand, exhaustion, bad_manifests):
+                for part in (samples, named_twice, thousand, exhaustion, bad_manifests):
                     failed = r.failed
                     try:
                         part(k, s, r)

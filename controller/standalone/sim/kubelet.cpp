@@ -116,12 +116,16 @@ Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std
     for (const core::Container* c : containers) {
       if (std::find(c->resourceClaims.begin(), c->resourceClaims.end(), claim.name) == c->resourceClaims.end())
         continue;
+      auto& all = given[c->name];
+      all.claims += (all.claims.empty() ? "" : ", ") + claim.name;
+      const bool again = std::any_of(mounted.begin(), mounted.end(), [&](const auto& m) {
+        return m.key == device->request.key && m.container == c->name;
+      });
+      if (again) continue;  // one claim under two names is one device still
       const auto reply = plugin->mount(device->request, podName, c->name);
       if (auto s = fromReply(reply.reply, "mount"); !s.ok()) return s;
       mounted.push_back({device->provisioner, device->request.key, podName, c->name});
-      auto& all = given[c->name];
       merge(all.devices, reply.edits, device->request.cards);
-      all.claims += (all.claims.empty() ? "" : ", ") + claim.name;
     }
   }
   return Status::okay();
