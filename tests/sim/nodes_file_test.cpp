@@ -8,6 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "api/v1alpha/validation.h"
+
 namespace egpu::sim {
 namespace {
 
@@ -42,6 +44,29 @@ TEST(NodesFile, CountMakesNumberedNodesAndCards) {
 
 TEST(NodesFile, WithoutCountTheNameIsUsedAsItIs) {
   EXPECT_EQ(parsed("nodes: [{name: lab}]")[0].node.metadata.name, "lab");
+}
+
+TEST(NodesFile, ANodeMayHaveAsManyCardsAsAClaimMayAskFor) {
+  const auto cards =
+      parsed("nodes: [{name: n, gpus: [{model: A, count: 100, memory: 8Gi}, {model: B, count: 28, memory: 8Gi}]}]")[0]
+          .cards;
+  ASSERT_EQ(cards.size(), 128U);
+  EXPECT_EQ(cards[127].index, 127);
+  std::set<std::string> buses;
+  for (const auto& card : cards) buses.insert(card.topology.pcie);
+  EXPECT_EQ(buses.size(), 128U);
+  EXPECT_NE(refused("nodes: [{name: n, gpus: [{model: A, count: 128, memory: 8Gi}, {model: B, memory: 8Gi}]}]")
+                .find("nodes[0].gpus[1] (line 1): a node has at most 128 cards"),
+            std::string::npos);
+}
+
+TEST(NodesFile, LongNamesFitTheirLabels) {
+  const std::string name(100, 'n');
+  const auto node = parsed("nodes: [{name: " + name + "}]")[0].node;
+  EXPECT_EQ(node.metadata.name, name);
+  EXPECT_EQ(node.metadata.label("kubernetes.io/hostname"), v1alpha::labelValueOf(name));
+  EXPECT_EQ(node.metadata.label("kubernetes.io/hostname").size(), 63U);
+  EXPECT_EQ(parsed("nodes: [{name: lab}]")[0].node.metadata.label("kubernetes.io/hostname"), "lab");
 }
 
 TEST(NodesFile, UuidsAreUniqueAndStable) {
@@ -128,7 +153,7 @@ TEST(NodesFile, ErrorsNameFieldAndLine) {
       {"nodes: [{name: a, gpus: [{model: T4}]}]", "nodes[0].gpus[0].memory"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16}]}]", "nodes[0].gpus[0].memory"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: -16Gi}]}]", "nodes[0].gpus[0].memory"},
-      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 17}]}]", "nodes[0].gpus[0].count"},
+      {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 129}]}]", "nodes[0].gpus[0].count"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, count: 2, numa: [0]}]}]", "nodes[0].gpus[0].numa"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 1, 1]]}]}]", "nodes[0].gpus[0].nvlinks"},
       {"nodes: [{name: a, gpus: [{model: T4, memory: 16Gi, nvlinks: [[0, 0, 1]]}]}]", "nodes[0].gpus[0].nvlinks"},

@@ -23,7 +23,7 @@ using base::Result;
 using base::Status;
 
 constexpr std::size_t kMaxNodes = 100'000;
-constexpr std::size_t kMaxCards = 16;
+constexpr std::size_t kMaxCards = 128;  // what one claim may ask for
 constexpr int64_t kMaxMilli = 1'000'000'000;
 constexpr int64_t kMaxMilliTflops = 1'000'000'000;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
@@ -218,8 +218,8 @@ void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, con
 
 std::string pciBus(std::size_t index) {
   static constexpr char hex[] = "0123456789ABCDEF";
-  const std::size_t bus = 0x17 + index * 8;
-  return std::string("0000:") + hex[(bus >> 4) & 0xf] + hex[bus & 0xf] + ":00.0";
+  const std::size_t domain = index / 16, bus = 0x17 + index % 16 * 8;
+  return std::string("000") + hex[domain & 0xf] + ":" + hex[(bus >> 4) & 0xf] + hex[bus & 0xf] + ":00.0";
 }
 
 /// 1 to 63 of letters, digits, '-', '_' and '.', beginning and ending with a letter or digit.
@@ -266,7 +266,7 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
         fail(at, kv.second, "\"" + value + "\" is not a label value");
     }
   }
-  out.node.metadata.labels["kubernetes.io/hostname"] = name;
+  out.node.metadata.labels["kubernetes.io/hostname"] = v1alpha::labelValueOf(name);
   out.node.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";
   if (const auto taints = n["taints"]; taints) {
     if (!taints.IsSequence()) fail(field + ".taints", taints, "must be a list of {key, value, effect}");

@@ -19,7 +19,7 @@ struct SimNode {
       cards;  ///< by index; uuids that aren't stated follow from node name and index, so that they survive restarts
 };
 
-/// Bounds: 100,000 nodes, 16 cards a node. `count: n` makes name-0 … name-(n-1); without count the name is used as it
+/// Bounds: 100,000 nodes, 128 cards a node. `count: n` makes name-0 … name-(n-1); without count the name is used as it
 /// is. gpus[].memory is a quantity with a suffix (80Gi); nvlinks is a list of [a, b, n]: n links between cards a and b
 /// of the node; nvswitch: n links of every card to the switch (true = 12). numa is one number per card of the group, or
 /// one for all; uuids one per card (uuid, of a group of one), no two alike in the file but for case. Code::invalid
