@@ -111,6 +111,36 @@ TEST_F(Discovery, NamesWhatEveryClusterHasWithoutVerbs) {
   ADD_FAILURE() << all;
 }
 
+TEST_F(Discovery, NamesAlsoWhatFewEverAskFor) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"authorization.k8s.io/v1", "localsubjectaccessreviews"},
+      {"autoscaling/v1", "horizontalpodautoscalers"},
+      {"autoscaling/v2", "horizontalpodautoscalers"},
+      {"certificates.k8s.io/v1beta1", "clustertrustbundles"},
+      {"coordination.k8s.io/v1beta1", "leasecandidates"},
+      {"flowcontrol.apiserver.k8s.io/v1", "flowschemas"},
+      {"flowcontrol.apiserver.k8s.io/v1", "prioritylevelconfigurations"},
+      {"networking.k8s.io/v1", "ipaddresses"},
+      {"networking.k8s.io/v1", "servicecidrs"},
+      {"node.k8s.io/v1", "runtimeclasses"},
+      {"resource.k8s.io/v1alpha3", "devicetaintrules"},
+      {"resource.k8s.io/v1beta2", "devicetaintrules"},
+      {"storage.k8s.io/v1", "csistoragecapacities"},
+      {"storage.k8s.io/v1", "volumeattributesclasses"},
+  };
+  for (const auto& [at, plural] : cases) {
+    ASSERT_TRUE(discover(table_, ("/apis/" + std::string(at)).c_str(), "application/json", "")) << at;
+    EXPECT_EQ(byName(get(("/apis/" + std::string(at)).c_str())["resources"], "name", plural)["verbs"], Json::array())
+        << plural;
+  }
+  const Json groups = get("/apis")["groups"];
+  for (const char* best :
+       {"autoscaling/v2", "certificates.k8s.io/v1", "coordination.k8s.io/v1", "resource.k8s.io/v1"}) {
+    const std::string name(best, std::string_view(best).find('/'));
+    EXPECT_EQ(byName(groups, "name", name)["preferredVersion"]["groupVersion"], best);
+  }
+}
+
 TEST_F(Discovery, DoesNotNameTwiceWhatItServes) {
   for (const char* path : {"/api/v1", "/apis/resource.k8s.io/v1", "/apis/coordination.k8s.io/v1"}) {
     std::set<std::string> seen;

@@ -6,7 +6,7 @@
 namespace egpu::apiserver {
 namespace {
 
-constexpr std::array<UnservedKind, 50> kUnserved = {{
+constexpr std::array<UnservedKind, 63> kUnserved = {{
     {"", "v1", "componentstatuses", "ComponentStatus", false, "cs"},
     {"", "v1", "configmaps", "ConfigMap", true, "cm"},
     {"", "v1", "endpoints", "Endpoints", true, "ep"},
@@ -35,29 +35,42 @@ constexpr std::array<UnservedKind, 50> kUnserved = {{
     {"apps", "v1", "statefulsets", "StatefulSet", true, "sts"},
     {"authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", false},
     {"authentication.k8s.io", "v1", "tokenreviews", "TokenReview", false},
+    {"authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview"},
     {"authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", false},
     {"authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview", false},
     {"authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", false},
     {"autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true, "hpa"},
+    {"autoscaling", "v1", "horizontalpodautoscalers", "HorizontalPodAutoscaler", true, "hpa"},
     {"batch", "v1", "cronjobs", "CronJob", true, "cj"},
     {"batch", "v1", "jobs", "Job"},
     {"certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", false, "csr"},
+    {"certificates.k8s.io", "v1beta1", "clustertrustbundles", "ClusterTrustBundle", false},
+    {"coordination.k8s.io", "v1beta1", "leasecandidates", "LeaseCandidate"},
     {"discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"},
+    {"flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema", false},
+    {"flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration", false},
     {"networking.k8s.io", "v1", "ingressclasses", "IngressClass", false},
     {"networking.k8s.io", "v1", "ingresses", "Ingress", true, "ing"},
+    {"networking.k8s.io", "v1", "ipaddresses", "IPAddress", false, "ip"},
     {"networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", true, "netpol"},
+    {"networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", false},
+    {"node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", false},
     {"policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", true, "pdb"},
     {"rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", false},
     {"rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false},
     {"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"},
     {"rbac.authorization.k8s.io", "v1", "roles", "Role"},
+    {"resource.k8s.io", "v1beta2", "devicetaintrules", "DeviceTaintRule", false},
+    {"resource.k8s.io", "v1alpha3", "devicetaintrules", "DeviceTaintRule", false},
     {"resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"},
     {"resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false},
     {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false, "pc"},
     {"storage.k8s.io", "v1", "csidrivers", "CSIDriver", false},
     {"storage.k8s.io", "v1", "csinodes", "CSINode", false},
+    {"storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"},
     {"storage.k8s.io", "v1", "storageclasses", "StorageClass", false, "sc"},
     {"storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", false},
+    {"storage.k8s.io", "v1", "volumeattributesclasses", "VolumeAttributesClass", false, "vac"},
 }};
 
 /// Of any version.
