@@ -40,13 +40,12 @@ bool isElasticGpu(std::string_view key) {
          domain[domain.size() - group.size() - 1] == '.';
 }
 
-std::vector<std::pair<std::string, std::string>> elasticGpuAmounts(const json& container, const char* list) {
+/// Of parent.list, or none.
+std::vector<std::pair<std::string, std::string>> elasticGpuAmounts(const json& parent, const char* list) {
   std::vector<std::pair<std::string, std::string>> out;
-  if (!container.is_object()) return out;
-  const auto resources = container.find("resources");
-  if (resources == container.end() || !resources->is_object()) return out;
-  const auto amounts = resources->find(list);
-  if (amounts == resources->end() || !amounts->is_object()) return out;
+  if (!parent.is_object()) return out;
+  const auto amounts = parent.find(list);
+  if (amounts == parent.end() || !amounts->is_object()) return out;
   for (const auto& [key, value] : amounts->items())
     if (isElasticGpu(key)) out.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
   return out;
@@ -91,18 +90,25 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
   return pod.dump();
 }
 
-std::optional<ContainerAmounts> containerAmounts(std::string_view podJson) {
+std::optional<OwnAmounts> ownAmounts(std::string_view podJson) {
   const json pod = json::parse(podJson, nullptr, false);
   if (!pod.is_object() || !pod.contains("spec") || !pod["spec"].is_object()) return std::nullopt;
   const json& spec = pod["spec"];
+  const auto resources = [](const json& of) { return of.is_object() ? of.value("resources", json()) : json(); };
   for (const char* list : {"limits", "requests"})
     for (const char* containers : {"initContainers", "containers"})
       if (isList(spec, containers))
         for (const auto& c : spec[containers])
-          if (auto amounts = elasticGpuAmounts(c, list); !amounts.empty()) {
+          if (auto amounts = elasticGpuAmounts(resources(c), list); !amounts.empty()) {
             const json name = c.value("name", json());
-            return ContainerAmounts{name.is_string() ? name.get<std::string>() : "", list, std::move(amounts)};
+            return OwnAmounts{name.is_string() ? name.get<std::string>() : "", std::string("resources.") + list,
+                              std::move(amounts)};
           }
+  for (const char* list : {"limits", "requests"})
+    if (auto amounts = elasticGpuAmounts(resources(spec), list); !amounts.empty())
+      return OwnAmounts{"", std::string("resources.") + list, std::move(amounts)};
+  if (auto amounts = elasticGpuAmounts(spec, "overhead"); !amounts.empty())
+    return OwnAmounts{"", "overhead", std::move(amounts)};
   return std::nullopt;
 }
 

@@ -1,5 +1,5 @@
 // A pod's JSON as admission reads and edits it: resourceClaims and a scheduling gate are added; amounts of
-// elasticgpu.io among its containers' own resources are found.
+// elasticgpu.io among its own resources and its containers' are found.
 #pragma once
 
 #include <optional>
@@ -20,13 +20,14 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
                                              const std::vector<std::pair<std::string, std::string>>& claims,
                                              std::string_view gate);
 
-/// Amounts of elasticgpu.io, or of a name under it, in one list of a container's own resources.
-struct ContainerAmounts {
-  std::string container;
-  std::string list;                                          ///< limits or requests
+/// Amounts of elasticgpu.io, or of a name under it, in one list of resources.
+struct OwnAmounts {
+  std::string container;                                     ///< empty: the pod's
+  std::string list;                                          ///< resources.limits, resources.requests or overhead
   std::vector<std::pair<std::string, std::string>> amounts;  ///< key → value as written, ordered by key
 };
-/// The first: limits before requests, init containers before the others. None also for JSON that is no pod.
-std::optional<ContainerAmounts> containerAmounts(std::string_view podJson);
+/// The first: of containers before those of the pod, limits before requests, init containers before the others. None
+/// also for JSON that is no pod.
+std::optional<OwnAmounts> ownAmounts(std::string_view podJson);
 
 }  // namespace egpu::codec

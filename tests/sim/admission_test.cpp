@@ -123,6 +123,25 @@ TEST(Admission, AGpuAmongAContainersOwnResourcesIsRefusedWithWhatToWrite) {
   }
 }
 
+TEST(Admission, AGpuAmongAPodsOwnResourcesIsRefusedAsAmongAContainers) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"("resources":{"limits":{"elasticgpu.io/gpu-core":10,"cpu":1}})",
+       "spec.resources.limits[elasticgpu.io/gpu-core]: a pod gets no GPU from its own resources; make an "
+       "ElasticGPUClaim with spec.resources.requests: {elasticgpu.io/gpu-core: 10}, and name it in the pod's "
+       "metadata.annotations: {egpuc.elasticgpu.io/<container>: <claim>}"},
+      {R"("resources":{"requests":{"x.elasticgpu.io/gpu-core":"10"}})", "spec.resources.requests[x.elasticgpu.io/gpu-"},
+      {R"("overhead":{"elasticgpu.io/gpu-core":"10"})", "spec.overhead[elasticgpu.io/gpu-core]: "},
+      {R"("resources":{"limits":{"cpu":1}},"overhead":{"cpu":"1"})", ""},
+      {R"("resources":null,"overhead":null)", ""},
+  };
+  for (const auto& [fields, says] : cases) {
+    std::string json = R"({"metadata":{"name":"p"},"spec":{"containers":[{"name":"a"}],)" + std::string(fields) + "}}";
+    const auto s = admitPod("pods", "CREATE", json, {});
+    EXPECT_EQ(s.ok(), std::string_view(says).empty()) << fields << " → " << s.message();
+    EXPECT_EQ(s.message().rfind(says, 0), 0U) << s.message();
+  }
+}
+
 TEST(Admission, OtherResourcesAndPodsThatStandAlreadyAreTaken) {
   for (const std::string main : {R"("limits":{"nvidia.com/gpu":1,"cpu":"1"})", R"("limits":{"notelasticgpu.io/gpu":1})",
                                  R"("limits":{"gpu-core":1})", R"("limits":{"elasticgpu.io.example.com/gpu":1})",

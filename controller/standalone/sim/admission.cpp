@@ -30,8 +30,8 @@ std::string fieldOf(const std::string& name) {
 }
 
 /// No node offers such a resource and nothing else reads it: the pod would run without a GPU.
-Status refuseContainerAmounts(const std::string& objectJson) {
-  const auto found = codec::containerAmounts(objectJson);
+Status refuseOwnAmounts(const std::string& objectJson) {
+  const auto found = codec::ownAmounts(objectJson);
   if (!found) return Status::okay();
   std::string written;
   for (const auto& [key, value] : found->amounts) {
@@ -40,16 +40,18 @@ Status refuseContainerAmounts(const std::string& objectJson) {
     written += ": ";
     written += value;
   }
-  return Status(Code::invalid, "container \"" + found->container + "\": resources." + found->list + "[" +
-                                   found->amounts[0].first +
-                                   "]: a container gets no GPU from its own resources; make an ElasticGPUClaim with "
+  const bool ofPod = found->container.empty();
+  const std::string where = ofPod ? "spec." + found->list : "container \"" + found->container + "\": " + found->list;
+  return Status(Code::invalid, where + "[" + found->amounts[0].first + "]: a " + (ofPod ? "pod" : "container") +
+                                   " gets no GPU from its own resources; make an ElasticGPUClaim with "
                                    "spec.resources.requests: {" +
                                    written + "}, and name it in the pod's metadata.annotations: {" +
-                                   std::string(keys::kClaimAnnotationPrefix) + found->container + ": <claim>}");
+                                   std::string(keys::kClaimAnnotationPrefix) +
+                                   (ofPod ? "<container>" : found->container) + ": <claim>}");
 }
 
 Status admitNew(const core::Pod& pod, std::string& objectJson) {
-  if (auto refused = refuseContainerAmounts(objectJson); !refused.ok()) return refused;
+  if (auto refused = refuseOwnAmounts(objectJson); !refused.ok()) return refused;
   const auto claims = claimAnnotations(pod);
   if (claims.empty()) return Status::okay();
   for (const auto& [name, claim] : claims) {
