@@ -158,11 +158,14 @@ std::string Core::metricsText() {
 
 base::Status Core::start(std::function<void()> leaseLost) {
   leaseLost_ = std::move(leaseLost);
-  const auto& probesAt = options_.probesListen.empty() ? besideOperations(options_.opsListen) : options_.probesListen;
+  const bool beside = options_.probesListen.empty();
+  const auto probesAt = beside ? besideOperations(options_.opsListen) : options_.probesListen;
   auto listener = http::listen(options_.opsListen, operations_, server::Operations::limits());
   if (!listener) return named("--ops-listen", listener.status());
   auto probes = http::listen(probesAt, probes_, server::Probes::limits());
-  if (!probes) return named("--probes-listen", probes.status());
+  if (!probes)
+    return named(beside ? "--probes-listen (unless given, the port after --ops-listen's)" : "--probes-listen",
+                 probes.status());
   listener_ = std::move(*listener);
   probesListener_ = std::move(*probes);
   controller_.start();

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -107,7 +109,11 @@ base::Result<ListeningSocket> openListeningSocket(const std::string& address) {
 
 bool isLoopback(std::string_view address) {
   const auto host = address.ends_with(']') ? address : address.substr(0, address.rfind(':'));
-  if (host == "localhost" || host == "[::1]") return true;
+  constexpr std::string_view kName = "localhost";
+  if (std::equal(host.begin(), host.end(), kName.begin(), kName.end(),
+                 [](unsigned char a, char b) { return std::tolower(a) == b; }) ||
+      host == "[::1]")
+    return true;
   return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 

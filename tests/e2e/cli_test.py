@@ -58,6 +58,8 @@ def flags(r, binary, nodes, work):
             ["--ops-listen", "loopback"], 2)
     refused(r, binary, "nobody asked who calls off loopback", ["run", "--ops-auth=off", "--ops-listen", "[::]:0"],
             ["--ops-auth=off", "other machines", "--ops-listen"], 2)
+    refused(r, binary, "no port after that of operations", ["standalone", "--nodes", nodes, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:65535"],
+            ["--probes-listen (unless given, the port after --ops-listen's)", "65536"])
     refused(r, binary, "probes on no port", ["standalone", "--nodes", nodes, *ANY, "--probes-listen", "127.0.0.1:99999"], ["--probes-listen", "99999"])
     refused(r, binary, "no such token file", ["map", "--token-file", "/nope"], ["--token-file", "/nope"], 2)
     refused(r, binary, "two tokens", ["map", "--token", "a", "--token-file", "/nope"], ["--token"], 2)

@@ -679,7 +679,8 @@ TEST_F(LimitsTest, ListensOnBothFamilies) {
 }
 
 TEST(Addresses, LoopbackIsKnown) {
-  for (const char* address : {"127.0.0.1:1", "127.8.0.1:1", "localhost:1", "[::1]:1"}) EXPECT_TRUE(isLoopback(address));
+  for (const char* address : {"127.0.0.1:1", "127.8.0.1:1", "localhost:1", "LOCALHOST:1", "LocalHost", "[::1]:1"})
+    EXPECT_TRUE(isLoopback(address));
   for (const char* address :
        {"0.0.0.0:1", "[::]:1", ":1", "10.0.0.1:1", "127.evil.example:1", "localhost.example:1", "[::ffff:1.2.3.4]:1"})
     EXPECT_FALSE(isLoopback(address)) << address;
