@@ -216,7 +216,7 @@ std::string podText(const PodSimulation& pod, const TextStyle& style) {
                     (pod.claims.size() == 1 ? " claim\n" : " claims\n");
   if (!pod.note.empty()) out += "note: " + pod.note + "\n";
   out += pod.fits ? tinted("would go to node " + pod.node, Tint::good, style)
-                  : tinted("fits nowhere: " + pod.why, Tint::bad, style);
+                  : tinted("would wait: " + pod.why, Tint::bad, style);
   out += "\n";
   for (const auto& claim : pod.claims) {
     out +=

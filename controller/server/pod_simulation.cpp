@@ -14,6 +14,9 @@ using scheduler::Decision;
 using scheduler::Request;
 
 constexpr std::string_view kNotForThePod = "not suitable for the pod";  // explain()'s word for a node that is no good
+constexpr const char* kAtOnce = "; Immediate classes bind their claims without a look at the pod";
+
+std::string nameOf(const Subject& claim) { return claim.claim.empty() ? "its claim" : "claim " + claim.claim; }
 
 class PlacingPod {
  public:
@@ -23,23 +26,28 @@ class PlacingPod {
         cluster_(std::move(cluster)),
         scratch_(cluster_),
         subject_(std::move(subject)),
-        node_(std::move(onlyNode)),
+        asked_(std::move(onlyNode)),
+        node_(asked_),
         limits_(limits) {}
 
   PodSimulation run() {
     out_.pod = subject_.name();
     out_.note = subject_.note;
     for (auto& claim : subject_.claims) sort(claim);
-    if (out_.why.empty() && open_.empty()) out_.why = unsuitable(stores_, subject_.pod, node_);
+    for (auto& claim : out_.claims)
+      if (isOpen(claim) && claim.subject.immediate) bind(claim);
+    if (out_.why.empty() && open_.empty()) checkNode();
     bool first = true;
     for (auto& claim : out_.claims)
-      if (!claim.bound && claim.subject.request) place(claim, std::exchange(first, false));
+      if (isOpen(claim) && !claim.subject.immediate) place(claim, std::exchange(first, false));
     out_.fits = out_.why.empty();
     if (out_.fits) out_.node = node_;
     return std::move(out_);
   }
 
  private:
+  static bool isOpen(const PodSimulation::OfClaim& claim) { return !claim.bound && claim.subject.request; }
+
   void fails(const std::string& why) {
     if (out_.why.empty()) out_.why = why;
   }
@@ -47,16 +55,43 @@ class PlacingPod {
   /// Bound claims say where it must be; the others are to be placed.
   void sort(Subject& claim) {
     const bool bound = claim.exists && !claim.device.empty();
-    const auto name = claim.claim.empty() ? std::string("its claim") : "claim " + claim.claim;
+    const auto name = nameOf(claim);
     if (bound && !node_.empty() && node_ != claim.node)
       fails(name + " is on node " + claim.node + ", and not on " + node_);
     if (bound && node_.empty()) node_ = claim.node;
     if (!bound && !claim.request) fails(name + ": " + claim.why);
-    if (!bound && claim.request) open_.push_back(*claim.request);
+    if (!bound && claim.request && claim.immediate) atOnce_ = true;
+    if (!bound && claim.request && !claim.immediate) open_.push_back(*claim.request);
     out_.claims.push_back({std::move(claim), bound, {}});
   }
 
-  /// All open claims together on one node. The scratch cluster is left as it was.
+  /// As the claim's own binding does: by its class's tolerations, whatever the pod asks of a node.
+  void bind(PodSimulation::OfClaim& claim) {
+    auto request = *claim.subject.request;
+    if (!asked_.empty()) request.pinnedNode = asked_;
+    claim.simulation = scheduler::simulate(cluster_, request, claim.subject.suits, limits_);
+    const auto& decision = claim.simulation.decision;
+    if (!decision.fits) return fails(claim.simulation.filter.text());
+    hold(decision);
+    if (node_.empty()) node_ = decision.node;
+    if (decision.node != node_)
+      fails(nameOf(claim.subject) + " would be bound on node " + decision.node + ", and not on " + node_ + kAtOnce);
+  }
+
+  /// Where its claims are, the pod must be able to run.
+  void checkNode() {
+    if (const auto why = unsuitable(stores_, subject_.pod, node_); !why.empty())
+      fails("pod " + subject_.pod.metadata.name + " can't run on node " + node_ + ": " + why +
+            (atOnce_ ? kAtOnce : ""));
+  }
+
+  void hold(const Decision& decision) {
+    const auto key = "pod/" + std::to_string(held_++);
+    scheduler::hold(cluster_, key, decision);
+    scheduler::hold(scratch_, key, decision);
+  }
+
+  /// All claims that wait for the pod together on one node. The scratch cluster is left as it was.
   bool roomForAll(std::string_view node) {
     std::vector<Decision> taken;
     for (auto request : open_) {
@@ -89,7 +124,7 @@ class PlacingPod {
       fails(claim.simulation.filter.text());
       return;
     }
-    scheduler::hold(cluster_, "pod/" + std::to_string(held_++), claim.simulation.decision);
+    hold(claim.simulation.decision);
     node_ = claim.simulation.decision.node;
   }
 
@@ -121,9 +156,11 @@ class PlacingPod {
   const cache::Stores& stores_;
   scheduler::Cluster cluster_, scratch_;
   PodSubject subject_;
-  std::string node_;  ///< where it must be; empty = anywhere yet
+  const std::string asked_;  ///< the only node that is asked about; empty = any
+  std::string node_;         ///< where it must be; empty = anywhere yet
   const scheduler::SimulationLimits limits_;
-  std::vector<Request> open_;
+  std::vector<Request> open_;  ///< what waits for the pod asks for
+  bool atOnce_ = false;        ///< a claim would be bound without a look at the pod
   int held_ = 0;
   PodSimulation out_;
 };

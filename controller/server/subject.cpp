@@ -41,6 +41,19 @@ std::string taintNote(const Stores& stores, const cache::Class& cls) {
                         : "left out are nodes that class " + cls.metadata.name + " does not tolerate: " + taints;
 }
 
+/// What is told of a class that can't be used; empty if it can, as far as is known.
+std::string notReadyText(const cache::Class& cls) {
+  const auto* ready = reconcile::findCondition(cls.conditions, reconcile::kReady);
+  return ready != nullptr && ready->status == "False" ? "the class is not ready: " + ready->message : std::string();
+}
+
+/// What the subject's class says of it.
+void ofClass(Subject& subject, const cache::Class& cls) {
+  subject.className = cls.metadata.name;
+  subject.immediate = cls.bindingMode != "WaitForFirstConsumer";
+  subject.notReady = notReadyText(cls);
+}
+
 std::string classNames(const Stores& stores) {
   std::vector<std::string> names;
   stores.classes.forEach([&](const auto& cls) { names.push_back(cls->metadata.name); });
@@ -101,6 +114,7 @@ base::Result<Subject> existingSubject(const Stores& stores, const core::ObjectKe
   subject.why = std::move(record.why);
   subject.suits = std::move(record.suits);
   const auto cls = stores.classes.get({"", subject.className});
+  if (cls) ofClass(subject, *cls);
   if (cls && cls->bindingMode == "WaitForFirstConsumer") {
     if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
   } else if (cls) {
@@ -133,16 +147,14 @@ base::Result<Subject> wouldBeSubject(const Stores& stores, const v1alpha::Elasti
   if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
   Subject subject;
   if (!unnamed) subject.claim = core::keyOf(named.metadata).str();
-  subject.className = cls->metadata.name;
+  ofClass(subject, *cls);
   subject.requests = named.spec.requests;
   subject.request = std::get<scheduler::Request>(std::move(made));
-  if (cls->bindingMode != "WaitForFirstConsumer") {
+  if (subject.immediate) {
     subject.suits = reconcile::toleratedNodes(stores, *cls);
     subject.note = taintNote(stores, *cls);
   }
-  if (const auto* ready = reconcile::findCondition(cls->conditions, reconcile::kReady);
-      ready != nullptr && ready->status == "False")
-    subject.note = "the class is not ready: " + ready->message;
+  if (!subject.notReady.empty()) subject.note = subject.notReady;
   return subject;
 }
 

@@ -55,6 +55,12 @@ class QuestionsTest : public ::testing::Test {
     cls.parameters = parameters;
     stores.classes.informed(cls);
   }
+  void bindsForItsPod(const std::string& name) {
+    auto cls = *stores.classes.get({"", name});
+    cls.metadata.resourceVersion = next();
+    cls.bindingMode = "WaitForFirstConsumer";
+    stores.classes.informed(cls);
+  }
   void claim(const std::string& name, const std::string& percent, const std::string& node = {},
              const std::string& card = {}) {
     cache::Claim c;
@@ -162,20 +168,14 @@ TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
 }
 
 TEST_F(QuestionsTest, AClaimThatWaitsForItsFirstPodIsAskedAboutButNotPlaced) {
-  auto cls = *stores.classes.get({"", "share"});
-  cls.metadata.resourceVersion = next();
-  cls.bindingMode = "WaitForFirstConsumer";
-  stores.classes.informed(cls);
+  bindsForItsPod("share");
   has(answer("/explain", "claim=waits"), R"("note":"it waits for the first pod that uses it, whose node conditions)");
   has(answer("/explain", "claim=waits"), R"("before":4,"after":0)");
   has(answer("/simulate", "release=c"), R"("bound":[],"waiting":0})");
 }
 
 TEST_F(QuestionsTest, ItsPodsConditionsCount) {
-  auto cls = *stores.classes.get({"", "share"});
-  cls.metadata.resourceVersion = next();
-  cls.bindingMode = "WaitForFirstConsumer";
-  stores.classes.informed(cls);
+  bindsForItsPod("share");
   core::Pod pod;
   pod.metadata.name = pod.metadata.uid = "p";
   pod.metadata.namespace_ = "default";
@@ -264,6 +264,7 @@ TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
 }
 
 TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
+  bindsForItsPod("share");
   claim("x", "40");
   claim("v", "35");
   // 40 and 35 fit on n1's two cards only one by one; on n2 beside each other.
@@ -279,6 +280,42 @@ TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
   has(answer("/simulate", "", far), R"("reasons":[{"reason":"not labelled zone=far as the pod selects","count":2}])");
   has(answer("/simulate", "", podWith("{name: a, resourceClaimName: a}, {name: c, resourceClaimName: c}")),
       R"("why":"claim default/c is on node n2, and not on n1")");
+}
+
+TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutALookAtIt) {
+  auto n2 = *stores.nodes.get({"", "n2"});
+  n2.metadata.resourceVersion = next();
+  n2.metadata.labels = {{"zone", "far"}};
+  stores.nodes.informed(n2);
+  claim("x", "40");
+  const auto far = podWith("{name: a, resourceClaimName: x}", ", nodeSelector: {zone: far}");
+  const auto gated = answer("/simulate", "", far);
+  has(gated, R"("fits":false,"why":"pod p can't run on node n1: not labelled zone=far as the pod selects;)");
+  has(gated, R"("decision":{"fits":true,"node":"n1")");
+  has(gated, R"("ranking":[{"node":"n1")");
+  has(answer("/simulate", "format=text", far), "pod default/p: 1 claim\nwould wait: pod p can't run on node n1: not ");
+  has(answer("/simulate", "node=n2", far), R"("fits":true,"node":"n2")");
+  // Each for itself: they may end up apart.
+  claim("z", "70");
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: x}, {name: c, resourceClaimName: z}")),
+      R"("why":"claim default/z would be bound on node n2, and not on n1;)");
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: c}, {name: b, resourceClaimName: x}")),
+      R"("why":"claim default/x would be bound on node n1, and not on n2;)");
+  // What waits for the pod goes where they are, beside them.
+  addClass("later");
+  bindsForItsPod("later");
+  claim("k", "40");
+  auto later = *stores.claims.get({"default", "k"});
+  later.metadata.resourceVersion = next();
+  later.spec.className = "later";
+  stores.claims.informed(later);
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: z}, {name: b, resourceClaimName: k}")),
+      R"("fits":true,"node":"n2")");
+  claim("w", "40");
+  has(answer("/simulate", "",
+             podWith("{name: a, resourceClaimName: x}, {name: b, resourceClaimName: w}, "
+                     "{name: c, resourceClaimName: k}")),
+      R"("fits":false,"why":"0/2 nodes fit: )");
 }
 
 TEST_F(QuestionsTest, WhatIsWrongWithAPodIsSaidOfTheBody) {
