@@ -379,6 +379,10 @@ base::Result<Questions::Said> Questions::forecast(const Asking& asking, const Pa
   const bool sized = !asked.spec.requests.empty() || !asking.claim.empty() || asking.question.claim;
   std::vector<ForecastAnswer> answers;
   const auto add = [&](Subject subject, std::string of) {
+    if (subject.request && !subject.notReady.empty()) {  // there may be room, but nobody who gives it
+      subject.request.reset();
+      subject.why = subject.notReady;
+    }
     ForecastAnswer answer;
     answer.className = subject.className;
     answer.of = std::move(of);
@@ -441,8 +445,8 @@ void Questions::publish(base::Metrics& metrics) {
     claim.spec.className = cls;
     claim.spec.requests = usual.requests;
     const auto subject = wouldBeSubject(stores_, claim, {});
-    if (!subject || !subject->request) continue;
-    const auto fit = scheduler::forecast(cluster, *subject->request, {}, kMetricDecisions);
+    if (!subject || !subject->request || !subject->notReady.empty()) continue;
+    const auto fit = scheduler::forecast(cluster, *subject->request, subject->suits, kMetricDecisions);
     metrics.set(kFit, static_cast<double>(fit.count), {{"class", cls}});
     shown.insert(cls);
   }

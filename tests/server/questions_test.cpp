@@ -479,6 +479,45 @@ TEST_F(QuestionsTest, ForecastsTheUsualOrAGivenSize) {
   has(answer("/forecast", "class=share&gpu-core=10&node=n1"), R"("count":8,)");
 }
 
+TEST_F(QuestionsTest, AClassThatIsNotReadyHasRoomForNothing) {
+  addClass("idle");
+  auto cls = *stores.classes.get({"", "idle"});
+  cls.metadata.resourceVersion = next();
+  cls.conditions = {{"Ready", "False", "ProvisionerUnavailable", "provisioner nope.example.com is not loaded", {}, 0}};
+  stores.classes.informed(cls);
+  const std::string why = "the class is not ready: provisioner nope.example.com is not loaded";
+  for (const char* query : {"", "class=idle", "class=idle&gpu-core=10"}) {
+    const auto r = ask("/forecast", query + std::string("&columns=0&format=text"));
+    has(r.body, why);
+    EXPECT_EQ(r.body.find(" FIT 0"), std::string::npos);
+    EXPECT_TRUE(std::any_of(r.headers.begin(), r.headers.end(), [](const auto& h) {
+      return h.first == Questions::kErrorHeader;
+    })) << query;
+  }
+  has(answer("/forecast", "class=idle"), R"("notDecided":")" + why);
+  has(answer("/explain", "class=idle&gpu-core=10"), R"("note":")" + why);
+  auto c = *stores.claims.get({"default", "waits"});
+  c.metadata.resourceVersion = next();
+  c.spec.className = "idle";
+  stores.claims.informed(c);
+  has(answer("/forecast", "claim=waits"), R"("notDecided":")" + why);
+  PrometheusMetrics metrics;
+  questions.publish(metrics);
+  EXPECT_EQ(metrics.text().find("elasticgpu_claims_that_fit{class=\"idle\"}"), std::string::npos);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"}");
+}
+
+TEST_F(QuestionsTest, TheMetricLeavesOutNodesThatTheClassDoesNotTolerate) {
+  auto n2 = *stores.nodes.get({"", "n2"});
+  n2.metadata.resourceVersion = next();
+  n2.taints = {{"gpu", "yes", "NoSchedule"}};
+  stores.nodes.informed(n2);
+  has(answer("/forecast", "class=share"), R"("count":0,)");
+  PrometheusMetrics metrics;
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 0\n");
+}
+
 TEST_F(QuestionsTest, TheMetricIsWorkedOutNowAndThenAndSaysHowOldItIs) {
   PrometheusMetrics metrics;
   questions.publish(metrics);
