@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "controller/base/log.h"
+#include "controller/base/printable.h"
+#include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
 
 namespace {
@@ -239,7 +241,7 @@ bool isCommand(const CLI::App& app, const std::string& name) {
     if (each->get_name() == name) return true;
     known += (known.empty() ? "" : ", ") + each->get_name();
   }
-  std::fprintf(stderr, "error: unknown command \"%s\"; known are %s\n", name.c_str(), known.c_str());
+  cmd::printError("unknown command \"" + name + "\"; known are " + known);
   return false;
 }
 
@@ -268,7 +270,8 @@ int execute(int argc, char** argv) {
   app.failure_message([](const CLI::App* at, const CLI::Error& e) {
     const auto command =
         at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
-    return "error: " + std::string(e.what()) + "\nelastic-gpu-controller" + command + " --help lists the flags.\n";
+    return "error: " + base::printable(e.what(), '\n') + "\nelastic-gpu-controller" + command +
+           " --help lists the flags.\n";
   });
   app.add_subcommand("help", "Show what a command does and its flags: help [COMMAND]");
   const auto args = withHelp(argc, argv);
@@ -292,6 +295,6 @@ int execute(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) try { return execute(argc, argv); } catch (const std::exception& e) {
-  std::fprintf(stderr, "error: %s\n", e.what());
+  cmd::printError(e.what());
   return 1;
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "controller/base/clock.h"
+#include "controller/base/printable.h"
 #include "controller/cmd/files.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/credentials.h"
@@ -84,23 +85,25 @@ base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& cloc
 /// What to do about a refusal, for people.
 const char* advice(int status) {
   if (status == 401)
-    return "Say who asks: --token \"$(kubectl create token NAME -n NAMESPACE)\", --token-file FILE, or --kubeconfig "
-           "FILE.\n";
+    return "\nSay who asks: --token \"$(kubectl create token NAME -n NAMESPACE)\", --token-file FILE, or --kubeconfig "
+           "FILE.";
   if (status == 403)
-    return "Who may get elasticgpus may ask. An administrator allows it with\n"
+    return "\nWho may get elasticgpus may ask. An administrator allows it with\n"
            "  kubectl create clusterrole egpu-reader --verb=get,list,watch --resource=elasticgpus.elasticgpu.io\n"
-           "  kubectl create clusterrolebinding NAME --clusterrole=egpu-reader --user=USER\n";
+           "  kubectl create clusterrolebinding NAME --clusterrole=egpu-reader --user=USER";
   return "";
 }
 
 }  // namespace
+
+void printError(const std::string& text) { std::fprintf(stderr, "error: %s\n", base::printable(text, '\n').c_str()); }
 
 int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request,
                 const std::string& bodyName) {
   base::SystemClock clock;
   const auto token = tokenOf(caller, clock);
   if (!token) {
-    std::fprintf(stderr, "error: %s\n", token.status().message().c_str());
+    printError(token.status().message());
     return 2;
   }
   if (!token->empty()) request.headers.emplace_back("Authorization", "Bearer " + *token);
@@ -109,15 +112,15 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
   while (endpoint.server.ends_with('/')) endpoint.server.pop_back();
   auto transport = kube::curlTransport(endpoint, clock);
   if (!transport) {
-    std::fprintf(stderr, "error: --server: %s\n", transport.status().message().c_str());
+    printError("--server: " + transport.status().message());
     return 2;
   }
   auto answer = (*transport)->perform(request, {});
   if (!answer) {
-    std::fprintf(stderr,
-                 "error: --server: %s\nIs the controller running, and is this its --ops-listen address? EGPU_SERVER or "
-                 "--server says another one.\n",
-                 answer.status().message().c_str());
+    printError(
+        "--server: " + answer.status().message() +
+        "\nIs the controller running, and is this its --ops-listen address? EGPU_SERVER or --server says another "
+        "one.");
     return 1;
   }
   if (answer->status != 200) {
@@ -125,8 +128,8 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
     std::string text = status ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
     constexpr std::string_view kBody = "body: ";
     if (!bodyName.empty() && text.starts_with(kBody)) text.replace(0, kBody.size(), bodyName + ": ");
-    if (text.empty() || text.back() != '\n') text += '\n';
-    std::fprintf(stderr, "error: %s%s", text.c_str(), advice(answer->status));
+    while (text.ends_with('\n')) text.pop_back();
+    printError(text + advice(answer->status));
     return 1;
   }
   std::fwrite(answer->body.data(), 1, answer->body.size(), stdout);

@@ -23,6 +23,10 @@ std::size_t terminalColumns(std::size_t otherwise);
 std::string layoutQuery(const std::string& output, const std::string& color);
 inline constexpr std::size_t kTableColumns = 100;
 
+/// Prints "error: TEXT" and a newline to standard error; TEXT may hold words of the user and of others, none of which
+/// the terminal obeys.
+void printError(const std::string& text);
+
 /// Prints the body of a 200 to standard output, ended by a newline, anything else as an error, in which what is wrong
 /// with the body is said of `bodyName`. The process's exit status: 0, 1 no answer, a refusal, or an answer that says an
 /// error, 2 `server` is no address, or `caller` has no token.

@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <utility>
@@ -22,7 +21,7 @@ int questionCommand(const QuestionOptions& options) {
     if (body && body->find_first_not_of(" \t\r\n") == std::string::npos)
       body = base::Status(base::Code::invalid, options.file + " is empty");
     if (!body) {
-      std::fprintf(stderr, "error: --file: %s\n", body.status().message().c_str());
+      printError("--file: " + body.status().message());
       return 2;
     }
     request.body = std::move(*body);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "controller/codec/json_text.h"
 #include "controller/codec/yaml_scalar.h"
 
 namespace egpu::codec {
@@ -30,8 +31,9 @@ bool standsBare(const std::string& text) {
 std::string scalar(const Json& value) {
   if (value.is_object()) return "{}";
   if (value.is_array()) return "[]";
-  if (value.is_string() && standsBare(value.get_ref<const std::string&>())) return value.get<std::string>();
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (!value.is_string()) return value.dump();
+  const auto& text = value.get_ref<const std::string&>();
+  return standsBare(text) ? text : JsonText().value(text).take();  // no control character stays bare
 }
 
 bool isBlock(const Json& value) { return value.is_structured() && !value.empty(); }

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/base/printable.h"
 #include "controller/codec/json_text.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/server/questions.h"
@@ -17,11 +18,12 @@ constexpr std::string_view kPaths =
     "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
     "/simulate and /forecast (?format=json|yaml|text)\n";
 
+/// Errors hold words of the caller and of others: none of them obeyed by the terminal that shows them.
 http::Response plain(int status, std::string body) {
   http::Response r;
   r.status = status;
   r.contentType = "text/plain; charset=utf-8";
-  r.body = std::move(body);
+  r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
   return r;
 }
 

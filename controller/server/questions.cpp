@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "controller/base/printable.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/question.h"
 #include "controller/codec/yaml_text.h"
@@ -33,11 +34,12 @@ constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
 constexpr std::chrono::milliseconds kLook{50};  // between two looks of a question that waits for its turn
 
+/// Errors hold words of the caller and of others: none of them obeyed by the terminal that shows them.
 http::Response plain(int status, std::string body) {
   http::Response r;
   r.status = status;
   r.contentType = "text/plain; charset=utf-8";
-  r.body = std::move(body);
+  r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
   return r;
 }
 

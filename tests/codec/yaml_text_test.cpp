@@ -16,6 +16,12 @@ TEST(YamlText, BlocksAsKubectlWritesThem) {
   EXPECT_EQ(jsonToYaml("no json"), "no json");
 }
 
+TEST(YamlText, ControlCharactersAreEscapedAndOtherSignsAreNot) {
+  JsonText j;
+  const auto json = j.beginObject().key("\xc2\x9b").value("\x1b\x7f\xc2\x80\xc2\x9f ü").endObject().take();
+  EXPECT_EQ(jsonToYaml(json), "\"\\u009b\": \"\\u001b\\u007f\\u0080\\u009f ü\"\n");
+}
+
 TEST(YamlText, ATextIsReadBackAsThatText) {
   for (const std::string text : {"",
                                  " ",
@@ -70,6 +76,7 @@ TEST(YamlText, ATextIsReadBackAsThatText) {
                                  "trailing ",
                                  "ü",
                                  "\x01\x1b[31m",
+                                 "\x7f\xc2\x80\xc2\x9f",
                                  "\xe2\x80\xa8",
                                  "MIIB+/==",
                                  "https://[::1]:7443"}) {

@@ -40,6 +40,14 @@ def refused(r, binary, name, args, expected, status=None):
 def flags(r, binary, nodes, work):
     refused(r, binary, "no command", [], ["subcommand is required", "--help"], 2)
     refused(r, binary, "an unknown command", ["stand-alone"], ['unknown command "stand-alone"', "standalone"], 2)
+    for name, args, shown in (
+        ("a command", ["\033[31m"], 'unknown command "\\x1b[31m"'),
+        ("a flag", ["map", "--\033[2J"], "--\\x1b[2J"),
+        ("a file", ["simulate", "-f", "/\x9b31m"], "/\\x9b31m: "),
+        ("an address", ["map", "--server", "http://\033[31m"], "\\x1b[31m"),
+    ):
+        got = subprocess.run([binary, *args], capture_output=True, timeout=60, check=False).stderr.decode("utf-8", "replace")
+        r.check(f"control characters in {name} are shown, not obeyed", shown in got and "\033" not in got and "\x9b" not in got, got)
     refused(r, binary, "no nodes", ["standalone"], ["--nodes is required"], 2)
     refused(r, binary, "no such nodes file", ["standalone", "--nodes", "/nope"], ["--nodes", "/nope"], 2)
     refused(r, binary, "an unknown flag", ["standalone", "--nodes", nodes, "--colour"], ["--colour"], 2)
@@ -243,6 +251,9 @@ def questions(r, binary, s, ops, work):
     refused(r, binary, "an unknown class", ["forecast", "--class", "none", "--server", ops], ["spec.egpuClassName", "there are share"], 1)
     refused(r, binary, "a step that can't be", ["simulate", "--drain", "m-7", "--server", ops], ['steps[0].drain: there is no node "m-7"'], 1)
     refused(r, binary, "no such file", ["simulate", "-f", "/nope", "--server", ops], ["--file", "/nope"], 2)
+    odd = claim("odd", 10).replace("name: share", 'name: "\\e[31m"').replace("kind: ElasticGPUClaim", 'kind: "\\e[31m"')
+    got = subprocess.run([binary, "simulate", "-f", "-", "--server", ops], input=odd.encode(), capture_output=True, timeout=60, check=False)
+    r.check("control characters of a file are shown, not obeyed", b"\\x1b[31m" in got.stderr and b"\033" not in got.stderr, got)
     refused(r, binary, "an output that isn't there", ["explain", "-o", "xml"], ["--output", "table"], 2)
     outputs(r, binary, ask, ops, kubectl, manifest)
     asked = ["events", "--for", "elasticgpuclaim/large"]

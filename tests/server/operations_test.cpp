@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "controller/base/printable.h"
 #include "controller/server/process_metrics.h"
 #include "controller/server/prometheus_metrics.h"
 
@@ -125,6 +126,22 @@ TEST_F(PagedMapTest, TheMapComesInPages) {
   EXPECT_NE(last.find(R"("name":"n4")"), std::string::npos) << last;
   EXPECT_EQ(last.find("continue"), std::string::npos) << last;
   EXPECT_EQ(get("/allocation-map", "limit=some").status, 400);
+}
+
+TEST_F(PagedMapTest, ControlCharactersAreShownInsteadOfObeyed) {
+  for (const char* query : {"node=%1b[31m", "format=%1b[31m", "%c2%9b31m=1", "idle=%7f", "limit=%1b"}) {
+    const auto body = get("/allocation-map", query).body;
+    EXPECT_FALSE(base::hasControls(std::string_view(body).substr(0, body.size() - 1))) << query << ": " << body;
+    EXPECT_NE(body.find("\\x"), std::string::npos) << body;
+  }
+  cache::MapCard card;
+  card.offered = false;
+  card.why = "odd \xc2\x9b\x7f\033[31m";
+  map_.nodes = {{"n", true, {card}}};
+  for (const char* format : {"json", "yaml"}) {
+    const auto body = get("/allocation-map", std::string("format=") + format).body;
+    EXPECT_NE(body.find("odd \\u009b\\u007f\\u001b[31m"), std::string::npos) << body;
+  }
 }
 
 TEST_F(PagedMapTest, AnAnswerThatIsTooLargeIsRefusedWithWhatToDo) {

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "controller/base/printable.h"
 #include "controller/server/allocation_map.h"
 #include "controller/server/operations.h"
 #include "controller/server/prometheus_metrics.h"
@@ -705,6 +706,21 @@ TEST_F(QuestionsTest, AClassThatItsNamespaceMayNotUseIsRefused) {
   refuses(400, "class share is for namespaces with labels tier=gold", "/explain", "class=share&gpu-core=40");
   has(answer("/explain", "class=share&gpu-core=40&namespace=team-a"), R"("fits")");
   has(answer("/forecast"), R"("class":"share")");
+}
+
+TEST_F(QuestionsTest, RefusalsShowControlCharactersInsteadOfObeyingThem) {
+  addClass("esc", {{"preset", "\033[31mRED"}});
+  for (const auto& [path, query] : {std::pair{"/explain", "claim=%1b[31m"},
+                                    {"/explain", "%c2%9b31m=1"},
+                                    {"/explain", "claim=waits&node=%1b[31m"},
+                                    {"/explain", "claim=waits&format=%1b[31m"},
+                                    {"/explain", "class=esc&gpu=1"},
+                                    {"/simulate", "drain=%c2%9b31m"}}) {
+    const auto r = ask(path, query);
+    EXPECT_NE(r.status, 200) << query;
+    EXPECT_FALSE(base::hasControls(std::string_view(r.body).substr(0, r.body.size() - 1))) << r.body;
+    has(r.body, "\\x");
+  }
 }
 
 TEST_F(QuestionsTest, TextsShowControlCharactersInsteadOfObeyingThem) {
