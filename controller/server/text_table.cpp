@@ -49,8 +49,8 @@ std::size_t pastColor(std::string_view text, std::size_t at) {
   return end == std::string_view::npos ? at : end + 1;
 }
 
-/// Where a line must end so that at most `columns` cells are seen: after the last space within them, if there is one
-/// beyond `from`. The line's size if all of it fits.
+/// Where a line must end so that at most `columns` cells are seen: at the last space within them, if there is one
+/// beyond `from`, else within a word. The line's size if all of it fits.
 std::size_t breakOf(std::string_view line, std::size_t columns, std::size_t from) {
   std::size_t seen = 0, space = 0;
   for (std::size_t at = 0; at < line.size();) {
@@ -59,7 +59,7 @@ std::size_t breakOf(std::string_view line, std::size_t columns, std::size_t from
       continue;
     }
     if (line[at] == ' ' && at > from) space = at;
-    if (!continues(line[at]) && ++seen > columns) return space;
+    if (!continues(line[at]) && ++seen > columns) return space > 0 ? space : at > from ? at : line.size();
     ++at;
   }
   return line.size();
@@ -120,9 +120,9 @@ std::string fitted(std::string_view text, const TextStyle& style) {
     const auto indent = std::min(line.find_first_not_of(' '), line.size());
     for (std::size_t from = indent;;) {
       const auto cut = breakOf(line, style.columns, from);
-      if (cut == 0 || cut == line.size()) break;
+      if (cut >= line.size()) break;
       out += line.substr(0, cut) + "\n";
-      line = std::string(indent + 2, ' ') + line.substr(cut + 1);
+      line = std::string(indent + 2, ' ') + line.substr(line[cut] == ' ' ? cut + 1 : cut);
       from = indent + 2;
     }
     out += line;

@@ -20,7 +20,8 @@ enum class Tint { none, bold, faint, good, bad };
 /// The text in its colour, if colours are wanted at all.
 std::string tinted(std::string_view text, Tint tint, const TextStyle& style);
 
-/// Lines that are too long go on in further ones, indented by two more; broken at spaces.
+/// Lines that are too long go on in further ones, indented by two more; broken at spaces, and within words
+/// that are too long for a line.
 std::string fitted(std::string_view text, const TextStyle& style);
 
 /// The text with the control characters of others shown instead of obeyed; newlines and, if there are colours, those of

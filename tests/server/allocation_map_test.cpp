@@ -176,6 +176,23 @@ TEST(AllocationMap, AmountsAreReadable) {
   EXPECT_NE(toText(map, {false, 10}).find(" 15.6Gi/80Gi"), std::string::npos) << toText(map, {false, 10});
 }
 
+TEST(AllocationMap, LinesFitTheColumnsWhateverNamesThereAre) {
+  AllocationMap map;
+  cache::MapNode n;
+  n.name = std::string(253, 'n');
+  n.cards = {card(0, {{"d", "u", std::string(60, 's') + "/" + std::string(181, 'c'), "Bound", 300, 0}})};
+  map.nodes.push_back(n);
+  for (const bool color : {false, true}) {
+    std::istringstream lines(toText(map, {color, 10, 100}));
+    for (std::string line; std::getline(lines, line);) {
+      while (line.find('\033') != std::string::npos)
+        line.erase(line.find('\033'), line.find('m', line.find('\033')) + 1 - line.find('\033'));
+      const auto cells = std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+      EXPECT_LE(cells, 100) << line;
+    }
+  }
+}
+
 TEST(AllocationMap, EmptyClusterIsATotalOfNothing) {
   EXPECT_EQ(toText({}, {}), "total: 0 nodes, 0 cards, 0 shares; core 0% of 0%, memory 0 of 0\n");
 }

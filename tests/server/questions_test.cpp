@@ -377,6 +377,9 @@ TEST_F(QuestionsTest, YamlIsTheJsonInBlocks) {
 }
 
 TEST_F(QuestionsTest, LinesFitTheColumns) {
+  const std::string large = std::string(120, 'l'), huge = std::string(181, 'h');
+  claim(large, "60", "n1", "n1-c0");
+  claim(huge, "90");
   const auto longest = [](const std::string& text) {
     std::size_t most = 0;
     for (std::size_t at = 0; at < text.size();) {
@@ -386,8 +389,10 @@ TEST_F(QuestionsTest, LinesFitTheColumns) {
     }
     return most;
   };
-  for (const std::string question :
-       {"/explain?claim=waits", "/simulate?claim=waits&drain=n1", "/forecast?", "/simulate?resize=a,gpu-core=90"}) {
+  for (const auto& question :
+       {std::string("/explain?claim=waits"), std::string("/simulate?claim=waits&drain=n1"), std::string("/forecast?"),
+        std::string("/simulate?resize=a,gpu-core=90"), "/simulate?resize=" + large + ",gpu-core=90",
+        "/simulate?release=" + large, "/explain?claim=" + huge}) {
     const auto mark = question.find('?');
     const auto path = question.substr(0, mark), query = question.substr(mark + 1);
     EXPECT_LE(longest(answer(path, query + "&format=text&columns=60")), 60U)
