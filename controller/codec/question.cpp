@@ -7,6 +7,7 @@
 
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/codec.h"
+#include "controller/codec/yaml_bounded.h"
 
 namespace egpu::codec {
 
@@ -281,7 +282,7 @@ namespace {
 
 /// The documents of a body, Lists taken apart.
 base::Result<std::vector<std::string>> documentsOf(std::string_view body) {
-  auto documents = yamlDocuments(body);
+  auto documents = yamlDocuments(body, kMostExpanded);
   if (!documents) return documents;
   std::vector<std::string> out;
   for (auto& document : *documents) {
@@ -301,10 +302,6 @@ base::Result<std::vector<std::string>> documentsOf(std::string_view body) {
 base::Result<std::vector<Question>> decodeQuestions(std::string_view body) {
   const auto documents = documentsOf(body);
   if (!documents) return documents.status();
-  std::size_t bytes = 0;
-  for (const auto& document : *documents) bytes += document.size();
-  if (bytes > kMostExpanded)
-    return Status(Code::invalid, "its aliases expand to more than " + std::to_string(kMostExpanded >> 10) + " KiB");
   if (documents->size() > kMostDocuments)
     return Status(Code::invalid, "more than " + std::to_string(kMostDocuments) + " documents");
   std::vector<Question> out;

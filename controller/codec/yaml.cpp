@@ -14,6 +14,7 @@
 
 #include "controller/codec/codec.h"
 #include "controller/codec/json_text.h"
+#include "controller/codec/yaml_bounded.h"
 #include "controller/codec/yaml_scalar.h"
 
 namespace egpu::codec {
@@ -21,8 +22,8 @@ namespace egpu::codec {
 namespace {
 
 constexpr std::size_t kMaxDepth = 100;
-constexpr std::size_t kMaxMerged = 100'000;                // fields taken over by merge keys, per document
 constexpr std::size_t kMaxOutput = std::size_t{32} << 20;  // bytes of JSON per stream of documents
+constexpr std::size_t kMaxMerged = 100'000;                // fields taken over by merge keys, per document
 
 struct Tree;
 using TreePtr = std::shared_ptr<const Tree>;
@@ -207,7 +208,8 @@ class TreeBuilder final : public YAML::EventHandler {
 /// Writes a tree; aliases make it a graph, so that its size is bounded here.
 class TreeWriter {
  public:
-  explicit TreeWriter(std::size_t budget) : left_(budget) {}
+  /// left: of the bytes that all documents together may take.
+  TreeWriter(std::size_t left, std::size_t most) : left_(left), most_(most) {}
 
   std::string write(const Tree& tree) {
     one(tree);
@@ -216,7 +218,7 @@ class TreeWriter {
 
  private:
   void spend(std::size_t bytes) {
-    if (bytes > left_) throw Refused{0, 0, "expands to more than " + std::to_string(kMaxOutput >> 20) + " MiB"};
+    if (bytes > left_) throw Refused{0, 0, "expands to more than " + std::to_string(most_ >> 20) + " MiB"};
     left_ -= bytes;
   }
 
@@ -249,6 +251,7 @@ class TreeWriter {
 
   JsonText j_;
   std::size_t left_;
+  const std::size_t most_;
 };
 
 base::Status invalidYaml(int line, int column, const std::string& why) {
@@ -258,7 +261,7 @@ base::Status invalidYaml(int line, int column, const std::string& why) {
 }
 
 /// All documents that hold something.
-base::Result<std::vector<std::string>> documents(std::string_view yaml, std::size_t most) {
+base::Result<std::vector<std::string>> documents(std::string_view yaml, std::size_t most, std::size_t bytes) {
   std::vector<std::string> out;
   try {
     if (!isUtf8(yaml)) return invalidYaml(0, 0, "is not UTF-8");
@@ -275,8 +278,8 @@ base::Result<std::vector<std::string>> documents(std::string_view yaml, std::siz
       const TreePtr tree = builder.take();
       if (tree->kind == Tree::Kind::null) continue;
       if (out.size() == most) return invalidYaml(0, 0, "holds more than one document");
-      out.push_back(TreeWriter(kMaxOutput - used).write(*tree));
-      used += std::min(out.back().size(), kMaxOutput - used);
+      out.push_back(TreeWriter(bytes - used, bytes).write(*tree));
+      used += std::min(out.back().size(), bytes - used);
     }
   } catch (const Refused& refused) {
     return invalidYaml(refused.line, refused.column, refused.why);
@@ -291,11 +294,15 @@ base::Result<std::vector<std::string>> documents(std::string_view yaml, std::siz
 }  // namespace
 
 base::Result<std::string> yamlToJson(std::string_view yaml) {
-  auto all = documents(yaml, 1);
+  auto all = documents(yaml, 1, kMaxOutput);
   if (!all) return all.status();
   return all->empty() ? std::string("null") : std::move(all->front());
 }
 
-base::Result<std::vector<std::string>> yamlDocuments(std::string_view yaml) { return documents(yaml, SIZE_MAX); }
+base::Result<std::vector<std::string>> yamlDocuments(std::string_view yaml) { return yamlDocuments(yaml, kMaxOutput); }
+
+base::Result<std::vector<std::string>> yamlDocuments(std::string_view yaml, std::size_t bytes) {
+  return documents(yaml, SIZE_MAX, bytes);
+}
 
 }  // namespace egpu::codec

@@ -673,7 +673,7 @@ TEST_F(QuestionsTest, ABodyThatExpandsIsRefused) {
     for (int i = 0; i < 10; ++i) bomb += std::string(i > 0 ? "," : "") + "*" + static_cast<char>(c - 1);
     bomb += "]\n";
   }
-  refuses(400, "expand", "/simulate", "", bomb);
+  refuses(400, "expands to more than 1 MiB", "/simulate", "", bomb);
   refuses(400, "no question needs so many", "/simulate", "", "steps: [" + std::string(60'000, ',') + "]");
   refuses(400, "nested deeper", "/simulate", "", "steps: " + std::string(5000, '[') + std::string(5000, ']'));
 }
