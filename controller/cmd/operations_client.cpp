@@ -128,6 +128,9 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
     std::string text = status ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
     constexpr std::string_view kBody = "body: ";
     if (!bodyName.empty() && text.starts_with(kBody)) text.replace(0, kBody.size(), bodyName + ": ");
+    constexpr std::string_view kTooLarge = "Request entity too large";
+    if (!bodyName.empty() && text.starts_with(kTooLarge))
+      text = bodyName + ": " + text + " bytes; ask about fewer objects at a time";
     while (text.ends_with('\n')) text.pop_back();
     printError(text + advice(answer->status));
     return 1;

@@ -307,11 +307,10 @@ base::Result<std::vector<Question>> decodeQuestions(std::string_view body) {
   std::vector<Question> out;
   bool any = false;
   for (std::size_t i = 0; i < documents->size(); ++i) {
+    const auto at = documents->size() > 1 ? "document " + std::to_string(i + 1) : std::string();
     auto question = decodeQuestion((*documents)[i]);
-    if (!question) {
-      const auto at = documents->size() > 1 ? "document " + std::to_string(i + 1) + ": " : std::string();
-      return Status(question.status().code(), at + question.status().message());
-    }
+    if (!question) return Status(question.status().code(), (at.empty() ? at : at + ": ") + question.status().message());
+    question->at = at;
     any = any || question->otherKind.empty();
     out.push_back(std::move(*question));
   }

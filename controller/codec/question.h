@@ -26,6 +26,7 @@ struct QuestionStep {
 };
 
 struct Question {
+  std::string at;  ///< "document 2" of a body of several; else empty
   std::optional<v1alpha::ElasticGPUClaim> claim;
   std::optional<core::Pod> pod;  ///< instead of a claim
   std::vector<QuestionStep> steps;

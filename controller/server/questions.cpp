@@ -176,8 +176,15 @@ struct Questions::Asking {
     }
     return Status::okay();
   }
-  core::ObjectKey keyOf(const v1alpha::ElasticGPUClaim& each) const {
-    return {each.metadata.namespace_.empty() ? space : each.metadata.namespace_, each.metadata.name};
+  core::ObjectKey keyOf(const v1alpha::ElasticGPUClaim& each) const { return keyOf(each.metadata); }
+  core::ObjectKey keyOf(const core::ObjectMeta& each) const {
+    return {each.namespace_.empty() ? space : each.namespace_, each.name};
+  }
+  /// What is wrong with the document that is being answered: which one it is, and whose.
+  Status inDocument(const Status& status, const char* kind = "", const core::ObjectMeta& object = {}) const {
+    auto where = question.at.empty() ? std::string() : question.at + ": ";
+    if (!object.name.empty()) where += kind + keyOf(object).str() + ": ";
+    return inBody({status.code(), where + status.message()});
   }
 
   /// Turns to one of the body's documents, or to a question without a body.
@@ -187,14 +194,14 @@ struct Questions::Asking {
   }
   /// What is wrong with a step, and whether it came in the body.
   Status ofStep(const Status& status) const {
-    return isAboutStep(status.message(), question.steps.size() - stepsOfQuery.size()) ? inBody(status) : status;
+    return isAboutStep(status.message(), question.steps.size() - stepsOfQuery.size()) ? inDocument(status) : status;
   }
 
   /// The Pod that it is about.
   base::Result<PodSubject> pod(const cache::Stores& stores) const {
     if (!claim.empty()) return Status(Code::invalid, "give one of: claim (one that is there), a Pod as the body");
     auto subject = podSubject(stores, *question.pod, claimsOfBody, claimOfFields(fields), space);
-    if (!subject) return inBody(subject.status());
+    if (!subject) return inDocument(subject.status(), "pod ", question.pod->metadata);
     return subject;
   }
 
@@ -208,7 +215,7 @@ struct Questions::Asking {
     if (byFields) return some(wouldBeSubject(stores, *byFields, space));
     if (!question.claim) return std::optional<Subject>();
     auto subject = wouldBeSubject(stores, *question.claim, space);
-    if (!subject) return inBody(subject.status());
+    if (!subject) return inDocument(subject.status(), "claim ", question.claim->metadata);
     return some(std::move(subject));
   }
 
@@ -385,11 +392,7 @@ base::Result<Questions::Said> Questions::forecast(const Asking& asking, const Pa
       subject.request.reset();
       subject.why = subject.notReady;
     }
-    ForecastAnswer answer;
-    answer.className = subject.className;
-    answer.of = std::move(of);
-    answer.subject = std::move(subject);
-    answers.push_back(std::move(answer));
+    answers.push_back({subject.className, std::move(subject), std::move(of), {}});
   };
   if (sized && (!asked.spec.className.empty() || asked.spec.requests.empty())) {
     auto subject = asking.subject(stores_);

@@ -285,7 +285,12 @@ def outputs(r, binary, ask, ops, kubectl, manifest):
     refused(r, binary, "-f names file and document", ["explain", "-f", manifest, "--server", ops], [f"{manifest}: document 2: "], 1)
     with open(manifest, "w", encoding="utf-8") as f:
         f.write(claim("bad", 10).replace("egpuClassName: share", "egpuClassName: none"))
-    refused(r, binary, "-f names the file of an unknown class", ["explain", "-f", manifest, "--server", ops], [f"{manifest}: spec.egpuClassName"], 1)
+    refused(r, binary, "-f names file and claim of an unknown class", ["explain", "-f", manifest, "--server", ops],
+            [f"{manifest}: claim default/bad: spec.egpuClassName"], 1)
+    with open(manifest, "w", encoding="utf-8") as f:
+        f.write(claim("large", 10) + "#" * 300_000)
+    refused(r, binary, "-f names a file that is too large", ["explain", "-f", manifest, "--server", ops],
+            [f"{manifest}: Request entity too large: limit is 262144 bytes; ask about fewer objects at a time"], 1)
     got = subprocess.run([binary, "forecast", "--gpu-core", "150", "--server", ops], capture_output=True, timeout=60, check=False)
     r.check("a forecast that says an error ends with 1", got.returncode == 1 and b"above 100" in got.stdout, got)
     kubectl.ok("create", "-f", "-", stdin=pod.replace("tried", "small").replace("{name: m}", "{name: m, image: x}"))

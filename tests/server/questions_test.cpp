@@ -324,7 +324,7 @@ TEST_F(QuestionsTest, WhatIsWrongWithAPodIsSaidOfTheBody) {
           "/simulate", "",
           "kind: Pod\nmetadata: {annotations: {egpuc.elasticgpu.io/a: none}}\nspec: {containers: []}\n");
   refuses(400, "body: the pod names no claim: annotate it", "/simulate", "", "kind: Pod\nspec: {containers: []}\n");
-  refuses(400, "body: the pod names its claims", "/simulate", "class=share&gpu-core=10", kPod);
+  refuses(400, "body: pod default/p: the pod names its claims", "/simulate", "class=share&gpu-core=10", kPod);
   refuses(400, "body: spec: is missing", "/simulate", "", "kind: Pod\n");
   refuses(400, "body: a Pod is for /simulate only", "/explain", "", kPod);
 }
@@ -348,11 +348,26 @@ TEST_F(QuestionsTest, ABodyMayHoldSeveralDocuments) {
   refuses(400, "body: document 2: spec: is missing", "/explain", "", kSmall + "---\nkind: ElasticGPUClaim\n");
   refuses(400, "body: kind: must be ElasticGPUClaim or Pod; nothing can be asked about a ElasticGPUClass", "/explain",
           "", other);
-  refuses(400, "body: spec.egpuClassName: ElasticGPUClass \"none\" not found", "/explain", "",
+  refuses(400, "body: claim default/x: spec.egpuClassName: ElasticGPUClass \"none\" not found", "/explain", "",
           "metadata: {name: x}\nspec: {egpuClassName: none, resources: {requests: {elasticgpu.io/gpu: 2}}}\n");
   refuses(404, "body: steps[0].drain: there is no node \"n9\"", "/simulate", "", "steps: [{drain: n9}]");
   const auto ofQuery = ask("/simulate", "drain=n8", "steps: [{drain: n1}]");
   EXPECT_TRUE(ofQuery.body.starts_with("steps[1].drain")) << ofQuery.body;
+}
+
+TEST_F(QuestionsTest, WhatIsWrongWithADocumentNamesItAndItsObject) {
+  const std::string bad =
+      "kind: ElasticGPUClaim\nmetadata: {name: bad, namespace: t}\nspec: {egpuClassName: share, resources: {requests: "
+      "{elasticgpu.io/gpu-core: lots}}}\n";
+  refuses(400, "body: claim t/bad: spec.resources.requests[elasticgpu.io/gpu-core]: ", "/explain", "", bad);
+  refuses(400, "body: document 2: claim t/bad: spec.resources", "/explain", "", kSmall + "---\n" + bad);
+  const std::string other = "kind: ElasticGPUClass\nmetadata: {name: c}\n---\n";
+  refuses(400, "body: document 3: claim t/bad: spec.resources", "/simulate", "", kSmall + "---\n" + other + bad);
+  refuses(404, "body: document 2: pod default/p: claim none: there is no", "/simulate", "",
+          kSmall + "---\n" +
+              "kind: Pod\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/a: none}}\nspec: {containers: []}\n");
+  refuses(404, "body: document 2: steps[0].drain: there is no node", "/simulate", "",
+          kSmall + "---\nsteps: [{drain: n9}]\n");
 }
 
 TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
