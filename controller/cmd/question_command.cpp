@@ -26,7 +26,10 @@ int questionCommand(const QuestionOptions& options) {
     }
     request.body = std::move(*body);
   }
-  if (!options.file.empty()) request.method = kube::Method::post;
+  if (!options.file.empty()) {
+    request.method = kube::Method::post;
+    request.headers.emplace_back("Content-Type", "application/yaml");
+  }
   return printAnswer(options.server, options.caller, std::move(request),
                      options.file == "-" ? "standard input" : options.file);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <string_view>
 #include <thread>
@@ -41,6 +42,15 @@ http::Response plain(int status, std::string body) {
   r.contentType = "text/plain; charset=utf-8";
   r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
   return r;
+}
+
+/// As JSON or YAML, or as what a client says that was not told (curl, and those that say nothing).
+bool isReadable(std::string_view contentType) {
+  auto type = std::string(contentType.substr(0, contentType.find(';')));
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  type.erase(type.find_last_not_of(" \t") + 1);
+  return type.empty() || type == "application/json" || type == "application/yaml" ||
+         type == "application/x-www-form-urlencoded";
 }
 
 std::vector<std::string_view> fieldsOf(std::string_view path) {
@@ -254,6 +264,9 @@ http::Response Questions::answer(const http::Request& request, std::stop_token s
     r.headers.emplace_back("Allow", "GET, HEAD, POST");
     return r;
   }
+  if (const auto type = request.header("content-type"); request.method == "POST" && !isReadable(type))
+    return plain(
+        415, "Content-Type: \"" + std::string(type) + "\" is not read; known are application/json, application/yaml\n");
   const Patience patience{clock_, clock_.now() + kPatience, std::move(stop)};
   std::unique_lock lock(one_, std::defer_lock);
   while (!lock.try_lock()) {

@@ -370,6 +370,23 @@ TEST_F(QuestionsTest, WhatIsWrongWithADocumentNamesItAndItsObject) {
           kSmall + "---\nsteps: [{drain: n9}]\n");
 }
 
+TEST_F(QuestionsTest, BodiesAreReadAsJsonOrYamlAndOnlyThose) {
+  http::Request r;
+  r.method = "POST";
+  r.path = "/simulate";
+  r.body = kSmall;
+  for (const char* type : {"", "application/json", "application/yaml", "Application/YAML; charset=utf-8",
+                           "application/x-www-form-urlencoded"}) {  // what curl says unless told otherwise
+    r.headers = {{"content-type", type}};
+    EXPECT_EQ(questions.answer(r).status, 200) << type;
+  }
+  r.headers = {{"content-type", "text/plain\033"}};
+  const auto refused = questions.answer(r);
+  EXPECT_EQ(refused.status, 415);
+  EXPECT_EQ(refused.body,
+            "Content-Type: \"text/plain\\x1b\" is not read; known are application/json, application/yaml\n");
+}
+
 TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
   const auto marked = [&](const std::string& path, const std::string& query) {
     const auto headers = ask(path, query).headers;
