@@ -9,7 +9,9 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr std::size_t kBuckets = 128;  ///< so many may be full before they are looked through
-}
+constexpr std::chrono::seconds kSlowStep{1};
+constexpr std::chrono::minutes kSlowFor{10};  ///< without another step of the key
+}  // namespace
 
 WorkQueue::WorkQueue(std::string name, base::Clock& clock, base::Metrics& metrics, RateLimit limit, Fairness fairness)
     : labels_{{"queue", std::move(name)}},
@@ -45,16 +47,47 @@ void WorkQueue::enqueue(const std::string& key, const std::string& group) {
   ++depth_;
 }
 
-bool WorkQueue::mayTake(const Group& group) const {
-  if (group.workers == 0 || fairness_.workers == 0) return true;
-  const int free = fairness_.workers - static_cast<int>(processing_.size());
-  if (group.workers >= 3 * (free - 1)) return false;
-  return turns_.size() == 1 || group.workers < fairness_.workers / 2;
+bool WorkQueue::mayTake(const std::string& name, int slowWorkers, bool othersReady) const {
+  const int all = fairness_.workers;
+  if (slow_.contains(name) && slowWorkers >= std::max(1, othersReady ? all / 2 : all * 3 / 4)) return false;
+  const int its = groups_.at(name).workers;
+  if (its == 0) return true;
+  const int free = all - static_cast<int>(processing_.size());
+  if (its >= 3 * (free - 1)) return false;
+  return turns_.size() == 1 || its < all / 2;
 }
 
 std::deque<std::string>::iterator WorkQueue::nextTurn() {
+  if (fairness_.workers == 0 || turns_.empty()) return turns_.begin();
+  const int slowWorkers = noteSlow();
+  const bool othersReady =
+      std::any_of(turns_.begin(), turns_.end(), [this](const auto& name) { return !slow_.contains(name); });
   return std::find_if(turns_.begin(), turns_.end(),
-                      [this](const std::string& name) { return mayTake(groups_.at(name)); });
+                      [&](const std::string& name) { return mayTake(name, slowWorkers, othersReady); });
+}
+
+int WorkQueue::noteSlow() {
+  const Steady now = clock_.now();
+  for (const auto& [key, entry] : processing_)
+    if (now - entry.since > kSlowStep) slow_[entry.group].insert_or_assign(key, now);
+  if (slow_.empty()) return 0;
+  return static_cast<int>(std::count_if(processing_.begin(), processing_.end(),
+                                        [this](const auto& taken) { return slow_.contains(taken.second.group); }));
+}
+
+void WorkQueue::noteStep(const std::string& key, const std::string& group, Steady::duration took) {
+  const Steady now = clock_.now();
+  if (took > kSlowStep) {
+    slow_[group].insert_or_assign(key, now);
+  } else if (const auto its = slow_.find(group); its != slow_.end()) {
+    its->second.erase(key);
+  } else {
+    return;
+  }
+  for (auto it = slow_.begin(); it != slow_.end();) {
+    std::erase_if(it->second, [now](const auto& seen) { return now - seen.second > kSlowFor; });
+    it = it->second.empty() ? slow_.erase(it) : std::next(it);
+  }
 }
 
 std::string WorkQueue::takeFrom(std::deque<std::string>::iterator turn) {
@@ -185,9 +218,11 @@ void WorkQueue::done(const std::string& key) {
     std::lock_guard lock(mutex_);
     const auto taken = processing_.find(key);
     if (taken == processing_.end()) return;
-    worked = clock_.now() - taken->second.since;
+    const auto took = clock_.now() - taken->second.since;
+    worked = took;
     const std::string group = std::move(taken->second.group);
     processing_.erase(taken);
+    if (fairness_.workers != 0) noteStep(key, group, took);
     if (const auto again = dirty_.find(key); !shutDown_ && again != dirty_.end()) enqueue(key, again->second.group);
     const auto its = groups_.find(group);
     if (--its->second.workers == 0 && its->second.ready.empty()) groups_.erase(its);

@@ -34,6 +34,10 @@ struct RateLimit {
 /// Another worker it gets only while
 ///   its workers < 3 · (free workers - 1), and its workers < half of all if other groups have ready keys:
 /// of 16 workers a group alone gets 12, two groups 13, and a third finds some free, however long their steps take.
+///
+/// A group is slow from when a step of its takes more than a second until each key that did has had a quick step, or
+/// none for ten minutes. Slow groups share, by turns, half of the workers, three quarters while no other group has
+/// ready keys; one at least. So that of however many groups hang, the others find workers free.
 struct Fairness {
   int workers = 0;  ///< threads that call get(); 0 = no limit for a group
   /// A key's group; none = all keys are one. Called with the queue's lock held: it must not call the queue.
@@ -102,9 +106,13 @@ class WorkQueue {
   /// True if the key became ready now, which the caller counts and announces after unlocking.
   bool makeReady(const std::string& key);
   void enqueue(const std::string& key, const std::string& group);
-  bool mayTake(const Group& group) const;
+  bool mayTake(const std::string& name, int slowWorkers, bool othersReady) const;
   /// Of turns_ the first group that may have another worker; end() if none.
   std::deque<std::string>::iterator nextTurn();
+  /// Notes as slow what is being worked on for too long already. Returns how many workers slow groups have.
+  int noteSlow();
+  /// The key's step is over.
+  void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took);
   std::string takeFrom(std::deque<std::string>::iterator turn);
   std::string take(std::unique_lock<std::mutex> lock);  ///< unlocks
   void wakeWorker();
@@ -130,6 +138,8 @@ class WorkQueue {
   std::unordered_map<std::string, Entry> processing_;  ///< with a worker, exactly one each
   std::unordered_map<std::string, int> failures_;      ///< n of the RateLimit
   std::unordered_map<std::string, Bucket> buckets_;    ///< by group; one that is missing is full
+  /// By group: keys whose last step was slow, and when that was seen. No group without keys.
+  std::unordered_map<std::string, std::unordered_map<std::string, Steady>> slow_;
   std::set<std::pair<Steady, std::string>> delayed_;   ///< by time. The same pairs as
   std::unordered_map<std::string, Steady> delayedAt_;  ///< by key
   bool shutDown_ = false;

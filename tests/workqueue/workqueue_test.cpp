@@ -207,6 +207,121 @@ TEST_F(FairWorkQueueTest, ManyGroupsTakeAllWorkers) {
   EXPECT_EQ(takeAll(queue).size(), 20U);  // a group without a worker is never refused one that asks
 }
 
+/// Of 16 workers; keys of the groups "sick…" have just been found slow, and are ready again.
+class SlowGroupsTest : public FairWorkQueueTest {
+ protected:
+  void makeSlow(int groups, int keys) {
+    for (int g = 0; g < groups; ++g) addMany(queue, sick(g), keys);
+    for (int left = groups * keys; left > 0;) {
+      const auto taken = takeAll(queue);
+      clock.advance(milliseconds(10'000));
+      for (const auto& key : taken) queue.done(key);
+      left -= static_cast<int>(taken.size());
+    }
+    for (int g = 0; g < groups; ++g) addMany(queue, sick(g), keys);
+  }
+  void finish(const std::vector<std::string>& keys) {
+    for (const auto& key : keys) queue.done(key);
+  }
+  static std::string sick(int g) { return "sick" + std::to_string(g); }
+  WorkQueue queue{"test", clock, metrics, {}, byPrefix(16)};
+};
+
+TEST_F(SlowGroupsTest, LeaveWorkersHoweverManyTheyAre) {
+  makeSlow(20, 10);
+  EXPECT_EQ(takeAll(queue).size(), 12U);  // a quarter stays free for who may come
+  addMany(queue, "well", 2);
+  EXPECT_EQ(queue.tryGet(), "well/0");
+  EXPECT_EQ(queue.tryGet(), "well/1");
+}
+
+TEST_F(SlowGroupsTest, HaveHalfOfTheWorkersWhileOthersWait) {
+  makeSlow(20, 10);
+  addMany(queue, "well", 100);
+  addMany(queue, "fine", 100);
+  const auto taken = takeAll(queue);
+  const auto counts = perGroup(taken);
+  int slow = 0;
+  for (const auto& [group, n] : counts) slow += group.starts_with("sick") ? n : 0;
+  EXPECT_LE(slow, 8);
+  EXPECT_GE(counts.at("well") + counts.at("fine"), 6);
+}
+
+TEST_F(SlowGroupsTest, TakeTurns) {
+  makeSlow(20, 1);
+  std::map<std::string, int> served;
+  for (std::size_t left = 20; left > 0;) {
+    const auto taken = takeAll(queue);
+    ASSERT_FALSE(taken.empty());
+    clock.advance(milliseconds(10'000));
+    for (const auto& [group, n] : perGroup(taken)) served[group] += n;
+    finish(taken);
+    left -= taken.size();
+  }
+  EXPECT_EQ(served.size(), 20U);
+}
+
+TEST_F(SlowGroupsTest, AreFoundWhileTheyHang) {
+  for (int g = 0; g < 12; ++g) addMany(queue, sick(g), 10);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(queue.tryGet());
+  clock.advance(milliseconds(1'001));
+  const auto counts = perGroup(takeAll(queue));
+  EXPECT_EQ(counts.size(), 2U);  // those of which nothing is known
+  EXPECT_EQ(counts.count(sick(10)) + counts.count(sick(11)), 2U);
+}
+
+TEST_F(SlowGroupsTest, AreSlowUntilWhatWasSlowIsQuick) {
+  makeSlow(20, 1);
+  const auto taken = takeAll(queue);
+  ASSERT_EQ(perGroup(taken).count("sick0"), 1U);
+  queue.add("sick0/other");
+  queue.done("sick0/0");
+  for (int i = 0; i < 2; ++i) queue.add("sick0/" + std::to_string(i));
+  // Well again: it needs none of the workers that the others share.
+  EXPECT_EQ(takeAll(queue).size(), 1U + 3U);
+}
+
+TEST_F(SlowGroupsTest, QuickStepsOfOtherKeysProveNothing) {
+  makeSlow(16, 1);
+  const auto taken = takeAll(queue);  // twelve
+  queue.add("sick0/other");
+  clock.advance(milliseconds(10'000));
+  finish(taken);
+  for (int round = 0; round < 3; ++round) {
+    const auto all = takeAll(queue);
+    EXPECT_LE(all.size(), 12U);
+    for (const auto& key : all)
+      if (key == "sick0/other") queue.done(key);
+    queue.add("sick0/other");
+    EXPECT_LE(takeAll(queue).size() + all.size(), 13U);
+    clock.advance(milliseconds(10'000));
+    finish(all);
+    for (int g = 0; g < 16; ++g) addMany(queue, sick(g), 1);
+  }
+}
+
+TEST_F(SlowGroupsTest, AreForgottenIfNothingIsHeardOfThem) {
+  makeSlow(20, 1);
+  auto taken = takeAll(queue);
+  clock.advance(std::chrono::minutes(11));
+  finish(taken);  // these again; of the other eight nothing was seen for eleven minutes
+  EXPECT_EQ(takeAll(queue).size(), 8U);
+  for (int g = 0; g < 20; ++g) queue.add(sick(g) + "/new");
+  EXPECT_EQ(takeAll(queue).size(), 8U);
+}
+
+TEST_F(FairWorkQueueTest, SlowGroupOfAnyNumberOfWorkersIsServed) {
+  for (const int workers : {1, 2, 3, 4}) {
+    WorkQueue queue("test", clock, metrics, {}, byPrefix(workers));
+    for (int i = 0; i < 3; ++i) {
+      queue.add("sick/0");
+      ASSERT_EQ(queue.tryGet(), "sick/0") << workers;
+      clock.advance(milliseconds(5'000));
+      queue.done("sick/0");
+    }
+  }
+}
+
 TEST_F(FairWorkQueueTest, WhatAGroupGivesBackItMayTakeAgain) {
   WorkQueue queue("test", clock, metrics, {}, byPrefix(4));
   addMany(queue, "a", 9);
