@@ -338,6 +338,7 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
 
 scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
   std::unique_lock lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
   std::vector<scheduler::Request> requests;
   std::vector<std::vector<Assumed>> retracted;
   for (const auto& ask : asks) {
@@ -358,8 +359,10 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
   grew_ = grew_ || freed;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (freed) announce();
+  if (decided_) decided_(!together.decisions.empty(), took.count());
   return together;
 }
 

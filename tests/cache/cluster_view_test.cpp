@@ -106,6 +106,18 @@ TEST_F(ClusterViewTest, ForgettingTellsThoseWhoWait) {
   EXPECT_TRUE(view.decideAndAssume(ask("other", 600)).fits);
 }
 
+TEST_F(ClusterViewTest, TellsOfEachDecision) {
+  std::vector<bool> told;
+  view.onDecision([&](bool fits, double seconds) {
+    EXPECT_GE(seconds, 0);
+    told.push_back(fits);
+  });
+  (void)view.decideAndAssume(ask("a", 100));
+  (void)view.decideTogether({ask("b", 100), ask("c", 100)}, {});
+  (void)view.decideTogether({ask("d", 900), ask("e", 900)}, {});
+  EXPECT_EQ(told, (std::vector<bool>{true, true, false}));
+}
+
 TEST_F(ClusterViewTest, ADeviceOfTheClaimThatIsKnownAlreadyTakesTheDecisionsPlace) {
   node("n2");
   card("c1", "n2");
