@@ -63,8 +63,8 @@
 // carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards' entries, routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
 // A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
-// A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
-// Those who wait are tried in the order of their age. A node that changes: its rejections end, and all who wait are tried.
+// A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too. A (D2) device whose
+// claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their age. A node that changes: its rejections end, and all who wait are tried.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
 //
