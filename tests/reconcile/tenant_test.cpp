@@ -238,11 +238,12 @@ TEST_F(TenantTest, APodWhoseTemplateStandsForTheClaimHoldsToo) {
   world.addClaim("a", "share", {{"gpu", "2"}});
   settle();
   const auto device = deviceOf("a");
-  auto pod = World::podOf("p", {}, false);
+  auto pod = World::podOf("p", {"template"}, false);
   pod.nodeName = "n1";
   (void)World::must(world.client.create(pod));
   world.json<core::Pod>({"default", "p"},
-                        R"({"status":{"resourceClaimStatuses":[{"name":"t","resourceClaimName":"a"}]}})", "status");
+                        R"({"status":{"resourceClaimStatuses":[{"name":"template","resourceClaimName":"a"}]}})",
+                        "status");
   driver->run();
   tearOut();
   EXPECT_EQ(taken(device), "");
