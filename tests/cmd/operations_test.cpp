@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -120,8 +121,13 @@ TEST_F(CoreOperationsTest, AStuckWorkerFailsLivenessAndIsNamed) {
   clock.advance(Core::kStuck - std::chrono::seconds(1));
   EXPECT_EQ(ask(core.probesAddress(), "/livez"), "200 ok\n");
   clock.advance(std::chrono::seconds(2));
-  EXPECT_THAT(ask(core.probesAddress(), "/livez"),
-              HasSubstr("503 a worker is stuck: it has been at claim/default/c for"));
+  // A plugin's key may still be at work beside the claim's, and be the one that is named.
+  auto answer = ask(core.probesAddress(), "/livez");
+  for (int i = 0; i < 200 && answer.find("at claim/") == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    answer = ask(core.probesAddress(), "/livez");
+  }
+  EXPECT_THAT(answer, HasSubstr("503 a worker is stuck: it has been at claim/default/c for"));
   EXPECT_THAT(ask(core.probesAddress(), "/healthz"), HasSubstr("503 "));
   transport->release();
   while (ask(core.probesAddress(), "/livez") != "200 ok\n") std::this_thread::yield();
