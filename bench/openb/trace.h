@@ -3,10 +3,10 @@
 //
 //   nodes   CSV with a header: sn, cpu_milli, memory_mib, gpu (cards), model
 //   pods    CSV with a header: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec (models, split at |; empty:
-//   any);
-//           further columns are not read
-//   order   line 1: how many arrive; line 2: their row numbers in the pods file, from 0; line 3: of each node, in the
-//           nodes file's order, its rank among equals
+//           any); further columns are not read
+//   order   line 1: how many arrive
+//           line 2: their row numbers in the pods file, from 0
+//           line 3: of each node, in the nodes file's order, its rank among equals
 #pragma once
 
 #include <cstdint>

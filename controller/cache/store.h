@@ -2,12 +2,13 @@
 //
 //   informer says v7 ──► shown v7 ── we write, answer v9 ──► shown v9 ── informer says v8 (late) ──► still v9
 //                                                                     └─ informer says v9 or newer ──► that
-//   seen to be gone (a DELETED event, a 404 to a quorum read) ──► that uid is never shown again, whatever a late event
-//   says
+//   seen to be gone (a DELETED event, a 404 to a quorum read) ──► that uid is never shown again,
+//                                                                 whatever a late event says
+//   a list begins ──► a list ends ──► it replaces what was there before it began
+//                                  └─ but what we wrote or read while it was under way stays: the list may be older
 //
-//   a list replaces what was there before it began: a list is a quorum read, so an object that it shows older than
-//   known (or not at all, or risen from the dead) tells that the server's history went back, as after a restore └─ but
-//   what we wrote or read while the list was under way stays, for the list may be older than that
+// A list is a quorum read. An object that it shows older than known, or not at all, or risen from the dead, tells that
+// the server's history went back, as after a restore.
 //
 // So a reader always sees its own writes. Only this class compares resourceVersions.
 #pragma once

@@ -1,9 +1,11 @@
 // How loaded a card is, from 0 to 100: what the presets order by.
 //
-// used      = round(0.7 · V + 0.3 · T), V the percentage of its memory in use, T that of its TFLOPS, which is that of
-// its core available = round(0.7 · (100 − V) + 0.3 · (100 − T)) Halves are rounded up, so both may count the same half.
-// Exact: no part is rounded before the sum is. Kept within 0 … 100 where a card is overdrawn; nothing to hand out
-// counts as used.
+//   used      = round(0.7 · V + 0.3 · T)
+//   available = round(0.7 · (100 − V) + 0.3 · (100 − T))
+//
+// V is the percentage of its memory in use, T that of its TFLOPS, which is that of its core. Halves are rounded up, so
+// both may count the same half. Exact: no part is rounded before the sum is. Kept within 0 … 100 where a card is
+// overdrawn; nothing to hand out counts as used.
 //
 // Example: core 1000, memory 32 GiB; used 300, 16 GiB: V 50, T 30, used 44, available 56.
 #pragma once

@@ -63,7 +63,7 @@ std::optional<Refusal> sortOut(const v1alpha::StringMap& requests, std::string_v
   return std::nullopt;
 }
 
-/// Units and the rules between the amounts (design: "Requests"); the class's limits are already in the request.
+/// Units and the rules between the amounts (request.h); the class's limits are already in the request.
 class Reading {
  public:
   Reading(const Entries& entries, int64_t memoryUnit, Request& request)

@@ -63,7 +63,13 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
-/// Reads a claim's requests under a class (design.md section 2 fixes the units).
+/// Reads a claim's requests under a class:
+///   gpu         so many cards of one node; each whole, unless another amount says how much of each
+///   gpu-core    percent of a card: 1 … 100, or 200, 300, … for whole cards; under `split` the total, any whole percent
+///   tflops      the same as compute of a card, to three decimals; instead of gpu-core
+///   gpu-memory  bytes, of each card of `gpu`, else the claim's total; without a suffix units of the class's
+///               memoryUnit (GiB, unless it says MiB)
+///
 /// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone
 /// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused.
 /// `gpu: N` asks for that much of each of N cards and is not divided, whatever the class says of splitting.

@@ -19,8 +19,8 @@ namespace egpu::scheduler {
 ///   binpack, spread                 how full it is, how empty (core and memory in equal parts)
 ///   compact-first, low-load-first   its load, what is left of it (load_score.h); of a node the mean of its cards
 ///   simple                          of a card: lower indexes first
-///   topology, static                of a card: its links to the other given cards, the best linked of the node being
-///   100
+///   topology, static                of a card: its links to the other given cards, the best linked of the node
+///                                   being 100
 ///
 /// A node is scored as it is before the request, unhealthy cards left out. `fragmentation` has no such number: its loss
 /// depends on what else is expected.

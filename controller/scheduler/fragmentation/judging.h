@@ -1,10 +1,12 @@
 // How well a request goes onto a node: what it takes away from what the node is worth (prices.h), once the card policy
 // has chosen its cards. Internal to scheduler/.
 //
-//   worth(node)  Σ over the priced requests of copies that fit · worth of a copy + Σ over its cards of their rests'
-//   worth loss         worth before − worth after + Σ over the given cards of share · pressure on their type score
-//   ⌊−loss ÷ 80⌋: small differences do not count, so that of nearly equal nodes the lowest name is filled
-//                first and others stay whole
+//   worth(node) = Σ over the priced requests of (copies that fit · worth of a copy)
+//               + Σ over its cards of their rests' worth
+//   loss        = worth before − worth after + Σ over the given cards of (share · pressure on their type)
+//   score       = ⌊−loss ÷ 80⌋
+//
+// Small differences do not count, so that of nearly equal nodes the lowest name is filled first and others stay whole.
 #pragma once
 
 #include <vector>

@@ -5,15 +5,16 @@
 // memory. q(t) is class t's part of the volume that is asked for. A part 200 ÷ (200 + weight of what was seen) of it is
 // kept for what is not known yet: whole nodes of each kind, by the cards they have.
 //
-//   scarcity of t    ρ = (n + 2·√n) ÷ copies of t that fit now. n: the copies of t that are expected until everything
-//                        is full, those of classes u that need at least what t needs, and so can only go where t can,
-//                        among them: Σ q(u) · all that is free ÷ size of t; two standard deviations of a count more
-//   worth of a copy  k · (min(ρ, 2) − ½)²₊ · √q(t) · size of t, k = ½ for one card and 2 for several: what is not
-//   scarce
-//                    costs nothing, and sets of several cards, that can't be put together again, cost more
+//   scarcity of t    ρ = (n + 2·√n) ÷ copies of t that fit now
+//                    n: the copies of t that are expected until everything is full, those of classes u that need at
+//                    least what t needs, and so can only go where t can, among them: Σ q(u) · all that is free ÷ size
+//                    of t. 2·√n: two standard deviations of a count
+//   worth of a copy  k · (min(ρ, 2) − ½)²₊ · √q(t) · size of t,  k = ½ for one card and 2 for several
+//                    What is not scarce costs nothing; sets of several cards, that can't be put together again, cost
+//                    more.
 //   rest of a card   twice its worth for the shares that are asked for (card_worth.h)
-//   pressure on a type of card = Σ over the sets M of types that requests confine themselves to and that contain it, of
-//                    min(2, part of the volume confined to M ÷ M's part of what is free)
+//   pressure on a    Σ over the sets M of types that requests confine themselves to and that contain it, of
+//   type of card     min(2, part of the volume confined to M ÷ M's part of what is free)
 //
 // The constants hold for every cluster; bench/openb.cpp measures them.
 #pragma once

@@ -20,7 +20,8 @@ enum class Machine : uint8_t { other, dgx1Pascal, dgx1Volta, dgx2 };
 /// By the model and the links of all of a node's cards, in the order of their indexes:
 ///   dgx1Pascal  8 cards 0 … 7, models with "P100": NVLinks exactly within 0-3, within 4-7 and between i and i + 4
 ///   dgx1Volta   8 cards 0 … 7, models with "V100": two NVLinks for 03 04 12 15 23 47 56 67, one for 01 02 13 26 37 45
-///   46 57 dgx2        16 cards 0 … 15, models with "V100": every card reaches every other through NVSwitches
+///               46 57
+///   dgx2        16 cards 0 … 15, models with "V100": every card reaches every other through NVSwitches
 /// A card that is missing or a link that is down makes it some other machine.
 Machine recogniseMachine(std::span<const Site> cards);
 
