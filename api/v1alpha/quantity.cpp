@@ -98,78 +98,64 @@ int64_t Quantity::ceil() const {
   return static_cast<int64_t>(whole);
 }
 
-std::optional<Quantity> parseQuantity(std::string_view text, std::string* error) {
-  const auto refuse = [&](std::string_view why) -> std::optional<Quantity> {
-    if (error) *error = why;
-    return std::nullopt;
-  };
-  if (text.empty())
-    return refuse("empty; a quantity is a number and an optional suffix, such as 4, 500m, 1.5Gi or 1e3");
+namespace {
 
-  std::size_t at = 0;
-  const bool negative = text[0] == '-';
-  if (text[0] == '-' || text[0] == '+') ++at;
-  const std::size_t wholeFrom = at;
-  while (at < text.size() && isDigit(text[at])) ++at;
-  const std::string_view whole = text.substr(wholeFrom, at - wholeFrom);
-  std::string_view fraction;
+/// A quantity's text taken apart; the views are into it.
+struct Spelling {
+  bool negative = false;
   bool point = false;
-  if (at < text.size() && text[at] == '.') {
-    point = true;
-    const std::size_t from = ++at;
+  std::string_view whole, fraction;  ///< digits before and after the point
+  std::string_view suffix;           ///< whatever follows
+};
+
+Spelling takeApart(std::string_view text) {
+  Spelling out;
+  std::size_t at = 0;
+  const auto digits = [&] {
+    const std::size_t from = at;
     while (at < text.size() && isDigit(text[at])) ++at;
-    fraction = text.substr(from, at - from);
+    return text.substr(from, at - from);
+  };
+  out.negative = text[0] == '-';
+  if (text[0] == '-' || text[0] == '+') ++at;
+  out.whole = digits();
+  out.point = at < text.size() && text[at] == '.';
+  if (out.point) {
+    ++at;
+    out.fraction = digits();
   }
-  const std::string_view suffix = text.substr(at);
-  const auto scale = scaleOf(suffix);
-  if (!scale) {
-    if (auto meant = meantBy(suffix); !meant.empty()) return refuse(meant);
-    return refuse("suffix \"" + std::string(suffix) +
-                  "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
-  }
+  out.suffix = text.substr(at);
+  return out;
+}
 
-  // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one
-  // would.
-  if (whole.empty() && fraction.empty() && (scale->binary > 40 || scale->decimal < -9)) return refuse("has no digits");
-
-  Quantity out;
-  out.form = !suffix.empty() ? QuantityForm::suffixed : point ? QuantityForm::bareDecimal : QuantityForm::bareInteger;
-
+/// Within Kubernetes' own bound on what its quick path reads; beyond it nothing is an integer to it.
+bool isWrittenWhole(const Spelling& spelling, const Scale& scale) {
+  const auto& [negative, point, whole, fraction, suffix] = spelling;
   const std::size_t significant = whole.size() - std::min(whole.find_first_not_of('0'), whole.size());
   const auto length = static_cast<int64_t>(std::max<std::size_t>(significant, 1) + fraction.size());
-  // Kubernetes' own bound on what its quick path reads; beyond it nothing is an integer to it.
-  const int64_t room = scale->binary == 0 ? 18 - length : fraction.empty() ? 14 - length - scale->binary * 3 / 10 : -1;
-  out.writtenWhole = room >= 0 && scale->decimal >= static_cast<int64_t>(fraction.size());
+  const int64_t room = scale.binary == 0 ? 18 - length : fraction.empty() ? 14 - length - scale.binary * 3 / 10 : -1;
+  return room >= 0 && scale.decimal >= static_cast<int64_t>(fraction.size());
+}
 
-  // value = digits · 10^exponent · 2^binary with leading zeros dropped; in nanos 10^(exponent + 9).
-  std::string digits(whole);
-  digits += fraction;
-  digits.erase(0, digits.find_first_not_of('0'));
-  if (digits.empty()) return out;
-  int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;
-  const auto finish = [&](__int128 magnitude) {
-    if (magnitude > kMostNano) {
-      magnitude = kMostNano;
-      out.writtenWhole = false;
-    }
-    out.nano = negative ? -magnitude : magnitude;
-    return std::optional<Quantity>(out);
-  };
+/// Schoolbook on decimal digits: numbers may be longer than any machine word.
+void doubleDigits(std::string& digits) {
+  int carry = 0;
+  for (std::size_t k = digits.size(); k-- > 0;) {
+    const int twice = (digits[k] - '0') * 2 + carry;
+    digits[k] = static_cast<char>('0' + twice % 10);
+    carry = twice / 10;
+  }
+  if (carry != 0) digits.insert(digits.begin(), static_cast<char>('0' + carry));
+}
+
+/// digits · 10^exponent · 2^binary, rounded up; kMostNano + 1 for all that is more than kMostNano. No leading zeros.
+__int128 magnitudeOf(std::string digits, int64_t exponent, int binary) {
   // 28 digits of nanos hold the cap; what is surely above or below needs no arithmetic.
   const int64_t places = static_cast<int64_t>(digits.size()) + exponent;
-  if (places > 28) return finish(kMostNano + 1);
-  if (places + scale->binary / 3 + 1 < 0) return finish(1);
+  if (places > 28) return kMostNano + 1;
+  if (places + binary / 3 + 1 < 0) return 1;
 
-  // Schoolbook on decimal digits: numbers may be longer than any machine word.
-  for (int i = 0; i < scale->binary; ++i) {
-    int carry = 0;
-    for (std::size_t k = digits.size(); k-- > 0;) {
-      const int twice = (digits[k] - '0') * 2 + carry;
-      digits[k] = static_cast<char>('0' + twice % 10);
-      carry = twice / 10;
-    }
-    if (carry != 0) digits.insert(digits.begin(), static_cast<char>('0' + carry));
-  }
+  for (int i = 0; i < binary; ++i) doubleDigits(digits);
   bool remainder = false;
   while (exponent < 0 && !digits.empty()) {
     remainder = remainder || digits.back() != '0';
@@ -177,12 +163,49 @@ std::optional<Quantity> parseQuantity(std::string_view text, std::string* error)
     ++exponent;
   }
   if (exponent < 0) exponent = 0;  // all digits fell away
-  if (static_cast<int64_t>(digits.size()) + exponent > 28) return finish(kMostNano + 1);
+  if (static_cast<int64_t>(digits.size()) + exponent > 28) return kMostNano + 1;
   __int128 magnitude = 0;
   for (const char c : digits) magnitude = magnitude * 10 + (c - '0');
   for (int64_t i = 0; i < exponent && magnitude != 0; ++i) magnitude *= 10;
-  if (remainder) ++magnitude;  // finer than a nano: up, away from zero
-  return finish(magnitude);
+  return remainder ? magnitude + 1 : magnitude;  // finer than a nano: up, away from zero
+}
+
+}  // namespace
+
+std::optional<Quantity> parseQuantity(std::string_view text, std::string* error) {
+  const auto refuse = [&](std::string_view why) -> std::optional<Quantity> {
+    if (error) *error = why;
+    return std::nullopt;
+  };
+  if (text.empty())
+    return refuse("empty; a quantity is a number and an optional suffix, such as 4, 500m, 1.5Gi or 1e3");
+  const Spelling spelling = takeApart(text);
+  const auto& [negative, point, whole, fraction, suffix] = spelling;
+  const auto scale = scaleOf(suffix);
+  if (!scale) {
+    if (auto meant = meantBy(suffix); !meant.empty()) return refuse(meant);
+    return refuse("suffix \"" + std::string(suffix) +
+                  "\" is none of n u m k M G T P E, Ki Mi Gi Ti Pi Ei or an exponent such as e3");
+  }
+  // Kubernetes takes a number without digits for 0 where its quick path reads it, and refuses it where its exact one
+  // would.
+  if (whole.empty() && fraction.empty() && (scale->binary > 40 || scale->decimal < -9)) return refuse("has no digits");
+
+  Quantity out;
+  out.form = !suffix.empty() ? QuantityForm::suffixed : point ? QuantityForm::bareDecimal : QuantityForm::bareInteger;
+  out.writtenWhole = isWrittenWhole(spelling, *scale);
+  std::string digits(whole);
+  digits += fraction;
+  digits.erase(0, digits.find_first_not_of('0'));
+  if (digits.empty()) return out;
+  const int64_t exponent = scale->decimal - static_cast<int64_t>(fraction.size()) + 9;  // of nanos
+  __int128 magnitude = magnitudeOf(std::move(digits), exponent, scale->binary);
+  if (magnitude > kMostNano) {
+    magnitude = kMostNano;
+    out.writtenWhole = false;
+  }
+  out.nano = negative ? -magnitude : magnitude;
+  return out;
 }
 
 std::string formatBytes(int64_t bytes) {
