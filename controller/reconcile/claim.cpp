@@ -204,48 +204,9 @@ Outcome ClaimSync::refuse(const cache::Claim& claim, std::string_view type, std:
 }
 
 Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
-  const auto queueKey = claimKey(core::keyOf(claim->metadata));
-  // OBSERVATION: the claim names its own device, or says Bound, and the cache has no such device: late, or gone.
-  if (claim->spec.elasticGPUName == deviceNameFor(*claim) || !claim->status.elasticGPUName.empty()) {
-    const auto& name = claim->status.elasticGPUName.empty() ? claim->spec.elasticGPUName : claim->status.elasticGPUName;
-    auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
-    if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
-    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-    if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
-      // Somebody took it from its claim, and nobody else has it: it is this claim's by name.
-      if (now->status.phase == "Available")
-        return staticallyBound(claim, std::make_shared<const cache::Gpu>(*now), stop);
-      if (now->status.phase != "Failed") return Outcome::after(kAvailableSoon);
-    }
-    if (claim->status.phase == "Bound") {
-      auto outcome = lost(claim, nullptr, "device " + name + " is gone", stop);
-      return outcome.kind == Outcome::Kind::done ? Outcome::after(milliseconds(0)) : outcome;
-    }
-    if (claim->status.phase == "Lost") {
-      if (inUse(*claim) || (isStatic(*claim) && !stores_.gpu(claim->spec.elasticGPUName))) return Outcome::done();
-      const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
-      if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
-      if (carrier.state == Carrier::Release::inUse) return Outcome::done();
-    }
-  }
-  if (isStatic(*claim)) {
-    auto named = stores_.gpu(claim->spec.elasticGPUName);
-    if (!named) {
-      auto now = writer_.read<cache::Gpu>({"", claim->spec.elasticGPUName}, {}, stop);
-      if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-      if (!now.ok())
-        return refuse(*claim, kBound, reason::kStaticNotAvailable,
-                      "ElasticGPU \"" + claim->spec.elasticGPUName + "\" not found", stop);
-      named = std::make_shared<const cache::Gpu>(*now);
-    }
-    if (named->isDevice()) {
-      auto refusal = waiting_.refusal(claim->metadata.uid);
-      return refusal.empty() ? staticallyBound(claim, named, stop) : refused(*claim, refusal, stop);
-    }
-  } else if (const auto reserved = reservedFor(*claim)) {
-    auto refusal = waiting_.refusal(claim->metadata.uid);
-    return refusal.empty() ? staticallyBound(claim, reserved, stop) : refused(*claim, refusal, stop);
-  }
+  if (claim->spec.elasticGPUName == deviceNameFor(*claim) || !claim->status.elasticGPUName.empty())
+    if (const auto outcome = withoutItsDevice(claim, stop)) return *outcome;
+  if (const auto outcome = givenDevice(claim, stop)) return *outcome;
   const auto asked = ask(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.cls) {  // classes and claims come by different watches
@@ -258,46 +219,100 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     return refuse(*claim, asked.type, asked.reason, asked.message, stop);
   }
   if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty()) return refused(*claim, refusal, stop);
-  if (asked.cls->bindingMode == "WaitForFirstConsumer") {  // (C5): the pod's step chooses
-    bool consumed = false;
-    for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
-      if (!alive(*pod)) continue;
-      consumed = true;
-      enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
-    }
-    if (consumed) return Outcome::done();
-    return refuse(*claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
+  return asked.cls->bindingMode == "WaitForFirstConsumer" ? leaveToConsumer(*claim, stop) : choose(claim, asked, stop);
+}
+
+std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::stop_token stop) {
+  // OBSERVATION: the claim names its own device, or says Bound, and the cache has no such device: late, or gone.
+  const auto& name = claim->status.elasticGPUName.empty() ? claim->spec.elasticGPUName : claim->status.elasticGPUName;
+  auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
+  if (now.ok() && belongsTo(*now, *claim)) return Outcome::after(milliseconds(0));
+  if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  if (now.ok() && name == deviceNameFor(*claim) && !now->spec.claimRef && !now->metadata.deleting()) {
+    // Somebody took it from its claim, and nobody else has it: it is this claim's by name.
+    if (now->status.phase == "Available") return staticallyBound(claim, std::make_shared<const cache::Gpu>(*now), stop);
+    if (now->status.phase != "Failed") return Outcome::after(kAvailableSoon);
   }
+  if (claim->status.phase == "Bound") {
+    auto outcome = lost(claim, nullptr, "device " + name + " is gone", stop);
+    return outcome.kind == Outcome::Kind::done ? Outcome::after(milliseconds(0)) : outcome;
+  }
+  if (claim->status.phase == "Lost") {
+    if (inUse(*claim) || (isStatic(*claim) && !stores_.gpu(claim->spec.elasticGPUName))) return Outcome::done();
+    const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
+    if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+    if (carrier.state == Carrier::Release::inUse) return Outcome::done();
+  }
+  return std::nullopt;
+}
+
+std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_token stop) {
+  GpuPtr given;
+  if (isStatic(*claim)) {
+    given = stores_.gpu(claim->spec.elasticGPUName);
+    if (!given) {
+      auto now = writer_.read<cache::Gpu>({"", claim->spec.elasticGPUName}, {}, stop);
+      if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+      if (!now.ok())
+        return refuse(*claim, kBound, reason::kStaticNotAvailable,
+                      "ElasticGPU \"" + claim->spec.elasticGPUName + "\" not found", stop);
+      given = std::make_shared<const cache::Gpu>(*now);
+    }
+    if (!given->isDevice()) return std::nullopt;  // it names a card, of which a device is to be made
+  } else {
+    given = reservedFor(*claim);
+    if (!given) return std::nullopt;
+  }
+  const auto refusal = waiting_.refusal(claim->metadata.uid);
+  return refusal.empty() ? staticallyBound(claim, given, stop) : refused(*claim, refusal, stop);
+}
+
+Outcome ClaimSync::leaveToConsumer(const cache::Claim& claim, std::stop_token stop) {
+  bool consumed = false;
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
+    if (!alive(*pod)) continue;
+    consumed = true;
+    enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
+  }
+  if (consumed) return Outcome::done();
+  return refuse(claim, kBound, reason::kWaitingForConsumer, "waits for the first pod that uses the claim", stop);
+}
+
+Outcome ClaimSync::choose(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
+  const auto queueKey = claimKey(core::keyOf(claim->metadata));
+  const auto& uid = claim->metadata.uid;
   // Before deciding: room, and taints that go, from now on bring us here again.
   waiting_.forRoom(queueKey, ageOf(claim->metadata));
   // No pod is known whose tolerations count: the class's do.
-  const bool anyRejected = waiting_.anyRejected(claim->metadata.uid);
+  const bool anyRejected = waiting_.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
   const auto tolerated = toleratedNodes(stores_, *asked.cls);
-  const auto suits =
-      !anyRejected ? tolerated : scheduler::NodePredicate([this, &claim, &tolerated](std::string_view node) {
-        return !waiting_.rejected(claim->metadata.uid, node) && (!tolerated || tolerated(node));
-      });
-  const auto& uid = claim->metadata.uid;
+  const auto suits = !anyRejected ? tolerated : scheduler::NodePredicate([this, &uid, &tolerated](auto node) {
+    return !waiting_.rejected(uid, node) && (!tolerated || tolerated(node));
+  });
   const auto decision = decide(*claim, asked.request, suits, nodes);
   if (!decision.fits) {
     const auto outcome = noFit(*claim, asked.request, suits, nodes, stop, [&] {
       const auto taints = untoleratedText(stores_, *asked.cls);
       return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
     });
-    const auto wait = waiting_.untilNextNode(claim->metadata.uid);
+    const auto wait = waiting_.untilNextNode(uid);
     return outcome.kind == Outcome::Kind::done && wait.count() > 0 ? Outcome::after(wait) : outcome;
   }
   waiting_.satisfied(queueKey);
-  auto device = binder_.writeIntent(*claim, *asked.cls, decision, stop);  // W1
+  return intend(claim, *asked.cls, decision, stop);
+}
+
+Outcome ClaimSync::intend(const ClaimPtr& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                          std::stop_token stop) {
+  const auto& uid = claim->metadata.uid;
+  auto device = binder_.writeIntent(*claim, cls, decision, stop);  // W1
   if (!device.ok()) {
     if (Refusals::isRefusal(device.status())) waiting_.refusedOn(uid, decision.node);  // perhaps only there
-    if (device.status().code() == base::Code::invalid) {  // a policy may change, which no event tells
-      const auto why = "the device was refused: " + device.status().message();
-      waiting_.refused(uid, asked.cls->provisioner, why, afterRefusals(waiting_.serverRefused(uid)));
-      return refused(*claim, why, stop);
-    }
-    return Outcome::retry(device.status());
+    if (device.status().code() != base::Code::invalid) return Outcome::retry(device.status());
+    const auto why = "the device was refused: " + device.status().message();  // a policy may change: no event tells
+    waiting_.refused(uid, cls.provisioner, why, afterRefusals(waiting_.serverRefused(uid)));
+    return refused(*claim, why, stop);
   }
   if (!belongsTo(*device, *claim)) {  // that it goes is no event of this claim's
     const auto said = refuse(*claim, kBound, reason::kProvisionFailed,
@@ -531,42 +546,11 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
 }
 
 Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
-  const bool fixed = reserved(*claim) || device->status.phase == "Available";  // can't be decided anew
   if (auto refusal = waiting_.refusal(claim->metadata.uid); !refusal.empty())
     return reserved(*claim) ? refused(*claim, refusal, stop) : giveUp(*claim, *device, {}, stop);
   const auto reply = provisioning_.provision(*device);  // W3
   if (!reply) return Outcome::after(provisioning_.delay(*device));
-  const auto text = device->spec.provisioner + ": " + std::string(plugin::toString(reply->outcome)) +
-                    (reply->message.empty() ? "" : ": " + reply->message);
-  switch (reply->outcome) {
-    case plugin::Outcome::ok:
-    case plugin::Outcome::noChange:
-      break;
-    case plugin::Outcome::inProgress: {
-      auto status = status_.pending(*claim, kBound, reason::kProvisioning, text, stop);
-      return status.ok() ? Outcome::after(kPollBackground) : Outcome::ofWrite(status);
-    }
-    case plugin::Outcome::reschedule:
-      return fixed ? stuck(*claim, text, stop) : giveUp(*claim, *device, text, stop);
-    case plugin::Outcome::exists:  // not this device, by the plugin's account
-    case plugin::Outcome::invalid: {
-      waiting_.refused(claim->metadata.uid, device->spec.provisioner, text, kRefusedFor);
-      auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
-      if (!status.ok()) return Outcome::ofWrite(status);
-      return reserved(*claim) ? Outcome::after(kRefusedFor) : giveUp(*claim, *device, {}, stop);
-    }
-    case plugin::Outcome::internal: {
-      auto status = status_.pending(*claim, kBound, reason::kProvisionFailed, text, stop);
-      return Outcome::retry(status.ok() ? base::Status(base::Code::internal, text) : status);
-    }
-    case plugin::Outcome::unavailable:
-    case plugin::Outcome::timeout:
-    case plugin::Outcome::crashed:
-    case plugin::Outcome::garbage: {
-      auto status = status_.pending(*claim, kBound, reason::kProvisionerUnavailable, text, stop);
-      return Outcome::retry(status.ok() ? base::Status(base::Code::unavailable, text) : status);
-    }
-  }
+  if (!reply->ok()) return notProvisioned(*claim, *device, *reply, stop);
   auto now = binder_.commitDevice(*device, stop);  // W4
   if (!now.ok()) {
     // 409, 404: read anew by now. Bound → we go on. Rolled back meanwhile → its undo may have been before our effect:
@@ -581,6 +565,46 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
     return now.status().code() == base::Code::notFound ? Outcome::after(milliseconds(0)) : Outcome::retry(now.status());
   }
   return committing(claim, std::make_shared<const cache::Gpu>(*now), stop);
+}
+
+Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
+                                  std::stop_token stop) {
+  const auto& uid = claim.metadata.uid;
+  const auto text = device.spec.provisioner + ": " + std::string(plugin::toString(reply.outcome)) +
+                    (reply.message.empty() ? "" : ": " + reply.message);
+  const auto say = [&](std::string_view why) { return status_.pending(claim, kBound, why, text, stop); };
+  switch (reply.outcome) {
+    case plugin::Outcome::ok:
+    case plugin::Outcome::noChange:
+      break;
+    case plugin::Outcome::inProgress: {
+      const auto said = say(reason::kProvisioning);
+      return said.ok() ? Outcome::after(kPollBackground) : Outcome::ofWrite(said);
+    }
+    case plugin::Outcome::reschedule: {
+      const bool fixed = reserved(claim) || device.status.phase == "Available";  // can't be decided anew
+      return fixed ? stuck(claim, text, stop) : giveUp(claim, device, text, stop);
+    }
+    case plugin::Outcome::exists:  // not this device, by the plugin's account
+    case plugin::Outcome::invalid: {
+      waiting_.refused(uid, device.spec.provisioner, text, kRefusedFor);
+      const auto said = say(reason::kProvisionFailed);
+      if (!said.ok()) return Outcome::ofWrite(said);
+      return reserved(claim) ? Outcome::after(kRefusedFor) : giveUp(claim, device, {}, stop);
+    }
+    case plugin::Outcome::internal: {
+      const auto said = say(reason::kProvisionFailed);
+      return Outcome::retry(said.ok() ? base::Status(base::Code::internal, text) : said);
+    }
+    case plugin::Outcome::unavailable:
+    case plugin::Outcome::timeout:
+    case plugin::Outcome::crashed:
+    case plugin::Outcome::garbage: {
+      const auto said = say(reason::kProvisionerUnavailable);
+      return Outcome::retry(said.ok() ? base::Status(base::Code::unavailable, text) : said);
+    }
+  }
+  return Outcome::done();
 }
 
 Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {

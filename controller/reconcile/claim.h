@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -88,6 +89,14 @@ class ClaimSync {
 
   Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
+  /// It says that it has a device, and the cache knows of none. Nothing: it is to be decided.
+  std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
+  /// (C9) It gets a device that stands already. Nothing: a new one is to be made for it.
+  std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
+  Outcome leaveToConsumer(const cache::Claim& claim, std::stop_token stop);         // (C5)
+  Outcome choose(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);  // (C6)
+  Outcome intend(const ClaimPtr& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                 std::stop_token stop);
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const scheduler::Request& request,
                              const scheduler::NodePredicate& suits, const std::string& nodes);
@@ -119,6 +128,9 @@ class ClaimSync {
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
   Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);        // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  /// The plugin's answer to it, when that isn't OK.
+  Outcome notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
+                         std::stop_token stop);
   Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// What Carried says is why the claim is not bound either.
   Outcome notCarried(const cache::Claim& claim, std::stop_token stop);
