@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "controller/scheduler/topology/shape.h"
+#include "controller/scheduler/topology/wiring.h"
 #include "tests/scheduler/topology/nodes.h"
 
 namespace egpu::scheduler::topology {
@@ -27,17 +27,17 @@ PairScores switched(std::size_t cards) {
 
 /// All 255 sets of free cards × 8 sizes; the time is that of one answer.
 void everyMaskAndSize(benchmark::State& state) {
-  const Shape shape(testing::scoresOf(testing::dgx1Volta()));
+  const Wiring wiring(testing::scoresOf(testing::dgx1Volta()));
   int64_t worse = 0;
   for (Set available = 1; available < kMasks; ++available)
     for (std::size_t size = 1; size <= kSizes; ++size) {
-      const Choice want = testing::everyDivision(shape.scores(), {available, size, 0, 0});
-      if (scoreOf(shape.scores(), shape.best(available, size)) < want.score) ++worse;
-      if (shape.choose({available, size, 0, 0}).total < want.total) ++worse;
+      const Choice want = testing::everyDivision(wiring.scores(), {available, size, 0, 0});
+      if (scoreOf(wiring.scores(), wiring.best(available, size)) < want.score) ++worse;
+      if (wiring.choose({available, size, 0, 0}).total < want.total) ++worse;
     }
   for (auto _ : state)
     for (Set available = 1; available < kMasks; ++available)
-      for (std::size_t size = 1; size <= kSizes; ++size) benchmark::DoNotOptimize(shape.best(available, size));
+      for (std::size_t size = 1; size <= kSizes; ++size) benchmark::DoNotOptimize(wiring.best(available, size));
   const auto answers = static_cast<double>((kMasks - 1) * kSizes);
   state.counters["per_answer"] =
       benchmark::Counter(answers, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
@@ -48,7 +48,7 @@ BENCHMARK(everyMaskAndSize);
 /// What a topology that was never seen costs once.
 void buildTable(benchmark::State& state) {
   const PairScores scores = testing::scoresOf(testing::dgx1Volta());
-  for (auto _ : state) benchmark::DoNotOptimize(Shape(scores));
+  for (auto _ : state) benchmark::DoNotOptimize(Wiring(scores));
 }
 BENCHMARK(buildTable)->Unit(benchmark::kMicrosecond);
 
@@ -56,12 +56,12 @@ BENCHMARK(buildTable)->Unit(benchmark::kMicrosecond);
 void randomLinks(benchmark::State& state) {
   Random random(42);
   const auto cards = static_cast<std::size_t>(state.range(0)), size = static_cast<std::size_t>(state.range(1));
-  std::vector<std::unique_ptr<const Shape>> shapes;
-  for (int i = 0; i < 8; ++i) shapes.push_back(std::make_unique<const Shape>(testing::randomScores(random, cards)));
+  std::vector<std::unique_ptr<const Wiring>> wirings;
+  for (int i = 0; i < 8; ++i) wirings.push_back(std::make_unique<const Wiring>(testing::randomScores(random, cards)));
   std::size_t next = 0;
   Choice choice;
   for (auto _ : state) {
-    choice = shapes[next++ % shapes.size()]->choose({firstOf(cards), size, 0, 0});
+    choice = wirings[next++ % wirings.size()]->choose({firstOf(cards), size, 0, 0});
     benchmark::DoNotOptimize(choice);
   }
   state.counters["gap_%"] = 100.0 * static_cast<double>(choice.gap()) / static_cast<double>(choice.bound);
@@ -74,9 +74,9 @@ BENCHMARK(randomLinks)
 
 /// Sixteen cards behind NVSwitches: every set is as good as every other.
 void nvSwitch(benchmark::State& state) {
-  const Shape shape(switched(16));
+  const Wiring wiring(switched(16));
   for (auto _ : state)
-    benchmark::DoNotOptimize(shape.choose({firstOf(16), static_cast<std::size_t>(state.range(0)), 0, 0}));
+    benchmark::DoNotOptimize(wiring.choose({firstOf(16), static_cast<std::size_t>(state.range(0)), 0, 0}));
 }
 BENCHMARK(nvSwitch)->ArgName("size")->Arg(2)->Arg(4)->Arg(8);
 

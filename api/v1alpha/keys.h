@@ -47,6 +47,16 @@ inline constexpr std::string_view kGpuCore = "gpu-core";
 inline constexpr std::string_view kGpuMemory = "gpu-memory";
 inline constexpr std::string_view kTflops = "tflops";
 
+// Phases of claims and devices. A claim is Pending, Bound or Lost; a device has all but Lost.
+namespace phase {
+inline constexpr std::string_view kPending = "Pending";
+inline constexpr std::string_view kAvailable = "Available";
+inline constexpr std::string_view kBound = "Bound";
+inline constexpr std::string_view kReleased = "Released";
+inline constexpr std::string_view kFailed = "Failed";
+inline constexpr std::string_view kLost = "Lost";
+}  // namespace phase
+
 // Reasons on a claim's conditions.
 namespace reason {
 inline constexpr std::string_view kClassNotFound = "ClassNotFound";

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/node_policy/node_policy.h"
-#include "controller/scheduler/preset.h"
 
 namespace egpu::bench::openb {
 namespace {

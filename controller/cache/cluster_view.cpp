@@ -9,6 +9,8 @@
 #include "api/v1alpha/keys.h"
 
 namespace egpu::cache {
+
+namespace phase = v1alpha::keys::phase;
 namespace {
 
 using scheduler::Amount;
@@ -25,7 +27,9 @@ void giveWay(std::unique_lock<std::mutex>& lock) {
 
 bool holds(const Amount& has, const Amount& needs) { return has.core >= needs.core && has.memory >= needs.memory; }
 
-bool committedPhase(std::string_view phase) { return phase == "Bound" || phase == "Released" || phase == "Available"; }
+bool committedPhase(std::string_view phase) {
+  return phase == phase::kBound || phase == phase::kReleased || phase == phase::kAvailable;
+}
 
 /// What a store shows under a name; a pointer. What its listener was told if that is it still.
 template <class T>
@@ -86,7 +90,7 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
   const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    PackedText::Room room;
+    PackedText::Buffer room;
     const Latest object(stores_.cards, name, after);
     auto& card = *cards_.try_emplace(name).first;
     auto& state = card.second;
@@ -103,17 +107,17 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
         for (const auto& held : state.held) cluster_.take(name, held.take.uid().view(room), held.take.sum());
       state.present = true;
       for (const auto& held : state.held)
-        if (held.take.says(TakeSource::ledger) && object->spec.allocations.count(held.take.uid().view(room)) == 0)
+        if (held.take.says(AllocationSource::ledger) && object->spec.allocations.count(held.take.uid().view(room)) == 0)
           stale.push_back(held.take.uid());
     } else {
       if (state.present) cluster_.removeCard(name);
       state.present = false;
       for (const auto& held : state.held) stale.push_back(held.take.uid());
     }
-    for (const auto& uid : stale) setTake(card, uid, TakeSource::ledger, std::nullopt);
+    for (const auto& uid : stale) setTake(card, uid, AllocationSource::ledger, std::nullopt);
     if (object) {
       for (const auto& [uid, entry] : object->spec.allocations)
-        setTake(card, PackedText(uid), TakeSource::ledger, Amount{entry.core, entry.memory});
+        setTake(card, PackedText(uid), AllocationSource::ledger, Amount{entry.core, entry.memory});
       offer(card);
     } else {
       forgetIfEmpty(card);
@@ -160,7 +164,7 @@ void ClusterView::addDevice(Devices::value_type& entry, const Gpu& device) {
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
     if (std::find(state.cards.begin(), state.cards.end(), card) == state.cards.end()) state.cards.push_back(card);
-    setTake(*card, state.uid, TakeSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
+    setTake(*card, state.uid, AllocationSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
   }
 }
 
@@ -179,7 +183,7 @@ void ClusterView::settle(const Gpu& device) {
 void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.uid;
   const auto cards = std::move(known->second.cards);
-  for (auto* const card : cards) setTake(*card, uid, TakeSource::device, std::nullopt);
+  for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
   leaveNode(known->second.node);
   devices_.erase(known);
   for (auto* const card : cards) {
@@ -197,19 +201,19 @@ ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) {
   return it == held.end() ? nullptr : &*it;
 }
 
-void ClusterView::setTake(Cards::value_type& card, const PackedText& uid, TakeSource source,
+void ClusterView::setTake(Cards::value_type& card, const PackedText& uid, AllocationSource source,
                           const std::optional<Amount>& amount, const Devices::value_type* device) {
   auto& [name, state] = card;
-  PackedText::Room room;
+  PackedText::Buffer room;
   auto* held = state.find(uid);
   const bool fresh = held == nullptr;
   if (fresh) {
     if (!amount) return;
-    held = &state.held.emplace_back(Held{Take(uid), nullptr});
+    held = &state.held.emplace_back(Held{ToldAllocation(uid), nullptr});
   }
   const auto before = held->take.sum();
   held->take.set(source, amount);
-  if (source == TakeSource::device) held->device = device;
+  if (source == AllocationSource::device) held->device = device;
   if (held->take.nobodySays()) {
     cluster_.giveBack(name, uid.view(room));
     grew_ = true;
@@ -232,7 +236,7 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
     if (!held.device) continue;
     const auto& [packed, device] = *held.device;
     const bool elsewhere = device.node && device.node->first != node;
-    if (!elsewhere && (!device.committed || held.take.says(TakeSource::ledger))) continue;
+    if (!elsewhere && (!device.committed || held.take.says(AllocationSource::ledger))) continue;
     const auto deviceName = packed.str();
     if (!why.empty() && first < deviceName) continue;
     first = deviceName;
@@ -263,7 +267,7 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   assuming_.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});
-    setTake(*cards_.try_emplace(placement.card).first, PackedText(assumedKey(ask.claimUid)), TakeSource::assumed,
+    setTake(*cards_.try_emplace(placement.card).first, PackedText(assumedKey(ask.claimUid)), AllocationSource::assumed,
             placement.charged);
   }
 }
@@ -283,7 +287,7 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
   for (const auto& each : dropped) {
     const auto card = cards_.find(each.card);
     if (card == cards_.end()) continue;
-    setTake(*card, PackedText(assumedKey(claimUid)), TakeSource::assumed, std::nullopt);
+    setTake(*card, PackedText(assumedKey(claimUid)), AllocationSource::assumed, std::nullopt);
     forgetIfEmpty(*card);
   }
   return dropped;
@@ -383,7 +387,7 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
 }
 
 void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
-  PackedText::Room room;
+  PackedText::Buffer room;
   for (const auto& name : devices) {
     const auto known = devices_.find(PackedText(name));
     if (known == devices_.end()) continue;
@@ -484,21 +488,21 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   out.why = reasonAgainst(card);
   out.offered = out.why.empty();
   for (const auto& held : state.held) {
-    MapTake row;
+    MapAllocation row;
     row.deviceUid = held.take.uid().str();
     row.core = held.take.sum().core;
     row.memory = held.take.sum().memory;
-    row.phase = "Pending";
-    if (held.take.says(TakeSource::assumed))
+    row.phase = phase::kPending;
+    if (held.take.says(AllocationSource::assumed))
       if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
         row.claim = it->second.claim;
     if (held.device) row.device = held.device->first.str();
     out.usedCore += row.core;
     out.usedMemory += row.memory;
-    out.takes.push_back(std::move(row));
+    out.allocations.push_back(std::move(row));
   }
-  std::sort(out.takes.begin(), out.takes.end(),
-            [](const MapTake& a, const MapTake& b) { return a.deviceUid < b.deviceUid; });
+  std::sort(out.allocations.begin(), out.allocations.end(),
+            [](const MapAllocation& a, const MapAllocation& b) { return a.deviceUid < b.deviceUid; });
   return out;
 }
 
@@ -530,7 +534,7 @@ AllocationMap ClusterView::map() const {
   AllocationMap result;
   for (auto& [name, node] : nodes) {
     for (auto& card : node.cards)
-      for (auto& take : card.takes) describe(take);
+      for (auto& take : card.allocations) describe(take);
     std::sort(node.cards.begin(), node.cards.end(),
               [](const MapCard& a, const MapCard& b) { return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid); });
     result.nodes.push_back(std::move(node));
@@ -538,7 +542,7 @@ AllocationMap ClusterView::map() const {
   return result;
 }
 
-void ClusterView::describe(MapTake& take) const {
+void ClusterView::describe(MapAllocation& take) const {
   if (take.device.empty()) return;
   const auto device = stores_.devices.get({"", take.device});
   if (!device || device->metadata.uid != take.deviceUid) {
@@ -562,7 +566,7 @@ ClusterTotals ClusterView::totals() const {
       const bool full = known.used.core >= known.capacity.core || known.used.memory >= known.capacity.memory;
       ++(state.held.empty() ? totals.free : full ? totals.full : totals.partly);
     }
-    totals.takes += static_cast<int64_t>(state.held.size());
+    totals.allocations += static_cast<int64_t>(state.held.size());
     totals.core += known.capacity.core;
     totals.memory += known.capacity.memory;
     totals.usedCore += known.used.core;
@@ -585,7 +589,7 @@ CardAudit ClusterView::audit(std::string_view card) const {
   audit.usedCore = known.used.core;
   audit.usedMemory = known.used.memory;
   for (const auto& held : it->second.held) {
-    if (const auto entry = held.take.of(TakeSource::ledger)) {
+    if (const auto entry = held.take.of(AllocationSource::ledger)) {
       audit.ledgerCore += entry->core;
       audit.ledgerMemory += entry->memory;
       if (!held.device) audit.entryWithoutDevice.push_back(held.take.uid().str());

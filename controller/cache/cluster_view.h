@@ -1,6 +1,6 @@
 // Decide and assume: the one serialised section around the scheduler's picture of the cluster.
 //
-// A card's takes are the union of three sources, each under the device's uid (or, before the device exists,
+// a card's allocations are the union of three sources, each under the device's uid (or, before the device exists,
 // "claim/<claim uid>"):
 //   ledger entry seen on the card  ∪  device that names the card  ∪  decision made but not yet written
 // so that a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is
@@ -28,16 +28,16 @@
 #include "controller/cache/explanations.h"
 #include "controller/cache/packed_text.h"
 #include "controller/cache/stores.h"
-#include "controller/cache/take.h"
+#include "controller/cache/told_allocation.h"
+#include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
-#include "controller/scheduler/together.h"
 
 namespace egpu::cache {
 
 /// One device's part of a card, for the allocation map. Amounts are charged ones.
-struct MapTake {
+struct MapAllocation {
   std::string device;     ///< object name; empty while only decided
   std::string deviceUid;  ///< or "claim/<uid>"
   std::string claim;      ///< "namespace/name"
@@ -49,10 +49,10 @@ struct MapCard {
   std::string name, uuid, model;
   int64_t index = 0;
   int64_t core = 0, memory = 0;          ///< capacity
-  int64_t usedCore = 0, usedMemory = 0;  ///< Σ takes
+  int64_t usedCore = 0, usedMemory = 0;  ///< Σ allocations
   bool offered = true;
   std::string why;  ///< why it isn't offered
-  std::vector<MapTake> takes;
+  std::vector<MapAllocation> allocations;
 };
 struct MapNode {
   std::string name;
@@ -64,8 +64,8 @@ struct AllocationMap {
 };
 
 struct ClusterTotals {
-  int64_t nodes = 0, cards = 0, offered = 0, quarantined = 0, takes = 0;
-  int64_t free = 0, partly = 0, full = 0;  ///< of the offered cards: no takes; some; no core or no memory is left
+  int64_t nodes = 0, cards = 0, offered = 0, quarantined = 0, allocations = 0;
+  int64_t free = 0, partly = 0, full = 0;  ///< of the offered cards: no allocations; some; no core or no memory is left
   int64_t core = 0, usedCore = 0, memory = 0, usedMemory = 0;
 };
 
@@ -77,7 +77,7 @@ struct AssumedDecision {
   std::vector<std::string> cards;
 };
 
-/// How a card's takes and its ledger disagree; the auditor names the cause.
+/// How a card's allocations and its ledger disagree; the auditor names the cause.
 struct CardAudit {
   bool known = false;
   int64_t core = 0, memory = 0;                 ///< capacity
@@ -102,7 +102,7 @@ class ClusterView {
     /// of them is then looked for once, until something becomes free.
     std::string nodes;
   };
-  /// decide() and, if it fits, the assumption of its takes under "claim/<uid>" (an earlier one of that claim is dropped
+  /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before).
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
   /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
@@ -159,7 +159,7 @@ class ClusterView {
   };
   using Devices = std::unordered_map<PackedText, DeviceState, PackedText::Hash>;
   struct Held {
-    Take take;
+    ToldAllocation take;
     const Devices::value_type* device = nullptr;  ///< set while a device says so
   };
   /// What the scheduler's picture doesn't have of a card: that knows what the object says, and the sum of each take.
@@ -182,16 +182,16 @@ class ClusterView {
   void refreshDevice(const Gpu* before, const Gpu* after);
   // With mutex_ held.
   /// `device`: the one that says so, if a device does.
-  void setTake(Cards::value_type& card, const PackedText& uid, TakeSource source,
+  void setTake(Cards::value_type& card, const PackedText& uid, AllocationSource source,
                const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
   void addDevice(Devices::value_type& entry, const Gpu& device);
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
   std::string reasonAgainst(const Cards::value_type& card) const;
-  /// What the device's object says of its takes is missing.
+  /// What the device's object says of its allocations is missing.
   MapCard mapCard(const Cards::value_type& card) const;
   /// Fills in what the device's object says. Without the lock.
-  void describe(MapTake& take) const;
+  void describe(MapAllocation& take) const;
   /// The device takes the assumption's place. What the decision had elsewhere becomes free.
   void settle(const Gpu& device);
   /// Lets the cluster learn from a request, once however often it is tried in vain.
@@ -203,7 +203,7 @@ class ClusterView {
   std::vector<Assumed> retract(std::string_view claimUid);
   /// Whether something was retracted that is not assumed again; then who waits must be told.
   bool freedBy(std::string_view claimUid, const std::vector<Assumed>& retracted) const;
-  /// Takes the devices' takes out of the scheduler's picture, or puts them back.
+  /// Takes the devices' allocations out of the scheduler's picture, or puts them back.
   void setAside(const std::vector<std::string>& devices, bool aside);
   /// Visits each card that is there, others deciding in between. The lock is held during a visit.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;

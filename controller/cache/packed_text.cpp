@@ -47,7 +47,7 @@ void PackedText::release() {
   bytes_ = {};
 }
 
-std::string_view PackedText::view(Room& room) const {
+std::string_view PackedText::view(Buffer& room) const {
   if (form() == kHeap) return heap();
   if (form() < kUuid) return {reinterpret_cast<const char*>(bytes_.data()), form()};
   UuidText text;
@@ -57,7 +57,7 @@ std::string_view PackedText::view(Room& room) const {
 }
 
 std::string PackedText::str() const {
-  Room room;
+  Buffer room;
   return std::string(view(room));
 }
 

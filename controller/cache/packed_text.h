@@ -30,10 +30,10 @@ class PackedText {
   ~PackedText() { release(); }
 
   /// Room for view().
-  using Room = std::array<char, UuidText::kLongest>;
+  using Buffer = std::array<char, UuidText::kLongest>;
   /// The text, valid as long as this and the room are.
-  std::string_view view(Room& room) const;
-  std::string_view view(Room&& room) const = delete;
+  std::string_view view(Buffer& room) const;
+  std::string_view view(Buffer&& room) const = delete;
   std::string str() const;
   std::size_t hash() const;
   bool operator==(const PackedText& other) const;

@@ -6,11 +6,13 @@
 
 namespace egpu::cache {
 
+namespace phase = v1alpha::keys::phase;
+
 namespace keys = v1alpha::keys;
 
 Trouble troubleOf(const Gpu& card) {
   if (card.metadata.deleting()) return {"being deleted", {}};
-  if (card.status.phase == "Failed")
+  if (card.status.phase == phase::kFailed)
     return {card.status.reason.empty() ? "Failed" : card.status.reason, card.status.message};
   for (const auto& condition : card.status.conditions)
     if (condition.type == "Healthy" && condition.status == "False")
@@ -49,7 +51,7 @@ Stores::Stores() {
   });
   // Bound is what most devices are, and nobody looks for them by it.
   byPhase_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
-    if (d.status.phase != "Bound") emit(d.status.phase);
+    if (d.status.phase != phase::kBound) emit(d.status.phase);
   });
   byTrouble_ = cards.addIndex([](const Gpu& c, const Emit& emit) {
     if (troubleOf(c)) emit("yes");

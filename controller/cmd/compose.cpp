@@ -13,7 +13,7 @@ namespace egpu::cmd {
 
 namespace {
 
-plugin::HostOptions hostOptions(const ControllerOptions& options, base::Metrics& metrics) {
+plugin::HostOptions hostOptions(const CoreOptions& options, base::Metrics& metrics) {
   plugin::HostOptions o;
   if (!options.pluginState.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + options.pluginState);
   o.limits = options.pluginLimits;
@@ -22,7 +22,7 @@ plugin::HostOptions hostOptions(const ControllerOptions& options, base::Metrics&
   return o;
 }
 
-reconcile::ControllerOptions controllerOptions(const ControllerOptions& o) {
+reconcile::ControllerOptions controllerOptions(const CoreOptions& o) {
   reconcile::ControllerOptions out;
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
@@ -45,7 +45,7 @@ std::string besideOperations(const std::string& opsListen) {
 }
 
 /// Who may ask: whom the API server knows, or anybody on this machine.
-std::function<server::Callers::Verdict(std::string_view, std::stop_token)> callersOf(const ControllerOptions& options,
+std::function<server::Callers::Verdict(std::string_view, std::stop_token)> callersOf(const CoreOptions& options,
                                                                                      server::Callers& callers) {
   if (!options.opsAuth) return {};
   return [&callers](std::string_view authorization, std::stop_token stop) {
@@ -61,7 +61,7 @@ base::Status named(const char* flag, const base::Status& status) {
 
 std::string defaultPluginFolder() { return base::executableFolder() + "/../lib/provisioners"; }
 
-Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options)
+Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options)
     : options_(options),
       clock_(clock),
       plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins}, hostOptions(options, metrics_),

@@ -22,12 +22,12 @@
 #include "controller/kube/transport/transport.h"
 #include "controller/plugin/hosted_registry.h"
 #include "controller/reconcile/controller.h"
-#include "controller/server/callers.h"
-#include "controller/server/operations.h"
-#include "controller/server/probes.h"
-#include "controller/server/process_metrics.h"
-#include "controller/server/prometheus_metrics.h"
-#include "controller/server/questions.h"
+#include "controller/server/operations/callers.h"
+#include "controller/server/operations/operations.h"
+#include "controller/server/operations/probes.h"
+#include "controller/server/operations/process_metrics.h"
+#include "controller/server/operations/prometheus_metrics.h"
+#include "controller/server/what_if_questions.h"
 
 namespace egpu::cmd {
 
@@ -38,7 +38,7 @@ namespace egpu::cmd {
 class Core {
  public:
   /// References must outlive it.
-  Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const ControllerOptions& options);
+  Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options);
   ~Core();
 
   /// Fails if an address can't be bound; the message begins with its flag.
@@ -67,7 +67,7 @@ class Core {
   std::string metricsText();
   void publishCards(int64_t cards);
 
-  const ControllerOptions options_;
+  const CoreOptions options_;
   const base::Clock& clock_;
   server::PrometheusMetrics metrics_;
   plugin::HostedRegistry plugins_;
@@ -76,7 +76,7 @@ class Core {
   reconcile::Controller controller_;
   std::function<void()> leaseLost_;
   std::optional<kube::LeaderElector> elector_;
-  server::Questions questions_;
+  server::WhatIfQuestions questions_;
   kube::Client reviews_;  ///< gives up soon: a caller waits
   server::Callers callers_;
   server::Operations operations_;

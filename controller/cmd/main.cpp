@@ -27,7 +27,7 @@ bool pluginsIn(const std::string& folder) {
   return false;
 }
 
-void addController(CLI::App& app, cmd::ControllerOptions& o) {
+void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
   app.add_option("--plugins", o.plugins,
                  "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)")
@@ -62,7 +62,7 @@ void addController(CLI::App& app, cmd::ControllerOptions& o) {
 }
 
 /// Whether the API server is asked who calls.
-void addCallers(CLI::App& app, cmd::ControllerOptions& o) {
+void addCallers(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option_function<std::string>(
          "--ops-auth", [&o](const std::string& mode) { o.opsAuth = mode == "on"; },
          "Whether callers of the operations address must be known to the API server and may get elasticgpus (all but "

@@ -21,7 +21,7 @@ struct LogOptions {
 inline constexpr int64_t kMostCardSeries = 2'000;  ///< cards; more have no series of their own
 
 /// What the controller needs in either mode.
-struct ControllerOptions {
+struct CoreOptions {
   std::size_t workers = 16;
   std::string plugins;      ///< folder of provisioners; empty = ../lib/provisioners beside the executable
   std::string pluginState;  ///< folder for plugins' host files; empty = their own default
@@ -37,7 +37,7 @@ struct ControllerOptions {
 };
 
 struct RunOptions {
-  ControllerOptions controller;  ///< its election is made of what follows
+  CoreOptions controller;  ///< its election is made of what follows
   std::string kubeconfig;
   std::string context;
   std::optional<bool> leaderElect;    ///< none = in a cluster yes, outside no
@@ -45,7 +45,7 @@ struct RunOptions {
 };
 
 struct StandaloneOptions {
-  ControllerOptions controller;
+  CoreOptions controller;
   std::string nodes;  ///< nodes.yaml
   std::string data;   ///< folder; empty = in memory
   std::string listen = "127.0.0.1:7443";

@@ -55,7 +55,7 @@ int runCommand(const RunOptions& options) {
     std::fprintf(stderr, "error: %s: %s\n", endpoint->origin.c_str(), transport.status().message().c_str());
     return 1;
   }
-  ControllerOptions controller = options.controller;
+  CoreOptions controller = options.controller;
   for (const auto& file :
        {options.kubeconfig, endpoint->tokenFile, endpoint->clientKeyFile, endpoint->clientCertificateFile})
     if (!file.empty()) controller.pluginHidden.push_back(file);

@@ -127,7 +127,7 @@ int standaloneCommand(const StandaloneOptions& options) {
 
   PluginState state;
   if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
-  ControllerOptions controllerOptions = options.controller;
+  CoreOptions controllerOptions = options.controller;
   controllerOptions.pluginState = state.path();
   controllerOptions.opsAuth = false;
   for (const auto& file : {options.data, options.writeKubeconfig})

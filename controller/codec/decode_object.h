@@ -3,7 +3,7 @@
 #pragma once
 
 #include "controller/codec/codec.h"
-#include "controller/codec/on_demand.h"
+#include "controller/codec/json_reader.h"
 
 namespace egpu::codec {
 

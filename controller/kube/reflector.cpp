@@ -160,7 +160,7 @@ milliseconds ReflectorLoop::nextDelay() {
 void ReflectorLoop::run(std::stop_token stop) {
   needList_ = true;
   while (!stop.stop_requested()) {
-    Outcome outcome;
+    PassEnd outcome;
     if (!needList_)
       outcome = maybeRestored_ ? askWhetherRestored(stop) : watchOnce(false, stop);
     else if (options_.watchList && !watchListRefused_)
@@ -174,7 +174,7 @@ void ReflectorLoop::run(std::stop_token stop) {
   }
 }
 
-ReflectorLoop::Outcome ReflectorLoop::listOnce(std::stop_token stop) {
+ReflectorLoop::PassEnd ReflectorLoop::listOnce(std::stop_token stop) {
   ListOptions options;
   options.namespace_ = options_.namespace_;
   options.labelSelector = options_.labelSelector;
@@ -193,7 +193,7 @@ ReflectorLoop::Outcome ReflectorLoop::listOnce(std::stop_token stop) {
 
 /// A server whose history went back accepts a watch from a version that it has not reached, and keeps to itself all
 /// that happens until then. Only a quorum read tells.
-ReflectorLoop::Outcome ReflectorLoop::askWhetherRestored(std::stop_token stop) {
+ReflectorLoop::PassEnd ReflectorLoop::askWhetherRestored(std::stop_token stop) {
   ClientOptions once = client_.options();
   once.maxAttempts = 1;
   HttpRequest request;
@@ -238,7 +238,7 @@ HttpRequest ReflectorLoop::watchRequest(bool initial, std::chrono::seconds secon
   return request;
 }
 
-ReflectorLoop::Outcome ReflectorLoop::watchOnce(bool initial, std::stop_token stop) {
+ReflectorLoop::PassEnd ReflectorLoop::watchOnce(bool initial, std::stop_token stop) {
   Watch watch;
   watch.initial = watch.startedInitial = initial;
   watch.begin = client_.clock().now();
@@ -305,7 +305,7 @@ void ReflectorLoop::flushCounts(Watch& watch) {
   watch.counts.clear();
 }
 
-ReflectorLoop::Outcome ReflectorLoop::afterWatch(const Watch& watch, const Result<HttpResponse>& end) {
+ReflectorLoop::PassEnd ReflectorLoop::afterWatch(const Watch& watch, const Result<HttpResponse>& end) {
   const bool unfinished = watch.initial;  // a WatchList that never told the end of its initial events
   if (watch.tooSlow) {
     watchListRefused_ = true;

@@ -99,16 +99,16 @@ class ReflectorLoop {
  private:
   /// What the end of a list or watch asks for.
   enum class Next { resume, resumeLater, relist };
-  struct Outcome {
+  struct PassEnd {
     Next next = Next::resume;
     std::chrono::milliseconds atLeast{0};  ///< the server's Retry-After
   };
   struct Watch;  // one request's state
   void run(std::stop_token stop);
-  Outcome listOnce(std::stop_token stop);
-  Outcome askWhetherRestored(std::stop_token stop);
-  Outcome watchOnce(bool initial, std::stop_token stop);
-  Outcome afterWatch(const Watch& watch, const base::Result<HttpResponse>& end);
+  PassEnd listOnce(std::stop_token stop);
+  PassEnd askWhetherRestored(std::stop_token stop);
+  PassEnd watchOnce(bool initial, std::stop_token stop);
+  PassEnd afterWatch(const Watch& watch, const base::Result<HttpResponse>& end);
   std::chrono::seconds watchLength();
   HttpRequest watchRequest(bool initial, std::chrono::seconds seconds) const;
   bool onLine(Watch& watch, std::string_view text);

@@ -93,7 +93,7 @@ std::string_view toString(Slot slot) {
 }
 
 std::string findGarbage(Slot slot, const Answer& answer) {
-  if (answer.outcome != Outcome::ok && answer.outcome != Outcome::noChange) return {};
+  if (answer.outcome != ReplyCode::ok && answer.outcome != ReplyCode::noChange) return {};
   if (slot == Slot::describe) return describeGarbage(answer.description);
   if (slot == Slot::mount) return editsGarbage(answer.edits);
   if (slot == Slot::list)

@@ -43,7 +43,7 @@ struct Call {
 
 /// Everything any slot replies.
 struct Answer {
-  Outcome outcome = Outcome::ok;
+  ReplyCode outcome = ReplyCode::ok;
   std::string message;
   Description description;
   std::vector<std::string> keys;

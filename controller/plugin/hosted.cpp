@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t kMaxPending = 1024;
 constexpr std::size_t kMaxUnsent = 64u << 20;
 
-Answer refuse(Outcome outcome, std::string message) {
+Answer refuse(ReplyCode outcome, std::string message) {
   Answer answer;
   answer.outcome = outcome;
   answer.message = std::move(message);
@@ -93,11 +93,11 @@ bool HostedProvisioner::described() const {
 
 Reply HostedProvisioner::readiness() const {
   const std::lock_guard lock(mutex_);
-  if (state_ == State::up) return {Outcome::ok, gaps_};
+  if (state_ == State::up) return {ReplyCode::ok, gaps_};
   // While it starts anew the last failure is still what there is to know: a message that flaps would be written each
   // time.
   if (!end_.message.empty()) return {end_.outcome, end_.message};
-  return {Outcome::unavailable, fileOf(path_) + " is starting"};
+  return {ReplyCode::unavailable, fileOf(path_) + " is starting"};
 }
 
 void HostedProvisioner::close() {
@@ -113,7 +113,7 @@ void HostedProvisioner::retire(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
     state_ = State::retired;
-    end_ = {Outcome::unavailable, why};
+    end_ = {ReplyCode::unavailable, why};
   }
   stop_.request_stop();
 }
@@ -159,14 +159,14 @@ Answer HostedProvisioner::send(const Call& call) {
   pending->slot = call.slot;
   pending->deadline = call.deadline;
   std::unique_lock lock(mutex_);
-  if (until_) return refuse(Outcome::unavailable, fileOf(path_) + ": the controller is stopping");
+  if (until_) return refuse(ReplyCode::unavailable, fileOf(path_) + ": the controller is stopping");
   if (state_ != State::up)
-    return refuse(Outcome::unavailable, end_.message.empty() ? fileOf(path_) + " is starting" : end_.message);
+    return refuse(ReplyCode::unavailable, end_.message.empty() ? fileOf(path_) + " is starting" : end_.message);
   if (pending_.size() >= kMaxPending || unsent_.size() > kMaxUnsent)
-    return refuse(Outcome::unavailable, fileOf(path_) + " has too many calls under way");
+    return refuse(ReplyCode::unavailable, fileOf(path_) + " has too many calls under way");
   const uint64_t id = ++lastId_;
   const std::string frame = wire::encodeCall(id, call);
-  if (frame.size() > wire::kMaxFrame) return refuse(Outcome::invalid, "the request is larger than 16 MiB");
+  if (frame.size() > wire::kMaxFrame) return refuse(ReplyCode::invalid, "the request is larger than 16 MiB");
   pending_.emplace(id, pending);
   sendLocked(frame);
   if (pending->answered.wait_until(lock, call.deadline, [&] { return pending->done; }))
@@ -174,7 +174,7 @@ Answer HostedProvisioner::send(const Call& call) {
   pending->abandoned = true;
   sendLocked(wire::encodeCancel(id));
   wake();  // the grace begins
-  return refuse(Outcome::timeout, std::string(toString(call.slot)) + " did not answer by its deadline");
+  return refuse(ReplyCode::timeout, std::string(toString(call.slot)) + " did not answer by its deadline");
 }
 
 /// Sends what the socket takes now; the supervisor sends the rest, so that no caller ever blocks on a process that does
@@ -264,15 +264,15 @@ std::vector<std::string> HostedProvisioner::command(const Manifest& manifest) co
 /// One life of the process, from spawn to its end.
 HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop) {
   const auto manifest = readManifest(path_);
-  if (!manifest) return {Outcome::unavailable, fileOf(path_) + ": " + manifest.status().message()};
+  if (!manifest) return {ReplyCode::unavailable, fileOf(path_) + ": " + manifest.status().message()};
   auto sockets = base::socketPair();
-  if (!sockets) return {Outcome::unavailable, "cannot start the plugin host: " + sockets.status().message()};
+  if (!sockets) return {ReplyCode::unavailable, "cannot start the plugin host: " + sockets.status().message()};
   base::Subprocess::Options launch;
   launch.argv = command(*manifest);
   launch.env = environment();
   launch.channel = sockets->second.get();
   auto process = base::Subprocess::spawn(launch);
-  if (!process) return {Outcome::unavailable, "cannot start the plugin host: " + process.status().message()};
+  if (!process) return {ReplyCode::unavailable, "cannot start the plugin host: " + process.status().message()};
   sockets->second.reset();
   frames_ = std::make_unique<wire::FrameBuffer>();
   confined_.reset();
@@ -297,7 +297,7 @@ HostedProvisioner::End HostedProvisioner::runProcess(const std::stop_token& stop
   if (verdict) {
     end = *verdict;
   } else {
-    end = {Outcome::crashed, "its process " + how + during()};
+    end = {ReplyCode::crashed, "its process " + how + during()};
     if (const std::string tail = output_.tail(); !tail.empty()) end.message += ": " + tail;
   }
   end.message = fileOf(path_) + ": " + end.message;
@@ -348,13 +348,13 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
   int output = process.output();
   for (;;) {
     ++rounds_;
-    if (stop.stop_requested()) return End{Outcome::crashed, "it was stopped"};
+    if (stop.stop_requested()) return End{ReplyCode::crashed, "it was stopped"};
     const auto now = steady_clock::now();
     process.reapOrphans();  // each counts against what the plugin, and this container, may have of processes
     auto next = now + std::chrono::minutes(1);
     if (!upSince_) {
       if (now >= startBy)
-        return End{Outcome::timeout,
+        return End{ReplyCode::timeout,
                    "it did not start within " + std::to_string(options_.startTimeout.count()) + " ms"};
       next = startBy;
     }
@@ -373,7 +373,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::serve(base::Subprocess&
     // Rounded up, or the last millisecond would be spent spinning.
     const auto wait = std::chrono::ceil<milliseconds>(next - now);
     if (poll(fds, 4, static_cast<int>(wait.count())) < 0 && errno != EINTR)
-      return End{Outcome::internal, "poll failed"};
+      return End{ReplyCode::internal, "poll failed"};
     if (fds[3].revents) {
       uint64_t count;
       [[maybe_unused]] const auto n = ::read(wake_.get(), &count, sizeof count);
@@ -420,7 +420,7 @@ std::optional<HostedProvisioner::End> HostedProvisioner::closed(steady_clock::ti
                                                                 steady_clock::time_point& next) const {
   const std::lock_guard lock(mutex_);
   if (!until_ || pending_.empty()) return std::nullopt;
-  if (now >= *until_) return End{Outcome::unavailable, "it was stopped with the controller"};
+  if (now >= *until_) return End{ReplyCode::unavailable, "it was stopped with the controller"};
   next = std::min(next, *until_);
   return std::nullopt;
 }
@@ -435,36 +435,36 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeFrames() {
     } else if (frame->type == wire::Type::answer && upSince_) {
       verdict = takeAnswer(*frame);
     } else {
-      verdict = End{Outcome::garbage, "it sent a frame out of place"};
+      verdict = End{ReplyCode::garbage, "it sent a frame out of place"};
     }
     if (verdict) return verdict;
   }
-  if (frames_->broken()) return End{Outcome::garbage, "it sent what is not a frame"};
+  if (frames_->broken()) return End{ReplyCode::garbage, "it sent what is not a frame"};
   return std::nullopt;
 }
 
 /// Sent before the plugin was loaded: from here on it may be the plugin that speaks.
 std::optional<HostedProvisioner::End> HostedProvisioner::takeConfined(std::string_view body) {
   wire::Confined confined;
-  if (!wire::decode(body, confined)) return End{Outcome::garbage, "it sent what cannot be read of its sandbox"};
+  if (!wire::decode(body, confined)) return End{ReplyCode::garbage, "it sent what cannot be read of its sandbox"};
   if (confined.version != wire::kVersion)
-    return End{Outcome::unavailable, "its host process speaks another wire version"};
+    return End{ReplyCode::unavailable, "its host process speaks another wire version"};
   confined_ = std::move(confined.gaps);
   return std::nullopt;
 }
 
 std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_view body) {
   wire::Hello hello;
-  if (!wire::decode(body, hello)) return End{Outcome::garbage, "it sent a hello that cannot be read"};
-  if (!hello.loaded) return End{Outcome::unavailable, hello.error};
+  if (!wire::decode(body, hello)) return End{ReplyCode::garbage, "it sent a hello that cannot be read"};
+  if (!hello.loaded) return End{ReplyCode::unavailable, hello.error};
   Answer described;
   described.description = hello.description;
-  if (std::string wrong = findGarbage(Slot::describe, described); !wrong.empty()) return End{Outcome::garbage, wrong};
+  if (std::string wrong = findGarbage(Slot::describe, described); !wrong.empty()) return End{ReplyCode::garbage, wrong};
   {
     const std::lock_guard lock(mutex_);
-    if (state_ == State::retired) return End{Outcome::unavailable, end_.message};
+    if (state_ == State::retired) return End{ReplyCode::unavailable, end_.message};
     if (described_ && !(description_ == hello.description))
-      return End{Outcome::garbage, "it describes itself otherwise than before: as " + hello.description.name};
+      return End{ReplyCode::garbage, "it describes itself otherwise than before: as " + hello.description.name};
     if (!described_) description_ = std::move(hello.description);  // once: others read it without the lock
     described_ = true;
     state_ = State::up;
@@ -484,10 +484,10 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeHello(std::string_v
 
 std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::Frame& frame) {
   Answer answer;
-  if (!wire::decode(frame.body, answer)) return End{Outcome::garbage, "it sent an answer that cannot be read"};
+  if (!wire::decode(frame.body, answer)) return End{ReplyCode::garbage, "it sent an answer that cannot be read"};
   const std::lock_guard lock(mutex_);
   const auto found = pending_.find(frame.id);
-  if (found == pending_.end()) return End{Outcome::garbage, "it answered a call that was not made"};
+  if (found == pending_.end()) return End{ReplyCode::garbage, "it answered a call that was not made"};
   const std::shared_ptr<Pending> pending = found->second;
   pending_.erase(found);
   if (pending->abandoned) {
@@ -495,7 +495,8 @@ std::optional<HostedProvisioner::End> HostedProvisioner::takeAnswer(const wire::
     return std::nullopt;
   }
   // The process shares its memory with the plugin, so what it checked is checked again.
-  if (std::string wrong = findGarbage(pending->slot, answer); !wrong.empty()) answer = refuse(Outcome::garbage, wrong);
+  if (std::string wrong = findGarbage(pending->slot, answer); !wrong.empty())
+    answer = refuse(ReplyCode::garbage, wrong);
   pending->answer = std::move(answer);
   pending->done = true;
   pending->answered.notify_all();
@@ -510,9 +511,9 @@ std::optional<HostedProvisioner::End> HostedProvisioner::overdue(steady_clock::t
     if (!pending->abandoned) continue;
     const auto killAt = pending->deadline + options_.grace;
     if (now >= killAt)
-      return End{Outcome::timeout, "it was killed because " + std::string(toString(pending->slot)) +
-                                       " ignored its deadline and " + std::to_string(options_.grace.count()) +
-                                       " ms of grace"};
+      return End{ReplyCode::timeout, "it was killed because " + std::string(toString(pending->slot)) +
+                                         " ignored its deadline and " + std::to_string(options_.grace.count()) +
+                                         " ms of grace"};
     next = std::min(next, killAt);
   }
   return std::nullopt;

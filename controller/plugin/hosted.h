@@ -109,7 +109,7 @@ class HostedProvisioner final : public CallingProvisioner {
   };
   /// Why a process ended, as its callers and the class's condition will say it.
   struct End {
-    Outcome outcome = Outcome::crashed;
+    ReplyCode outcome = ReplyCode::crashed;
     std::string message;
   };
 

@@ -117,7 +117,7 @@ void HostedRegistry::onChange(std::function<void(const std::string& name)> liste
 Reply HostedRegistry::readiness(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   const auto found = byName_.find(name);
-  if (found == byName_.end()) return {Outcome::unavailable, whyNot(name)};
+  if (found == byName_.end()) return {ReplyCode::unavailable, whyNot(name)};
   return found->second->readiness();
 }
 

@@ -74,7 +74,7 @@ void InProcessRegistry::onChange(std::function<void(const std::string& name)> li
 Reply InProcessRegistry::readiness(std::string_view name) const {
   const std::lock_guard lock(mutex_);
   if (provisioners_.find(name) != provisioners_.end()) return {};
-  return {Outcome::unavailable, "no provisioner of the name " + std::string(name) + " is loaded"};
+  return {ReplyCode::unavailable, "no provisioner of the name " + std::string(name) + " is loaded"};
 }
 
 }  // namespace egpu::plugin

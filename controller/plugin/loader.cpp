@@ -210,26 +210,26 @@ class DeviceView {
 };
 
 /// The outcome that a C code stands for; garbage if none.
-Outcome outcomeOf(int code) {
+ReplyCode outcomeOf(int code) {
   switch (code) {
     case EGPU_OK:
-      return Outcome::ok;
+      return ReplyCode::ok;
     case EGPU_IN_PROGRESS:
-      return Outcome::inProgress;
+      return ReplyCode::inProgress;
     case EGPU_NO_CHANGE:
-      return Outcome::noChange;
+      return ReplyCode::noChange;
     case EGPU_RESCHEDULE:
-      return Outcome::reschedule;
+      return ReplyCode::reschedule;
     case EGPU_EXISTS:
-      return Outcome::exists;
+      return ReplyCode::exists;
     case EGPU_INVALID:
-      return Outcome::invalid;
+      return ReplyCode::invalid;
     case EGPU_UNAVAILABLE:
-      return Outcome::unavailable;
+      return ReplyCode::unavailable;
     case EGPU_INTERNAL:
-      return Outcome::internal;
+      return ReplyCode::internal;
     default:
-      return Outcome::garbage;
+      return ReplyCode::garbage;
   }
 }
 
@@ -328,8 +328,8 @@ base::Result<std::unique_ptr<LoadedPlugin>> LoadedPlugin::fromEntry(EntryFunctio
   Call describe;
   describe.deadline = steady_clock::now() + Deadlines{}.of(Slot::describe);
   Answer answer = plugin->call(describe, nullptr);
-  if (answer.outcome == Outcome::garbage) return broken(answer.message);
-  if (answer.outcome != Outcome::ok && answer.outcome != Outcome::noChange)
+  if (answer.outcome == ReplyCode::garbage) return broken(answer.message);
+  if (answer.outcome != ReplyCode::ok && answer.outcome != ReplyCode::noChange)
     return Status(Code::unavailable,
                   "describe answered " + std::string(toString(answer.outcome)) + ": " + answer.message);
   plugin->description_ = std::move(answer.description);
@@ -344,7 +344,7 @@ Answer LoadedPlugin::call(const Call& call, const std::atomic<bool>* cancelled) 
                     std::chrono::duration_cast<std::chrono::nanoseconds>(call.deadline.time_since_epoch()).count(), &r};
   const auto garbage = [&](const std::string& what) {
     Answer out;
-    out.outcome = Outcome::garbage;
+    out.outcome = ReplyCode::garbage;
     out.message = what;
     return out;
   };
@@ -356,7 +356,7 @@ Answer LoadedPlugin::call(const Call& call, const std::atomic<bool>* cancelled) 
   }
   const std::lock_guard lock(r.mutex);
   r.answer.outcome = outcomeOf(code);
-  if (r.answer.outcome == Outcome::garbage)
+  if (r.answer.outcome == ReplyCode::garbage)
     return garbage(std::string(toString(call.slot)) + " returned " + std::to_string(code) + ", which is no code");
   if (r.overflow) return garbage(std::string(toString(call.slot)) + " answered more than 8 MiB");
   if (!r.misuse.empty()) return garbage(std::string(toString(call.slot)) + ": " + r.misuse);

@@ -31,7 +31,7 @@ class LoadedPlugin {
   const Description& description() const { return description_; }
   /// Calls the slot on this thread, for as long as it takes. `cancelled` (may be null) is what cancelled() tells the
   /// plugin. An absent optional slot is answered as provisioner.h says; garbage and escaping exceptions become
-  /// Outcome::garbage.
+  /// ReplyCode::garbage.
   Answer call(const Call& call, const std::atomic<bool>* cancelled) const;
 
  private:

@@ -2,37 +2,37 @@
 
 namespace egpu::plugin {
 
-std::string_view toString(Outcome outcome) {
+std::string_view toString(ReplyCode outcome) {
   switch (outcome) {
-    case Outcome::ok:
+    case ReplyCode::ok:
       return "ok";
-    case Outcome::inProgress:
+    case ReplyCode::inProgress:
       return "in progress";
-    case Outcome::noChange:
+    case ReplyCode::noChange:
       return "no change";
-    case Outcome::reschedule:
+    case ReplyCode::reschedule:
       return "reschedule";
-    case Outcome::exists:
+    case ReplyCode::exists:
       return "exists";
-    case Outcome::invalid:
+    case ReplyCode::invalid:
       return "invalid";
-    case Outcome::unavailable:
+    case ReplyCode::unavailable:
       return "unavailable";
-    case Outcome::internal:
+    case ReplyCode::internal:
       return "internal";
-    case Outcome::timeout:
+    case ReplyCode::timeout:
       return "timeout";
-    case Outcome::crashed:
+    case ReplyCode::crashed:
       return "crashed";
-    case Outcome::garbage:
+    case ReplyCode::garbage:
       return "garbage";
   }
   return "unknown";
 }
 
-bool indefinite(Outcome outcome) {
-  return outcome == Outcome::inProgress || outcome == Outcome::timeout || outcome == Outcome::crashed ||
-         outcome == Outcome::garbage;
+bool indefinite(ReplyCode outcome) {
+  return outcome == ReplyCode::inProgress || outcome == ReplyCode::timeout || outcome == ReplyCode::crashed ||
+         outcome == ReplyCode::garbage;
 }
 
 }  // namespace egpu::plugin

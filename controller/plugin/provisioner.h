@@ -14,7 +14,7 @@
 namespace egpu::plugin {
 
 /// Mirrors the codes of api/plugin/provisioner.h. timeout, crashed and garbage are the host's own findings.
-enum class Outcome {
+enum class ReplyCode {
   ok,
   inProgress,
   noChange,
@@ -27,14 +27,14 @@ enum class Outcome {
   crashed,
   garbage
 };
-std::string_view toString(Outcome outcome);
+std::string_view toString(ReplyCode outcome);
 /// The effect may have happened or still be under way: repeat the same key until a definite answer.
-bool indefinite(Outcome outcome);
+bool indefinite(ReplyCode outcome);
 
 struct Reply {
-  Outcome outcome = Outcome::ok;
+  ReplyCode outcome = ReplyCode::ok;
   std::string message;
-  bool ok() const { return outcome == Outcome::ok || outcome == Outcome::noChange; }
+  bool ok() const { return outcome == ReplyCode::ok || outcome == ReplyCode::noChange; }
 };
 
 struct CardShare {
@@ -134,7 +134,7 @@ class Provisioner {
   virtual Reply unstage(const std::string& key) = 0;
   // What few plugins have; the defaults answer as for a plugin without the slot.
   /// Changes the amounts of a provisioned device.
-  virtual Reply resize(const DeviceRequest&) { return {Outcome::invalid, "this provisioner cannot resize a device"}; }
+  virtual Reply resize(const DeviceRequest&) { return {ReplyCode::invalid, "this provisioner cannot resize a device"}; }
   /// The cards of this machine (node side).
   virtual DiscoverReply discover() { return {}; }
   virtual HealthReply health() { return {}; }
@@ -146,7 +146,7 @@ class Registry {
   virtual ~Registry() = default;
   /// Null if no such plugin is loaded; `why` (may be null) then says what is known (crashed, wrong version, duplicate
   /// name, never seen). The pointer stays valid as long as the registry; a plugin that is down answers
-  /// Outcome::unavailable.
+  /// ReplyCode::unavailable.
   virtual Provisioner* find(std::string_view name, std::string* why) = 0;
   virtual std::vector<std::string> names() const = 0;
   /// Called (on any thread) when a plugin comes, goes down or recovers, with its name.

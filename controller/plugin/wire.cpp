@@ -195,8 +195,8 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
 bool decode(std::string_view body, Answer& out) {
   Reader r(body);
   const auto outcome = r.number<uint8_t>();
-  if (outcome > static_cast<uint8_t>(Outcome::garbage)) return false;
-  out.outcome = static_cast<Outcome>(outcome);
+  if (outcome > static_cast<uint8_t>(ReplyCode::garbage)) return false;
+  out.outcome = static_cast<ReplyCode>(outcome);
   out.message = r.text();
   out.description = description(r);
   r.list([&] { out.keys.push_back(r.text()); });

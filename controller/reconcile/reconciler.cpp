@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
 
 Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
@@ -28,7 +31,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
             });
           }),
       status_(writer_, stores, events, clock),
-      refusals_(stores, status_, events, clock),
+      apiRejections_(stores, status_, events, clock),
       classes_(
           writer_, stores, provisioning_, clock,
           [this](const cache::Class& cls) { enqueue_(classKey(cls.metadata.name)); },
@@ -40,13 +43,13 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, users_, status_, waiting_, clock,
               enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
-      consumers_(writer_, stores, cluster, binder_, claims_, status_, waiting_, volumes_, events, enqueue_),
+      pods_(writer_, stores, cluster, binder_, claims_, status_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
           [this] { return claims_.boundLately(); }, options.auditor),
       routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, enqueue_) {
-  stores.usage.onFreed([this](const std::string& node) { consumers_.freed(node); });
+  stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
 }
 
 void Reconciler::enqueueStart() {
@@ -61,7 +64,7 @@ Outcome Reconciler::node(const std::string& name) {
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
   for (const auto& key : waiting_.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
-  for (const auto& device : stores_.devicesInPhase("Available"))
+  for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
   for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
@@ -96,7 +99,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
       break;
     case Concern::pod:
       concern = "pod";
-      outcome = consumers_.step(object, stop);
+      outcome = pods_.step(object, stop);
       break;
     case Concern::node:
       concern = "node";
@@ -126,10 +129,11 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
   metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
                    {{"concern", std::string(concern)}});
   metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", std::string(concern)}, {"result", std::string(result)}});
-  if (outcome.kind == Outcome::Kind::retry && (Refusals::isRefusal(outcome.why) || Refusals::isFailure(outcome.why)))
-    refusals_.note(*key, outcome.why, stop);
+  if (outcome.kind == Outcome::Kind::retry &&
+      (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
+    apiRejections_.note(*key, outcome.why, stop);
   else
-    refusals_.over(queueKey);
+    apiRejections_.over(queueKey);
   // Mostly the decision is written by the end of its step.
   if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
   if (outcome.kind == Outcome::Kind::retry && base::log::enabled(base::log::Level::debug))

@@ -14,19 +14,19 @@
 #include "controller/kube/client.h"
 #include "controller/kube/events.h"
 #include "controller/plugin/provisioner.h"
-#include "controller/reconcile/auditor.h"
-#include "controller/reconcile/binder.h"
-#include "controller/reconcile/carrier.h"
-#include "controller/reconcile/claim.h"
-#include "controller/reconcile/class.h"
-#include "controller/reconcile/conditions.h"
-#include "controller/reconcile/consumer.h"
-#include "controller/reconcile/device.h"
-#include "controller/reconcile/provisioning.h"
-#include "controller/reconcile/refusals.h"
+#include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/card/auditor.h"
+#include "controller/reconcile/card/sweeper.h"
+#include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/carrier.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/waiting.h"
+#include "controller/reconcile/class/class.h"
+#include "controller/reconcile/device/device.h"
+#include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/pod/pod.h"
 #include "controller/reconcile/routing.h"
-#include "controller/reconcile/sweeper.h"
-#include "controller/reconcile/waiting.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -54,7 +54,7 @@ class Reconciler {
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.size(); }
   /// Claims, pods and carriers of which something is remembered; for tests.
-  std::size_t remembered() const { return waiting_.claims() + consumers_.remembered() + carrier_.remembered(); }
+  std::size_t remembered() const { return waiting_.claims() + pods_.remembered() + carrier_.remembered(); }
 
  private:
   Outcome node(const std::string& name);
@@ -70,7 +70,7 @@ class Reconciler {
   Waiting waiting_;
   Provisioning provisioning_;
   ClaimStatus status_;
-  Refusals refusals_;
+  ApiRejections apiRejections_;
   ClassSync classes_;
   Binder binder_;
   BoundVolumes volumes_;
@@ -78,7 +78,7 @@ class Reconciler {
   Carrier carrier_;
   ClaimSync claims_;
   DeviceSync devices_;
-  Consumer consumers_;
+  PodSync pods_;
   Sweeper sweeper_;
   Auditor auditor_;
   Routing routing_;

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/carrier.h"
-#include "controller/reconcile/conditions.h"
+#include "controller/reconcile/claim/carrier.h"
+#include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
 namespace {
 
 /// Objects, those first whose turn it is.
@@ -104,7 +106,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
     claimsOfDevice(device);
   // What it holds, and how to come by it, is part of what those who wait are told.
-  if (before && after && before->status.phase != after->status.phase && after->status.phase == "Available")
+  if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
     for (const auto& key : waiting_.all()) enqueue_(key);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
@@ -119,7 +121,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   enqueue_(cardKey(name));
   // A device made by hand for which there was no room has no decision that would be made again.
   if (before && after && gaveBack(*before, *after))
-    for (const auto& device : stores_.devicesInPhase("Failed"))
+    for (const auto& device : stores_.devicesInPhase(phase::kFailed))
       if (std::any_of(device->spec.cards.begin(), device->spec.cards.end(),
                       [&name](const auto& share) { return share.name == name; }))
         enqueue_(deviceKey(device->metadata.name));
@@ -181,13 +183,13 @@ void Routing::onNode(const core::Node* before, const core::Node* after) {
 void Routing::openClaimsOf(const cache::Class& cls, std::string_view namespace_) {
   const auto each = [&](const auto& claims) {
     for (const auto& claim : olderFirst(claims))
-      if (claim->status.phase != "Bound" && (namespace_.empty() || claim->metadata.namespace_ == namespace_))
+      if (claim->status.phase != phase::kBound && (namespace_.empty() || claim->metadata.namespace_ == namespace_))
         enqueue_(claimKey(core::keyOf(claim->metadata)));
   };
   each(stores_.claimsOfClass(cls.metadata.name));
   if (ClassSync::isDefault(cls)) each(stores_.claimsOfClass(""));
   // Claims that name a device obey its class, whatever they name as theirs.
-  for (const auto& device : stores_.devicesInPhase("Available"))
+  for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.className == cls.metadata.name) claimsOfDevice(*device);
 }
 

@@ -1,6 +1,6 @@
 #include "controller/scheduler/cluster.h"
 
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 

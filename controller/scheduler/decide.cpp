@@ -1,9 +1,9 @@
 #include "controller/scheduler/decide.h"
 
-#include "controller/scheduler/card_choice.h"
-#include "controller/scheduler/fit.h"
+#include "controller/scheduler/choice/card_choice.h"
+#include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/node_policy/node_policy.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -64,16 +64,16 @@ class Deciding {
     const NodeIndex& index = state_.index;
     NodeIndex::Found best;
     auto accept = [&](NodeId id, int64_t fill) {
-      // Strictly worse than what another shape has: it can't even tie.
+      // Strictly worse than what another mix has: it can't even tie.
       if (best.node != kNone && (policy.walk == Walk::fullestFirst ? fill < best.fill : fill > best.fill))
         return Answer::stop;
       return fits(id) ? Answer::yes : Answer::no;
     };
-    for (const NodeIndex::Shape& shape : index.shapes()) {
+    for (const NodeIndex::CardMix& mix : index.mixes()) {
       Summary least;
-      if (shape.root == kNone || !leastOn(shape, request_, needs_, least)) continue;
-      const NodeIndex::Found found = policy.walk == Walk::emptiestFirst ? index.emptiest(shape, least, accept)
-                                                                        : index.fullest(shape, least, accept);
+      if (mix.root == kNone || !leastOn(mix, request_, needs_, least)) continue;
+      const NodeIndex::Found found =
+          policy.walk == Walk::emptiestFirst ? index.emptiest(mix, least, accept) : index.fullest(mix, least, accept);
       if (found.node == kNone) continue;
       if (best.node == kNone || found.fill != best.fill || index.namedBefore(found.node, best.node)) best = found;
     }
@@ -88,13 +88,13 @@ class Deciding {
     const bool ascending = policy.walk == Walk::emptiestFirst;
     NodeIndex::Found best;
     int32_t highest = -1;
-    for (const NodeIndex::Shape& shape : index.shapes()) {
+    for (const NodeIndex::CardMix& mix : index.mixes()) {
       Summary least;
-      if (!leastOn(shape, request_, needs_, least)) continue;
+      if (!leastOn(mix, request_, needs_, least)) continue;
       // Of equal scores the first on the walk is met first: only more than the highest is looked at.
       NodeIndex::Found here;
-      int32_t above = highest - 1;  // in a further shape, an equal one may come first
-      index.eachAbove(shape, least, ascending, number, above, [&](NodeId id, int64_t fill, int32_t score) {
+      int32_t above = highest - 1;  // in a further mix, an equal one may come first
+      index.eachAbove(mix, least, ascending, number, above, [&](NodeId id, int64_t fill, int32_t score) {
         if (!fits(id)) return;
         here = {id, fill};
         above = score;
@@ -106,7 +106,7 @@ class Deciding {
           if (itsFill != fill) return Answer::stop;
           return index.summaryOf(id).wide(number) == above && fits(id) ? Answer::yes : Answer::no;
         };
-        here = index.emptiest(shape, least, equal, fill);
+        here = index.emptiest(mix, least, equal, fill);
       }
       if (best.node != kNone && above <= highest && !comesFirst(here, best, ascending)) continue;
       best = here;

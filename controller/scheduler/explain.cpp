@@ -7,12 +7,12 @@
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
-#include "controller/scheduler/amount_text.h"
-#include "controller/scheduler/card_choice.h"
-#include "controller/scheduler/fit.h"
-#include "controller/scheduler/pause.h"
-#include "controller/scheduler/remedy.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/choice/card_choice.h"
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/remedies/amount_text.h"
+#include "controller/scheduler/remedies/each_node.h"
+#include "controller/scheduler/remedies/remedy.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {

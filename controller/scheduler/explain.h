@@ -39,16 +39,16 @@ struct Remedy {
     add,      ///< add `cards` empty cards like `card` to `node`, or, if that is empty, on one new node
   };
   /// So much (charged) of one card, and at least so many of its claims.
-  struct Room {
+  struct CardRoom {
     std::string card;
     Amount amount;
     int64_t claims = 0;
-    bool operator==(const Room&) const = default;
+    bool operator==(const CardRoom&) const = default;
   };
   Kind kind = Kind::ask;
   Request request;
   std::string node;  ///< ask: where it fits now
-  std::vector<Room> rooms;
+  std::vector<CardRoom> rooms;
   int64_t nodeClaims = 0;  ///< release: at least so many of the node's claims
   int64_t cards = 0;
   v1alpha::Card card;  ///< add: the least that serves; an empty model means any

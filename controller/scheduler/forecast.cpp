@@ -6,10 +6,10 @@
 #include <set>
 
 #include "controller/scheduler/card_policy/card_policy.h"
-#include "controller/scheduler/fit.h"
-#include "controller/scheduler/holdings.h"
-#include "controller/scheduler/split.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/state/holdings.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {

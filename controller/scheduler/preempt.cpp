@@ -6,10 +6,10 @@
 #include <optional>
 #include <tuple>
 
-#include "controller/scheduler/fill.h"
-#include "controller/scheduler/fit.h"
-#include "controller/scheduler/split.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/state/fill.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
-#include "controller/scheduler/holdings.h"
+#include "controller/scheduler/state/holdings.h"
 
 namespace egpu::scheduler {
 
 struct Victim {
-  std::string device;  ///< the uid that its takes stand under
+  std::string device;  ///< the uid that its allocations stand under
   std::vector<Holding> holdings;
   bool operator==(const Victim&) const = default;
 };

@@ -4,8 +4,8 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
-#include "controller/scheduler/parameters.h"
-#include "controller/scheduler/split.h"
+#include "controller/scheduler/choice/parameters.h"
+#include "controller/scheduler/choice/split.h"
 
 namespace egpu::scheduler {
 namespace {

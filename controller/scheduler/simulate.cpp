@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-#include "controller/scheduler/fill.h"
-#include "controller/scheduler/load_score.h"
-#include "controller/scheduler/state.h"
-#include "controller/scheduler/topology/shape.h"
+#include "controller/scheduler/choice/load_score.h"
+#include "controller/scheduler/state/fill.h"
+#include "controller/scheduler/state/state.h"
+#include "controller/scheduler/topology/wiring.h"
 
 namespace egpu::scheduler {
 namespace {

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/explain.h"
-#include "controller/scheduler/remedy.h"
-#include "controller/scheduler/split.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/remedies/remedy.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {

@@ -11,14 +11,14 @@
 #include "controller/base/status.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
-#include "controller/scheduler/holdings.h"
+#include "controller/scheduler/state/holdings.h"
 
 namespace egpu::scheduler {
 
 /// A claim as these questions see it.
 struct ClaimRecord {
   std::string name;                ///< "namespace/name"
-  std::string device;              ///< the uid its takes stand under; empty = it has nothing
+  std::string device;              ///< the uid its allocations stand under; empty = it has nothing
   std::optional<Request> request;  ///< what it asks for; nothing = it is never placed anew, because of `why`
   std::string why;
   NodePredicate suits;  ///< what its pod asks of a node; null = any

@@ -16,14 +16,14 @@ namespace egpu::server {
 
 namespace {
 
+using cache::MapAllocation;
 using cache::MapCard;
-using cache::MapTake;
 
 struct Totals {
   int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, quarantined = 0;
   void count(const MapCard& c) {
     ++cards;
-    claims += static_cast<int64_t>(c.takes.size());
+    claims += static_cast<int64_t>(c.allocations.size());
     core += c.core;
     usedCore += c.usedCore;
     memory += c.memory;
@@ -60,7 +60,7 @@ class Looks {
   explicit Looks(const cache::MapNode& node) {
     std::uint64_t letters = 0, colors = 0;
     for (const auto& card : node.cards)
-      for (const auto& take : card.takes) {
+      for (const auto& take : card.allocations) {
         auto [it, fresh] = looks_.try_emplace(take.claim);
         if (!fresh) continue;
         const std::size_t hue = hueOf(take.claim);
@@ -102,7 +102,7 @@ class Bar {
     std::string out;
     std::size_t drawn = 0;
     int64_t sum = 0;
-    for (const auto& c : card.takes) {
+    for (const auto& c : card.allocations) {
       const int64_t amount = of(c);
       if (amount <= 0) continue;
       sum += amount;
@@ -143,7 +143,7 @@ std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
   return std::clamp(options.columns > beside ? (options.columns - beside) / 2 : 0, kLeast, kWidest);
 }
 
-bool empty(const MapCard& c) { return c.takes.empty() && c.offered; }
+bool empty(const MapCard& c) { return c.allocations.empty() && c.offered; }
 
 void writePods(std::string& out, const ClaimPods& pods, const std::string& claim) {
   const auto it = pods.find(claim);
@@ -155,13 +155,13 @@ void writePods(std::string& out, const ClaimPods& pods, const std::string& claim
 void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& looks, std::size_t modelWidth,
                bool color, const ClaimPods& pods) {
   out += "  " + padded(std::to_string(c.index), 5) + padded(c.model, modelWidth) + "  ";
-  out += bar.draw(c, c.core, [](const MapTake& m) { return m.core; });
+  out += bar.draw(c, c.core, [](const MapAllocation& m) { return m.core; });
   out += padded(" " + v1alpha::formatMilliCards(c.usedCore), 8);
-  out += bar.draw(c, c.memory, [](const MapTake& m) { return m.memory; });
+  out += bar.draw(c, c.memory, [](const MapAllocation& m) { return m.memory; });
   out += " " + v1alpha::readableBytes(c.usedMemory) + "/" + v1alpha::readableBytes(c.memory);
   if (!c.offered) out += "  NOT OFFERED" + (c.why.empty() ? std::string() : " (" + c.why + ")");
   out += "\n";
-  for (const auto& m : c.takes) {
+  for (const auto& m : c.allocations) {
     out += "         ";
     const Look& look = looks.of(m.claim);
     if (color)
@@ -179,7 +179,8 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
 
 void keepIdleNodes(AllocationMap& map) {
   std::erase_if(map.nodes, [](const auto& node) {
-    return std::any_of(node.cards.begin(), node.cards.end(), [](const auto& card) { return !card.takes.empty(); });
+    return std::any_of(node.cards.begin(), node.cards.end(),
+                       [](const auto& card) { return !card.allocations.empty(); });
   });
 }
 
@@ -199,7 +200,7 @@ std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
       j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));
       j.key("memory").value(std::max<int64_t>(0, c.memory - c.usedMemory)).endObject();
       j.key("claims").beginArray();
-      for (const auto& m : c.takes) {
+      for (const auto& m : c.allocations) {
         j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
         j.key("core").value(m.core).key("memory").value(m.memory);
         if (const auto it = pods.find(m.claim); it != pods.end()) {
@@ -243,7 +244,7 @@ AllocationMap printed(AllocationMap map) {
     for (auto& c : n.cards) {
       c.model = base::printable(c.model);
       c.why = base::printable(c.why);
-      for (auto& m : c.takes) m.claim = base::printable(m.claim);
+      for (auto& m : c.allocations) m.claim = base::printable(m.claim);
     }
   }
   return map;

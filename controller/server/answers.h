@@ -10,20 +10,20 @@
 #include "controller/scheduler/simulate.h"
 #include "controller/scheduler/what_if.h"
 #include "controller/server/pod_simulation.h"
-#include "controller/server/subject.h"
 #include "controller/server/text_table.h"
+#include "controller/server/what_if_subject.h"
 
 namespace egpu::server {
 
 struct ExplainAnswer {
-  Subject subject;
+  WhatIfSubject subject;
   scheduler::Decision decision;  ///< of one (more) like it, now
   scheduler::Explanation explanation;
 };
 
 struct SimulateAnswer {
   /// The claim asked about, if any, decided after the steps.
-  std::optional<Subject> subject;
+  std::optional<WhatIfSubject> subject;
   scheduler::Simulation simulation;
   std::vector<std::string> victims;  ///< who the victims of simulation.preemption are, in their order
   bool asksWhatIf = false;
@@ -35,7 +35,7 @@ struct SimulateAnswer {
 
 struct ForecastAnswer {
   std::string className;
-  Subject subject;
+  WhatIfSubject subject;
   std::string of;  ///< where the size is from: "as asked", "the most frequent of its 12 claims"
   scheduler::Forecast forecast;
 };

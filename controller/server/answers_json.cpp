@@ -37,7 +37,7 @@ void write(JsonText& j, const Decision& decision) {
   j.endObject();
 }
 
-void write(JsonText& j, const Subject& subject) {
+void write(JsonText& j, const WhatIfSubject& subject) {
   j.beginObject();
   put(j, "claim", subject.claim);
   put(j, "class", subject.className);
@@ -209,7 +209,7 @@ void write(JsonText& j, const scheduler::StepReport& report, const std::string& 
   j.key("waiting").value(report.waiting).endObject();
 }
 
-void writeSimulation(JsonText& j, const Subject& subject, const scheduler::Simulation& simulation) {
+void writeSimulation(JsonText& j, const WhatIfSubject& subject, const scheduler::Simulation& simulation) {
   j.key("subject");
   write(j, subject);
   j.key("decision");

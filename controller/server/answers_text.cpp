@@ -24,7 +24,7 @@ std::string amountText(const scheduler::Amount& amount) {
   return v1alpha::formatMilliCards(amount.core) + " " + v1alpha::readableBytes(amount.memory);
 }
 
-std::string subjectLine(const Subject& subject, const TextStyle& style) {
+std::string subjectLine(const WhatIfSubject& subject, const TextStyle& style) {
   std::string line = subject.claim.empty() ? "a claim" : "claim " + tinted(subject.claim, Tint::bold, style);
   line += " of class " + subject.className + ": " + subject.requestText() + "\n";
   if (subject.exists) {
@@ -184,7 +184,7 @@ std::string rankingText(const scheduler::Request& request, const std::vector<sch
 }
 
 /// Where it would go, who fell out, and in which order the others come.
-std::string placingText(const Subject& subject, const scheduler::Simulation& simulation, const TextStyle& style) {
+std::string placingText(const WhatIfSubject& subject, const scheduler::Simulation& simulation, const TextStyle& style) {
   std::string out = subjectLine(subject, style);
   if (!subject.request) return out + "not decided: " + subject.why + "\n";
   if (simulation.decision.fits)

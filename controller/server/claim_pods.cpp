@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "controller/reconcile/carrier.h"
-#include "controller/server/subject.h"
+#include "controller/reconcile/claim/carrier.h"
+#include "controller/server/what_if_subject.h"
 
 namespace egpu::server {
 
@@ -11,7 +11,7 @@ ClaimPods podsOf(const cache::AllocationMap& map, const cache::Stores& stores) {
   ClaimPods out;
   for (const auto& node : map.nodes)
     for (const auto& card : node.cards)
-      for (const auto& take : card.takes) {
+      for (const auto& take : card.allocations) {
         const auto [it, fresh] = out.try_emplace(take.claim);
         if (!fresh) continue;
         for (const auto& pod : stores.podsOfClaim(claimKeyOf(take.claim, {})))

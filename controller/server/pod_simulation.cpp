@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "controller/scheduler/holdings.h"
+#include "controller/scheduler/state/holdings.h"
 
 namespace egpu::server {
 
@@ -16,7 +16,7 @@ using scheduler::Request;
 constexpr std::string_view kNotForThePod = "not suitable for the pod";  // explain()'s word for a node that is no good
 constexpr const char* kAtOnce = "; Immediate classes bind their claims without a look at the pod";
 
-std::string nameOf(const Subject& claim) { return claim.claim.empty() ? "its claim" : "claim " + claim.claim; }
+std::string nameOf(const WhatIfSubject& claim) { return claim.claim.empty() ? "its claim" : "claim " + claim.claim; }
 
 class PlacingPod {
  public:
@@ -53,7 +53,7 @@ class PlacingPod {
   }
 
   /// Bound claims say where it must be; the others are to be placed.
-  void sort(Subject& claim) {
+  void sort(WhatIfSubject& claim) {
     const bool bound = claim.exists && !claim.device.empty();
     const auto name = nameOf(claim);
     if (bound && !node_.empty() && node_ != claim.node)

@@ -6,7 +6,7 @@
 
 #include "controller/cache/stores.h"
 #include "controller/scheduler/simulate.h"
-#include "controller/server/pod_subject.h"
+#include "controller/server/what_if_pod.h"
 
 namespace egpu::server {
 
@@ -17,7 +17,7 @@ struct PodSimulation {
   std::string node;  ///< if it fits
   std::string why;   ///< if it doesn't
   struct OfClaim {
-    Subject subject;
+    WhatIfSubject subject;
     bool bound = false;                ///< it is where it is; nothing was simulated
     scheduler::Simulation simulation;  ///< beside the claims before it
   };

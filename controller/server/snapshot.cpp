@@ -5,13 +5,13 @@
 #include <variant>
 #include <vector>
 
-#include "controller/reconcile/carrier.h"
-#include "controller/reconcile/claim.h"
-#include "controller/reconcile/class.h"
-#include "controller/reconcile/class_access.h"
-#include "controller/reconcile/node_fit/node_fit.h"
-#include "controller/reconcile/node_fit/resources.h"
-#include "controller/scheduler/holdings.h"
+#include "controller/reconcile/claim/carrier.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/class.h"
+#include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/pod/node_fit/node_fit.h"
+#include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/scheduler/state/holdings.h"
 
 namespace egpu::server {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/reconcile/claim.h"
-#include "controller/reconcile/class.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/class.h"
 
 namespace egpu::server {
 

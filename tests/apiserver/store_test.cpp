@@ -1,6 +1,6 @@
 // The store under its journal: writers share flushes, nothing is seen before it is kept, a failed flush changes
 // nothing.
-#include "controller/standalone/apiserver/store.h"
+#include "controller/standalone/apiserver/storage/store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "controller/standalone/apiserver/builtin_kinds.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

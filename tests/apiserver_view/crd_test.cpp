@@ -1,11 +1,11 @@
-#include "controller/standalone/apiserver/crd.h"
+#include "controller/standalone/apiserver/schema/crd.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/standalone/apiserver/builtin_kinds.h"
-#include "controller/standalone/apiserver/crd_texts.h"
-#include "controller/standalone/apiserver/schema.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+#include "controller/standalone/apiserver/schema/crd_texts.h"
+#include "controller/standalone/apiserver/schema/schema.h"
 
 namespace egpu::apiserver {
 namespace {

@@ -1,4 +1,4 @@
-#include "controller/standalone/apiserver/discovery.h"
+#include "controller/standalone/apiserver/kinds/discovery.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "controller/standalone/apiserver/builtin_kinds.h"
-#include "controller/standalone/apiserver/crd.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+#include "controller/standalone/apiserver/schema/crd.h"
 
 namespace egpu::apiserver {
 namespace {

@@ -1,12 +1,12 @@
-#include "controller/standalone/apiserver/openapi.h"
+#include "controller/standalone/apiserver/schema/openapi.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 
-#include "controller/standalone/apiserver/builtin_kinds.h"
-#include "controller/standalone/apiserver/crd.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+#include "controller/standalone/apiserver/schema/crd.h"
 
 namespace egpu::apiserver {
 namespace {

@@ -1,4 +1,4 @@
-#include "controller/standalone/apiserver/patch.h"
+#include "controller/standalone/apiserver/verbs/patch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

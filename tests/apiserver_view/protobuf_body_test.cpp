@@ -1,4 +1,4 @@
-#include "controller/standalone/apiserver/protobuf_body.h"
+#include "controller/standalone/apiserver/verbs/protobuf_body.h"
 
 #include <gtest/gtest.h>
 

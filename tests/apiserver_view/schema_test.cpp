@@ -1,4 +1,4 @@
-#include "controller/standalone/apiserver/schema.h"
+#include "controller/standalone/apiserver/schema/schema.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

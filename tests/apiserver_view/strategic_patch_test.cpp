@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/standalone/apiserver/builtin_kinds.h"
-#include "controller/standalone/apiserver/patch.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+#include "controller/standalone/apiserver/verbs/patch.h"
 
 namespace egpu::apiserver {
 namespace {

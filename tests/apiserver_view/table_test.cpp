@@ -1,10 +1,10 @@
-#include "controller/standalone/apiserver/table.h"
+#include "controller/standalone/apiserver/show/table.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/standalone/apiserver/builtin_kinds.h"
-#include "controller/standalone/apiserver/crd.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+#include "controller/standalone/apiserver/schema/crd.h"
 
 namespace egpu::apiserver {
 namespace {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/scheduler/demand.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/demand.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::cache {
 namespace {
@@ -428,10 +428,10 @@ TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
   ASSERT_EQ(map.nodes[0].cards.size(), 1u);
   const auto& card = map.nodes[0].cards[0];
   EXPECT_EQ(card.usedCore, 700);
-  ASSERT_EQ(card.takes.size(), 2u);
-  EXPECT_EQ(card.takes[0].claim, "ns/x");
-  EXPECT_EQ(card.takes[1].claim, "ns/c");
-  EXPECT_EQ(card.takes[1].phase, "Bound");
+  ASSERT_EQ(card.allocations.size(), 2u);
+  EXPECT_EQ(card.allocations[0].claim, "ns/x");
+  EXPECT_EQ(card.allocations[1].claim, "ns/c");
+  EXPECT_EQ(card.allocations[1].phase, "Bound");
 }
 
 // What a listener is told may be old by the time it is told; here somebody who listens earlier sees to that.
@@ -477,7 +477,7 @@ std::string told(const ClusterView& view) {
     for (const auto& card : node.cards) {
       out << "  " << card.name << " " << card.uuid << " " << card.core << "/" << card.memory << " used "
           << card.usedCore << "/" << card.usedMemory << " [" << card.why << "]\n";
-      for (const auto& take : card.takes)
+      for (const auto& take : card.allocations)
         out << "    " << take.deviceUid << " " << take.device << " " << take.claim << " " << take.phase << " "
             << take.core << "/" << take.memory << "\n";
       if (view.copy().findCard(card.name).healthy != card.offered) out << "    the scheduler thinks otherwise\n";
@@ -490,8 +490,8 @@ std::string told(const ClusterView& view) {
     }
   }
   const auto totals = view.totals();
-  out << totals.cards << " cards, " << totals.offered << " offered, " << totals.takes << " takes, " << totals.usedCore
-      << " used";
+  out << totals.cards << " cards, " << totals.offered << " offered, " << totals.allocations << " takes, "
+      << totals.usedCore << " used";
   return out.str();
 }
 
@@ -560,7 +560,7 @@ TEST(ClusterViewProperty, EqualsOneThatIsToldOnlyTheEnd) {
     ASSERT_EQ(told(view).find("otherwise"), std::string::npos) << told(view);
     ASSERT_EQ(view.copy().state().check(), "");
     for (const auto& [name, gpu] : std::map(gpus)) gone(name);
-    EXPECT_EQ(view.totals().takes, 0);
+    EXPECT_EQ(view.totals().allocations, 0);
     EXPECT_EQ(view.map().nodes.size(), 0u);
   }
 }

@@ -34,7 +34,7 @@ const std::vector<std::string> kTexts = {
 TEST(PackedText, GivesBackEveryByte) {
   for (const auto& text : kTexts) {
     const PackedText packed(text);
-    PackedText::Room room;
+    PackedText::Buffer room;
     EXPECT_EQ(packed.str(), text);
     EXPECT_EQ(packed.view(room), text);
   }

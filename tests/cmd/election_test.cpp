@@ -38,8 +38,8 @@ class ElectionTest : public ::testing::Test {
     return std::move(*made);
   }
   /// Durations that no slow machine exceeds; only the looks at the lease are frequent.
-  static ControllerOptions replica(const std::string& name) {
-    ControllerOptions options;
+  static CoreOptions replica(const std::string& name) {
+    CoreOptions options;
     options.workers = 2;
     options.plugins = EGPU_BIN_DIR "/../lib/provisioners";
     options.opsListen = "127.0.0.1:0";

@@ -78,7 +78,7 @@ class CoreOperationsTest : public ::testing::Test {
   base::SystemClock wallClock;
   base::Random random;
   base::NoMetrics metrics;
-  ControllerOptions options;
+  CoreOptions options;
   std::unique_ptr<apiserver::Server> server;
   std::unique_ptr<HoldingTransport> transport;
   std::unique_ptr<kube::Client> client;

@@ -97,14 +97,14 @@ TEST_F(HostedTest, CallsReachThePluginAndComeBack) {
   auto& p = start(builtIn("physical"));
   ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
   EXPECT_EQ(p.description().name, "physical.provisioner.elasticgpu.io");
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::ok);
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::noChange);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::ok);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::noChange);
   EXPECT_THAT(p.list().keys, ::testing::ElementsAre("a"));
   const MountReply mounted = p.mount(device("a"), "ns/pod", "main");
   EXPECT_TRUE(mounted.reply.ok());
   EXPECT_THAT(mounted.edits.cdiDevices, ::testing::ElementsAre("nvidia.com/gpu=GPU-0"));
   const Reply refused = p.validate({{"x", "y"}});
-  EXPECT_EQ(refused.outcome, Outcome::invalid);
+  EXPECT_EQ(refused.outcome, ReplyCode::invalid);
   EXPECT_THAT(refused.message, HasSubstr("\"x\""));
 }
 
@@ -128,7 +128,7 @@ TEST_F(HostedTest, ManyThreadsAtOnce) {
 TEST_F(HostedTest, ALargeRequestGoesThroughAndATooLargeOneIsRefused) {
   auto& p = start(zoo("good"));
   EXPECT_TRUE(p.validate({{"x", std::string(4 << 20, 'x')}}).ok());
-  EXPECT_EQ(p.validate({{"x", std::string(17 << 20, 'x')}}).outcome, Outcome::invalid);
+  EXPECT_EQ(p.validate({{"x", std::string(17 << 20, 'x')}}).outcome, ReplyCode::invalid);
   EXPECT_TRUE(p.validate({}).ok());
   EXPECT_EQ(p.starts(), 1u);
 }
@@ -137,16 +137,16 @@ TEST_F(HostedTest, AHangTimesOutAndTheProcessIsReplaced) {
   options.deadlines.slow = milliseconds(20);
   auto& p = start(zoo("hangs"));
   const pid_t hung = p.pid();
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::timeout);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::timeout);
   ASSERT_TRUE(eventually([&] {  // on a busy machine a call may be over before the process begins it
     (void)p.provision(device("a"));
     return !p.readiness().ok();
   }));
-  EXPECT_EQ(p.readiness().outcome, Outcome::timeout);
+  EXPECT_EQ(p.readiness().outcome, ReplyCode::timeout);
   EXPECT_THAT(p.readiness().message, HasSubstr("killed because provision ignored its deadline"));
   EXPECT_FALSE(alive(hung));
   const Reply meanwhile = p.validate({});
-  EXPECT_EQ(meanwhile.outcome, Outcome::unavailable);
+  EXPECT_EQ(meanwhile.outcome, ReplyCode::unavailable);
   EXPECT_THAT(meanwhile.message, HasSubstr("provision ignored"));
   passBackoff(1);
   ASSERT_TRUE(up());
@@ -171,7 +171,7 @@ TEST_F(HostedTest, ALateAnswerIsDropped) {
   options.grace = milliseconds(600'000);
   options.deadlines.slow = milliseconds(20);
   auto& p = start(zoo("late"));
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::timeout);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::timeout);
   ASSERT_TRUE(eventually([&] { return p.lateAnswers() == 1; }));
   EXPECT_EQ(p.outstanding(), 0u);
   EXPECT_TRUE(p.validate({}).ok()) << "the answer after it is not mistaken";
@@ -180,7 +180,7 @@ TEST_F(HostedTest, ALateAnswerIsDropped) {
 
 struct Fall {
   const char* plugin;
-  Outcome outcome;
+  ReplyCode outcome;
   const char* why;
 };
 class FallsTest : public HostedTest, public ::testing::WithParamInterface<Fall> {};
@@ -199,17 +199,17 @@ TEST_P(FallsTest, IsSeenByItsCallerAndReplaced) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, FallsTest,
-                         ::testing::Values(Fall{"crashes", Outcome::crashed, "was killed by signal 11"},
-                                           Fall{"crashes", Outcome::crashed, "during provision: about to fall"},
-                                           Fall{"exits", Outcome::crashed, "exited with status 0 during provision"},
-                                           Fall{"garbage_frames", Outcome::garbage, "what is not a frame"},
-                                           Fall{"wrong_answers", Outcome::garbage, "a call that was not made"}),
+                         ::testing::Values(Fall{"crashes", ReplyCode::crashed, "was killed by signal 11"},
+                                           Fall{"crashes", ReplyCode::crashed, "during provision: about to fall"},
+                                           Fall{"exits", ReplyCode::crashed, "exited with status 0 during provision"},
+                                           Fall{"garbage_frames", ReplyCode::garbage, "what is not a frame"},
+                                           Fall{"wrong_answers", ReplyCode::garbage, "a call that was not made"}),
                          [](const auto& row) { return row.param.plugin + std::to_string(row.index); });
 
 TEST_F(HostedTest, GarbageInAWellFormedAnswerCostsOnlyThatCall) {
   auto& p = start(zoo("garbage_code"));
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::garbage);
-  EXPECT_EQ(p.mount(device("a"), "p", "c").reply.outcome, Outcome::garbage);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::garbage);
+  EXPECT_EQ(p.mount(device("a"), "p", "c").reply.outcome, ReplyCode::garbage);
   EXPECT_TRUE(p.mount(device("a"), "p", "c").edits == ContainerEdits{}) << "nothing of it is passed on";
   EXPECT_TRUE(p.validate({}).ok());
   EXPECT_EQ(p.starts(), 1u);
@@ -217,7 +217,7 @@ TEST_F(HostedTest, GarbageInAWellFormedAnswerCostsOnlyThatCall) {
 
 TEST_F(HostedTest, AnEscapedExceptionCostsOnlyThatCall) {
   auto& p = start(zoo("throws"));
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::garbage);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::garbage);
   EXPECT_TRUE(p.validate({}).ok());
   EXPECT_EQ(p.starts(), 1u);
 }
@@ -225,7 +225,7 @@ TEST_F(HostedTest, AnEscapedExceptionCostsOnlyThatCall) {
 TEST_F(HostedTest, AFloodOfOutputAndOfAnswersIsBounded) {
   auto& p = start(zoo("floods"));
   const ListReply list = p.list();
-  EXPECT_EQ(list.reply.outcome, Outcome::garbage);
+  EXPECT_EQ(list.reply.outcome, ReplyCode::garbage);
   EXPECT_THAT(list.reply.message, HasSubstr("8 MiB"));
   EXPECT_TRUE(p.provision(device("a")).ok());
   EXPECT_EQ(p.starts(), 1u);
@@ -234,27 +234,27 @@ TEST_F(HostedTest, AFloodOfOutputAndOfAnswersIsBounded) {
 TEST_F(HostedTest, AllCallsUnderWayLearnOfACrash) {
   options.deadlines.slow = milliseconds(600'000);
   auto& p = start(zoo("hangs"));
-  std::vector<Outcome> outcomes(4);
+  std::vector<ReplyCode> outcomes(4);
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < outcomes.size(); ++i)
     threads.emplace_back([&, i] { outcomes[i] = p.provision(device(std::to_string(i))).outcome; });
   ASSERT_TRUE(eventually([&] { return p.outstanding() == 4; }));
   killIt();
   for (auto& t : threads) t.join();
-  EXPECT_THAT(outcomes, ::testing::Each(Outcome::crashed));
+  EXPECT_THAT(outcomes, ::testing::Each(ReplyCode::crashed));
 }
 
 TEST_F(HostedTest, ShutdownEndsCallsUnderWay) {
   options.deadlines.slow = milliseconds(600'000);
   auto& p = start(zoo("hangs"));
   const pid_t pid = p.pid();
-  Outcome outcome = Outcome::ok;
+  ReplyCode outcome = ReplyCode::ok;
   std::thread caller([&] { outcome = p.provision(device("a")).outcome; });
   ASSERT_TRUE(eventually([&] { return p.outstanding() == 1; }));
   p.retire("the test is over");
   caller.join();
-  EXPECT_EQ(outcome, Outcome::crashed);
-  EXPECT_EQ(p.validate({}).outcome, Outcome::unavailable);
+  EXPECT_EQ(outcome, ReplyCode::crashed);
+  EXPECT_EQ(p.validate({}).outcome, ReplyCode::unavailable);
   EXPECT_EQ(p.readiness().message, "the test is over");
   EXPECT_TRUE(eventually([&] { return !alive(pid); }));
 }
@@ -298,7 +298,7 @@ TEST_F(HostedTest, APluginThatBecomesAnotherIsRefused) {
   const Description first = p.description();
   killIt();
   passBackoff(1);
-  ASSERT_TRUE(eventually([&] { return p.readiness().outcome == Outcome::garbage; }));
+  ASSERT_TRUE(eventually([&] { return p.readiness().outcome == ReplyCode::garbage; }));
   EXPECT_THAT(p.readiness().message, HasSubstr("describes itself otherwise"));
   EXPECT_EQ(p.description(), first);
 }
@@ -306,14 +306,14 @@ TEST_F(HostedTest, APluginThatBecomesAnotherIsRefused) {
 TEST_F(HostedTest, AHostThatCannotBeRunIsSaid) {
   options.hostBinary = "/nonexistent/egpu-plugin-host";
   auto& p = start(zoo("good"));
-  EXPECT_EQ(p.readiness().outcome, Outcome::unavailable);
+  EXPECT_EQ(p.readiness().outcome, ReplyCode::unavailable);
   EXPECT_THAT(p.readiness().message, HasSubstr("No such file"));
 }
 
 TEST_F(HostedTest, AHangAtLoadEndsWithTheStartTimeout) {
   options.startTimeout = milliseconds(100);
   auto& p = start(zoo("hangs_at_load"));
-  EXPECT_EQ(p.readiness().outcome, Outcome::timeout);
+  EXPECT_EQ(p.readiness().outcome, ReplyCode::timeout);
   EXPECT_THAT(p.readiness().message, HasSubstr("did not start within 100 ms"));
 }
 
@@ -322,7 +322,7 @@ TEST_F(HostedTest, ProcessesThatThePluginLeftBehindAreKilled) {
   auto& p = start(zoo("forks"));
   DeviceRequest d = device("a");
   d.node = file;
-  EXPECT_EQ(p.provision(d).outcome, Outcome::crashed);
+  EXPECT_EQ(p.provision(d).outcome, ReplyCode::crashed);
   pid_t left = 0;
   std::ifstream(file) >> left;
   ASSERT_GT(left, 0);
@@ -376,7 +376,7 @@ TEST_F(HostedTest, ClosingCancelsCallsUnderWay) {
   EXPECT_TRUE(eventually([&] { return contents(mark) == "begun"; }));
   p.close();
   caller.join();
-  EXPECT_EQ(reply.outcome, Outcome::unavailable) << reply.message;
+  EXPECT_EQ(reply.outcome, ReplyCode::unavailable) << reply.message;
   EXPECT_EQ(contents(mark), "begun, cancelled") << reply.message;
   EXPECT_EQ(p.starts(), 1u);
   EXPECT_THAT(p.provision(device("b")).message, HasSubstr("the controller is stopping"));
@@ -394,7 +394,7 @@ TEST_F(HostedTest, ClosingEndsAPluginThatGoesOnRegardless) {
   EXPECT_TRUE(eventually([&] { return contents(mark) == "begun"; }));
   p.close();
   caller.join();
-  EXPECT_EQ(reply.outcome, Outcome::unavailable);
+  EXPECT_EQ(reply.outcome, ReplyCode::unavailable);
   EXPECT_THAT(reply.message, HasSubstr("stopped with the controller"));
   EXPECT_TRUE(eventually([&] { return !alive(pid); }));
   EXPECT_EQ(p.starts(), 1u) << "none is started any more";
@@ -432,15 +432,15 @@ TEST_F(HostedTest, TheMockRemembersAcrossACrash) {
   fs::create_directory(state);
   options.env = {"ELASTICGPU_STATE_DIR=" + state};
   auto& p = start(builtIn("mock"));
-  EXPECT_EQ(p.provision(device("kept")).outcome, Outcome::ok);
+  EXPECT_EQ(p.provision(device("kept")).outcome, ReplyCode::ok);
   const core::StringMap script{{"outcome", "crash"}, {"times", "1"}};
-  EXPECT_EQ(p.provision(device("falls", script)).outcome, Outcome::crashed);
+  EXPECT_EQ(p.provision(device("falls", script)).outcome, ReplyCode::crashed);
   passBackoff(1);
   ASSERT_TRUE(up());
   EXPECT_THAT(p.list().keys, ::testing::ElementsAre("kept"));
-  EXPECT_EQ(p.provision(device("falls", script)).outcome, Outcome::ok) << "only the first call crashes";
-  EXPECT_EQ(p.provision(device("kept")).outcome, Outcome::noChange);
-  EXPECT_EQ(p.deprovision("kept").outcome, Outcome::ok);
+  EXPECT_EQ(p.provision(device("falls", script)).outcome, ReplyCode::ok) << "only the first call crashes";
+  EXPECT_EQ(p.provision(device("kept")).outcome, ReplyCode::noChange);
+  EXPECT_EQ(p.deprovision("kept").outcome, ReplyCode::ok);
   EXPECT_THAT(p.list().keys, ::testing::ElementsAre("falls"));
   fs::remove_all(state);
 }

@@ -61,11 +61,11 @@ TEST(LoaderTest, AbsentSlotsAreAnsweredAsTheHeaderSays) {
   const auto loaded = LoadedPlugin::open(zoo("good"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
   const LoadedPlugin& plugin = *loaded.value();
-  EXPECT_EQ(plugin.call(call(Slot::resize), nullptr).outcome, Outcome::invalid);
-  EXPECT_EQ(plugin.call(call(Slot::discover), nullptr).outcome, Outcome::ok);
-  EXPECT_EQ(plugin.call(call(Slot::health), nullptr).outcome, Outcome::ok);
+  EXPECT_EQ(plugin.call(call(Slot::resize), nullptr).outcome, ReplyCode::invalid);
+  EXPECT_EQ(plugin.call(call(Slot::discover), nullptr).outcome, ReplyCode::ok);
+  EXPECT_EQ(plugin.call(call(Slot::health), nullptr).outcome, ReplyCode::ok);
   for (const Slot slot : {Slot::stage, Slot::unmount, Slot::unstage})
-    EXPECT_EQ(plugin.call(call(slot), nullptr).outcome, Outcome::noChange) << toString(slot);
+    EXPECT_EQ(plugin.call(call(slot), nullptr).outcome, ReplyCode::noChange) << toString(slot);
   const Answer mounted = plugin.call(call(Slot::mount), nullptr);
   EXPECT_THAT(mounted.edits.env, ElementsAre(std::pair<std::string, std::string>("DEVICE", "egpu-key")));
 }
@@ -74,27 +74,27 @@ TEST(LoaderTest, GarbageIsNamedAsSuch) {
   const auto loaded = LoadedPlugin::open(zoo("garbage_code"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
   Answer answer = loaded.value()->call(call(Slot::provision), nullptr);
-  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_EQ(answer.outcome, ReplyCode::garbage);
   EXPECT_THAT(answer.message, HasSubstr("provision returned 4711"));
   answer = loaded.value()->call(call(Slot::mount), nullptr);
-  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_EQ(answer.outcome, ReplyCode::garbage);
   EXPECT_THAT(answer.message, HasSubstr("../../dev/mem"));
   answer = loaded.value()->call(call(Slot::list), nullptr);
-  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_EQ(answer.outcome, ReplyCode::garbage);
   EXPECT_THAT(answer.message, HasSubstr("null text"));
 }
 
 TEST(LoaderTest, AnExceptionThatEscapesIsGarbage) {
   const auto loaded = LoadedPlugin::open(zoo("throws"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
-  EXPECT_EQ(loaded.value()->call(call(Slot::provision), nullptr).outcome, Outcome::garbage);
+  EXPECT_EQ(loaded.value()->call(call(Slot::provision), nullptr).outcome, ReplyCode::garbage);
 }
 
 TEST(LoaderTest, AnAnswerHasABound) {
   const auto loaded = LoadedPlugin::open(zoo("floods"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
   const Answer answer = loaded.value()->call(call(Slot::list), nullptr);
-  EXPECT_EQ(answer.outcome, Outcome::garbage);
+  EXPECT_EQ(answer.outcome, ReplyCode::garbage);
   EXPECT_THAT(answer.message, HasSubstr("more than 8 MiB"));
   EXPECT_TRUE(answer.keys.empty());
 }
@@ -103,10 +103,10 @@ TEST(LoaderTest, APluginThatWatchesItsDeadlineReturns) {
   const auto loaded = LoadedPlugin::open(zoo("late"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
   std::atomic<bool> cancelled{true};
-  EXPECT_EQ(loaded.value()->call(call(Slot::provision), &cancelled).outcome, Outcome::ok);
+  EXPECT_EQ(loaded.value()->call(call(Slot::provision), &cancelled).outcome, ReplyCode::ok);
   Call past = call(Slot::provision);
   past.deadline = std::chrono::steady_clock::now();
-  EXPECT_EQ(loaded.value()->call(past, nullptr).outcome, Outcome::ok);
+  EXPECT_EQ(loaded.value()->call(past, nullptr).outcome, ReplyCode::ok);
 }
 
 TEST(FindGarbageTest, JudgesEditsNamesAndPaths) {
@@ -164,21 +164,22 @@ TEST(InProcessRegistryTest, FindsByNameRefusesDuplicatesAndSaysWhyNot) {
   EXPECT_THAT(changes, ElementsAre("good.example.com", "gpushare.provisioner.elasticgpu.io",
                                    "physical.provisioner.elasticgpu.io"));
   // Two SDK plugins in one process must not share their state.
-  EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->provision(device("p")).outcome, Outcome::ok);
+  EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->provision(device("p")).outcome,
+            ReplyCode::ok);
   EXPECT_TRUE(registry.find("gpushare.provisioner.elasticgpu.io", nullptr)->list().keys.empty());
-  EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->deprovision("p").outcome, Outcome::ok);
+  EXPECT_EQ(registry.find("physical.provisioner.elasticgpu.io", nullptr)->deprovision("p").outcome, ReplyCode::ok);
   std::string why;
   EXPECT_EQ(registry.find("other.example.com", &why), nullptr);
   EXPECT_THAT(why, HasSubstr("ABI version 2"));
   EXPECT_TRUE(registry.readiness("good.example.com").ok());
-  EXPECT_EQ(registry.readiness("other.example.com").outcome, Outcome::unavailable);
+  EXPECT_EQ(registry.readiness("other.example.com").outcome, ReplyCode::unavailable);
 }
 
 TEST(OutcomeTest, OnlyWhatMayHaveHappenedIsIndefinite) {
-  for (const Outcome o : {Outcome::inProgress, Outcome::timeout, Outcome::crashed, Outcome::garbage})
+  for (const ReplyCode o : {ReplyCode::inProgress, ReplyCode::timeout, ReplyCode::crashed, ReplyCode::garbage})
     EXPECT_TRUE(indefinite(o)) << toString(o);
-  for (const Outcome o : {Outcome::ok, Outcome::noChange, Outcome::reschedule, Outcome::exists, Outcome::invalid,
-                          Outcome::unavailable, Outcome::internal})
+  for (const ReplyCode o : {ReplyCode::ok, ReplyCode::noChange, ReplyCode::reschedule, ReplyCode::exists,
+                            ReplyCode::invalid, ReplyCode::unavailable, ReplyCode::internal})
     EXPECT_FALSE(indefinite(o)) << toString(o);
 }
 

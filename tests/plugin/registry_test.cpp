@@ -118,10 +118,10 @@ TEST_F(RegistryTest, TheWholeZooHarmsNobodyElse) {
   ASSERT_TRUE(good->provision(device("before")).ok());
   for (const auto& name : r.names()) {
     if (name == good->description().name) continue;
-    const Outcome outcome = r.find(name, nullptr)->provision(device("a")).outcome;
-    EXPECT_TRUE(outcome == Outcome::timeout || outcome == Outcome::crashed || outcome == Outcome::garbage)
+    const ReplyCode outcome = r.find(name, nullptr)->provision(device("a")).outcome;
+    EXPECT_TRUE(outcome == ReplyCode::timeout || outcome == ReplyCode::crashed || outcome == ReplyCode::garbage)
         << name << ": " << toString(outcome);
-    EXPECT_EQ(good->provision(device("before")).outcome, Outcome::noChange) << "after " << name;
+    EXPECT_EQ(good->provision(device("before")).outcome, ReplyCode::noChange) << "after " << name;
   }
   EXPECT_EQ(r.names().size(), falling.size() + 1);
   EXPECT_EQ(r.hosted(good->description().name)->starts(), 1u);
@@ -160,7 +160,7 @@ TEST_F(RegistryTest, ACrashLoopOfOneLeavesTheOtherAlone) {
   Provisioner* physical = r.find("physical.provisioner.elasticgpu.io", nullptr);
   for (int round = 0; round < 5; ++round) {
     ASSERT_TRUE(ready("crashes.example.com"));
-    EXPECT_EQ(r.find("crashes.example.com", nullptr)->provision(device("a")).outcome, Outcome::crashed);
+    EXPECT_EQ(r.find("crashes.example.com", nullptr)->provision(device("a")).outcome, ReplyCode::crashed);
     EXPECT_TRUE(physical->provision(device("k" + std::to_string(round))).ok());
   }
   EXPECT_EQ(physical->list().keys.size(), 5u);

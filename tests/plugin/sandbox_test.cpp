@@ -97,7 +97,7 @@ TEST_F(SandboxTest, NoSocketIsOpened) {
   for (const int family : {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_VSOCK, AF_ALG, 200})
     for (const char* upper : {"", "yes"}) {
       const Reply reply = p.provision(device("a", {{"family", std::to_string(family)}, {"upper", upper}}));
-      EXPECT_EQ(reply.outcome, Outcome::internal) << family;
+      EXPECT_EQ(reply.outcome, ReplyCode::internal) << family;
       EXPECT_EQ(reply.message, "EACCES") << family;
     }
 }
@@ -134,9 +134,9 @@ TEST_F(SandboxTest, AForkBombEndsWithItsPlugin) {
   options.deadlines.slow = milliseconds(500);
   auto& p = start(zoo("fork_bomb"));
   const pid_t group = p.pid();
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::timeout);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::timeout);
   ASSERT_TRUE(eventually([&] { return !p.readiness().ok(); }));
-  EXPECT_EQ(p.readiness().outcome, Outcome::timeout);
+  EXPECT_EQ(p.readiness().outcome, ReplyCode::timeout);
   EXPECT_TRUE(eventually([&] { return kill(-group, 0) != 0; })) << "its descendants are gone with it";
 }
 
@@ -148,13 +148,13 @@ TEST_F(SandboxTest, OneThatTakesAllMemoryFallsAlone) {
   auto& p = start(zoo("eats_memory"));
   ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
   const Reply reply = p.provision(device("a"));
-  EXPECT_EQ(reply.outcome, Outcome::crashed);
+  EXPECT_EQ(reply.outcome, ReplyCode::crashed);
   EXPECT_THAT(reply.message, HasSubstr("signal 11"));
 }
 
 TEST_F(SandboxTest, OneThatTakesAllFilesGetsItsShare) {
   auto& p = start(zoo("eats_files"));
-  EXPECT_EQ(p.provision(device("a")).outcome, Outcome::noChange);
+  EXPECT_EQ(p.provision(device("a")).outcome, ReplyCode::noChange);
 }
 
 TEST_F(SandboxTest, CredentialsCannotBeRead) {
@@ -171,7 +171,7 @@ TEST_F(SandboxTest, CredentialsCannotBeRead) {
     auto& p = start(zoo("reads_file"));
     ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
     for (const std::string& path : {token, folder + "/secrets/token", "/proc/self/root" + token})
-      EXPECT_EQ(p.provision(device("a", {{"file", path}})).outcome, Outcome::internal) << path;
+      EXPECT_EQ(p.provision(device("a", {{"file", path}})).outcome, ReplyCode::internal) << path;
     EXPECT_EQ(p.provision(device("a", {{"file", folder + "/plain"}})).message, "it went well");
   }
 }
@@ -191,7 +191,7 @@ TEST_F(SandboxTest, CredentialsNamedByARelativePathCannotBeRead) {
     unsetenv("KUBECONFIG");
     ASSERT_TRUE(p.readiness().ok()) << p.readiness().message;
     for (const char* name : {"/token", "/config", "/secrets/token"})
-      EXPECT_EQ(p.provision(device("a", {{"file", folder + name}})).outcome, Outcome::internal) << name;
+      EXPECT_EQ(p.provision(device("a", {{"file", folder + name}})).outcome, ReplyCode::internal) << name;
   }
 }
 
@@ -239,7 +239,7 @@ TEST_F(SandboxTest, CredentialsAreHiddenWhereTheyUsuallyLie) {
   write(folder + "/config", "secret");
   auto& p = start(zoo("reads_file"));
   unsetenv("KUBECONFIG");
-  EXPECT_EQ(p.provision(device("a", {{"file", folder + "/config"}})).outcome, Outcome::internal);
+  EXPECT_EQ(p.provision(device("a", {{"file", folder + "/config"}})).outcome, ReplyCode::internal);
 }
 
 TEST_F(SandboxTest, OnlyItsOwnFoldersCanBeWrittenTo) {
@@ -277,7 +277,7 @@ TEST_F(SandboxTest, TheControllerIsOutOfReach) {
     for (const char* how :
          {"ptrace", "readv", "mem", "environ", "root", "kill", "tgkill", "prlimit", "affinity", "priority"}) {
       const Reply reply = p.provision(device("a", {{"how", how}}));
-      EXPECT_EQ(reply.outcome, Outcome::internal) << how;
+      EXPECT_EQ(reply.outcome, ReplyCode::internal) << how;
       EXPECT_THAT(reply.message, ::testing::AnyOf("EPERM", "EACCES")) << how;
     }
   }
@@ -315,7 +315,7 @@ TEST_F(SandboxTest, APluginCannotSayForItsHostThatItIsConfined) {
   EXPECT_TRUE(!hello.ok() || hello.message.find("not fully confined") != std::string::npos) << hello.message;
   options.env = {"ELASTICGPU_FORGES=both"};
   const Reply both = start(zoo("forges_hello")).readiness();
-  EXPECT_EQ(both.outcome, Outcome::garbage) << both.message;
+  EXPECT_EQ(both.outcome, ReplyCode::garbage) << both.message;
   EXPECT_THAT(both.message, HasSubstr("out of place"));
 }
 
@@ -379,7 +379,7 @@ TEST_F(SandboxTest, ThePluginsFilesMustBeInGoodHands) {
     const std::string path = copyOf("good", "network: true");
     row.spoil(path);
     const Reply state = start(path).readiness();
-    EXPECT_EQ(state.outcome, Outcome::unavailable) << row.why;
+    EXPECT_EQ(state.outcome, ReplyCode::unavailable) << row.why;
     EXPECT_THAT(state.message, HasSubstr(row.why));
   }
   if (!root()) return;

@@ -22,7 +22,7 @@ Call someCall() {
 
 Answer someAnswer() {
   Answer a;
-  a.outcome = Outcome::reschedule;
+  a.outcome = ReplyCode::reschedule;
   a.message = "grüße";
   a.description = {"a.b", "1", "mig", "Enforced"};
   a.keys = {"k1", "k2"};

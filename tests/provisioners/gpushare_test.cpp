@@ -22,39 +22,39 @@ TEST_F(GpuShareTest, DescribesItselfHonestly) {
 }
 
 TEST_F(GpuShareTest, ValidatesItsParametersAndNeverSeesTheCores) {
-  EXPECT_EQ(outcomeOf(plugin->validate({})), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({})), ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}, {"nodePolicy", "binpack"}, {"minMemory", "1Gi"}})),
-            Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), Outcome::invalid);
+            ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "strong"}})), ReplyCode::invalid);
   EXPECT_THAT(said, HasSubstr("none, hami-core, mps"));
-  EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolaton", "mps"}})), ReplyCode::invalid);
   EXPECT_THAT(said, HasSubstr("\"isolaton\"; this provisioner knows isolation"));
 }
 
 TEST_F(GpuShareTest, ProvisionIsIdempotentByKey) {
   const auto d = device("a", {card(0, 100, 4 * kGiB)});
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::noChange);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 200, 4 * kGiB)}))), Outcome::exists);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::noChange);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 200, 4 * kGiB)}))), ReplyCode::exists);
   EXPECT_THAT(plugin->list().keys, ElementsAre("a"));
-  EXPECT_EQ(outcomeOf(plugin->deprovision("a")), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->deprovision("a")), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("a")), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("a")), ReplyCode::ok);
   EXPECT_TRUE(plugin->list().keys.empty());
 }
 
 TEST_F(GpuShareTest, RefusesWhatIsNoShare) {
-  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {}))), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("", {card(0, 1, 1)}))), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 1001, kGiB)}))), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 0, 0)}))), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 10, -1)}))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {}))), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("", {card(0, 1, 1)}))), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 1001, kGiB)}))), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 0, 0)}))), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 10, -1)}))), ReplyCode::invalid);
   EXPECT_TRUE(plugin->list().keys.empty());
 }
 
 TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   const auto reply =
       plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");
-  ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
+  ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
   EXPECT_EQ(env(reply.edits, "ELASTICGPU_DEVICE"), "egpu-c");
   EXPECT_EQ(env(reply.edits, "ELASTICGPU_CLAIM"), "default/claim");
   EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "GPU-0,GPU-3");
@@ -73,7 +73,7 @@ TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
 TEST_F(GpuShareTest, MountForHamiCore) {
   const core::StringMap hami{{"isolation", "hami-core"}};
   auto reply = plugin->mount(device("d", {card(0, 105, 4 * kGiB), card(1, 5, 512 << 20)}, hami), "p", "c");
-  ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
+  ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "4096m");
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_1"), "512m");
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_SM_LIMIT"), "1") << "the smallest share, never 0, which would mean no limit";
@@ -81,7 +81,7 @@ TEST_F(GpuShareTest, MountForHamiCore) {
   EXPECT_THAT(mountedAt(reply.edits, "/usr/local/vgpu/libvgpu.so"), HasSubstr("libvgpu.so"));
   EXPECT_THAT(mountedAt(reply.edits, "/tmp/vgpu"), HasSubstr("/cache/d"));
 
-  EXPECT_EQ(outcomeOf(plugin->provision(device("d", {card(0, 100, (1 << 20) - 1)}, hami))), Outcome::invalid)
+  EXPECT_EQ(outcomeOf(plugin->provision(device("d", {card(0, 100, (1 << 20) - 1)}, hami))), ReplyCode::invalid)
       << "0m would mean unlimited";
   reply = plugin->mount(device("d", {card(0, 0, kGiB)}, hami), "p", "c");
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_SM_LIMIT"), "(unset)") << "no share of compute was asked for";
@@ -90,11 +90,12 @@ TEST_F(GpuShareTest, MountForHamiCore) {
 TEST_F(GpuShareTest, MountForMps) {
   const core::StringMap mps{{"isolation", "mps"}};
   const auto reply = plugin->mount(device("e", {card(2, 250, 4 * kGiB)}, mps), "p", "c");
-  ASSERT_EQ(reply.reply.outcome, Outcome::ok) << reply.reply.message;
+  ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
   EXPECT_EQ(env(reply.edits, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "25");
   EXPECT_EQ(env(reply.edits, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), "0=4096M");
   EXPECT_THAT(mountedAt(reply.edits, env(reply.edits, "CUDA_MPS_PIPE_DIRECTORY")), HasSubstr("/mps/GPU-2"));
-  EXPECT_EQ(outcomeOf(plugin->provision(device("e", {card(0, 100, kGiB), card(1, 100, kGiB)}, mps))), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("e", {card(0, 100, kGiB), card(1, 100, kGiB)}, mps))),
+            ReplyCode::invalid);
 }
 
 TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
@@ -102,26 +103,27 @@ TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
   ASSERT_NE(mkdtemp(root.data()), nullptr);
   ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
   const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
-  EXPECT_EQ(outcomeOf(plugin->stage(d)), Outcome::ok) << said;
-  EXPECT_EQ(outcomeOf(plugin->stage(d)), Outcome::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
   EXPECT_TRUE(std::filesystem::is_directory(root + "/hami-core/cache/f"));
-  EXPECT_EQ(outcomeOf(plugin->unstage("f")), Outcome::ok) << said;
-  EXPECT_EQ(outcomeOf(plugin->unstage("f")), Outcome::noChange) << said;
+  EXPECT_EQ(outcomeOf(plugin->unstage("f")), ReplyCode::ok) << said;
+  EXPECT_EQ(outcomeOf(plugin->unstage("f")), ReplyCode::noChange) << said;
   EXPECT_FALSE(std::filesystem::exists(root + "/hami-core/cache/f"));
   EXPECT_EQ(outcomeOf(plugin->stage(device("../f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}}))),
-            Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}}))), Outcome::unavailable);
+            ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}}))),
+            ReplyCode::unavailable);
   EXPECT_THAT(said, HasSubstr("start one with CUDA_MPS_PIPE_DIRECTORY"));
-  EXPECT_EQ(outcomeOf(plugin->stage(device("h", {card(0, 100, kGiB)}))), Outcome::noChange);
+  EXPECT_EQ(outcomeOf(plugin->stage(device("h", {card(0, 100, kGiB)}))), ReplyCode::noChange);
   std::filesystem::remove_all(root);
 }
 
 TEST_F(GpuShareTest, ResizeChangesWhatIsKnown) {
-  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 100, kGiB)}))), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 100, kGiB)}))), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 200, kGiB)}))), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 200, kGiB)}))), Outcome::noChange);
-  EXPECT_EQ(outcomeOf(plugin->deprovision("r")), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 100, kGiB)}))), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 100, kGiB)}))), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 200, kGiB)}))), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 200, kGiB)}))), ReplyCode::noChange);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("r")), ReplyCode::ok);
 }
 
 }  // namespace

@@ -23,32 +23,32 @@ class MockTest : public PluginTest {
 TEST_F(MockTest, RefusesParametersItCannotPlay) {
   EXPECT_EQ(
       outcomeOf(plugin->validate({{"inProgress", "3"}, {"outcome", "hang"}, {"at", "stage"}, {"env", "A=1;B=2"}})),
-      Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"outcome", "explode"}})), Outcome::invalid);
+      ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"outcome", "explode"}})), ReplyCode::invalid);
   EXPECT_THAT(said, HasSubstr("reschedule"));
-  EXPECT_EQ(outcomeOf(plugin->validate({{"at", "lunch"}})), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"times", "-1"}})), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"latencyMs", "1e3"}})), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"env", "novalue"}})), Outcome::invalid);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"latency", "1"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"at", "lunch"}})), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"times", "-1"}})), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"latencyMs", "1e3"}})), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"env", "novalue"}})), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"latency", "1"}})), ReplyCode::invalid);
   EXPECT_THAT(said, HasSubstr("at, env, inProgress, latencyMs, outcome, times"));
-  EXPECT_EQ(outcomeOf(plugin->validate({{"at", "validate"}, {"outcome", "unavailable"}})), Outcome::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"at", "validate"}, {"outcome", "unavailable"}})), ReplyCode::unavailable);
 }
 
 TEST_F(MockTest, StaysInProgressForAsLongAsAsked) {
   const auto d = scripted("a", {{"inProgress", "2"}});
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::inProgress);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::inProgress);
   EXPECT_THAT(plugin->list().keys, ElementsAre("a")) << "what is under way must be found by list";
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::inProgress);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::inProgress);
   EXPECT_TRUE(plugin->provision(d).ok());
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::noChange);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::noChange);
 }
 
 TEST_F(MockTest, FailsAsAskedAndLeavesNothing) {
-  const std::pair<const char*, Outcome> rows[] = {
-      {"reschedule", Outcome::reschedule},   {"exists", Outcome::exists},     {"invalid", Outcome::invalid},
-      {"unavailable", Outcome::unavailable}, {"internal", Outcome::internal}, {"throw", Outcome::internal},
-      {"garbage", Outcome::garbage}};
+  const std::pair<const char*, ReplyCode> rows[] = {
+      {"reschedule", ReplyCode::reschedule},   {"exists", ReplyCode::exists},     {"invalid", ReplyCode::invalid},
+      {"unavailable", ReplyCode::unavailable}, {"internal", ReplyCode::internal}, {"throw", ReplyCode::internal},
+      {"garbage", ReplyCode::garbage}};
   for (const auto& [script, outcome] : rows) {
     EXPECT_EQ(outcomeOf(plugin->provision(scripted(script, {{"outcome", script}}))), outcome) << script;
     EXPECT_THAT(said, ::testing::Not(IsEmpty())) << script;
@@ -58,21 +58,21 @@ TEST_F(MockTest, FailsAsAskedAndLeavesNothing) {
 
 TEST_F(MockTest, FailsOnlyAsOftenAsAsked) {
   const auto d = scripted("b", {{"outcome", "unavailable"}, {"times", "2"}});
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::unavailable);
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::unavailable);
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::ok);
 }
 
 TEST_F(MockTest, VerbsWithoutParametersFollowTheKey) {
   const auto d = scripted("c", {{"at", "deprovision"}, {"outcome", "unavailable"}, {"times", "1"}});
-  EXPECT_EQ(outcomeOf(plugin->provision(d)), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->deprovision("c")), Outcome::unavailable);
+  EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("c")), ReplyCode::unavailable);
   EXPECT_THAT(plugin->list().keys, ElementsAre("c"));
-  EXPECT_EQ(outcomeOf(plugin->deprovision("c")), Outcome::ok);
+  EXPECT_EQ(outcomeOf(plugin->deprovision("c")), ReplyCode::ok);
   EXPECT_THAT(plugin->list().keys, IsEmpty());
-  EXPECT_EQ(outcomeOf(plugin->stage(scripted("s", {{"at", "stage"}, {"outcome", "internal"}}))), Outcome::internal);
+  EXPECT_EQ(outcomeOf(plugin->stage(scripted("s", {{"at", "stage"}, {"outcome", "internal"}}))), ReplyCode::internal);
   EXPECT_EQ(outcomeOf(plugin->mount(scripted("m", {{"at", "mount"}, {"outcome", "unavailable"}}), "p", "c").reply),
-            Outcome::unavailable);
+            ReplyCode::unavailable);
 }
 
 TEST_F(MockTest, MountAddsTheClassesVariables) {
@@ -85,8 +85,8 @@ TEST_F(MockTest, MountAddsTheClassesVariables) {
 }
 
 TEST_F(MockTest, ConflictsAreSeenWhileInProgressToo) {
-  EXPECT_EQ(outcomeOf(plugin->provision(scripted("e", {{"inProgress", "5"}}))), Outcome::inProgress);
-  EXPECT_EQ(outcomeOf(plugin->provision(scripted("e", {{"inProgress", "6"}}))), Outcome::exists);
+  EXPECT_EQ(outcomeOf(plugin->provision(scripted("e", {{"inProgress", "5"}}))), ReplyCode::inProgress);
+  EXPECT_EQ(outcomeOf(plugin->provision(scripted("e", {{"inProgress", "6"}}))), ReplyCode::exists);
 }
 
 }  // namespace

@@ -17,21 +17,21 @@ TEST_F(PhysicalTest, DescribesItself) {
 }
 
 TEST_F(PhysicalTest, KnowsNoParametersOfItsOwn) {
-  EXPECT_EQ(outcomeOf(plugin->validate({{"cardPolicy", "spread"}, {"model", "A100|H100"}})), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}})), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"cardPolicy", "spread"}, {"model", "A100|H100"}})), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->validate({{"isolation", "mps"}})), ReplyCode::invalid);
   EXPECT_THAT(said, HasSubstr("\"isolation\"; this provisioner knows none of its own"));
 }
 
 TEST_F(PhysicalTest, GivesWholeCardsOnly) {
   EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 1000, 16 * kGiB), card(1, 500, 8 * kGiB)}))),
-            Outcome::invalid);
+            ReplyCode::invalid);
   EXPECT_THAT(said, HasSubstr("GPU-1"));
   EXPECT_TRUE(plugin->list().keys.empty());
   const auto two = device("a", {card(4, 1000, 16 * kGiB), card(5, 1000, 16 * kGiB)});
-  EXPECT_EQ(outcomeOf(plugin->provision(two)), Outcome::ok);
-  EXPECT_EQ(outcomeOf(plugin->provision(two)), Outcome::noChange);
+  EXPECT_EQ(outcomeOf(plugin->provision(two)), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(two)), ReplyCode::noChange);
   EXPECT_THAT(plugin->list().keys, ElementsAre("a"));
-  EXPECT_EQ(outcomeOf(plugin->resize(two)), Outcome::invalid);
+  EXPECT_EQ(outcomeOf(plugin->resize(two)), ReplyCode::invalid);
 }
 
 TEST_F(PhysicalTest, TheContainerGetsItsCardsAndNoOther) {

@@ -43,7 +43,7 @@ class PluginTest : public ::testing::Test {
     plugin = registry.find(name + ".provisioner.elasticgpu.io", nullptr);
   }
   void SetUp() override { ASSERT_NE(plugin, nullptr); }
-  Outcome outcomeOf(const Reply& reply) { return said = reply.message, reply.outcome; }
+  ReplyCode outcomeOf(const Reply& reply) { return said = reply.message, reply.outcome; }
 
   InProcessRegistry registry;
   Provisioner* plugin = nullptr;

@@ -151,7 +151,7 @@ TEST_F(BindTest, C6_ExhaustionFillsTheCardsExactly) {
 }
 
 TEST_F(BindTest, C7_ProvisioningInTheBackgroundIsAskedAgain) {
-  world.plugin.answer({{plugin::Outcome::inProgress, "half way"}, {plugin::Outcome::inProgress, "half way"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::inProgress, "half way"}, {plugin::ReplyCode::inProgress, "half way"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a"), "Provisioning");
@@ -164,7 +164,7 @@ TEST_F(BindTest, C7_RescheduleGoesToAnotherNode) {
   world.addNode("n2");
   world.addCard("n2", 0);
   settle();
-  world.plugin.answer({{plugin::Outcome::reschedule, "not here"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::reschedule, "not here"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run();
   const auto claim = world.claim("a");
@@ -174,7 +174,7 @@ TEST_F(BindTest, C7_RescheduleGoesToAnotherNode) {
 }
 
 TEST_F(BindTest, C7_ProvisionFailedIsNotRepeatedUntilThePluginChanges) {
-  world.plugin.answer({{plugin::Outcome::invalid, "no such profile"}}, true);
+  world.plugin.answer({{plugin::ReplyCode::invalid, "no such profile"}}, true);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run(std::chrono::seconds(10));
   EXPECT_EQ(world.reason("a"), "ProvisionFailed");
@@ -187,7 +187,7 @@ TEST_F(BindTest, C7_ProvisionFailedIsNotRepeatedUntilThePluginChanges) {
 }
 
 TEST_F(BindTest, C7_AKeyThatIsInUseWithOtherContentIsNoSuccess) {
-  world.plugin.answer({{plugin::Outcome::exists, "key is in use with other content"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::exists, "key is in use with other content"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   driver->run(std::chrono::seconds(10));
   EXPECT_EQ(world.reason("a"), "ProvisionFailed");
@@ -199,7 +199,7 @@ TEST_F(BindTest, C7_AKeyThatIsInUseWithOtherContentIsNoSuccess) {
 }
 
 TEST_F(BindTest, C7_APluginThatIsDownIsAskedAgain) {
-  world.plugin.answer({{plugin::Outcome::crashed, "signal 11"}, {plugin::Outcome::crashed, "signal 11"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::crashed, "signal 11"}, {plugin::ReplyCode::crashed, "signal 11"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a"), "ProvisionerUnavailable");

@@ -1,4 +1,4 @@
-#include "controller/reconcile/bound_volumes.h"
+#include "controller/reconcile/pod/bound_volumes.h"
 
 #include <gtest/gtest.h>
 

@@ -177,7 +177,7 @@ TEST_F(CarrierTest, SeveralPodsShareAClaimAndAllMustEnd) {
 TEST_F(CarrierTest, APodWithSeveralClaimsIsPinnedOnceAllAreCarried) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addClaim("b", "share", {{"gpu-core", "10"}});
-  world.plugin.answer({{}, {plugin::Outcome::inProgress, ""}}, true);
+  world.plugin.answer({{}, {plugin::ReplyCode::inProgress, ""}}, true);
   world.addPod("p", {"a", "b"});
   settle();
   EXPECT_FALSE(world.pod("p").schedulingGates.empty()) << "one of them is still being provisioned";

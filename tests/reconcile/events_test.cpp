@@ -137,7 +137,7 @@ TEST_F(EventsTest, C3_AClassSaysThatItsPluginCannotBeReliedOn) {
     return condition == nullptr ? "" : condition->status + " " + condition->message;
   };
   EXPECT_EQ(ready(), "True ");
-  world.plugin.answer({{plugin::Outcome::garbage, "no such code"}}, true);
+  world.plugin.answer({{plugin::ReplyCode::garbage, "no such code"}}, true);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_NE(ready().find("False provisioner gpushare.provisioner.elasticgpu.io: provision: "), std::string::npos)
@@ -196,7 +196,7 @@ TEST_F(EventsTest, C6_ARetainedDeviceThatIsDeletedMakesRoom) {
 }
 
 TEST_F(EventsTest, C7_TheOnlyNodeRefusedForAWhileIsTriedAgainAfterIt) {
-  world.plugin.answer({{plugin::Outcome::reschedule, "no slot"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::reschedule, "no slot"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit");
@@ -206,7 +206,7 @@ TEST_F(EventsTest, C7_TheOnlyNodeRefusedForAWhileIsTriedAgainAfterIt) {
 }
 
 TEST_F(EventsTest, C7_ARefusalByThePluginEnds) {
-  world.plugin.answer({{plugin::Outcome::invalid, "no such profile"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::invalid, "no such profile"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a"), "ProvisionFailed");
@@ -215,7 +215,7 @@ TEST_F(EventsTest, C7_ARefusalByThePluginEnds) {
 }
 
 TEST_F(EventsTest, C7_ARefusalOfAFirstConsumersClaimEnds) {
-  world.plugin.answer({{plugin::Outcome::invalid, "no such profile"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::invalid, "no such profile"}, {}});
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -234,7 +234,7 @@ TEST_F(EventsTest, C7_ARefusalOfAFirstConsumersClaimEnds) {
 }
 
 TEST_F(EventsTest, C7_ARescheduleUnderAReservationSaysSoAndIsAskedAgain) {
-  world.plugin.answer({{plugin::Outcome::reschedule, "no slot"}}, true);
+  world.plugin.answer({{plugin::ReplyCode::reschedule, "no slot"}}, true);
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addPod("p", {"a"});
   settle();
@@ -256,7 +256,7 @@ TEST_F(EventsTest, C9_APluginThatRefusesANamedDeviceIsNotAskedInALoop) {
   settle();
   world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
   settle();
-  for (const auto outcome : {plugin::Outcome::invalid, plugin::Outcome::reschedule}) {
+  for (const auto outcome : {plugin::ReplyCode::invalid, plugin::ReplyCode::reschedule}) {
     const auto asked = world.plugin.provisions();
     world.plugin.answer({{outcome, "broken"}}, true);
     world.addClaim("b", "keep", {}, name);

@@ -26,13 +26,13 @@ class OtherWords final : public plugin::Provisioner {
   plugin::Reply unmount(const std::string&, const std::string&, const std::string&) override { return {}; }
   plugin::Reply unstage(const std::string&) override { return {}; }
 
-  plugin::Outcome validates{}, provisions{}, deprovisions{};
+  plugin::ReplyCode validates{}, provisions{}, deprovisions{};
   int calls = 0;
 
  private:
   static constexpr int kEnough = 200;
-  plugin::Reply answer(plugin::Outcome outcome) {
-    if (outcome == plugin::Outcome::ok || ++calls > kEnough) return {};
+  plugin::Reply answer(plugin::ReplyCode outcome) {
+    if (outcome == plugin::ReplyCode::ok || ++calls > kEnough) return {};
     return {outcome, "request " + std::to_string(calls) + " failed"};
   }
   plugin::Description description_;
@@ -50,7 +50,8 @@ class OtherWordsTest : public ReconcileTest {
 
 TEST_F(OtherWordsTest, ProvisionIsNotAskedInALoop) {
   addClass();
-  for (const auto outcome : {plugin::Outcome::internal, plugin::Outcome::unavailable, plugin::Outcome::inProgress}) {
+  for (const auto outcome :
+       {plugin::ReplyCode::internal, plugin::ReplyCode::unavailable, plugin::ReplyCode::inProgress}) {
     plugin.provisions = outcome;
     plugin.calls = 0;
     const auto name = "c" + std::to_string(static_cast<int>(outcome));
@@ -69,18 +70,18 @@ TEST_F(OtherWordsTest, ProvisionIsNotAskedInALoop) {
 
 TEST_F(OtherWordsTest, OutcomesThatTakeTurnsAreNoLoopEither) {
   addClass();
-  plugin.provisions = plugin::Outcome::internal;
+  plugin.provisions = plugin::ReplyCode::internal;
   world.addClaim("a", "other", {{"gpu-core", "10"}});
   for (int i = 0; i < 20; ++i) {
     settle();
-    plugin.provisions = i % 2 == 0 ? plugin::Outcome::unavailable : plugin::Outcome::internal;
+    plugin.provisions = i % 2 == 0 ? plugin::ReplyCode::unavailable : plugin::ReplyCode::internal;
   }
   EXPECT_EQ(plugin.calls, 1);
   plugin.provisions = {};
 }
 
 TEST_F(OtherWordsTest, ValidateIsNotAskedInALoop) {
-  plugin.validates = plugin::Outcome::unavailable;
+  plugin.validates = plugin::ReplyCode::unavailable;
   addClass();
   settle();
   EXPECT_EQ(plugin.calls, 1);
@@ -98,7 +99,7 @@ TEST_F(OtherWordsTest, DeprovisionIsNotAskedInALoop) {
   world.addClaim("a", "other", {{"gpu-core", "10"}});
   settle();
   const auto device = deviceOf("a");
-  plugin.deprovisions = plugin::Outcome::unavailable;
+  plugin.deprovisions = plugin::ReplyCode::unavailable;
   world.removeClaim("a");
   settle();
   EXPECT_EQ(plugin.calls, 1);
@@ -109,7 +110,7 @@ TEST_F(OtherWordsTest, DeprovisionIsNotAskedInALoop) {
 
 TEST_F(OtherWordsTest, APluginThatRecoversIsAskedAtOnce) {
   addClass();
-  plugin.provisions = plugin::Outcome::unavailable;
+  plugin.provisions = plugin::ReplyCode::unavailable;
   world.addClaim("a", "other", {{"gpu-core", "10"}});
   driver->run(std::chrono::minutes(1));  // the wait is long by now
   plugin.provisions = {};

@@ -385,7 +385,7 @@ TEST_F(TenantTest, MarksTakenOffUnderALiveClaimArePutBack) {
 }
 
 TEST_F(TenantTest, AnIntentThatAPodHasReservedStaysWhereMarksAreTakenOff) {
-  world.plugin.answer({{plugin::Outcome::inProgress, ""}}, true);
+  world.plugin.answer({{plugin::ReplyCode::inProgress, ""}}, true);
   world.addClaim("a", "late", {{"gpu", "2"}});
   world.addPod("p", {"a"});
   settle();

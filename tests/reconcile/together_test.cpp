@@ -392,7 +392,7 @@ TEST_F(TogetherTest, C6_WhateverACardGainsBringsBackWhoWaitsForIt) {
 TEST_F(TogetherTest, C7_ANodeThatIsAnotherOneNowIsTriedAtOnceByThoseItWasRefusedTo) {
   world.json<core::Node>({"", "n2"}, R"({"spec":{"unschedulable":true}})");
   settle();
-  world.plugin.answer({{plugin::Outcome::reschedule, "no slot"}, {}});
+  world.plugin.answer({{plugin::ReplyCode::reschedule, "no slot"}, {}});
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a"), "NoFit");

@@ -11,7 +11,7 @@ TEST_F(UsersTest, AClaimMadeAnewAtOnceUnderTheSameName) {
   world.addClaim("a", "share", {{"gpu", "3"}});
   settle();
   world.removeClaim("a");
-  world.plugin.answer({{plugin::Outcome::inProgress, ""}}, true);
+  world.plugin.answer({{plugin::ReplyCode::inProgress, ""}}, true);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("a"), "Provisioning");
@@ -69,7 +69,7 @@ TEST_F(UsersTest, StaticBindingToWhatIsNotThereYet) {
 }
 
 TEST_F(UsersTest, ANameGivenWhileItIsProvisionedIsFollowed) {
-  world.plugin.answer({{plugin::Outcome::inProgress, ""}}, true);
+  world.plugin.answer({{plugin::ReplyCode::inProgress, ""}}, true);
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   settle();
   const auto was = world.gpu(deviceOf("a")).spec.cards[0].name;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/explain.h"
-#include "controller/scheduler/fit.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {
@@ -419,7 +419,7 @@ TEST(Cluster, ACopyIsIndependent) {
 TEST(Cluster, ManyShapesAreStillExact) {
   // More kinds of node than the index keeps apart.
   Cluster cluster;
-  const int kNodes = static_cast<int>(NodeIndex::kMaxShapes) + 100;
+  const int kNodes = static_cast<int>(NodeIndex::kMaxMixes) + 100;
   World world;
   for (int n = 0; n < kNodes; ++n) {
     const std::string node = "node-" + std::to_string(n);

@@ -1,5 +1,5 @@
 // The demand that is learned: what makes a class, what still counts of it, and what is forgotten.
-#include "controller/scheduler/demand.h"
+#include "controller/scheduler/state/demand.h"
 
 #include <gtest/gtest.h>
 

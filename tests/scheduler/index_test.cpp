@@ -1,5 +1,5 @@
 // What is kept up to date by event equals what is built from nothing, after a million events.
-#include "controller/scheduler/index.h"
+#include "controller/scheduler/state/index.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "controller/scheduler/decide.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {
@@ -26,18 +26,18 @@ constexpr int64_t kRebuild = 25'000;    ///< operations between comparisons with
 
 /// Everything an index says, with names instead of ids: ids tell of the past.
 using Entry = std::tuple<std::string, int64_t, std::array<uint8_t, Summary::kCount>>;  ///< node, fill, bounds
-using Contents = std::map<std::vector<CardType>, std::vector<Entry>>;                  ///< by shape, in its order
+using Contents = std::map<std::vector<CardType>, std::vector<Entry>>;                  ///< by mix, in its order
 
 Contents contentsOf(const Cluster& cluster) {
   const Cluster::State& state = cluster.state();
   Contents contents;
-  for (const NodeIndex::Shape& shape : state.index.shapes()) {
-    if (shape.root == kNone) continue;
+  for (const NodeIndex::CardMix& mix : state.index.mixes()) {
+    if (mix.root == kNone) continue;
     std::vector<CardType> types;
-    for (TypeId type : shape.types) types.push_back(state.types[type]);
+    for (TypeId type : mix.types) types.push_back(state.types[type]);
     std::sort(types.begin(), types.end());
     std::vector<Entry>& entries = contents[types];
-    for (NodeId id : state.index.inOrder(shape))
+    for (NodeId id : state.index.inOrder(mix))
       entries.emplace_back(state.nodes[id].name, state.index.fillOf(id), state.index.summaryOf(id).at);
   }
   return contents;
@@ -94,7 +94,7 @@ class Churn {
       state.eachTake(state.findCard(name), [&](std::string_view uid, const Amount& charged, const NodeAmount&) {
         takes.emplace(uid, charged);
       });
-      ASSERT_EQ(takes, plain.takes) << name << " after " << count_;
+      ASSERT_EQ(takes, plain.allocations) << name << " after " << count_;
       ASSERT_EQ(cluster_.describe(name), plain.info.card);
       ASSERT_EQ(cluster_.findCard(name).healthy, plain.info.healthy);
     }
@@ -104,7 +104,7 @@ class Churn {
     }
   }
 
-  /// The most nodes that were seen in one shape.
+  /// The most nodes that were seen in one mix.
   std::size_t largest() const { return largest_; }
   int64_t placed() const { return placed_; }
 

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "controller/scheduler/card_policy/card_policy.h"
-#include "controller/scheduler/remedy.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/remedies/remedy.h"
+#include "controller/scheduler/state/state.h"
 #include "tests/scheduler/topology/nodes.h"
 #include "tests/scheduler/world.h"
 
@@ -192,15 +192,15 @@ void freeRooms(Cluster& cluster, World& world, const Request& request, const Rem
     cluster.giveBack(card, device);
     world.giveBack(card, device);
   };
-  for (const Remedy::Room& room : remedy.rooms) {
+  for (const Remedy::CardRoom& room : remedy.rooms) {
     PlainCard& plain = world.cards.at(room.card);
     Amount left = room.amount;
     for (int64_t n = 0; n < room.claims; ++n) {
-      const auto [device, amount] = *plain.takes.begin();
+      const auto [device, amount] = *plain.allocations.begin();
       left = {std::max<int64_t>(0, left.core - amount.core), std::max<int64_t>(0, left.memory - amount.memory)};
       giveBack(room.card, device);
     }
-    for (const auto& [device, amount] : std::map(plain.takes)) {
+    for (const auto& [device, amount] : std::map(plain.allocations)) {
       const Amount less{std::min(left.core, amount.core), std::min(left.memory, amount.memory)};
       left = {left.core - less.core, left.memory - less.memory};
       cluster.take(room.card, device, {amount.core - less.core, amount.memory - less.memory});
@@ -210,7 +210,7 @@ void freeRooms(Cluster& cluster, World& world, const Request& request, const Rem
   std::set<std::string> devices;
   for (const auto& [name, plain] : world.cards)
     if (plain.info.card.nodeName == remedy.node)
-      for (const auto& [device, amount] : plain.takes) devices.insert(device);
+      for (const auto& [device, amount] : plain.allocations) devices.insert(device);
   while (request.maxClaimsPerNode > 0 && static_cast<int64_t>(devices.size()) >= request.maxClaimsPerNode) {
     for (auto& [name, plain] : world.cards)
       if (plain.info.card.nodeName == remedy.node) giveBack(name, *devices.begin());

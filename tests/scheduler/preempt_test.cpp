@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "controller/scheduler/fill.h"
+#include "controller/scheduler/state/fill.h"
 #include "tests/scheduler/crowd.h"
 
 namespace egpu::scheduler::testing {

@@ -1,9 +1,9 @@
 // Presets: the load score to the half point, and which node and card each preset takes.
 #include <gtest/gtest.h>
 
-#include "controller/scheduler/load_score.h"
-#include "controller/scheduler/preset.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/choice/load_score.h"
+#include "controller/scheduler/choice/preset.h"
+#include "controller/scheduler/state/state.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "controller/scheduler/explain.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {
@@ -147,7 +147,7 @@ class Twin {
     for (const auto& [name, plain] : world.cards) {
       const CardView view = cluster.findCard(name);
       ASSERT_EQ(view.used, plain.used());
-      ASSERT_EQ(view.claims, static_cast<int64_t>(plain.takes.size()));
+      ASSERT_EQ(view.claims, static_cast<int64_t>(plain.allocations.size()));
       ASSERT_EQ(view.healthy, plain.info.healthy);
       ASSERT_EQ(cluster.describe(name), plain.info.card);
     }
@@ -197,7 +197,7 @@ class Twin {
     const std::string device = devices_[at];
     devices_.erase(devices_.begin() + static_cast<std::ptrdiff_t>(at));
     for (auto& [name, plain] : world.cards) {
-      if (!plain.takes.contains(device)) continue;
+      if (!plain.allocations.contains(device)) continue;
       cluster.giveBack(name, device);
       world.giveBack(name, device);
     }
@@ -230,20 +230,20 @@ class Twin {
   std::vector<std::pair<std::string, std::string>> pods_;  ///< node and uid of pods without cards
 };
 
-struct Shape {
+struct ChurnCase {
   int64_t nodes, cards, steps, seeds;
   bool mixed;
 };
 
-class Churn : public ::testing::TestWithParam<Shape> {};
+class Churn : public ::testing::TestWithParam<ChurnCase> {};
 
 TEST_P(Churn, DecidesLikeThePlainLoopsAndLeavesNoTrace) {
-  const Shape shape = GetParam();
+  const ChurnCase churn = GetParam();
   int64_t placed = 0;
-  for (int64_t seed = 1; seed <= shape.seeds; ++seed) {
+  for (int64_t seed = 1; seed <= churn.seeds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    Twin twin(static_cast<uint64_t>(seed), shape.nodes, shape.cards, shape.mixed);
-    for (int64_t i = 0; i < shape.steps; ++i) {
+    Twin twin(static_cast<uint64_t>(seed), churn.nodes, churn.cards, churn.mixed);
+    for (int64_t i = 0; i < churn.steps; ++i) {
       ASSERT_NO_FATAL_FAILURE(twin.step()) << "step " << i;
       if (i % 97 == 0) {
         ASSERT_NO_FATAL_FAILURE(twin.compareState()) << "step " << i;
@@ -262,24 +262,24 @@ TEST_P(Churn, DecidesLikeThePlainLoopsAndLeavesNoTrace) {
     }
     placed += twin.placed;
   }
-  EXPECT_GT(placed, shape.steps * shape.seeds / 20) << "the churn must not consist of refusals alone";
+  EXPECT_GT(placed, churn.steps * churn.seeds / 20) << "the churn must not consist of refusals alone";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Churn,
-                         ::testing::Values(Shape{3, 2, 400, 40, false}, Shape{5, 4, 400, 40, true},
-                                           Shape{12, 8, 500, 12, true}, Shape{2, 16, 400, 10, true},
-                                           Shape{120, 2, 3000, 3, false}, Shape{300, 1, 3000, 2, true},
-                                           Shape{1500, 2, 2500, 1, false}));
+                         ::testing::Values(ChurnCase{3, 2, 400, 40, false}, ChurnCase{5, 4, 400, 40, true},
+                                           ChurnCase{12, 8, 500, 12, true}, ChurnCase{2, 16, 400, 10, true},
+                                           ChurnCase{120, 2, 3000, 3, false}, ChurnCase{300, 1, 3000, 2, true},
+                                           ChurnCase{1500, 2, 2500, 1, false}));
 
 // A remedy is applied as it stands, and the next decision must succeed; a little less of it must not do.
 
 /// Gives back at least so much of a card, keeping the rest of the last claim touched.
-void makeRoom(Cluster& cluster, World& world, const Remedy::Room& room) {
+void makeRoom(Cluster& cluster, World& world, const Remedy::CardRoom& room) {
   PlainCard& plain = world.cards.at(room.card);
   Amount left = room.amount;
   int64_t claims = room.claims;
-  while (!plain.takes.empty() && (left.core > 0 || left.memory > 0 || claims > 0)) {
-    auto [device, amount] = *plain.takes.begin();
+  while (!plain.allocations.empty() && (left.core > 0 || left.memory > 0 || claims > 0)) {
+    auto [device, amount] = *plain.allocations.begin();
     world.giveBack(room.card, device);
     cluster.giveBack(room.card, device);
     const Amount back{std::min(left.core, amount.core), std::min(left.memory, amount.memory)};
@@ -294,7 +294,8 @@ void makeRoom(Cluster& cluster, World& world, const Remedy::Room& room) {
     world.take(room.card, device, rest);
     if (left.core > 0 || left.memory > 0) {
       // This claim has given what it can of one resource; go on with another one.
-      for (auto it = plain.takes.begin(); it != plain.takes.end() && (left.core > 0 || left.memory > 0); ++it) {
+      for (auto it = plain.allocations.begin(); it != plain.allocations.end() && (left.core > 0 || left.memory > 0);
+           ++it) {
         const Amount more{std::min(left.core, it->second.core), std::min(left.memory, it->second.memory)};
         it->second = {it->second.core - more.core, it->second.memory - more.memory};
         left = {left.core - more.core, left.memory - more.memory};
@@ -332,19 +333,19 @@ void applyAndCheck(const Twin& twin, const Request& request, const Remedy& remed
       break;
     }
     case Remedy::Kind::release: {
-      for (const Remedy::Room& room : remedy.rooms) makeRoom(cluster, world, room);
+      for (const Remedy::CardRoom& room : remedy.rooms) makeRoom(cluster, world, room);
       // Claims of the node, over and above those the rooms gave up.
       auto onNode = [&] {
         std::set<std::string> devices;
         for (const auto& [name, plain] : world.cards)
           if (plain.info.card.nodeName == remedy.node)
-            for (const auto& [device, amount] : plain.takes) devices.insert(device);
+            for (const auto& [device, amount] : plain.allocations) devices.insert(device);
         return devices;
       };
       while (request.maxClaimsPerNode > 0 && static_cast<int64_t>(onNode().size()) >= request.maxClaimsPerNode) {
         const std::string device = *onNode().begin();
         for (auto& [name, plain] : world.cards) {
-          if (plain.info.card.nodeName != remedy.node || !plain.takes.contains(device)) continue;
+          if (plain.info.card.nodeName != remedy.node || !plain.allocations.contains(device)) continue;
           cluster.giveBack(name, device);
           world.giveBack(name, device);
         }

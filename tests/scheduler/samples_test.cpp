@@ -9,8 +9,8 @@
 #include "api/v1alpha/validation.h"
 #include "controller/codec/codec.h"
 #include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/node_policy/node_policy.h"
-#include "controller/scheduler/preset.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler::testing {

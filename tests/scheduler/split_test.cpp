@@ -1,6 +1,6 @@
 // Totals divided over several cards: the published cases of the allocators whose rules these are, and what is exact
 // where they round.
-#include "controller/scheduler/split.h"
+#include "controller/scheduler/choice/split.h"
 
 #include <gtest/gtest.h>
 
@@ -245,7 +245,7 @@ TEST(Split, ExplainsWhatIsShortInAll) {
             (std::vector<std::pair<std::string, int64_t>>{
                 {"with too little room on its cards together (need 180%, best has 160%)", 1}}));
   EXPECT_EQ(e.remedies.at(0).request.perCard.core, 1600);
-  EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::Room{"c0", {200, 0}, 0}));
+  EXPECT_EQ(e.remedies.at(1).rooms.at(0), (Remedy::CardRoom{"c0", {200, 0}, 0}));
   EXPECT_EQ(e.smallestChange, "gpu-core 160 would fit now (node n); or free 20% of card c0 (node n)");
   Request memory;
   memory.split = Split::fill;

@@ -1,5 +1,5 @@
 // The claims of one pod: one node for all of them, found in one walk, and the right one named if there is none.
-#include "controller/scheduler/together.h"
+#include "controller/scheduler/choice/together.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <string>
 
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {

@@ -6,11 +6,11 @@
 #include <set>
 #include <sstream>
 
-#include "controller/scheduler/card_choice.h"
-#include "controller/scheduler/fill.h"
-#include "controller/scheduler/fragmentation/judging.h"
-#include "controller/scheduler/load_score.h"
-#include "controller/scheduler/preset.h"
+#include "controller/scheduler/choice/card_choice.h"
+#include "controller/scheduler/choice/load_score.h"
+#include "controller/scheduler/choice/preset.h"
+#include "controller/scheduler/fragmentation/node_scoring.h"
+#include "controller/scheduler/state/fill.h"
 #include "tests/scheduler/topology/nodes.h"
 #include "tests/scheduler/world.h"
 
@@ -91,7 +91,7 @@ TEST(WorkedExamples, WhichNodeLosesLeast) {
   const CardPolicy& policy = *findCardPolicy("binpack");
   CardChoice cards(state, request, policy, needs);
   fragmentation::Counting counting(std::make_shared<const fragmentation::Prices>(*state.outlook.prices()));
-  fragmentation::NodeJudge judge(state, request, cards, policy, counting);
+  fragmentation::NodeScorer judge(state, request, cards, policy, counting);
   std::string row = "| `fragmentation` |";
   for (const char* node : kNodes) {
     fragmentation::KnownState known;

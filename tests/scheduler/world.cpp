@@ -73,7 +73,7 @@ Amount PlainCard::used() const {
 bool World::take(const std::string& card, const std::string& device, Amount charged, NodeAmount ofNode) {
   auto it = cards.find(card);
   if (it == cards.end()) return false;
-  it->second.takes[device] = charged;
+  it->second.allocations[device] = charged;
   it->second.ofNode[device] = ofNode;
   return true;
 }
@@ -81,19 +81,19 @@ bool World::take(const std::string& card, const std::string& device, Amount char
 void World::giveBack(const std::string& card, const std::string& device) {
   auto it = cards.find(card);
   if (it == cards.end()) return;
-  it->second.takes.erase(device);
+  it->second.allocations.erase(device);
   it->second.ofNode.erase(device);
 }
 
 bool World::takeOfNode(const std::string& node, const std::string& uid, NodeAmount amount) {
   auto it = nodes.find(node);
   if (it == nodes.end()) return false;
-  it->second.takes[uid] = amount;
+  it->second.allocations[uid] = amount;
   return true;
 }
 
 void World::giveBackOfNode(const std::string& node, const std::string& uid) {
-  if (auto it = nodes.find(node); it != nodes.end()) it->second.takes.erase(uid);
+  if (auto it = nodes.find(node); it != nodes.end()) it->second.allocations.erase(uid);
 }
 
 std::map<std::string, NodeAmount> World::nodesUsed() const {
@@ -101,7 +101,7 @@ std::map<std::string, NodeAmount> World::nodesUsed() const {
   auto add = [](NodeAmount& sum, const std::map<std::string, NodeAmount>& takes) {
     for (const auto& [uid, amount] : takes) sum = {sum.cpuMilli + amount.cpuMilli, sum.memory + amount.memory};
   };
-  for (const auto& [name, plain] : nodes) add(used[name], plain.takes);
+  for (const auto& [name, plain] : nodes) add(used[name], plain.allocations);
   for (const auto& [card, plain] : cards) add(used[plain.info.card.nodeName], plain.ofNode);
   return used;
 }
@@ -129,7 +129,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const std::string& cardName = it->first;
       const PlainCard& plain = it->second;
       const v1alpha::Card& card = plain.info.card;
-      for (const auto& [device, amount] : plain.takes) claims.insert(device);
+      for (const auto& [device, amount] : plain.allocations) claims.insert(device);
       all.push_back(card);
       if (!plain.info.healthy) continue;
       const Amount used = plain.used();
@@ -140,8 +140,8 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const bool divided = r.split != Split::none && !r.wholeCards;
       if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;
       if (!r.pinnedCards.empty() && std::count(r.pinnedCards.begin(), r.pinnedCards.end(), cardName) == 0) continue;
-      if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.takes.size()) >= r.maxClaimsPerCard) continue;
-      if (r.wholeCards && !plain.takes.empty()) continue;
+      if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.allocations.size()) >= r.maxClaimsPerCard) continue;
+      if (r.wholeCards && !plain.allocations.empty()) continue;
       if (!r.wholeCards && !divided &&
           (used.core + charged.core > card.core || used.memory + charged.memory > card.memory))
         continue;
@@ -174,11 +174,11 @@ Cluster World::build() const {
   Cluster cluster;
   for (const auto& [name, plain] : nodes) {
     cluster.upsertNode(plain.info);
-    for (const auto& [uid, amount] : plain.takes) cluster.takeOfNode(name, uid, amount);
+    for (const auto& [uid, amount] : plain.allocations) cluster.takeOfNode(name, uid, amount);
   }
   for (const auto& [name, plain] : cards) {
     cluster.upsertCard(plain.info);
-    for (const auto& [device, amount] : plain.takes) cluster.take(name, device, amount, plain.ofNode.at(device));
+    for (const auto& [device, amount] : plain.allocations) cluster.take(name, device, amount, plain.ofNode.at(device));
   }
   return cluster;
 }

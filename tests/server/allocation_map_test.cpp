@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kGi = int64_t{1} << 30;
 
-cache::MapCard card(int64_t index, std::vector<cache::MapTake> takes) {
+cache::MapCard card(int64_t index, std::vector<cache::MapAllocation> takes) {
   cache::MapCard c;
   c.name = "gpu-" + std::to_string(index);
   c.uuid = "GPU-" + std::to_string(index);
@@ -23,7 +23,7 @@ cache::MapCard card(int64_t index, std::vector<cache::MapTake> takes) {
     c.usedCore += t.core;
     c.usedMemory += t.memory;
   }
-  c.takes = std::move(takes);
+  c.allocations = std::move(takes);
   return c;
 }
 
@@ -155,7 +155,7 @@ TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
   AllocationMap map;
   cache::MapNode n;
   n.name = "n";
-  std::vector<cache::MapTake> takes;
+  std::vector<cache::MapAllocation> allocations;
   for (int i = 0; i < 30; ++i) takes.push_back({"d", "u", "ns/c" + std::to_string(i), "Bound", 10, 0});
   n.cards = {card(0, takes)};
   map.nodes.push_back(n);

@@ -1,5 +1,5 @@
 // Who may ask the operations port, as an API server behind a transport tells it.
-#include "controller/server/callers.h"
+#include "controller/server/operations/callers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "controller/server/operations.h"
+#include "controller/server/operations/operations.h"
 
 namespace egpu::server {
 namespace {

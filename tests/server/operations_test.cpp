@@ -1,4 +1,4 @@
-#include "controller/server/operations.h"
+#include "controller/server/operations/operations.h"
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "controller/base/printable.h"
-#include "controller/server/process_metrics.h"
-#include "controller/server/prometheus_metrics.h"
+#include "controller/server/operations/process_metrics.h"
+#include "controller/server/operations/prometheus_metrics.h"
 
 namespace egpu::server {
 namespace {

@@ -28,9 +28,9 @@ class FakeProvisioner final : public plugin::Provisioner {
     ++validations_;
     if (validationsFail_ > 0) {
       --validationsFail_;
-      return {plugin::Outcome::internal, "out of sorts"};
+      return {plugin::ReplyCode::internal, "out of sorts"};
     }
-    if (parameters.count("refuse") != 0) return {plugin::Outcome::invalid, "parameter refuse is not known"};
+    if (parameters.count("refuse") != 0) return {plugin::ReplyCode::invalid, "parameter refuse is not known"};
     return {};
   }
   plugin::Reply provision(const plugin::DeviceRequest& request) override {

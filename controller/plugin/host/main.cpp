@@ -126,7 +126,7 @@ class HostServer {
     // What waited here past its deadline is not begun: the plugin could only waste the worker.
     if (*job.cancelled || std::chrono::steady_clock::now() >= job.call.deadline) {
       Answer late;
-      late.outcome = Outcome::unavailable;
+      late.outcome = ReplyCode::unavailable;
       late.message = "the call waited for a worker until its deadline had passed";
       return late;
     }

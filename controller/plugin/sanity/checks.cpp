@@ -23,9 +23,9 @@ std::string said(const std::string& what, const Reply& reply, const std::string&
 std::string good(const std::string& what, const Reply& reply) {
   return reply.ok() ? std::string() : said(what, reply, "ok or no change");
 }
-std::string wants(const std::string& what, const Reply& reply, Outcome outcome) {
+std::string wants(const std::string& what, const Reply& reply, ReplyCode outcome) {
   if (reply.outcome != outcome) return said(what, reply, std::string(toString(outcome)));
-  if (outcome != Outcome::ok && reply.message.empty()) return what + " refused without a message";
+  if (outcome != ReplyCode::ok && reply.message.empty()) return what + " refused without a message";
   return {};
 }
 /// The first complaint of several, evaluated in order.
@@ -41,47 +41,47 @@ std::string repeated(const std::function<std::string()>& step) {
   return {};
 }
 
-std::string provision(Subject& s, const DeviceRequest& d) {
+std::string provision(PluginUnderTest& s, const DeviceRequest& d) {
   return good("provision", s.settle([&] { return s.plugin().provision(d); }));
 }
-std::string deprovision(Subject& s, const std::string& key) {
+std::string deprovision(PluginUnderTest& s, const std::string& key) {
   return good("deprovision", s.settle([&] { return s.plugin().deprovision(key); }));
 }
-bool listed(Subject& s, const std::string& key) {
+bool listed(PluginUnderTest& s, const std::string& key) {
   const auto keys = s.plugin().list().keys;
   return std::find(keys.begin(), keys.end(), key) != keys.end();
 }
-std::string gone(Subject& s, const std::string& key) {
+std::string gone(PluginUnderTest& s, const std::string& key) {
   const ListReply list = s.plugin().list();
   if (!list.reply.ok()) return good("list", list.reply);
   return listed(s, key) ? "list still replies " + key : std::string();
 }
 
-std::string identity(Subject& s) {
+std::string identity(PluginUnderTest& s) {
   return repeated([&]() -> std::string {
     const Answer a = s.plugin().perform(s.plugin().begin(Slot::describe, {}));
-    if (a.outcome != Outcome::ok) return good("describe", {a.outcome, a.message});
+    if (a.outcome != ReplyCode::ok) return good("describe", {a.outcome, a.message});
     return a.description == s.plugin().description() ? std::string() : "describe changed its answer";
   });
 }
 
-std::string capabilities(Subject& s) {
+std::string capabilities(PluginUnderTest& s) {
   // Absent slots are answered by the host, so success shows either way that calling them is safe.
   return firstOf([&] { return good("discover", s.plugin().discover().reply); },
                  [&] { return good("health", s.plugin().health().reply); },
                  [&] { return good("list", s.plugin().list().reply); });
 }
 
-std::string validates(Subject& s) {
+std::string validates(PluginUnderTest& s) {
   return repeated([&] { return good("validate", s.plugin().validate(s.options().parameters)); });
 }
 
-std::string refusesUnknown(Subject& s) {
+std::string refusesUnknown(PluginUnderTest& s) {
   core::StringMap all = s.options().parameters;
   all["surelyNobodyKnowsThis"] = "1";
   return repeated([&]() -> std::string {
     const Reply reply = s.plugin().validate(all);
-    if (std::string wrong = wants("validate with an unknown parameter", reply, Outcome::invalid); !wrong.empty())
+    if (std::string wrong = wants("validate with an unknown parameter", reply, ReplyCode::invalid); !wrong.empty())
       return wrong;
     if (reply.message.find("surelyNobodyKnowsThis") == std::string::npos)
       return "the message \"" + reply.message + "\" does not name the unknown parameter";
@@ -89,7 +89,7 @@ std::string refusesUnknown(Subject& s) {
   });
 }
 
-std::string missingFields(Subject& s) {
+std::string missingFields(PluginUnderTest& s) {
   DeviceRequest noKey = s.device();
   noKey.key.clear();
   DeviceRequest noCards = s.device();
@@ -98,21 +98,21 @@ std::string missingFields(Subject& s) {
   noUuid.cards.front().uuid.clear();
   auto& p = s.plugin();
   return firstOf(
-      [&] { return wants("provision without key", p.provision(noKey), Outcome::invalid); },
-      [&] { return wants("provision without cards", p.provision(noCards), Outcome::invalid); },
-      [&] { return wants("provision of a card without uuid", p.provision(noUuid), Outcome::invalid); },
-      [&] { return wants("deprovision without key", p.deprovision(""), Outcome::invalid); },
-      [&] { return wants("mount without key", p.mount(noKey, kPod, kContainer).reply, Outcome::invalid); },
-      [&] { return wants("mount without cards", p.mount(noCards, kPod, kContainer).reply, Outcome::invalid); },
+      [&] { return wants("provision without key", p.provision(noKey), ReplyCode::invalid); },
+      [&] { return wants("provision without cards", p.provision(noCards), ReplyCode::invalid); },
+      [&] { return wants("provision of a card without uuid", p.provision(noUuid), ReplyCode::invalid); },
+      [&] { return wants("deprovision without key", p.deprovision(""), ReplyCode::invalid); },
+      [&] { return wants("mount without key", p.mount(noKey, kPod, kContainer).reply, ReplyCode::invalid); },
+      [&] { return wants("mount without cards", p.mount(noCards, kPod, kContainer).reply, ReplyCode::invalid); },
       [&] { return gone(s, noCards.key); }, [&] { return gone(s, noUuid.key); });
 }
 
-std::string provisionRepeats(Subject& s) {
+std::string provisionRepeats(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   return firstOf([&] { return repeated([&] { return provision(s, d); }); }, [&] { return deprovision(s, d.key); });
 }
 
-std::string conflict(Subject& s) {
+std::string conflict(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   DeviceRequest other = d;
   other.cards.front().uuid = "GPU-5a217e00-0000-4000-8000-0000000000ff";
@@ -120,14 +120,14 @@ std::string conflict(Subject& s) {
   return firstOf([&] { return provision(s, d); },
                  [&] {
                    return repeated([&] {
-                     return wants("the same key with another card", s.plugin().provision(other), Outcome::exists);
+                     return wants("the same key with another card", s.plugin().provision(other), ReplyCode::exists);
                    });
                  },
                  [&] { return provision(s, d); }, [&] { return deprovision(s, d.key); },
                  [&] { return provision(s, other); }, [&] { return deprovision(s, d.key); });
 }
 
-std::string anotherClaim(Subject& s) {
+std::string anotherClaim(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   DeviceRequest next = d;
   next.claim = "sanity/another-claim";
@@ -136,17 +136,17 @@ std::string anotherClaim(Subject& s) {
                  [&] { return gone(s, d.key); });
 }
 
-std::string deprovisionRepeats(Subject& s) {
+std::string deprovisionRepeats(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   return firstOf([&] { return provision(s, d); }, [&] { return repeated([&] { return deprovision(s, d.key); }); },
                  [&] { return gone(s, d.key); });
 }
 
-std::string deprovisionUnknown(Subject& s) {
+std::string deprovisionUnknown(PluginUnderTest& s) {
   return repeated([&] { return deprovision(s, s.device().key); });
 }
 
-std::string listIsTrue(Subject& s) {
+std::string listIsTrue(PluginUnderTest& s) {
   const DeviceRequest a = s.device();
   const DeviceRequest b = s.device();
   std::string wrong = firstOf([&] { return provision(s, a); }, [&] { return provision(s, b); });
@@ -163,7 +163,7 @@ std::string listIsTrue(Subject& s) {
                  [&] { return deprovision(s, b.key); }, [&] { return gone(s, a.key); }, [&] { return gone(s, b.key); });
 }
 
-std::string nodeSideRepeats(Subject& s) {
+std::string nodeSideRepeats(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   auto& p = s.plugin();
   return firstOf([&] { return provision(s, d); },
@@ -174,14 +174,14 @@ std::string nodeSideRepeats(Subject& s) {
                  [&] { return deprovision(s, d.key); });
 }
 
-std::string nodeSideUnknown(Subject& s) {
+std::string nodeSideUnknown(PluginUnderTest& s) {
   const std::string key = s.device().key;
   return firstOf([&] { return good("unmount of an unknown key", s.plugin().unmount(key, kPod, kContainer)); },
                  [&] { return good("unstage of an unknown key", s.plugin().unstage(key)); });
 }
 
 /// The steps of a device's life; `between` runs after each.
-std::string lifecycle(Subject& s, const DeviceRequest& d, const std::function<std::string()>& between) {
+std::string lifecycle(PluginUnderTest& s, const DeviceRequest& d, const std::function<std::string()>& between) {
   auto& p = s.plugin();
   return firstOf([&] { return good("validate", p.validate(d.parameters)); }, between, [&] { return provision(s, d); },
                  between, [&] { return good("stage", s.settle([&] { return p.stage(d); })); }, between,
@@ -191,14 +191,14 @@ std::string lifecycle(Subject& s, const DeviceRequest& d, const std::function<st
                  [&] { return deprovision(s, d.key); }, between, [&] { return gone(s, d.key); });
 }
 
-std::string fullLife(Subject& s) {
+std::string fullLife(PluginUnderTest& s) {
   return lifecycle(s, s.device(), [] { return std::string(); });
 }
-std::string fullLifeWithKills(Subject& s) {
+std::string fullLifeWithKills(PluginUnderTest& s) {
   return lifecycle(s, s.device(), [&] { return s.killAndRecover(); });
 }
 
-std::string recoversProvisioned(Subject& s) {
+std::string recoversProvisioned(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   const auto killed = [&] { return s.killAndRecover(); };
   return firstOf([&] { return provision(s, d); }, killed, [&] { return provision(s, d); }, killed,
@@ -206,7 +206,7 @@ std::string recoversProvisioned(Subject& s) {
                  [&] { return gone(s, d.key); });
 }
 
-std::string mountIsPure(Subject& s) {
+std::string mountIsPure(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   auto& p = s.plugin();
   std::string wrong =
@@ -225,7 +225,7 @@ std::string mountIsPure(Subject& s) {
                  [&] { return deprovision(s, d.key); });
 }
 
-std::string mountIsCdi(Subject& s) {
+std::string mountIsCdi(PluginUnderTest& s) {
   const DeviceRequest d = s.device();
   const MountReply reply = s.plugin().mount(d, kPod, kContainer);
   if (!reply.reply.ok()) return good("mount of a key that was not provisioned here", reply.reply);
@@ -245,7 +245,7 @@ std::string mountIsCdi(Subject& s) {
   return {};
 }
 
-std::string keepsDeadlines(Subject& s) {
+std::string keepsDeadlines(PluginUnderTest& s) {
   const uint64_t starts = s.plugin().starts();
   for (const int ms : {1, 2, 5, 10, 20}) {
     Call call = s.plugin().begin(Slot::provision, {});
@@ -262,7 +262,7 @@ std::string keepsDeadlines(Subject& s) {
   return s.plugin().starts() == starts ? std::string() : "the process was killed or ended: a slot ignored its deadline";
 }
 
-std::string concurrent(Subject& s) {
+std::string concurrent(PluginUnderTest& s) {
   std::vector<DeviceRequest> devices;
   devices.reserve(8);
   for (int i = 0; i < 8; ++i) devices.push_back(s.device());
@@ -300,7 +300,7 @@ Usage usageOf(pid_t pid) {
   return u;
 }
 
-std::string doesNotLeak(Subject& s) {
+std::string doesNotLeak(PluginUnderTest& s) {
   if (std::string wrong = s.killAndRecover(); !wrong.empty()) return wrong;
   // A leak grows in every window. Caches and allocators that warm up, and the heap of a garbage collector before its
   // first collections, level off at last; what it then takes and gives back stays below what it took before.
@@ -343,7 +343,7 @@ std::string doesNotLeak(Subject& s) {
   return {};
 }
 
-std::string leavesNothing(Subject& s) {
+std::string leavesNothing(PluginUnderTest& s) {
   const ListReply list = s.plugin().list();
   if (!list.reply.ok()) return good("list", list.reply);
   return list.keys.empty() ? std::string()

@@ -29,9 +29,9 @@ struct Options {
 };
 
 /// One plugin under test. Not thread-safe but for its plugin().
-class Subject {
+class PluginUnderTest {
  public:
-  explicit Subject(Options options);
+  explicit PluginUnderTest(Options options);
 
   const Options& options() const { return options_; }
   HostedProvisioner& plugin() { return *plugin_; }
@@ -57,8 +57,8 @@ class Subject {
 
 struct Check {
   std::string name;
-  std::string promise;                       ///< the sentence of the contract
-  std::function<std::string(Subject&)> run;  ///< empty = kept, else how it was broken
+  std::string promise;                               ///< the sentence of the contract
+  std::function<std::string(PluginUnderTest&)> run;  ///< empty = kept, else how it was broken
 };
 const std::vector<Check>& checks();
 

@@ -66,7 +66,7 @@ std::string unknownCheck(const std::string& name) {
 }
 
 int runChecks(const Options& options, const std::vector<std::string>& only) {
-  egpu::plugin::sanity::Subject subject(options);
+  egpu::plugin::sanity::PluginUnderTest subject(options);
   if (const auto state = subject.plugin().readiness(); !state.ok()) {
     std::printf("FAIL  load                   %s\n0 passed, 1 failed\n", state.message.c_str());
     return 2;

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "controller/scheduler/split.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 

@@ -8,7 +8,7 @@
 
 #include "controller/scheduler/card_policy/ranked.h"
 #include "controller/scheduler/card_policy/windows.h"
-#include "controller/scheduler/load_score.h"
+#include "controller/scheduler/choice/load_score.h"
 
 namespace egpu::scheduler::card_policy {
 

@@ -9,7 +9,7 @@
 
 #include "controller/scheduler/card_policy/ranked.h"
 #include "controller/scheduler/card_policy/windows.h"
-#include "controller/scheduler/fill.h"
+#include "controller/scheduler/state/fill.h"
 
 namespace egpu::scheduler::card_policy {
 

@@ -3,14 +3,14 @@
 #include "controller/scheduler/card_policy/places.h"
 #include "controller/scheduler/card_policy/simple.h"
 #include "controller/scheduler/card_policy/windows.h"
-#include "controller/scheduler/topology/shape.h"
+#include "controller/scheduler/topology/wiring.h"
 
 namespace egpu::scheduler::card_policy {
 namespace {
 
-topology::Set bestSet(const topology::Shape& shape, topology::Set available, std::size_t size, Chosen& chosen) {
-  if (shape.scores().cards() <= topology::Shape::kTabled) return shape.best(available, size);
-  const topology::Choice choice = shape.choose({available, size, 0, 0});
+topology::Set bestSet(const topology::Wiring& wiring, topology::Set available, std::size_t size, Chosen& chosen) {
+  if (wiring.scores().cards() <= topology::Wiring::kTabled) return wiring.best(available, size);
+  const topology::Choice choice = wiring.choose({available, size, 0, 0});
   chosen.linkGap = choice.gap();
   return choice.cards;
 }
@@ -28,14 +28,14 @@ bool chooseWellLinked(const Offer& offer, Chosen& chosen) {
 bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& chosen) {
   const std::size_t cards = division.best().cards;
   if (!offer.node.topology || cards == 1) return divideOverLowest(offer, division, chosen);
-  const topology::Shape& shape = *offer.node.topology;
+  const topology::Wiring& wiring = *offer.node.topology;
   const std::span<const uint32_t> byRoom = division.byRoom();
   topology::Set set = 0;
   if (division.qualityOf(byRoom.last(cards)) == division.best()) {  // if the least room will do, any does
-    set = bestSet(shape, placesOf(offer), cards, chosen);
+    set = bestSet(wiring, placesOf(offer), cards, chosen);
   } else {
     Chosen tried;
-    const topology::Choice choice = shape.choose({placesOf(offer), cards, 0, 0}, [&](topology::Set candidate) {
+    const topology::Choice choice = wiring.choose({placesOf(offer), cards, 0, 0}, [&](topology::Set candidate) {
       return choosePlaces(offer, division, candidate, tried) && division.qualityOf(tried.cards) == division.best();
     });
     set = choice.cards;

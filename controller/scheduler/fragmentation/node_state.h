@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler::fragmentation {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <optional>
 
-#include "controller/scheduler/demand.h"
-#include "controller/scheduler/fragmentation/census.h"
-#include "controller/scheduler/fragmentation/judging.h"
+#include "controller/scheduler/fragmentation/node_scoring.h"
+#include "controller/scheduler/fragmentation/node_states.h"
 #include "controller/scheduler/fragmentation/prices.h"
 #include "controller/scheduler/fragmentation/scores.h"
 #include "controller/scheduler/node_policy/node_policy.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/demand.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler::fragmentation {
 namespace {
@@ -28,11 +28,11 @@ struct Outlook::Kept {
   std::shared_ptr<const Prices> prices;
   int64_t nextLook = 0;  // by Demand::seen
   // What can be worked out again.
-  Census census;
+  NodeStates nodeStates;
   Scores scores;
   std::optional<Counting> counting;
 
-  void read(const Cluster::State& state) { scores.note(census.read(state), state.nodes.size()); }
+  void read(const Cluster::State& state) { scores.note(nodeStates.read(state), state.nodes.size()); }
 };
 
 Outlook::Outlook() : kept_(std::make_unique<Kept>()) {}
@@ -43,7 +43,7 @@ Outlook& Outlook::operator=(const Outlook& other) {
   kept_->demand = other.kept_->demand;
   kept_->prices = other.kept_->prices;
   kept_->nextLook = other.kept_->nextLook;
-  kept_->census = {};
+  kept_->nodeStates = {};
   kept_->scores = {};
   kept_->counting.reset();
   return *this;
@@ -58,20 +58,20 @@ void Outlook::observe(const Cluster::State& state, const Request& request) {
   bool due = !kept.prices || !kept.prices->knowsTypes(state.types.size()) || seen == Demand::kLeast;
   if (!due && seen >= kept.nextLook) {
     kept.read(state);
-    due = kept.prices->outdated(state, kept.census, kept.demand);
+    due = kept.prices->outdated(state, kept.nodeStates, kept.demand);
     kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
   }
   if (!due) return;
   kept.read(state);
-  kept.prices = std::make_shared<const Prices>(state, kept.census, kept.demand, kept.prices.get());
+  kept.prices = std::make_shared<const Prices>(state, kept.nodeStates, kept.demand, kept.prices.get());
   kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
   kept.scores.repriced();
   kept.counting.reset();
 }
 
-void Outlook::changed(NodeId node) { kept_->census.changed(node); }
+void Outlook::changed(NodeId node) { kept_->nodeStates.changed(node); }
 
-void Outlook::replaced(NodeId node) { kept_->census.replaced(node); }
+void Outlook::replaced(NodeId node) { kept_->nodeStates.replaced(node); }
 
 const Demand& Outlook::demand() const { return kept_->demand; }
 
@@ -81,8 +81,8 @@ NodeId Outlook::best(const Cluster::State& state, const Request& request, CardCh
                      const NodePredicate& suits) const {
   if (!kept_->counting) kept_->counting.emplace(kept_->prices);
   kept_->read(state);
-  NodeJudge judge(state, request, cards, policy, *kept_->counting);
-  return kept_->scores.best(state, kept_->census, request, judge, suits);
+  NodeScorer judge(state, request, cards, policy, *kept_->counting);
+  return kept_->scores.best(state, kept_->nodeStates, request, judge, suits);
 }
 
 }  // namespace egpu::scheduler::fragmentation

@@ -9,7 +9,7 @@
 
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
-#include "controller/scheduler/ids.h"
+#include "controller/scheduler/state/ids.h"
 
 namespace egpu::scheduler {
 class CardChoice;

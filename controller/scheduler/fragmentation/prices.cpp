@@ -20,12 +20,12 @@ constexpr int32_t kRests = 2;           // weight of the rests of cards
 constexpr std::size_t kMostSizes = 32;  // shares of cards that rests are judged by: the most frequent
 
 /// Shares of one card of a type that are asked for, by size.
-std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::vector<Wanted>& wanted) {
+std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::vector<DemandClass>& wanted) {
   std::map<int64_t, double> weights;
-  for (const Wanted& each : wanted) {
+  for (const DemandClass& each : wanted) {
     if (each.shape.cards != 1 || each.shape.wholeCards || each.hash == 0) continue;
     // Of a request for other types its size there: a card that is of use to all should not be cut up either.
-    const Shape::OnType& on = each.shape.on[type];
+    const DemandShape::OnType& on = each.shape.on[type];
     const int64_t size = on.possible ? shareOfCard(on.charged, card) : static_cast<int64_t>(each.size);
     if (size > 0 && size < 1000) weights[size] += each.weight;
   }
@@ -42,32 +42,32 @@ std::vector<ShareDemand> sharesOn(TypeId type, const CardType& card, const std::
 
 }  // namespace
 
-Prices::Prices(const Cluster::State& state, const Census& census, const Demand& demand, const Prices* before)
+Prices::Prices(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand, const Prices* before)
     : types_(state.types.size()) {
-  const Supply supply(state, census);
+  const Supply supply(state, nodeStates);
   free_ = supply.allFree;
-  std::vector<Wanted> wanted = wantedOf(state, supply.cards, demand);
+  std::vector<DemandClass> wanted = demandClassesOf(state, supply.cards, demand);
   if (before != nullptr && before->types_ == types_ && !before->asked_.empty() &&
       before->moved(state, supply.cards, demand) <= kMoved) {
     asked_ = before->asked_;  // the sum of small steps counts
     cardWorth_ = before->cardWorth_;
   } else {
     if (demand.known()) demand.each([this](const Request&, std::size_t hash, double) { asked_[hash] = {}; });
-    for (const Wanted& each : wanted) asked_[each.hash] = {each.volumeEach(), each.part};
+    for (const DemandClass& each : wanted) asked_[each.hash] = {each.volumeEach(), each.part};
     priceCards(state, wanted);
   }
 
   const double unknown = wanted.empty() ? 1 : kUnknown / (kUnknown + demand.total());
-  for (Wanted& each : wanted) each.part *= 1 - unknown;
-  for (Wanted& each : wholeNodes(state, supply)) {
+  for (DemandClass& each : wanted) each.part *= 1 - unknown;
+  for (DemandClass& each : wholeNodes(state, supply)) {
     each.part *= unknown;
     wanted.push_back(std::move(each));
   }
   priceTypes(supply, wanted);
-  priceCopies(census, wanted);
+  priceCopies(nodeStates, wanted);
 }
 
-void Prices::priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted) {
+void Prices::priceCards(const Cluster::State& state, const std::vector<DemandClass>& wanted) {
   std::vector<std::vector<ShareDemand>> shares;  // mostly the same on all types
   for (TypeId type = 0; type < types_; ++type) {
     std::vector<ShareDemand> here = sharesOn(type, state.types[type], wanted);
@@ -78,10 +78,10 @@ void Prices::priceCards(const Cluster::State& state, const std::vector<Wanted>& 
   }
 }
 
-void Prices::priceTypes(const Supply& supply, const std::vector<Wanted>& wanted) {
+void Prices::priceTypes(const Supply& supply, const std::vector<DemandClass>& wanted) {
   pressure_.assign(types_, 0);
   std::map<TypeSet, double> confined;
-  for (const Wanted& each : wanted)
+  for (const DemandClass& each : wanted)
     if (each.types != supply.all) confined[each.types] += each.part;
   for (const auto& [set, part] : confined) {
     double free = 0;
@@ -94,17 +94,17 @@ void Prices::priceTypes(const Supply& supply, const std::vector<Wanted>& wanted)
   }
 }
 
-void Prices::priceCopies(const Census& census, std::vector<Wanted>& wanted) {
-  std::vector<Shape> all;
+void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>& wanted) {
+  std::vector<DemandShape> all;
   all.reserve(wanted.size());
-  for (const Wanted& each : wanted) all.push_back(each.shape);
-  Copies counting(std::move(all));
+  for (const DemandClass& each : wanted) all.push_back(each.shape);
+  FitCounts counting(std::move(all));
   std::vector<double> fitting(counting.padded(), 0);
   Parts parts;
-  for (uint32_t number = 0; number < census.states(); ++number) {
-    const double nodes = census.nodesIn(number);
+  for (uint32_t number = 0; number < nodeStates.states(); ++number) {
+    const double nodes = nodeStates.nodesIn(number);
     if (nodes <= 0) continue;
-    const NodeState& node = census.known(number).state;
+    const NodeState& node = nodeStates.known(number).state;
     counting.partsOn(node, parts);
     if (std::all_of(parts.begin(), parts.end(), [](uint16_t n) { return n == 0; })) continue;
     counting.addCopies(node.free, parts, nodes, fitting);
@@ -113,7 +113,7 @@ void Prices::priceCopies(const Census& census, std::vector<Wanted>& wanted) {
   std::vector<double> perCopy(wanted.size(), 0);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const Wanted& one = wanted[i];
+    const DemandClass& one = wanted[i];
     const double size = one.size * static_cast<double>(one.shape.cards);
     if (fitting[i] <= 0) continue;                     // nothing is left to protect
     const double copies = confined[i] * free_ / size;  // that are expected before everything is full
@@ -130,7 +130,7 @@ void Prices::priceCopies(const Census& census, std::vector<Wanted>& wanted) {
     shapes_.push_back(std::move(wanted[i].shape));
     perCopy_.push_back(static_cast<float>(perCopy[i]));
   }
-  perCopy_.resize((perCopy_.size() + Copies::kLanes - 1) / Copies::kLanes * Copies::kLanes, 0);
+  perCopy_.resize((perCopy_.size() + FitCounts::kLanes - 1) / FitCounts::kLanes * FitCounts::kLanes, 0);
 }
 
 int32_t Prices::cardWorth(TypeId type, int64_t freeShare) const {
@@ -145,7 +145,7 @@ double Prices::moved(const Cluster::State& state, const std::vector<double>& car
     double each = 0;
     if (then != asked_.end()) {
       each = then->second.each;
-    } else if (Wanted wanted; wantedOf(state, cards, request, wanted)) {
+    } else if (DemandClass wanted; demandClassesOf(state, cards, request, wanted)) {
       each = wanted.volumeEach();
     }
     parts.emplace_back(weight * each, then != asked_.end() ? then->second.part : 0);
@@ -159,10 +159,10 @@ double Prices::moved(const Cluster::State& state, const std::vector<double>& car
   return (sum + std::max(0.0, 1 - found)) / 2;  // what is no longer asked for has moved as well
 }
 
-bool Prices::outdated(const Cluster::State& state, const Census& census, const Demand& demand) const {
-  const double free = census.free();
+bool Prices::outdated(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand) const {
+  const double free = nodeStates.free();
   if (std::abs(free - free_) > kMoved * std::min(free, free_)) return true;
-  return demand.known() && moved(state, census.cards(), demand) > kMoved;
+  return demand.known() && moved(state, nodeStates.cards(), demand) > kMoved;
 }
 
 }  // namespace egpu::scheduler::fragmentation

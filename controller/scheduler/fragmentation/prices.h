@@ -24,11 +24,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "controller/scheduler/demand.h"
 #include "controller/scheduler/fragmentation/card_worth.h"
-#include "controller/scheduler/fragmentation/copies.h"
-#include "controller/scheduler/fragmentation/wanted.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/fragmentation/demand_classes.h"
+#include "controller/scheduler/fragmentation/fit_counts.h"
+#include "controller/scheduler/state/demand.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler::fragmentation {
 
@@ -36,12 +36,12 @@ class Prices {
  public:
   static constexpr std::size_t kMostShapes = 96;  ///< those of which a copy is worth most
 
-  /// The census must be up to date; each state of a node costs once. `before` spares working out again what depends on
+  /// NodeStates must be up to date; each state of a node costs once. `before` spares working out again what depends on
   /// the demand alone.
-  Prices(const Cluster::State& state, const Census& census, const Demand& demand, const Prices* before);
+  Prices(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand, const Prices* before);
 
-  /// The requests a copy of which is worth something, and what, in milli-cards; as long as Copies' padded lists.
-  const std::vector<Shape>& shapes() const { return shapes_; }
+  /// The requests a copy of which is worth something, and what, in milli-cards; as long as FitCounts' padded lists.
+  const std::vector<DemandShape>& shapes() const { return shapes_; }
   const std::vector<float>& perCopy() const { return perCopy_; }
   /// A healthy card with so much free, in milli-cards: 0 … 2000. A type that came later is worth nothing.
   int32_t cardWorth(TypeId type, int64_t freeShare) const;
@@ -49,8 +49,8 @@ class Prices {
   float pressure(TypeId type) const { return type < pressure_.size() ? pressure_[type] : 0; }
 
   /// Whether the world has moved on by a tenth: what is asked for, by volume, or what is free. The
-  /// census must be up to date.
-  bool outdated(const Cluster::State& state, const Census& census, const Demand& demand) const;
+  /// NodeStates must be up to date.
+  bool outdated(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand) const;
   bool knowsTypes(std::size_t types) const { return types <= types_; }
 
  private:
@@ -61,12 +61,12 @@ class Prices {
   /// How much of what is asked for, by volume, is not what asked_ says: 0 … 1.
   double moved(const Cluster::State& state, const std::vector<double>& cards, const Demand& demand) const;
 
-  void priceCards(const Cluster::State& state, const std::vector<Wanted>& wanted);
-  void priceTypes(const Supply& supply, const std::vector<Wanted>& wanted);
-  void priceCopies(const Census& census, std::vector<Wanted>& wanted);
+  void priceCards(const Cluster::State& state, const std::vector<DemandClass>& wanted);
+  void priceTypes(const Supply& supply, const std::vector<DemandClass>& wanted);
+  void priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>& wanted);
 
   std::size_t types_ = 0;
-  std::vector<Shape> shapes_;
+  std::vector<DemandShape> shapes_;
   std::vector<float> perCopy_;
   std::vector<std::shared_ptr<const CardWorth>> cardWorth_;  // by type
   std::vector<float> pressure_;

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <utility>
 
-#include "controller/scheduler/demand.h"
 #include "controller/scheduler/fragmentation/wide.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/demand.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler::fragmentation {
 namespace {
@@ -24,8 +24,8 @@ EGPU_WIDE Score highestOf(const Score* scores, std::size_t size) {
   return highest;
 }
 
-Room lessOf(const Room& a, const Room& b) {
-  Room less;
+FreeRoom lessOf(const FreeRoom& a, const FreeRoom& b) {
+  FreeRoom less;
   less.free = {std::min(a.free.cpuMilli, b.free.cpuMilli), std::min(a.free.memory, b.free.memory)};
   less.most = {std::min(a.most.core, b.most.core), std::min(a.most.memory, b.most.memory)};
   less.empty = std::min(a.empty, b.empty);
@@ -36,7 +36,7 @@ Room lessOf(const Room& a, const Room& b) {
 
 void Scores::repriced() { ++pricing_; }
 
-void Scores::note(const std::vector<Census::Change>& changes, std::size_t nodes) {
+void Scores::note(const std::vector<NodeStates::Change>& changes, std::size_t nodes) {
   if (tables_.empty()) return;
   log_.insert(log_.end(), changes.begin(), changes.end());
   if (log_.size() <= 2 * nodes + 1024) return;
@@ -68,11 +68,11 @@ Scores::Table& Scores::tableOf(const Cluster::State& state, const Request& reque
 }
 
 Score Scores::judged(Reading& reading, Table& table, NodeId node) {
-  const uint32_t number = reading.census.stateOf(node);
-  const Room& room = reading.census.room(number);
+  const uint32_t number = reading.nodeStates.stateOf(node);
+  const FreeRoom& room = reading.nodeStates.room(number);
   if (!room.has(room.onlyType == kNone ? table.leastOfSeveral : table.least[room.onlyType]))
     return table.ofState[number] = kUnfit;
-  KnownState& known = reading.census.known(number);
+  KnownState& known = reading.nodeStates.known(number);
   if (known.pricing != pricing_) {
     reading.judge.appraise(known);
     known.pricing = pricing_;
@@ -111,7 +111,7 @@ NodeId Scores::bestOf(const Cluster::State& state, const Table& table, std::size
 void Scores::scan(Reading& reading, Table& table) {
   const std::size_t nodes = reading.state.nodes.size();
   table.scores.resize(nodes);
-  const uint32_t* const states = reading.census.statesOfNodes().data();
+  const uint32_t* const states = reading.nodeStates.statesOfNodes().data();
   const Score* const ofState = table.ofState.data();
   Score* const scores = table.scores.data();
   for (NodeId node = 0; node < nodes; ++node) {
@@ -127,7 +127,7 @@ void Scores::scan(Reading& reading, Table& table) {
 void Scores::catchUp(Reading& reading, Table& table) {
   for (auto at = static_cast<std::size_t>(table.upTo - logStart_); at < log_.size(); ++at) {
     const auto [node, replaced] = log_[at];
-    const Score kept = table.ofState[reading.census.stateOf(node)];
+    const Score kept = table.ofState[reading.nodeStates.stateOf(node)];
     const Score score = kept != kUnjudged ? kept : judged(reading, table, node);
     const Score before = std::exchange(table.scores[node], score);
     NodeId& best = table.bests[node / kBlock];
@@ -146,20 +146,21 @@ void Scores::update(Reading& reading, Table& table) {
       table.least.push_back(reading.judge.leastOn(type));
     table.leastOfSeveral = reading.judge.leastOn(kNone);
     table.leastOfAny = table.least.empty() ? table.leastOfSeveral : table.least.front();
-    for (const Room& each : table.least) table.leastOfAny = lessOf(table.leastOfAny, each);
+    for (const FreeRoom& each : table.least) table.leastOfAny = lessOf(table.leastOfAny, each);
   }
-  if (table.generation != reading.census.generation()) {
-    table.generation = reading.census.generation();
+  if (table.generation != reading.nodeStates.generation()) {
+    table.generation = reading.nodeStates.generation();
     table.ofState.clear();
     table.chosen.clear();
   }
   const bool anew = table.scores.size() != nodes || table.pricing != pricing_;
   const std::size_t known = table.pricing == pricing_ ? table.ofState.size() : 0;
-  if (known < reading.census.states()) {
-    table.ofState.resize(reading.census.states());
-    reading.census.rooms().sift(table.leastOfAny, known, std::span(table.ofState).subspan(known), kUnjudged, kUnfit);
-    table.ofState[Census::kNotOffered] = kUnfit;
-    table.chosen.resize(reading.census.states(), Judge::kUnchosen);
+  if (known < reading.nodeStates.states()) {
+    table.ofState.resize(reading.nodeStates.states());
+    reading.nodeStates.rooms().sift(table.leastOfAny, known, std::span(table.ofState).subspan(known), kUnjudged,
+                                    kUnfit);
+    table.ofState[NodeStates::kNotOffered] = kUnfit;
+    table.chosen.resize(reading.nodeStates.states(), Judge::kUnchosen);
   }
   if (anew || table.upTo < logStart_) {
     scan(reading, table);
@@ -191,10 +192,10 @@ NodeId Scores::bestThatSuits(const Cluster::State& state, const Table& table, co
   return kNone;
 }
 
-NodeId Scores::best(const Cluster::State& state, Census& census, const Request& request, Judge& judge,
+NodeId Scores::best(const Cluster::State& state, NodeStates& nodeStates, const Request& request, Judge& judge,
                     const NodePredicate& suits) {
   Table& table = tableOf(state, request);
-  Reading reading{state, census, judge, judge.byStateAlone()};
+  Reading reading{state, nodeStates, judge, judge.byStateAlone()};
   update(reading, table);
   if (suits) return bestThatSuits(state, table, suits);
   NodeId best = kNone;

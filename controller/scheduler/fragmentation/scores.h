@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "controller/scheduler/decide.h"
-#include "controller/scheduler/fragmentation/census.h"
-#include "controller/scheduler/ids.h"
+#include "controller/scheduler/fragmentation/node_states.h"
 #include "controller/scheduler/request.h"
+#include "controller/scheduler/state/ids.h"
 
 namespace egpu::scheduler::fragmentation {
 
@@ -28,7 +28,7 @@ class Judge {
   virtual ~Judge() = default;
   /// What a state of cards of this type alone, or of several types (kNone), must have at least; what lacks it is never
   /// judged. The same whatever the prices are.
-  virtual Room leastOn(TypeId type) = 0;
+  virtual FreeRoom leastOn(TypeId type) = 0;
   /// Fills in what a state is worth.
   virtual void appraise(KnownState& state) = 0;
   /// A node in a state that was appraised. `chosen` is kUnchosen, or what judging an equal state for this class of
@@ -41,14 +41,14 @@ class Judge {
 
 class Scores {
  public:
-  /// Nodes changed, as the census says; of so many.
-  void note(const std::vector<Census::Change>& changes, std::size_t nodes);
+  /// Nodes changed, as NodeStates says; of so many.
+  void note(const std::vector<NodeStates::Change>& changes, std::size_t nodes);
   /// Prices changed.
   void repriced();
 
   /// The node with the highest score of those that suit; of equal ones the lowest name. kNone: none fits.
-  /// The census must be up to date, and its changes noted.
-  NodeId best(const Cluster::State& state, Census& census, const Request& request, Judge& judge,
+  /// NodeStates must be up to date, and its changes noted.
+  NodeId best(const Cluster::State& state, NodeStates& nodeStates, const Request& request, Judge& judge,
               const NodePredicate& suits);
 
  private:
@@ -59,11 +59,11 @@ class Scores {
     Request request;
     uint64_t upTo = 0;  ///< of the log
     uint64_t lastUsed = 0;
-    uint64_t generation = 0;       ///< of the census, that ofState is by
+    uint64_t generation = 0;       ///< of NodeStates, that ofState is by
     uint64_t pricing = 0;          ///< that scores are by; 0: none
-    std::vector<Room> least;       ///< that a state of cards of one type must have, by type
-    Room leastOfSeveral;           ///< likewise of several types or no cards
-    Room leastOfAny;               ///< less than this is enough on no type
+    std::vector<FreeRoom> least;   ///< that a state of cards of one type must have, by type
+    FreeRoom leastOfSeveral;       ///< likewise of several types or no cards
+    FreeRoom leastOfAny;           ///< less than this is enough on no type
     std::vector<Score> ofState;    ///< by state: kUnfit if it can't hold it; the score, if it is by state alone
     std::vector<uint16_t> chosen;  ///< by state, as Judge::judge() leaves it
     std::vector<Score> scores;     ///< by node
@@ -73,7 +73,7 @@ class Scores {
   /// What a table is brought up to date with.
   struct Reading {
     const Cluster::State& state;
-    Census& census;
+    NodeStates& nodeStates;
     Judge& judge;
     bool byStateAlone;
   };
@@ -92,7 +92,7 @@ class Scores {
   std::vector<std::size_t> hashes_;  // of the tables, in their order: looked through for each decision
   uint64_t uses_ = 0;
   uint64_t pricing_ = 1;  // which prices these are
-  std::vector<Census::Change> log_;
+  std::vector<NodeStates::Change> log_;
   uint64_t logStart_ = 0;  // how many were dropped from its front
 };
 

@@ -33,7 +33,7 @@ Allocator::Cards cardsOf(Set set) {
 Allocator::Allocator(const std::vector<v1alpha::Card>& cards, Method method)
     : method_(method),
       cards_(std::min(cards.size(), kMaxCards)),
-      shape_(pairScores(sitesOf(cards))),
+      wiring_(pairScores(sitesOf(cards))),
       machine_(recogniseMachine(sitesOf(cards))),
       free_(firstOf(cards_)) {}
 
@@ -42,7 +42,7 @@ Set Allocator::choose(const Wish& wish) const {
     case Method::simple:
       return lowestCards(wish);
     case Method::bestEffort:
-      return shape_.choose(wish).cards;
+      return wiring_.choose(wish).cards;
     case Method::fixedSets:
       return firstFixedSet(machine_, wish);
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "controller/scheduler/topology/dgx.h"
-#include "controller/scheduler/topology/shape.h"
+#include "controller/scheduler/topology/wiring.h"
 
 namespace egpu::scheduler::topology {
 
@@ -43,7 +43,7 @@ class Allocator {
 
   Method method_;
   std::size_t cards_;
-  Shape shape_;
+  Wiring wiring_;
   Machine machine_;
   Set free_;
 };

@@ -18,7 +18,7 @@ endfunction()
 
 literals("${CRDS}" crds)
 literals("${KINDS}" kinds)
-file(WRITE ${OUTPUT} "#include \"controller/standalone/apiserver/crd_texts.h\"
+file(WRITE ${OUTPUT} "#include \"controller/standalone/apiserver/schema/crd_texts.h\"
 
 namespace egpu::apiserver {
 std::vector<std::string_view> crdTexts() {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/standalone/apiserver/status_json.h"
+#include "controller/standalone/apiserver/show/status_json.h"
 
 namespace egpu::apiserver {
 namespace {

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "controller/base/log.h"
-#include "controller/standalone/apiserver/builtin_kinds.h"
-#include "controller/standalone/apiserver/crd.h"
-#include "controller/standalone/apiserver/discovery.h"
-#include "controller/standalone/apiserver/openapi.h"
-#include "controller/standalone/apiserver/rest.h"
-#include "controller/standalone/apiserver/sqlite_log.h"
-#include "controller/standalone/apiserver/status_json.h"
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+#include "controller/standalone/apiserver/kinds/discovery.h"
+#include "controller/standalone/apiserver/schema/crd.h"
+#include "controller/standalone/apiserver/schema/openapi.h"
+#include "controller/standalone/apiserver/show/status_json.h"
+#include "controller/standalone/apiserver/storage/sqlite_log.h"
+#include "controller/standalone/apiserver/verbs/rest.h"
 
 namespace egpu::apiserver {
 namespace {

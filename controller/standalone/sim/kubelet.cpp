@@ -28,7 +28,7 @@ Status fromReply(const plugin::Reply& reply, const std::string& verb) {
   if (reply.ok()) return Status::okay();
   const std::string text =
       verb + ": " + std::string(plugin::toString(reply.outcome)) + (reply.message.empty() ? "" : ": " + reply.message);
-  return Status(reply.outcome == plugin::Outcome::invalid ? Code::invalid : Code::unavailable, text);
+  return Status(reply.outcome == plugin::ReplyCode::invalid ? Code::invalid : Code::unavailable, text);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Cases of "Assigning Pods to Nodes" and of the NodeSelector types' descriptions.
-#include "controller/reconcile/node_fit/affinity.h"
+#include "controller/reconcile/pod/node_fit/affinity.h"
 
 #include <gtest/gtest.h>
 

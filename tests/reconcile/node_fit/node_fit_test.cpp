@@ -1,4 +1,4 @@
-#include "controller/reconcile/node_fit/node_fit.h"
+#include "controller/reconcile/pod/node_fit/node_fit.h"
 
 #include <gtest/gtest.h>
 

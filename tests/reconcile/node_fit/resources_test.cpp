@@ -1,4 +1,4 @@
-#include "controller/reconcile/node_fit/resources.h"
+#include "controller/reconcile/pod/node_fit/resources.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Cases of "Taints and Tolerations".
-#include "controller/reconcile/node_fit/taints.h"
+#include "controller/reconcile/pod/node_fit/taints.h"
 
 #include <gtest/gtest.h>
 

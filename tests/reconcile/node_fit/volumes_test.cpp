@@ -1,4 +1,4 @@
-#include "controller/reconcile/node_fit/volumes.h"
+#include "controller/reconcile/pod/node_fit/volumes.h"
 
 #include <gtest/gtest.h>
 

@@ -34,20 +34,20 @@ Request whole(int64_t cards) {
 }
 
 Prices pricesOf(const Cluster& cluster, const Demand& demand) {
-  Census census;
-  census.read(cluster.state());
-  return Prices(cluster.state(), census, demand, nullptr);
+  NodeStates nodeStates;
+  nodeStates.read(cluster.state());
+  return Prices(cluster.state(), nodeStates, demand, nullptr);
 }
 
-TEST(Copies, AreBoundByCardsCpuAndMemory) {
-  Shape pair;
+TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
+  DemandShape pair;
   pair.cards = 2;
   pair.wholeCards = true;
   pair.ofNode = {3000, 5 * kGi};
   pair.on = {{true, {1000, 32 * kGi}}};
-  Shape third;
+  DemandShape third;
   third.on = {{true, {333, 0}}};
-  Copies copies({pair, third});
+  FitCounts copies({pair, third});
   NodeState node;
   node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
   node.cards[4] = {0, {700, 32 * kGi}, false};
@@ -102,9 +102,9 @@ TEST(Prices, AreOutdatedWhenATenthOfTheFreeOrOfTheDemandIsAnother) {
   for (int i = 0; i < 5000; ++i) demand.observe(share(500));
   const Prices prices = pricesOf(cluster, demand);
   const auto outdated = [&] {
-    Census census;
-    census.read(cluster.state());
-    return prices.outdated(cluster.state(), census, demand);
+    NodeStates nodeStates;
+    nodeStates.read(cluster.state());
+    return prices.outdated(cluster.state(), nodeStates, demand);
   };
   EXPECT_FALSE(outdated());
   for (int i = 0; i < 7; ++i) cluster.take("n0-" + std::to_string(i), "x", {1000, 0});

@@ -4,10 +4,10 @@
 #include <map>
 #include <optional>
 
-#include "controller/scheduler/card_choice.h"
-#include "controller/scheduler/fragmentation/judging.h"
+#include "controller/scheduler/choice/card_choice.h"
+#include "controller/scheduler/fragmentation/node_scoring.h"
 #include "controller/scheduler/node_policy/node_policy.h"
-#include "controller/scheduler/state.h"
+#include "controller/scheduler/state/state.h"
 #include "tests/scheduler/topology/nodes.h"
 #include "tests/scheduler/world.h"
 
@@ -117,7 +117,7 @@ NodeId scan(const Cluster& cluster, const Request& request, const Prices& prices
   Needs needs(state, request);
   CardChoice cards(state, request, policy, needs);
   Counting counting(std::shared_ptr<const Prices>(&prices, [](const Prices*) {}));
-  NodeJudge judge(state, request, cards, policy, counting);
+  NodeScorer judge(state, request, cards, policy, counting);
   NodeId best = kNone;
   Score highest = kUnfit;
   for (const auto& [name, id] : state.nodesByName()) {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "controller/scheduler/topology/shape.h"
+#include "controller/scheduler/topology/wiring.h"
 #include "tests/scheduler/topology/nodes.h"
 
 namespace egpu::scheduler::topology::testing {
@@ -29,14 +29,14 @@ TEST(BestEffort, TheExampleOfTheHeader) {
 
 TEST(BestEffort, EveryMaskAndSizeOfADgx1Volta) {
   const PairScores scores = scoresOf(dgx1Volta());
-  const Shape shape(scores);
+  const Wiring wiring(scores);
   int asked = 0;
   for (Set available = 1; available < 256; ++available) {
     for (std::size_t size = 0; size <= 9; ++size) {
       const Choice want = everyDivision(scores, {available, size, 0, 0});
       const Choice got = bestEffort(scores, {available, size, 0, 0});
       ASSERT_EQ(got, want) << "available " << available << ", " << size;
-      ASSERT_EQ(shape.best(available, size), want.cards) << "available " << available << ", " << size;
+      ASSERT_EQ(wiring.best(available, size), want.cards) << "available " << available << ", " << size;
       ++asked;
     }
   }
@@ -48,7 +48,7 @@ TEST(BestEffort, RandomLinksUpToTenCards) {
   for (int round = 0; round < 400; ++round) {
     const std::size_t n = static_cast<std::size_t>(pick(random, 2, round < 380 ? 8 : 10));
     const PairScores scores = randomScores(random, n);
-    const Shape shape(scores);
+    const Wiring wiring(scores);
     Wish wish;
     wish.available = random() & firstOf(n);
     wish.size = static_cast<std::size_t>(pick(random, 1, static_cast<int64_t>(n)));
@@ -56,7 +56,7 @@ TEST(BestEffort, RandomLinksUpToTenCards) {
     if (pick(random, 0, 2) == 0) wish.avoided = random() & random() & random() & firstOf(n);
     const Choice want = everyDivision(scores, wish);
     ASSERT_EQ(bestEffort(scores, wish), want) << "round " << round;
-    ASSERT_EQ(shape.choose(wish), want) << "round " << round;
+    ASSERT_EQ(wiring.choose(wish), want) << "round " << round;
   }
 }
 
@@ -73,7 +73,7 @@ TEST(BestEffort, OnlyAdmittedSetsAreGivenButTheRestIsDividedFreely) {
     if (pick(random, 0, 2) == 0)
       wish.required = only(static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(n) - 1)));
     ASSERT_EQ(bestEffort(scores, wish, admits), everyDivision(scores, wish, admits)) << "round " << round;
-    ASSERT_EQ(Shape(scores).choose(wish, admits), everyDivision(scores, wish, admits)) << "round " << round;
+    ASSERT_EQ(Wiring(scores).choose(wish, admits), everyDivision(scores, wish, admits)) << "round " << round;
   }
 }
 
@@ -99,7 +99,7 @@ TEST(BestEffort, WhatIsImpossibleGivesNothing) {
   };
   for (const Wish& wish : wishes) {
     EXPECT_EQ(bestEffort(scores, wish), Choice{});
-    EXPECT_EQ(Shape(scores).choose(wish), Choice{});
+    EXPECT_EQ(Wiring(scores).choose(wish), Choice{});
   }
 }
 
@@ -117,11 +117,11 @@ TEST(BestEffort, AFlatNodeGivesTheLowestCardsAndTheTrueSums) {
     for (std::size_t a = 0; a < n; ++a)
       for (std::size_t b = a + 1; b < n; ++b) scores.set(a, b, 600);
     ASSERT_TRUE(scores.flat());
-    const Shape shape(scores);
+    const Wiring wiring(scores);
     for (std::size_t size = 2; size <= n; ++size)
-      EXPECT_EQ(shape.choose({firstOf(n), size, only(2), 0}), bestEffort(scores, {firstOf(n), size, only(2), 0}))
+      EXPECT_EQ(wiring.choose({firstOf(n), size, only(2), 0}), bestEffort(scores, {firstOf(n), size, only(2), 0}))
           << size;
-    EXPECT_EQ(shape.best(firstOf(n), 3), firstOf(3));
+    EXPECT_EQ(wiring.best(firstOf(n), 3), firstOf(3));
   }
 }
 
@@ -203,33 +203,33 @@ TEST(Bounded, TheGapIsNoUnderstatement) {
   }
 }
 
-TEST(Shapes, AreSharedByNodesThatAreWiredAlike) {
-  Shapes shapes;
-  auto of = [&](const std::vector<v1alpha::Card>& cards) { return shapes.of(sitesOf(cards)); };
+TEST(Wirings, AreSharedByNodesThatAreWiredAlike) {
+  Wirings wirings;
+  auto of = [&](const std::vector<v1alpha::Card>& cards) { return wirings.of(sitesOf(cards)); };
   const auto one = of(dgx1Volta()), other = of(dgx1Volta());
   EXPECT_EQ(one, other);
   EXPECT_NE(of(dgx1Pascal()), one);
-  EXPECT_EQ(of(plainNode(8)), nullptr) << "cards that say nothing of each other need no shape";
-  EXPECT_EQ(shapes.size(), 2u);
-  Shapes copy = shapes;
+  EXPECT_EQ(of(plainNode(8)), nullptr) << "cards that say nothing of each other need no wiring";
+  EXPECT_EQ(wirings.size(), 2u);
+  Wirings copy = wirings;
   EXPECT_EQ(copy.of({}), nullptr);
   EXPECT_EQ(copy.size(), 2u);
 }
 
-TEST(Shapes, ForgetsTheUnusedButNotTheUsed) {
-  Shapes shapes;
-  std::vector<std::shared_ptr<const Shape>> held;
+TEST(Wirings, ForgetsTheUnusedButNotTheUsed) {
+  Wirings wirings;
+  std::vector<std::shared_ptr<const Wiring>> held;
   for (int64_t i = 0; i < 3000; ++i) {
     std::vector<v1alpha::Card> cards = plainNode(3);
     link(cards, 0, 1, "nvlink", 1 + i % 50);
     link(cards, 1, 2, "nvlink", 1 + i / 50);
-    const auto shape = shapes.of(sitesOf(cards));
-    if (i % 300 == 0) held.push_back(shape);
+    const auto wiring = wirings.of(sitesOf(cards));
+    if (i % 300 == 0) held.push_back(wiring);
   }
-  EXPECT_LE(shapes.size(), 1100u);
+  EXPECT_LE(wirings.size(), 1100u);
   EXPECT_EQ(held.size(), 10u);
-  for (const auto& shape : held)
-    EXPECT_EQ(shape->best(0b111, 2), shape->scores().at(0, 1) >= shape->scores().at(1, 2) ? 0b011u : 0b110u);
+  for (const auto& wiring : held)
+    EXPECT_EQ(wiring->best(0b111, 2), wiring->scores().at(0, 1) >= wiring->scores().at(1, 2) ? 0b011u : 0b110u);
 }
 
 }  // namespace

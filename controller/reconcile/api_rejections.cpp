@@ -1,0 +1,91 @@
+#include "controller/reconcile/api_rejections.h"
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+constexpr std::chrono::seconds kTellEvery{15};
+constexpr int kPassing = 2;  ///< failures in a row that nobody need hear of
+}  // namespace
+
+bool ApiRejections::isRefusal(const base::Status& status) {
+  return status.http != 0 && (status.code() == base::Code::forbidden || status.code() == base::Code::invalid);
+}
+
+void ApiRejections::over(const std::string& queueKey) {
+  const std::lock_guard lock(mutex_);
+  told_.erase(queueKey);
+}
+
+void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop_token stop) {
+  const auto queueKey = key.str();
+  const auto message =
+      (isFailure(why) ? "the API server fails, it is tried again: " : "the API server refuses it: ") + why.message();
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = clock_.now();
+    auto& told = told_[queueKey];
+    if (isFailure(why) && ++told.failures <= kPassing) return;
+    if (told.message == message || (!told.message.empty() && now - told.at < kTellEvery)) return;
+    told.message = message;
+    told.at = now;
+  }
+  base::log::warn("refused by the API server", {{"key", queueKey}, {"why", why.str()}});
+  switch (key.concern) {
+    case Concern::claim:
+    case Concern::carrier:
+      return sayOnClaim(key.object, message, stop);
+    case Concern::pod: {
+      const auto pod = stores_.pods.get(key.object);
+      if (!pod) return;
+      event<core::Pod>(pod, message);
+      for (const auto& used : pod->resourceClaims) {  // those that the pod's step chooses for
+        const core::ObjectKey claim{key.object.namespace_, used.resourceClaimName};
+        const auto known = stores_.claims.get(claim);
+        if (known && known->status.phase != phase::kBound) sayOnClaim(claim, message, stop);
+      }
+      return;
+    }
+    case Concern::device: {
+      const auto device = stores_.devices.get({"", key.object.name});
+      event<cache::Gpu>(device, message);
+      if (!device || !device->spec.claimRef) return;
+      const auto& ref = *device->spec.claimRef;
+      const auto claim = stores_.claims.get({ref.namespace_, ref.name});
+      if (claim && claim->metadata.uid == ref.uid)
+        event<cache::Claim>(claim, "device " + device->metadata.name + ": " + message);
+      return;
+    }
+    case Concern::card:
+      return event<cache::Gpu>(stores_.cards.get({"", key.object.name}), message);
+    case Concern::cls:
+      return event<cache::Class>(stores_.classes.get({"", key.object.name}), message);
+    case Concern::node:
+    case Concern::plugin:
+    case Concern::calls:
+    case Concern::assumed:
+      return;
+  }
+}
+
+void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
+  const auto claim = stores_.claims.get(key);
+  if (!claim) return;
+  if (claim->metadata.deleting() || claim->status.phase == phase::kLost) return event<cache::Claim>(claim, message);
+  const auto status = claim->status.phase == phase::kBound
+                          ? status_.carried(*claim, reason::kRefused, message, stop)
+                          : status_.pending(*claim, kBound, reason::kRefused, message, stop);
+  if (!status.ok()) base::log::debug("not said on the claim", {{"claim", key.str()}, {"why", status.str()}});
+}
+
+template <class T>
+void ApiRejections::event(const typename cache::Store<T>::Ptr& object, const std::string& message) {
+  if (object) events_.event(kube::referenceTo(*object), "Warning", reason::kRefused, message);
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,228 @@
+#include "controller/reconcile/card/auditor.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "controller/base/log.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+
+namespace keys = v1alpha::keys;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr std::string_view kNodeGone = "NodeGone";
+constexpr std::string_view kNotOffered = "NotOffered";
+constexpr milliseconds kAssumedFor{60'000};
+}  // namespace
+
+Outcome Auditor::step(const std::string& name, std::stop_token stop) {
+  auto card = stores_.cards.get({"", name});
+  if (!card) {
+    std::lock_guard lock(mutex_);
+    wrongSince_.erase(name);
+    reported_.erase(name);
+    return Outcome::done();
+  }
+  auto swept = sweeper_.card(*card, stop);
+  if (swept.kind != Outcome::Kind::done) return swept;
+  bool changed = false;
+  auto checked = hardware(*card, &changed, stop);
+  if (checked.kind != Outcome::Kind::done || changed) return checked;
+  card = stores_.cards.get({"", name});
+  if (!card) return Outcome::done();
+  books(*card);
+  return summary(name, stop);
+}
+
+Outcome Auditor::hardware(const cache::Gpu& card, bool* changed, std::stop_token stop) {
+  if (card.metadata.deleting()) return Outcome::done();
+  const auto& node = card.spec.card->nodeName;
+  bool there = stores_.nodes.get({"", node}) != nullptr;
+  const bool failed = card.status.phase == phase::kFailed && card.status.reason == kNodeGone;
+  if (!there && card.status.phase != phase::kFailed) {
+    auto now = writer_.read<core::Node>({"", node}, {}, stop);  // the cache may be late
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    there = now.ok();
+  }
+  base::Result<cache::Gpu> written = card;
+  if (!there && card.status.phase != phase::kFailed) {
+    written = binder_.setPhase(card, phase::kFailed, kNodeGone, "node " + node + " is gone", stop);
+    *changed = true;
+  } else if (there && failed) {
+    written = binder_.setPhase(card, phase::kAvailable, "", "", stop);
+    *changed = true;
+  }
+  if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                         : Outcome::retry(written.status());
+}
+
+void Auditor::tell(const cache::Gpu& card, std::set<Drift> found) {
+  std::vector<Drift> fresh;
+  {
+    std::lock_guard lock(mutex_);
+    const auto told = reported_.find(card.metadata.name);
+    for (const auto& drift : found)
+      if (told == reported_.end() || told->second.count(drift) == 0) fresh.push_back(drift);
+    // What is mended is forgotten, so that it is told anew if it comes again.
+    if (found.empty())
+      reported_.erase(card.metadata.name);
+    else
+      reported_[card.metadata.name] = std::move(found);
+  }
+  for (const auto& drift : fresh) report(card, drift);
+}
+
+void Auditor::report(const cache::Gpu& card, const Drift& drift) {
+  {
+    std::lock_guard lock(mutex_);
+    ++drift_[drift.cause];
+  }
+  metrics_.add("elasticgpu_ledger_drift_total", 1, {{"cause", drift.cause}});
+  base::log::warn("ledger drift", {{"card", card.metadata.name}, {"cause", drift.cause}, {"detail", drift.detail}});
+  events_.event(kube::referenceTo(card), "Warning", "LedgerDrift", drift.cause + ": " + drift.detail);
+}
+
+Outcome Auditor::assumed(std::stop_token stop) {
+  const auto now = clock_.now();
+  const auto all = cluster_.assumed();
+  std::vector<const cache::AssumedDecision*> old;
+  auto oldest = now;
+  {
+    std::lock_guard lock(mutex_);
+    std::map<uint64_t, base::Clock::Steady> since;
+    for (const auto& decision : all) {
+      const auto known = assumedSince_.find(decision.number);
+      const auto at = known == assumedSince_.end() ? now : known->second;
+      since.emplace(decision.number, at);
+      if (now - at >= kAssumedFor)
+        old.push_back(&decision);
+      else
+        oldest = std::min(oldest, at);
+    }
+    assumedSince_ = std::move(since);
+  }
+  bool asked = true;
+  for (const auto* decision : old) asked = repair(*decision, stop) && asked;
+  if (!asked) return Outcome::retry({base::Code::unavailable, "a decision that counts could not be checked"});
+  if (all.size() == old.size()) return Outcome::done();
+  return Outcome::after(kAssumedFor - std::chrono::duration_cast<milliseconds>(now - oldest));
+}
+
+bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token stop) {
+  // Seen now, the device counts by itself.
+  const auto device = writer_.read<cache::Gpu>({"", std::string(keys::kDevicePrefix) + decision.claimUid}, {}, stop);
+  if (!device.ok() && device.status().code() != base::Code::notFound) return false;
+  if (!cluster_.forgetDecision(decision.claimUid, decision.number)) return true;
+  const Drift drift{"assumedTooLong",
+                    "room decided for claim " + decision.claim +
+                        (device.ok() ? " was still set aside beside its device"
+                                     : " was set aside for over a minute, and no device was written")};
+  for (const auto& name : decision.cards)
+    if (const auto card = stores_.cards.get({"", name})) report(*card, drift);
+  return true;
+}
+
+void Auditor::books(const cache::Gpu& card) {
+  const auto& name = card.metadata.name;
+  const auto audit = cluster_.audit(name);
+  if (!audit.known) return;
+  std::set<Drift> found;
+  // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less
+  // is free.
+  if (audit.ledgerCore > audit.core || audit.ledgerMemory > audit.memory)
+    found.insert({"overCommitted", v1alpha::formatMilliCards(audit.ledgerCore) + " and " +
+                                       v1alpha::formatBytes(audit.ledgerMemory) + " charged of " +
+                                       v1alpha::formatMilliCards(audit.core) + " and " +
+                                       v1alpha::formatBytes(audit.memory)});
+  if (audit.ledgerCore > audit.usedCore || audit.ledgerMemory > audit.usedMemory)
+    found.insert({"schedulerBehind", "the scheduler believes that less is taken than the ledger says"});
+  for (const auto& device : audit.deviceWithoutEntry) {
+    found.insert({"entryMissing", "device " + device + " has the card but no entry"});
+    enqueue_(deviceKey(device));  // its step puts the entry back
+  }
+  for (const auto& device : stores_.devicesOnCard(name)) {
+    if (!committed(*device)) continue;
+    auto entry = card.spec.allocations.find(device->metadata.uid);
+    if (entry == card.spec.allocations.end()) continue;
+    for (const auto& share : device->spec.cards) {
+      if (share.name != name ||
+          (share.chargedCore == entry->second.core && share.chargedMemory == entry->second.memory))
+        continue;
+      found.insert(
+          {"amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device"});
+      enqueue_(deviceKey(device->metadata.name));
+    }
+  }
+  tell(card, std::move(found));
+}
+
+// The phase of a card that did not fail: Unhealthy, Full or Available, and why nobody may get some of it.
+void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum,
+                    v1alpha::ElasticGPUStatus& after) const {
+  constexpr std::string_view kUnhealthy = "Unhealthy", kFull = "Full", kAvailable = "Available";
+  if (!after.phase.empty() && after.phase != kUnhealthy && after.phase != kFull && after.phase != kAvailable) return;
+  const bool ours = after.phase == kUnhealthy || after.reason == kNotOffered;
+  if (const auto trouble = cache::troubleOf(card)) {
+    after.phase = kUnhealthy;
+    after.reason = trouble.reason;
+    after.message = trouble.message;
+    return;
+  }
+  const bool full = sum.core >= card.spec.card->core || sum.memory >= card.spec.card->memory;
+  after.phase = full ? kFull : kAvailable;
+  if (const auto why = cluster_.quarantineReason(card.metadata.name); !why.empty()) {
+    after.reason = kNotOffered;
+    after.message = why;
+  } else if (ours) {
+    after.reason.clear();
+    after.message.clear();
+  }
+}
+
+Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
+  if (options_.summaryDelay < milliseconds(0)) return Outcome::done();
+  auto card = stores_.cards.get({"", name});
+  if (!card || card->metadata.deleting()) return Outcome::done();
+  auto after = card->status;
+  v1alpha::AllocatedSummary sum;
+  for (const auto& [uid, entry] : card->spec.allocations) {
+    sum.core += entry.core;
+    sum.memory += entry.memory;
+    ++sum.claims;
+  }
+  sum.coreText = v1alpha::formatMilliCards(sum.core);
+  sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);
+  after.allocated = sum;
+  judge(*card, sum, after);
+  {
+    std::lock_guard lock(mutex_);
+    if (after == card->status) {
+      wrongSince_.erase(name);
+      return Outcome::done();
+    }
+    const auto [it, fresh] = wrongSince_.try_emplace(name, clock_.now());
+    const auto passed = std::chrono::duration_cast<milliseconds>(clock_.now() - it->second);
+    if (passed < options_.summaryDelay) return Outcome::after(options_.summaryDelay - passed);
+    if (const auto left = options_.longestSummaryDelay - passed; left > milliseconds(0) && binding_())
+      return Outcome::after(std::min(options_.summaryDelay, left));
+    wrongSince_.erase(it);
+  }
+  const auto body = codec::patch::gpuStatus(card->metadata.uid, card->metadata.resourceVersion, card->status, after);
+  auto written = writer_.patch(*card, body, "status", stop);
+  if (written.ok() || written.status().code() == base::Code::notFound) return Outcome::done();
+  return written.status().code() == base::Code::conflict ? Outcome::after(milliseconds(0))
+                                                         : Outcome::retry(written.status());
+}
+
+std::map<std::string, int64_t> Auditor::drift() const {
+  std::lock_guard lock(mutex_);
+  return drift_;
+}
+
+}  // namespace egpu::reconcile

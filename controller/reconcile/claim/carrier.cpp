@@ -1,0 +1,327 @@
+#include "controller/reconcile/claim/carrier.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/binder.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+namespace {
+constexpr std::chrono::milliseconds kFirstRewrite{1000};
+constexpr std::chrono::milliseconds kLastRewrite{300'000};
+constexpr int kRewritesAtOnce =
+    10;  ///< for the same pods; the scheduler itself waits 1 s to 10 s between two looks at one
+/// The scheduler may be about to reserve what we take back. It reads the claim again then, and would reserve whatever
+/// it finds without looking at the node: so for that long it finds nothing.
+constexpr std::chrono::milliseconds kSettle{3000};
+}  // namespace
+
+namespace {
+
+/// The device that our allocation names; empty without one.
+std::string_view allocatedDevice(const core::ResourceClaim& carrier) {
+  return carrier.allocation && carrier.allocation->driver == keys::kDriver
+             ? std::string_view(carrier.allocation->device)
+             : std::string_view();
+}
+
+core::OwnerReference ownerReference(const cache::Claim& claim) {
+  core::OwnerReference owner;
+  owner.apiVersion = core::kindOf<cache::Claim>.apiVersion();
+  owner.kind = std::string(core::kindOf<cache::Claim>.kind);
+  owner.name = claim.metadata.name;
+  owner.uid = claim.metadata.uid;
+  owner.controller = true;
+  owner.blockOwnerDeletion = true;
+  return owner;
+}
+
+bool isClaim(const core::OwnerReference& owner) {
+  return owner.kind == core::kindOf<cache::Claim>.kind && owner.apiVersion.rfind("elasticgpu.io/", 0) == 0;
+}
+
+}  // namespace
+
+bool Carrier::ours(const core::ResourceClaim& carrier) {
+  return carrier.deviceClassName == keys::kDeviceClass && carrier.requestName == keys::kCarrierRequest &&
+         (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer) || !ownerUid(carrier).empty() ||
+          !allocatedDevice(carrier).empty());
+}
+
+bool Carrier::of(const core::ResourceClaim& carrier, std::string_view claimUid, std::string_view device) {
+  if (!ours(carrier)) return false;
+  const auto owner = ownerUid(carrier);
+  const auto allocated = allocatedDevice(carrier);
+  if (owner.empty() && allocated.empty()) return true;
+  return (!claimUid.empty() && owner == claimUid) || (!allocated.empty() && allocated == device);
+}
+
+bool Carrier::of(const core::ResourceClaim& carrier, const cache::Claim& claim) {
+  return of(carrier, claim.metadata.uid, deviceNameFor(claim)) ||
+         of(carrier, claim.metadata.uid, claim.spec.elasticGPUName) ||
+         of(carrier, claim.metadata.uid, claim.status.elasticGPUName);
+}
+
+bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid) {
+  return !claimUid.empty() && ownerUid(carrier) == claimUid && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
+}
+
+std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
+  for (const auto& owner : carrier.metadata.ownerReferences)
+    if (isClaim(owner)) return owner.uid;
+  return {};
+}
+
+core::ResourceClaimAllocation Carrier::allocationFor(const cache::Gpu& device) const {
+  core::ResourceClaimAllocation allocation;
+  allocation.request = std::string(keys::kCarrierRequest);
+  allocation.driver = std::string(keys::kDriver);
+  allocation.pool = device.spec.nodeName;
+  allocation.device = device.metadata.name;
+  allocation.nodeName = device.spec.nodeName;
+  allocation.allocationTimestamp = base::rfc3339(clock_.wall());
+  return allocation;
+}
+
+base::Result<core::ResourceClaim> Carrier::create(const cache::Claim& claim, std::stop_token stop) {
+  core::ResourceClaim carrier;
+  carrier.metadata.name = claim.metadata.name;
+  carrier.metadata.namespace_ = claim.metadata.namespace_;
+  carrier.metadata.finalizers = {std::string(keys::kCarrierFinalizer)};
+  carrier.metadata.ownerReferences = {ownerReference(claim)};
+  carrier.deviceClassName = std::string(keys::kDeviceClass);
+  carrier.requestName = std::string(keys::kCarrierRequest);
+  auto written = writer_.create(carrier, stop);
+  if (written.ok()) return written;
+  const auto code = written.status().code();
+  if (code != base::Code::alreadyExists && code != base::Code::unknownOutcome && code != base::Code::deadline)
+    return written;
+  auto there = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
+  // It never arrived, or is gone again: no event tells, so the write's own failure has it tried again.
+  if (there.status().code() == base::Code::notFound) return written;
+  return there;
+}
+
+base::Result<core::ResourceClaim> Carrier::mark(const core::ResourceClaim& carrier, const cache::Claim& claim,
+                                                std::stop_token stop) {
+  const auto& meta = carrier.metadata;
+  auto finalizers = meta.finalizers;
+  if (!meta.hasFinalizer(keys::kCarrierFinalizer)) finalizers.emplace_back(keys::kCarrierFinalizer);
+  auto owners = meta.ownerReferences;
+  owners.erase(std::remove_if(owners.begin(), owners.end(), isClaim), owners.end());
+  owners.push_back(ownerReference(claim));
+  return writer_.patch(carrier, codec::patch::marks(meta.uid, meta.resourceVersion, finalizers, owners), {}, stop);
+}
+
+Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& device, bool rewrite,
+                                std::stop_token stop) {
+  const auto key = core::keyOf(claim.metadata);
+  auto carrier = stores_.carriers.get(key);
+  if (!carrier) {
+    const auto pods = stores_.podsOfClaim(key);
+    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
+      return {State::unwanted, {}, {}};
+    auto made = create(claim, stop);  // W7
+    if (!made.ok()) return {State::failed, {}, made.status()};
+    carrier = std::make_shared<const core::ResourceClaim>(*made);
+  }
+  if (!of(*carrier, claim) && !of(*carrier, claim.metadata.uid, device.metadata.name)) {
+    if (ours(*carrier)) return {State::leaving, {}, {}};  // of a claim of the same name before: (S4)
+    const auto status =
+        status_.carried(claim, keys::reason::kCarrierTaken,
+                        "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim", stop);
+    return {status.ok() ? State::taken : State::failed, {}, status};
+  }
+  if (carrier->metadata.deleting()) return {State::leaving, {}, {}};
+  if (!ownedBy(*carrier, claim.metadata.uid)) {
+    auto marked = mark(*carrier, claim, stop);
+    if (!marked.ok()) return {State::failed, {}, marked.status()};
+    carrier = std::make_shared<const core::ResourceClaim>(*marked);
+  }
+
+  const auto wanted = allocationFor(device);
+  if (carrier->allocation) {
+    const auto& there = *carrier->allocation;
+    if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName) {
+      // Never moved unless the scheduler cleared it: somebody else wrote this.
+      const auto status = status_.carried(claim, keys::reason::kCarrierTaken,
+                                          "the ResourceClaim's allocation is for device " + there.device + " on node " +
+                                              there.nodeName + ", not " + wanted.device + " on " + wanted.nodeName,
+                                          stop);
+      return {status.ok() ? State::taken : State::failed, {}, status};
+    }
+    const auto* old = findCondition(claim.status.conditions, kCarried);
+    if (old != nullptr && old->status != "True" && old->reason == keys::reason::kCarrierTaken) {
+      const auto status = status_.carried(claim, {}, {}, stop);
+      if (!status.ok()) return {State::failed, {}, status};
+    }
+    return {carrier->reservedFor.empty() ? State::allocated : State::reserved, {}, {}};
+  }
+  {
+    std::set<std::string> pods;
+    bool roomIsMade = false;
+    for (const auto& pod : stores_.podsOfClaim(key)) {
+      if (!alive(*pod)) continue;
+      pods.insert(pod->metadata.uid + "@" + pod->nodeName);
+      roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == wanted.nodeName);
+    }
+    std::lock_guard lock(mutex_);
+    if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
+      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - taken->second);
+      if (passed < kSettle) return {State::waiting, kSettle - passed, {}};
+      withdrawn_.erase(taken);
+    }
+    auto& memory = written_[key.str()];
+    if (memory.uid != carrier->metadata.uid) memory = {carrier->metadata.uid, key, 0, 0, {}, {}};
+    if (memory.writes > 0) {
+      if (!rewrite) return {State::cleared, {}, {}};
+      if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};  // others than those whom it did not help
+      const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
+      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - memory.last);
+      // Victims were evicted for one of the pods: if the scheduler comes back and finds no allocation, it gives their
+      // room away, and evicts others the next time.
+      if (roomIsMade && memory.atOnce < kRewritesAtOnce)
+        ++memory.atOnce;
+      else if (passed < wait)
+        return {State::waiting, wait - passed, {}};
+    }
+    ++memory.writes;
+    memory.last = clock_.now();
+    memory.pods = std::move(pods);
+  }
+  const auto body = codec::patch::allocation(carrier->metadata.uid, carrier->metadata.resourceVersion, wanted);  // W8
+  auto written = writer_.patch(*carrier, body, "status", stop);
+  if (!written.ok()) {
+    std::lock_guard lock(mutex_);
+    if (const auto it = written_.find(key.str()); it != written_.end() && it->second.writes > 0) --it->second.writes;
+    return {State::failed, {}, written.status()};
+  }
+  return {State::allocated, {}, {}};
+}
+
+std::vector<core::ObjectKey> Carrier::resetAllBackoff() {
+  std::vector<core::ObjectKey> claims;
+  std::lock_guard lock(mutex_);
+  for (auto& [text, memory] : written_) {
+    if (memory.writes < 2) continue;
+    memory = {memory.uid, memory.claim, 1, 0, {}, memory.pods};
+    claims.push_back(memory.claim);
+  }
+  return claims;
+}
+
+base::Status Carrier::withdraw(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (carrier.allocation) {
+    if (!carrier.reservedFor.empty()) return {base::Code::conflict, "reserved"};
+    const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, std::nullopt);
+    auto status = writer_.patch(carrier, body, "status", stop).status();
+    if (!status.ok()) return status;
+  }
+  // The claim moves: its next allocation is a first one, and without it nothing was cleared.
+  std::lock_guard lock(mutex_);
+  if (carrier.allocation) withdrawn_[core::keyOf(carrier.metadata).str()] = clock_.now();
+  written_.erase(core::keyOf(carrier.metadata).str());
+  return {};
+}
+
+void Carrier::forget(const core::ObjectKey& claim) {
+  std::lock_guard lock(mutex_);
+  written_.erase(claim.str());
+  withdrawn_.erase(claim.str());
+}
+
+void Carrier::forgetGone(const core::ObjectKey& claim) {
+  std::lock_guard lock(mutex_);
+  if (stores_.carriers.get(claim)) return;  // made anew
+  written_.erase(claim.str());
+  withdrawn_.erase(claim.str());
+}
+
+std::size_t Carrier::remembered() const {
+  std::lock_guard lock(mutex_);
+  return written_.size() + withdrawn_.size();
+}
+
+Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::string_view device,
+                                   std::stop_token stop) {
+  auto read = writer_.read<core::ResourceClaim>(claim, {}, stop);
+  if (!read.ok()) {
+    if (read.status().code() == base::Code::notFound) {
+      if (auto cached = stores_.carriers.get(claim)) stores_.carriers.observedGone(claim, cached->metadata.uid);
+      forget(claim);
+      return {};
+    }
+    return {Release::failed, read.status(), {}};
+  }
+  if (!of(*read, claimUid, device)) return {};  // another's: not in our way
+  return letGo(std::move(*read), stop);
+}
+
+Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token stop) {
+  const auto key = core::keyOf(carrier.metadata);
+  if (!carrier.metadata.deleting()) {
+    if (!carrier.reservedFor.empty() && !carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
+      // Without it the deletion would take it from under its pods.
+      auto all = carrier.metadata.finalizers;
+      all.emplace_back(keys::kCarrierFinalizer);
+      const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, all);
+      auto kept = writer_.patch(carrier, body, {}, stop);
+      if (!kept.ok()) return {Release::failed, kept.status(), {}};
+      carrier = *kept;
+    }
+    auto status = writer_.remove(carrier, stop);
+    if (!status.ok()) return {Release::failed, status, {}};
+    // Only what is read after the deletion counts: until then pods may still reserve it.
+    auto again = writer_.read<core::ResourceClaim>(key, carrier.metadata.uid, stop);
+    if (!again.ok() && again.status().code() != base::Code::notFound) return {Release::failed, again.status(), {}};
+    if (!again.ok() || again->metadata.uid != carrier.metadata.uid) {
+      forget(key);
+      return {};
+    }
+    carrier = *again;
+  }
+  if (!carrier.reservedFor.empty()) {
+    Released held{Release::inUse, {}, {}};
+    for (const auto& consumer : carrier.reservedFor)
+      if (consumer.resource == "pods") held.pods.push_back(consumer.uid);
+    return held;
+  }
+  if (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
+    auto rest = carrier.metadata.finalizers;
+    rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());
+    const auto body = codec::patch::finalizers(carrier.metadata.uid, carrier.metadata.resourceVersion, rest);
+    auto written = writer_.patch(carrier, body, {}, stop);
+    if (!written.ok() && written.status().code() != base::Code::notFound)
+      return {Release::failed, written.status(), {}};
+  }
+  forget(key);
+  return {};
+}
+
+Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
+  auto carrier = stores_.carriers.get(key);
+  if (!carrier) forgetGone(key);
+  if (!carrier || !ours(*carrier)) return Outcome::done();
+  auto claim = stores_.claims.get(key);
+  if (claim && of(*carrier, *claim)) {
+    if (!carrier->metadata.deleting() || claim->metadata.deleting())
+      return Outcome::done();  // its claim's step looks after it
+    // Deleted by hand under a live claim: let it go, the claim's step makes another.
+  } else {
+    // OBSERVATION: no such claim in the cache. The cache may be late: ask.
+    auto now = writer_.read<cache::Claim>(key, {}, stop);
+    if (now.ok() && of(*carrier, *now)) return Outcome::done();
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  }
+  auto read = writer_.read<core::ResourceClaim>(key, carrier->metadata.uid, stop);
+  if (!read.ok()) return read.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(read.status());
+  // What it says by now is an event of its own.
+  if (read->metadata.resourceVersion != carrier->metadata.resourceVersion) return Outcome::after({});
+  const auto released = letGo(std::move(*read), stop);  // (S4)
+  return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,176 @@
+// The claim's half of the state machine (state_machine.h).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "controller/cache/cluster_view.h"
+#include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/carrier.h"
+#include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/waiting.h"
+#include "controller/reconcile/class/class.h"
+#include "controller/reconcile/device/provisioning.h"
+
+namespace egpu::reconcile {
+
+/// What a claim asks the scheduler for, or why it can't ask.
+struct Asked {
+  cache::Store<cache::Class>::Ptr cls;
+  scheduler::Request request;
+  std::string type, reason, message;  ///< of the condition, if refused
+  bool later = false;                 ///< the plugin is busy
+  bool ok() const { return reason.empty() && !later; }
+};
+
+/// Thread-safe, one thread per claim at a time (the work queue's promise).
+class ClaimSync {
+ public:
+  ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
+            Provisioning& provisioning, ClassSync& classes, Carrier& carrier, Users& users, ClaimStatus& status,
+            Waiting& waiting, base::Clock& clock, std::function<void(const std::string& queueKey)> enqueue)
+      : writer_(writer),
+        stores_(stores),
+        cluster_(cluster),
+        binder_(binder),
+        provisioning_(provisioning),
+        classes_(classes),
+        carrier_(carrier),
+        users_(users),
+        status_(status),
+        waiting_(waiting),
+        clock_(clock),
+        enqueue_(std::move(enqueue)) {}
+
+  Outcome step(const core::ObjectKey& key, std::stop_token stop);
+
+  /// Says on claims that a plugin's call for them takes its time.
+  Outcome calls(const std::string& plugin, std::stop_token stop);
+
+  /// Class, plugin and units: from a claim without a device to a request. Shared with the first consumer's step.
+  Asked ask(const cache::Claim& claim);
+  /// The part of it that needs no plugin: whether the claim may use the class, and what it asks of it.
+  static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Stores& stores,
+                                                                        const cache::Claim& claim,
+                                                                        const cache::Class& cls);
+  /// Its device by claimRef, or null.
+  cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
+  /// spec.elasticGPUName was given by the user and names something else than its own device.
+  static bool isStatic(const cache::Claim& claim);
+  /// It gets a device that stands already: one that it names (or that isn't there yet), or one that is reserved for it.
+  bool takesDevice(const cache::Claim& claim) const;
+  /// Some claim was bound within the last moment: there is a rush.
+  bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
+  /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
+  bool waitsForConsumer(const cache::Claim& claim) const;
+  /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
+  /// more: what else there is to say, asked for only when it is said.
+  Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
+                const std::string& nodes, std::stop_token stop, const std::function<std::string()>& more = {});
+  /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
+  /// then their pod chooses again. Says so on the claim.
+  Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
+  /// An intent that may still be given up: nothing is provisioned, no pod has it reserved, its user didn't name it.
+  bool movable(const cache::Claim& claim, const cache::Gpu& device) const;
+  /// Gives up such an intent so that it can be decided anew together with its pod's other claims; its node stays open.
+  Outcome regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
+  /// After a step that may have noted something about a claim that went meanwhile.
+  void forgetIfGone(const core::ObjectKey& key, const std::string& uid);
+
+ private:
+  using ClaimPtr = cache::Store<cache::Claim>::Ptr;
+  using GpuPtr = cache::Store<cache::Gpu>::Ptr;
+
+  Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
+  Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
+  /// It says that it has a device, and the cache knows of none. Nothing: it is to be decided.
+  std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
+  /// (C9) It gets a device that stands already. Nothing: a new one is to be made for it.
+  std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
+  Outcome leaveToConsumer(const cache::Claim& claim, std::stop_token stop);         // (C5)
+  Outcome choose(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);  // (C6)
+  Outcome intend(const ClaimPtr& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                 std::stop_token stop);
+  /// Where the device was refused before only if it fits nowhere else.
+  scheduler::Decision decide(const cache::Claim& claim, const scheduler::Request& request,
+                             const scheduler::NodePredicate& suits, const std::string& nodes);
+  /// Whether the class that the cache lacks is there after all, by quorum read.
+  base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
+  Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
+                 std::stop_token stop);
+  /// As ask(), under this class.
+  Asked askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
+  /// A device that an administrator reserved for the claim, or null.
+  GpuPtr reservedFor(const cache::Claim& claim) const;
+  /// Empty, or why the device can't be the claim's now, whoever may use it.
+  std::string notAvailable(const cache::Claim& claim, const cache::Gpu& device) const;
+  /// Empty, or what about the device breaks the rules of its class.
+  std::string againstClass(const cache::Gpu& device, const cache::Class& cls, const scheduler::Request& want) const;
+  /// What else there is to say about a lack of room: cards that are not offered, devices that are only kept.
+  std::string outOfReach(const scheduler::Request& request) const;
+  /// Devices without a claim that have cards which are asked for.
+  struct Kept {
+    std::string phase;
+    std::size_t count = 0;
+    scheduler::Amount held;
+    std::string names;  ///< " a b c …"
+    std::string text(const std::string& rest) const;
+  };
+  Kept keptDevices(std::string_view phase, const std::function<bool(const cache::Gpu&)>& wanted) const;
+  /// The device is at least what is asked for.
+  bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
+  Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
+  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);        // (C7)
+  Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  /// The plugin's answer to it, when that isn't OK.
+  Outcome notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
+                         std::stop_token stop);
+  Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  /// What Carried says is why the claim is not bound either.
+  Outcome notCarried(const cache::Claim& claim, std::stop_token stop);
+  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
+  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
+  Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
+  /// A claim that is being deleted waits for who uses it, and says so, as does its device if the carrier is gone.
+  Outcome stillUsed(const cache::Claim& claim, const GpuPtr& device, Carrier::Release carrier, std::stop_token stop);
+  Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
+  /// Undoes an intent; then the claim is decided anew. avoidNodeFor: if not empty, why not there for a while.
+  Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                 std::stop_token stop);
+  /// ProvisionFailed for as long as it was refused for.
+  Outcome refused(const cache::Claim& claim, const std::string& message, std::stop_token stop);
+  /// Its intent can neither go on nor move (a pod has it reserved, or its user named it): says so, and tries again.
+  Outcome stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop);
+  bool reserved(const cache::Claim& claim) const;
+  /// A live pod of its that is up to the scheduler, or null.
+  cache::Store<core::Pod>::Ptr podToPlace(const cache::Claim& claim) const;
+  /// Empty, or why the hardware under a committed device is gone.
+  std::string hardwareGone(const cache::Gpu& device) const;
+  bool inUse(const cache::Claim& claim) const;
+  /// The same by quorum read: before its device goes.
+  base::Result<bool> inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  std::string users(const cache::Claim& claim) const;  ///< for people
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  cache::ClusterView& cluster_;
+  Binder& binder_;
+  Provisioning& provisioning_;
+  ClassSync& classes_;
+  Carrier& carrier_;
+  Users& users_;
+  ClaimStatus& status_;
+  Waiting& waiting_;
+  base::Clock& clock_;
+  const std::function<void(const std::string& queueKey)> enqueue_;
+  static constexpr std::chrono::milliseconds kRush{200};
+  std::atomic<base::Clock::Steady> boundAt_{base::Clock::Steady{}};
+};
+
+}  // namespace egpu::reconcile

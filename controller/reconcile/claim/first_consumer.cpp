@@ -1,0 +1,162 @@
+// The first consumer's half of a claim: an intent that waits until the scheduler places a pod on its node, and what
+// becomes of it if that doesn't happen.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+#include "controller/base/text.h"
+#include "controller/reconcile/claim/claim.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kRejectFor{120'000};
+constexpr milliseconds kPlaceWithin{300'000};
+constexpr std::size_t kLongestQuote = 300;
+
+/// What the scheduler says about a pod that it can't place.
+std::string schedulerSays(const core::Pod& pod) {
+  const auto* condition = findCondition(pod.conditions, "PodScheduled");
+  if (condition == nullptr || condition->reason != "Unschedulable" || condition->message.empty()) return {};
+  return ": " + base::shortened(condition->message, kLongestQuote);
+}
+
+}  // namespace
+
+cache::Store<core::Pod>::Ptr ClaimSync::podToPlace(const cache::Claim& claim) const {
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    if (alive(*pod) && pod->nodeName.empty() && pod->schedulingGates.empty()) return pod;
+  return nullptr;
+}
+
+Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  const auto& uid = claim->metadata.uid;
+  const auto& node = device->spec.nodeName;
+  const auto pod = podToPlace(*claim);
+  // Where the scheduler evicts others for the pod it looks again: what it cleared is written again there, so that
+  // nobody is evicted on a second node.
+  const bool nominated = pod && pod->nominatedNodeName == node;
+  const auto answer = carrier_.ensure(*claim, *device, nominated, stop);  // W7, W8
+  switch (answer.state) {
+    case Carrier::State::reserved:
+      waiting_.notUnplaced(uid);
+      return provision(claim, device, stop);
+    case Carrier::State::cleared:
+      return moveAway(*claim, *device,
+                      pod ? "the scheduler could not place pod " + pod->metadata.name + " there" + schedulerSays(*pod)
+                          : "the scheduler cleared its allocation",
+                      stop);
+    case Carrier::State::failed:
+      return Outcome::ofWrite(answer.error);
+    case Carrier::State::allocated:
+    case Carrier::State::waiting:
+      break;
+    default:
+      return notCarried(*claim, stop);  // what keeps it from being allocated ends with an event
+  }
+  auto again = answer.state == Carrier::State::waiting ? answer.delay : milliseconds(0);
+  if (pod) {
+    const auto patience = nominated ? 2 * kPlaceWithin : kPlaceWithin;
+    const auto passed = waiting_.unplacedFor(uid, device->metadata.uid);
+    if (passed >= patience)
+      return moveAway(*claim, *device,
+                      "the scheduler has not placed pod " + pod->metadata.name + " there in " +
+                          std::to_string(patience.count() / 60'000) + " minutes" + schedulerSays(*pod),
+                      stop);
+    again = again.count() > 0 ? std::min(again, patience - passed) : patience - passed;
+  } else {
+    waiting_.notUnplaced(uid);
+  }
+  const auto current = stores_.claims.get(core::keyOf(claim->metadata));
+  if (answer.state == Carrier::State::allocated && current && current->metadata.uid == uid) {
+    auto message = "room on node " + node + " is set aside until the scheduler places the pod";
+    if (const auto rejections = waiting_.rejections(uid); !rejections.empty()) message += "; " + rejections;
+    auto said = refuse(*current, kBound, reason::kWaitingForConsumer, message, stop);
+    if (said.kind != Outcome::Kind::done) return said;
+  }
+  return again.count() > 0 ? Outcome::after(again) : Outcome::done();
+}
+
+Outcome ClaimSync::notCarried(const cache::Claim& claim, std::stop_token stop) {
+  const auto now = stores_.claims.get(core::keyOf(claim.metadata));  // with what was just said on it
+  if (!now || now->metadata.uid != claim.metadata.uid) return Outcome::done();
+  const auto* carried = findCondition(now->status.conditions, kCarried);
+  if (carried == nullptr || carried->status != "False") return Outcome::done();
+  return refuse(*now, kBound, carried->reason, carried->message, stop);
+}
+
+Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
+                            std::stop_token stop) {
+  if (reserved(claim) || committed(device) || device.metadata.deleting()) return Outcome::done();
+  // The idle claims of the same pods move too: they must end on one node.
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
+    if (!alive(*pod)) continue;
+    for (const auto& other : pod->resourceClaims) {
+      const core::ObjectKey otherKey{pod->metadata.namespace_, other.resourceClaimName};
+      auto otherClaim = stores_.claims.get(otherKey);
+      if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid || !waitsForConsumer(*otherClaim)) continue;
+      auto otherDevice = deviceOf(*otherClaim);
+      if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
+      auto outcome = giveUp(*otherClaim, *otherDevice, why, stop);
+      forgetIfGone(otherKey, otherClaim->metadata.uid);  // nobody else would, if it went meanwhile
+      if (outcome.kind == Outcome::Kind::retry) return outcome;
+    }
+  }
+  auto outcome = giveUp(claim, device, why, stop);
+  if (outcome.kind == Outcome::Kind::retry) return outcome;
+  waiting_.choiceFailed(claim.metadata.uid);
+  status_.moves(claim, "node " + device.spec.nodeName + " is given up: " + why);
+  base::log::info("choosing another node",
+                  {{"claim", core::keyOf(claim.metadata).str()}, {"node", device.spec.nodeName}, {"why", why}});
+  return outcome;
+}
+
+bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) const {
+  return !committed(device) && device.status.phase != phase::kFailed && !device.metadata.deleting() &&
+         !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim);
+}
+
+Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
+                           std::stop_token stop) {
+  auto outcome = giveUp(claim, device, {}, stop);
+  if (outcome.kind == Outcome::Kind::retry) return outcome;
+  waiting_.choiceFailed(claim.metadata.uid);
+  status_.moves(claim, "node " + device.spec.nodeName + " is given up: " + why);
+  return outcome;
+}
+
+bool ClaimSync::reserved(const cache::Claim& claim) const {
+  auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+  return carrier && Carrier::of(*carrier, claim) && !carrier->reservedFor.empty();
+}
+
+Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop) {
+  const auto status = status_.pending(claim, kBound, reason::kProvisionFailed,
+                                      why + " (it can't be moved, so that is tried again)", stop);
+  return Outcome::retry(status.ok() ? base::Status(base::Code::unavailable, why) : status);
+}
+
+Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                          std::stop_token stop) {
+  if (auto carrier = stores_.carriers.get(core::keyOf(claim.metadata)); carrier && Carrier::of(*carrier, claim)) {
+    if (!carrier->reservedFor.empty()) return Outcome::done();  // somebody counts on it now
+    auto status = carrier_.withdraw(*carrier, stop);
+    if (!status.ok()) return Outcome::retry(status);
+  }
+  if (!avoidNodeFor.empty())
+    waiting_.rejectNode(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
+  if (device.status.phase == phase::kAvailable) {  // a device that stood before the claim is given back, not deleted
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    return Outcome::ofWrite(writer_.patch(device, body, {}, stop).status());
+  }
+  const auto status = binder_.rollBack(device, stop);
+  return status.ok() ? Outcome::done() : Outcome::retry(status);
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,288 @@
+#include "controller/reconcile/device/device.h"
+
+#include <algorithm>
+#include <set>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+
+namespace keys = v1alpha::keys;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kPollBackground{500};
+
+std::set<std::string> parts(std::string_view text) {
+  std::set<std::string> all;
+  for (std::size_t from = 0; from < text.size();) {
+    const auto end = std::min(text.find(',', from), text.size());
+    if (end > from) all.emplace(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return all;
+}
+
+/// Its cards are its own until somebody decides otherwise: without an entry for it a card is offered to nobody.
+bool keepsEntries(const cache::Gpu& device) {
+  if (device.metadata.deleting()) return false;
+  return device.status.phase == phase::kBound ||
+         (device.status.phase == phase::kReleased && device.spec.reclaimPolicy != "Delete");
+}
+
+Outcome again() { return Outcome::after(milliseconds(0)); }
+/// 409 and 404: the object was read anew, look at it again.
+Outcome afterWrite(const base::Status& status) {
+  if (status.ok()) return Outcome::done();
+  if (status.code() == base::Code::conflict || status.code() == base::Code::notFound) return again();
+  return Outcome::retry(status);
+}
+
+/// The claim that the device's entries were written for, "namespace/name"; empty if no card has one.
+std::string claimInLedger(const cache::Stores& stores, const cache::Gpu& device) {
+  for (const auto& share : device.spec.cards) {
+    const auto card = stores.cards.get({"", share.name});
+    if (!card) continue;
+    const auto entry = card->spec.allocations.find(device.metadata.uid);
+    if (entry != card->spec.allocations.end() && !entry->second.claim.empty()) return entry->second.claim;
+  }
+  return {};
+}
+
+/// Of a claim that is gone: as it was noted for who is held for, or as the device's own name says it.
+std::string uidOfGoneClaim(const cache::Gpu& device) {
+  const auto noted = device.metadata.annotation(keys::kHeldForAnnotation);
+  if (const auto end = noted.find(':'); end != std::string_view::npos) return std::string(noted.substr(0, end));
+  const std::string_view name = device.metadata.name;
+  if (name.substr(0, keys::kDevicePrefix.size()) == keys::kDevicePrefix)
+    return std::string(name.substr(keys::kDevicePrefix.size()));
+  return device.metadata.uid;  // no claim's
+}
+}  // namespace
+
+Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
+  auto device = stores_.devices.get({"", name});
+  if (!device) return Outcome::done();
+  const auto& ref = device->spec.claimRef;
+  if (!ref || ref->reserves()) return device->metadata.deleting() ? undo(*device, stop) : unclaimed(*device, stop);
+  base::Status error;
+  const auto claim = claimOf(*device, stop, &error);
+  switch (claim) {
+    case ClaimState::unknown:
+      return Outcome::retry(error);
+    case ClaimState::live:
+      return device->metadata.deleting() ? deleting(*device, stop) : claimed(*device, stop);
+    case ClaimState::leaving:
+      // The claim's step releases it and deletes it; what is left to do here is the undo. (D2) under a leaving claim
+      // waits for it.
+      if (device->metadata.deleting())
+        return device->status.phase == phase::kBound ? Outcome::done() : undo(*device, stop);
+      return keepsEntries(*device) ? restoreEntries(*device, stop) : Outcome::done();
+    case ClaimState::gone:
+      return orphaned(*device, stop);
+  }
+  return Outcome::done();
+}
+
+DeviceSync::ClaimState DeviceSync::claimOf(const cache::Gpu& device, std::stop_token stop, base::Status* error) {
+  const auto& ref = *device.spec.claimRef;
+  const core::ObjectKey key{ref.namespace_, ref.name};
+  if (auto cached = stores_.claims.get(key); cached && cached->metadata.uid == ref.uid)
+    return cached->metadata.deleting() ? ClaimState::leaving : ClaimState::live;
+  auto now = writer_.read<cache::Claim>(key, ref.uid, stop);
+  if (!now.ok()) {
+    if (now.status().code() == base::Code::notFound) return ClaimState::gone;
+    *error = now.status();
+    return ClaimState::unknown;
+  }
+  if (now->metadata.uid != ref.uid) return ClaimState::gone;
+  return now->metadata.deleting() ? ClaimState::leaving : ClaimState::live;
+}
+
+Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
+  if (keepsEntries(device)) return restoreEntries(device, stop);
+  return Outcome::done();  // (D1): the claim's step goes on with it; Failed likewise
+}
+
+Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
+  for (const auto& share : device.spec.cards) {
+    auto card = stores_.cards.get({"", share.name});
+    // Gone, failed or elsewhere: the claim's step says Lost. An entry on another node's card would hold up that card
+    // for nothing.
+    if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
+  }
+  const auto status = binder_.writeEntries(device, stop);
+  if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : again();
+  if (status.code() == base::Code::invalid) {
+    // Two committed devices on a card that shrank or was written by hand. Nothing here may decide who loses.
+    base::log::error("the ledger can't take back the entry of a committed device",
+                     {{"device", device.metadata.name}, {"why", status.message()}});
+    events_.event(kube::referenceTo(device), "Warning", "LedgerDrift", status.message());
+    return Outcome::done();
+  }
+  return Outcome::retry(status);
+}
+
+base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device, const Carrier::Released& carrier,
+                                                           std::stop_token stop) {
+  const bool reserved = carrier.state == Carrier::Release::inUse;
+  const core::ObjectKey key{device.spec.claimRef->namespace_, device.spec.claimRef->name};
+  std::vector<std::string> names;
+  const auto prefix = device.spec.claimRef->uid + ":";  // what is recorded for an earlier claim counts no more
+  const auto known = device.metadata.annotation(keys::kHeldForAnnotation);
+  const bool first = known.substr(0, prefix.size()) != prefix;
+  const std::set<std::string> held = first ? std::set<std::string>() : parts(known.substr(prefix.size()));
+  const auto holds = [&](const core::Pod& pod) {
+    const auto& node = device.spec.nodeName;
+    return (node.empty() || pod.nodeName == node) && (first || held.count(pod.metadata.uid) != 0);
+  };
+  if (!first) {
+    for (const auto& pod : users_.known(key))
+      if (holds(*pod)) names.push_back(pod->metadata.name);
+    if (reserved || !names.empty()) return names;
+  }
+  auto pods = users_.look(key, device.spec.nodeName, stop);
+  if (!pods.ok()) return pods.status();
+  std::set<std::string> recorded(carrier.pods.begin(), carrier.pods.end());  // one of them may get its node just now
+  for (const auto& pod : *pods) {
+    if (!holds(pod)) continue;
+    names.push_back(pod.metadata.name);
+    recorded.insert(pod.metadata.uid);
+  }
+  if (!first || (names.empty() && !reserved)) return names;
+  auto record = prefix;
+  for (const auto& uid : recorded) record += uid + ",";
+  const auto body = codec::patch::annotations(device.metadata.uid, {{std::string(keys::kHeldForAnnotation), record}});
+  auto written = writer_.patch(device, body, {}, stop);
+  if (!written.ok()) return written.status();
+  return names;
+}
+
+std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::stop_token stop) {
+  const auto& ref = *device.spec.claimRef;
+  const core::ObjectKey key{ref.namespace_, ref.name};
+  const auto released = carrier_.release(key, ref.uid, device.metadata.name, stop);
+  if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
+  const bool reserved = released.state == Carrier::Release::inUse;
+  const auto pods = holders(device, released, stop);
+  if (!pods.ok()) return afterWrite(pods.status());
+  if (!reserved && pods->empty()) return std::nullopt;
+  const auto now = stores_.devices.get({"", device.metadata.name});
+  if (!now || now->metadata.uid != device.metadata.uid) return again();
+  const auto who = pods->empty() ? "its ResourceClaim to be no longer reserved"
+                                 : "pod " + pods->front() + (pods->size() > 1 ? " and others" : "") + " to end";
+  const auto said = users_.hold(*now, keys::reason::kClaimGone, who, stop);
+  if (!said.ok()) return afterWrite(said);
+  return keepsEntries(*now) ? restoreEntries(*now, stop) : Outcome::done();
+}
+
+Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
+  const auto& phase = device.status.phase;
+  // Released, or deleted before it was committed: that was decided already, and whoever used it had gone by then.
+  if (phase != phase::kReleased && (committed(device) || !device.metadata.deleting()))
+    if (auto held = heldForPods(device, stop)) return *held;
+  if (phase == phase::kBound) {  // (D2) → (D3)
+    auto released = binder_.setPhase(device, phase::kReleased, "", "", stop);
+    return released.ok() ? again() : afterWrite(released.status());
+  }
+  if (device.metadata.deleting()) return undo(device, stop);
+  if (phase == phase::kAvailable) {  // claimRef was an intent that came to nothing
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    return afterWrite(writer_.patch(device, body, {}, stop).status());
+  }
+  if (phase == phase::kReleased && keepsEntries(device)) return restoreEntries(device, stop);  // Retain
+  return afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
+}
+
+Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
+  // Deleted by a user under a live claim: held until the claim goes, as a volume is. An uncommitted or Failed one is
+  // rolled back.
+  if (device.status.phase == phase::kBound) {
+    if (device.status.reason == keys::reason::kCardGone) return Outcome::done();  // the claim's step has the word
+    const auto& ref = *device.spec.claimRef;
+    const auto text = "is being deleted; waits for its claim " + ref.namespace_ + "/" + ref.name + " to be deleted";
+    if (device.status.reason != keys::reason::kInUse)
+      events_.event(kube::referenceTo(device), "Normal", keys::reason::kInUse, text);
+    return afterWrite(binder_.setPhase(device, phase::kBound, keys::reason::kInUse, text, stop).status());
+  }
+  if (device.status.phase == phase::kReleased) return Outcome::done();
+  if (device.status.phase == phase::kAvailable) {
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    auto cleared = writer_.patch(device, body, {}, stop);
+    return cleared.ok() ? again() : afterWrite(cleared.status());
+  }
+  return undo(device, stop);
+}
+
+Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
+  if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) return Outcome::done();
+  const auto reply = provisioning_.deprovision(device);
+  if (!reply) return Outcome::after(provisioning_.delay(device));
+  if (reply->outcome == plugin::ReplyCode::inProgress) return Outcome::after(kPollBackground);
+  if (!reply->ok()) {
+    const auto text = device.spec.provisioner + ": deprovision: " + std::string(plugin::toString(reply->outcome)) +
+                      (reply->message.empty() ? "" : ": " + reply->message);
+    auto noted = binder_.setPhase(device, device.status.phase.empty() ? phase::kPending : device.status.phase,
+                                  keys::reason::kProvisionerUnavailable, text, stop);
+    return Outcome::retry({base::Code::unavailable, text});
+  }
+  for (const auto& share : device.spec.cards) {
+    auto card = stores_.cards.get({"", share.name});
+    if (!card || card->spec.allocations.count(device.metadata.uid) == 0) continue;  // a late entry is garbage (S1)
+    auto released = writer_.patch(*card, codec::patch::ledgerRelease(device.metadata.uid), {}, stop);
+    if (!released.ok() && released.status().code() != base::Code::notFound) return Outcome::retry(released.status());
+  }
+  auto rest = device.metadata.finalizers;
+  rest.erase(std::remove(rest.begin(), rest.end(), keys::kDeviceFinalizer), rest.end());
+  auto current = stores_.devices.get({"", device.metadata.name});
+  const auto& version = current && current->metadata.uid == device.metadata.uid ? current->metadata.resourceVersion
+                                                                                : device.metadata.resourceVersion;
+  const auto body = codec::patch::finalizers(device.metadata.uid, version, rest);
+  return afterWrite(writer_.patch(device, body, {}, stop).status());
+}
+
+std::optional<Outcome> DeviceSync::putClaimRefBack(const cache::Gpu& device, std::stop_token stop) {
+  const auto owner = claimInLedger(stores_, device);
+  const auto slash = owner.find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  v1alpha::ClaimRef ref{owner.substr(0, slash), owner.substr(slash + 1), uidOfGoneClaim(device)};
+  const auto claim = writer_.read<cache::Claim>({ref.namespace_, ref.name}, {}, stop);
+  if (!claim.ok() && claim.status().code() != base::Code::notFound) return Outcome::retry(claim.status());
+  const auto& name = device.metadata.name;
+  if (claim.ok() && (claim->spec.elasticGPUName == name || claim->status.elasticGPUName == name))
+    ref.uid = claim->metadata.uid;
+  const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, ref);
+  const auto written = writer_.patch(device, body, {}, stop);
+  if (!written.ok()) return afterWrite(written.status());
+  const auto text = "spec.claimRef was taken off while it is Bound and is put back: delete claim " + owner + " instead";
+  events_.event(kube::referenceTo(device), "Warning", keys::reason::kInUse, text);
+  base::log::warn("a Bound device lost its claimRef", {{"device", name}, {"claim", owner}});
+  return again();
+}
+
+Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
+  if (!device.metadata.hasFinalizer(keys::kDeviceFinalizer)) {  // (D6): made by hand
+    auto all = device.metadata.finalizers;
+    all.emplace_back(keys::kDeviceFinalizer);
+    const auto body = codec::patch::finalizers(device.metadata.uid, device.metadata.resourceVersion, all);
+    auto written = writer_.patch(device, body, {}, stop);
+    return written.ok() ? again() : afterWrite(written.status());
+  }
+  if (device.status.phase == phase::kBound)
+    if (const auto back = putClaimRefBack(device, stop)) return *back;
+  const auto entries = binder_.writeEntries(device, stop);
+  if (entries.code() == base::Code::invalid) {
+    if (committed(device)) return restoreEntries(device, stop);
+    auto failed = binder_.setPhase(device, phase::kFailed, keys::reason::kNoFit, entries.message(), stop);
+    return afterWrite(failed.status());
+  }
+  if (!entries.ok()) return entries.code() == base::Code::conflict ? again() : Outcome::retry(entries);
+  if (device.status.phase == phase::kAvailable) return Outcome::done();
+  // (D3) → (D4): its claimRef was cleared. Pending, "": (D6).
+  return afterWrite(binder_.setPhase(device, phase::kAvailable, "", "", stop).status());
+}
+
+}  // namespace egpu::reconcile

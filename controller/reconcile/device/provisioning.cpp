@@ -1,0 +1,238 @@
+#include "controller/reconcile/device/provisioning.h"
+
+#include <algorithm>
+
+#include "api/v1alpha/parameters.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSayAnotherText{15'000};
+
+plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unavailable, why}; }
+
+}  // namespace
+
+/// One of a plugin's places while it is held.
+class Provisioning::Turn {
+ public:
+  Turn(Provisioning& owner, std::string_view plugin) : owner_(owner), plugin_(plugin) {
+    std::lock_guard lock(owner_.mutex_);
+    auto& turns = owner_.turns_[plugin_];
+    held_ = turns.taken < owner_.atMost_;
+    ++(held_ ? turns.taken : turns.refused);
+    if (held_) turns.refused = 0;
+  }
+  ~Turn() {
+    if (!held_) return;
+    std::lock_guard lock(owner_.mutex_);
+    --owner_.turns_[plugin_].taken;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  explicit operator bool() const { return held_; }
+
+ private:
+  Provisioning& owner_;
+  const std::string plugin_;
+  bool held_ = false;
+};
+
+/// A claim while its provision call is under way.
+class Provisioning::UnderWay {
+ public:
+  UnderWay(Provisioning& owner, const cache::Gpu& device) : owner_(owner), plugin_(device.spec.provisioner) {
+    if (device.spec.claimRef) claim_ = {device.spec.claimRef->namespace_, device.spec.claimRef->name};
+    {
+      std::lock_guard lock(owner_.mutex_);
+      owner_.turns_[plugin_].claims[claim_] = owner_.clock_.now();
+    }
+    if (owner_.begins_) owner_.begins_(plugin_);
+  }
+  ~UnderWay() {
+    std::lock_guard lock(owner_.mutex_);
+    owner_.turns_[plugin_].claims.erase(claim_);
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+ private:
+  Provisioning& owner_;
+  const std::string plugin_;
+  core::ObjectKey claim_;
+};
+
+std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> Provisioning::underWay(
+    std::string_view provisioner) const {
+  std::lock_guard lock(mutex_);
+  const auto it = turns_.find(provisioner);
+  if (it == turns_.end()) return {};
+  return {it->second.claims.begin(), it->second.claims.end()};
+}
+
+std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
+  if (device.spec.provisioner.empty()) return plugin::Reply{};
+  std::string why;
+  auto* plugin = registry_.find(device.spec.provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  const FailureKey key{device.metadata.uid, Call::provision};
+  if (!mayCall(key)) return std::nullopt;
+  plugin::DeviceRequest request;
+  request.key = device.metadata.uid;
+  request.device = device.metadata.name;
+  if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
+  request.node = device.spec.nodeName;
+  request.parameters = device.spec.parameters;
+  for (const auto& share : device.spec.cards) {
+    plugin::CardShare card;
+    card.uuid = share.uuid;
+    card.core = share.core;
+    card.memory = share.memory;
+    if (auto known = stores_.cards.get({"", share.name})) {
+      card.model = known->spec.card->model;
+      card.index = known->spec.card->index;
+      card.cardMemory = known->spec.card->memory;
+    }
+    request.cards.push_back(std::move(card));
+  }
+  Turn turn(*this, device.spec.provisioner);
+  if (!turn) return std::nullopt;
+  const UnderWay underWay(*this, device);
+  auto reply = plugin->provision(request);
+  if (cutShort(reply)) return std::nullopt;
+  judge(device.spec.provisioner, reply);
+  note(key, device.spec.provisioner, reply);
+  return reply;
+}
+
+bool Provisioning::mayCall(const FailureKey& key) const {
+  std::lock_guard lock(mutex_);
+  const auto it = failed_.find(key);
+  return it == failed_.end() || clock_.now() >= it->second.again;
+}
+
+void Provisioning::note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply) {
+  std::lock_guard lock(mutex_);
+  if (reply.ok()) {
+    failed_.erase(key);
+    return;
+  }
+  const auto now = clock_.now();
+  if (failed_.size() >= kRemembered) failed_.clear();
+  auto& failure = failed_[key];
+  failure.provisioner = provisioner;
+  failure.wait = nextWait(reply.outcome == plugin::ReplyCode::inProgress ? milliseconds(0) : failure.wait);
+  failure.again = now + failure.wait;
+  if (failure.outcome == reply.outcome && now - failure.said < kSayAnotherText) {
+    reply.message = failure.message;
+    return;
+  }
+  failure.outcome = reply.outcome;
+  failure.message = reply.message;
+  failure.said = now;
+}
+
+void Provisioning::pluginChanged(const std::string& provisioner) {
+  std::lock_guard lock(mutex_);
+  for (auto& [key, failure] : failed_)
+    if (failure.provisioner == provisioner) failure.again = {};
+}
+
+/// Nobody is to hear of it: the next process asks again, with the same key.
+bool Provisioning::cutShort(const plugin::Reply& reply) const { return !reply.ok() && registry_.closing(); }
+
+void Provisioning::judge(const std::string& provisioner, const plugin::Reply& reply) {
+  using plugin::ReplyCode;
+  const bool bad =
+      reply.outcome == Outcome::timeout || reply.outcome == Outcome::crashed || reply.outcome == Outcome::garbage;
+  {
+    std::lock_guard lock(mutex_);
+    auto& trouble = turns_[provisioner].trouble;
+    if (bad != trouble.empty()) return;  // as before
+    trouble = bad ? "provision: " + std::string(plugin::toString(reply.outcome)) +
+                        (reply.message.empty() ? "" : ": " + reply.message)
+                  : std::string();
+  }
+  if (troubled_) troubled_(provisioner);
+}
+
+std::string Provisioning::trouble(std::string_view provisioner) const {
+  std::lock_guard lock(mutex_);
+  const auto it = turns_.find(provisioner);
+  return it == turns_.end() ? std::string() : it->second.trouble;
+}
+
+std::optional<plugin::Reply> Provisioning::deprovision(const cache::Gpu& device) {
+  if (device.spec.provisioner.empty()) return plugin::Reply{};
+  const FailureKey key{device.metadata.uid, Call::deprovision};
+  if (!mayCall(key)) return std::nullopt;
+  auto reply = deprovisionKey(device.spec.provisioner, device.metadata.uid);
+  if (reply) note(key, device.spec.provisioner, *reply);
+  if (reply && reply->ok()) {
+    std::lock_guard lock(mutex_);
+    if (undone_.size() >= kRemembered) undone_.clear();
+    undone_.insert(device.metadata.uid);
+  }
+  return reply;
+}
+
+milliseconds Provisioning::delay(const cache::Gpu& device) const {
+  std::lock_guard lock(mutex_);
+  const auto turns = turns_.find(device.spec.provisioner);
+  const int refused = turns == turns_.end() ? 0 : turns->second.refused;
+  auto longest = milliseconds(50) * (1 + std::min(refused / 50, 19));
+  const auto now = clock_.now();
+  for (const auto call : {Call::provision, Call::deprovision})
+    if (const auto it = failed_.find({device.metadata.uid, call}); it != failed_.end() && it->second.again > now)
+      longest = std::max(longest, std::chrono::ceil<milliseconds>(it->second.again - now));
+  return longest;
+}
+
+bool Provisioning::takeUndone(const std::string& uid) {
+  std::lock_guard lock(mutex_);
+  for (const auto call : {Call::provision, Call::deprovision}) failed_.erase({uid, call});
+  return undone_.erase(uid) > 0;
+}
+
+std::optional<plugin::Reply> Provisioning::deprovisionKey(std::string_view provisioner, const std::string& key) {
+  std::string why;
+  auto* plugin = registry_.find(provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  Turn turn(*this, provisioner);
+  if (!turn) return std::nullopt;
+  auto reply = plugin->deprovision(key);
+  if (cutShort(reply)) return std::nullopt;
+  return reply;
+}
+
+std::optional<plugin::ListReply> Provisioning::list(std::string_view provisioner) {
+  std::string why;
+  auto* plugin = registry_.find(provisioner, &why);
+  if (plugin == nullptr) return plugin::ListReply{missing(why), {}};
+  Turn turn(*this, provisioner);
+  if (!turn) return std::nullopt;
+  auto listing = plugin->list();
+  if (cutShort(listing.reply)) return std::nullopt;
+  return listing;
+}
+
+std::string Provisioning::coreParameters() {
+  std::string text;
+  for (const auto& name : v1alpha::kCoreParameters) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+std::optional<plugin::Reply> Provisioning::validate(const cache::Class& cls) {
+  std::string why;
+  auto* plugin = registry_.find(cls.provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  Turn turn(*this, cls.provisioner);
+  if (!turn) return std::nullopt;
+  auto reply = plugin->validate(cls.parameters);
+  if (cutShort(reply)) return std::nullopt;
+  return reply;
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,62 @@
+#include "controller/reconcile/pod/bound_volumes.h"
+
+#include <chrono>
+#include <utility>
+
+#include "controller/base/log.h"
+
+namespace egpu::reconcile {
+namespace {
+
+constexpr std::chrono::seconds kServes{30};
+constexpr std::size_t kRemembered = 4096;
+
+bool restrictsNothing(const base::Status& status) {
+  return status.code() == base::Code::notFound || status.code() == base::Code::forbidden;
+}
+
+}  // namespace
+
+base::Result<BoundVolumes::Read> BoundVolumes::read(const core::ObjectKey& claim, std::stop_token stop) {
+  const auto bound = client_.get<core::PersistentVolumeClaim>(claim, stop);
+  if (!bound.ok() && !restrictsNothing(bound.status())) return bound.status();
+  if (!bound.ok() || bound->volumeName.empty()) {
+    if (!bound.ok()) base::log::debug("volume not read", {{"claim", claim.str()}, {"why", bound.status().str()}});
+    return Read{};
+  }
+  const auto volume = client_.get<core::PersistentVolume>({"", bound->volumeName}, stop);
+  if (volume.ok()) return Read{true, volume->nodeAffinity};
+  if (!restrictsNothing(volume.status())) return volume.status();
+  return Read{};
+}
+
+base::Result<std::vector<core::NodeSelector>> BoundVolumes::of(const core::Pod& pod, std::stop_token stop) {
+  std::vector<core::NodeSelector> affinities;
+  for (const auto& volume : pod.volumes) {
+    const core::ObjectKey claim{pod.metadata.namespace_,
+                                volume.ephemeral ? pod.metadata.name + "-" + volume.name : volume.claimName};
+    std::optional<core::NodeSelector> affinity;
+    bool known = false;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto it = known_.find(claim);
+      known = it != known_.end() && clock_.now() < it->second.until;
+      if (known) affinity = it->second.affinity;
+    }
+    if (!known) {
+      auto answer = read(claim, stop);
+      if (!answer.ok()) return answer.status();
+      affinity = std::move(answer->affinity);
+      const std::lock_guard lock(mutex_);
+      if (known_.size() >= kRemembered) known_.clear();
+      if (answer->bound)
+        known_[claim] = {affinity, clock_.now() + kServes};
+      else
+        known_.erase(claim);
+    }
+    if (affinity) affinities.push_back(std::move(*affinity));
+  }
+  return affinities;
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,532 @@
+#include "controller/reconcile/pod/pod.h"
+
+#include <algorithm>
+#include <set>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kRefusedFor{120'000};
+constexpr std::size_t kLooksUnderLock = 256;  ///< at nodes, while nobody else can decide
+}  // namespace
+
+Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
+  auto pod = stores_.pods.get(key);
+  if (!pod || !alive(*pod) || pod->metadata.deleting()) {
+    waiting_.satisfied(podKey(key));
+    stores_.usage.unplan(key);
+    const std::lock_guard lock(mutex_);
+    told_.erase(key);
+    short_.erase(key);
+    return Outcome::done();
+  }
+  const auto claims = claimsOf(*pod, stop);
+  if (!claims || claims->empty()) {
+    waiting_.satisfied(podKey(key));
+    stores_.usage.unplan(key);
+    return Outcome::done();
+  }
+  const auto& used = *claims;
+  auto outcome = decideFor(*pod, used, stop);
+  for (const auto& one : used) claims_.forgetIfGone(core::keyOf(one.claim->metadata), one.claim->metadata.uid);
+  return outcome;
+}
+
+Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  const auto key = core::keyOf(pod.metadata);
+  const bool open = std::any_of(used.begin(), used.end(), [](const auto& one) { return !one.device; });
+  if (open) {
+    stores_.usage.unplan(key);  // until it is promised a node anew
+  } else {
+    waiting_.satisfied(podKey(key));
+    notShort(key);
+    plan(pod, used);
+  }
+  if (const auto gathered = gather(pod, used, stop)) return *gathered;
+  if (!open && !gated(pod)) return Outcome::done();
+  auto outcome = open ? choose(pod, used, stop) : letGo(pod, used, stop);
+  tellConditions(pod, used);
+  return outcome;
+}
+
+void PodSync::notShort(const core::ObjectKey& pod) {
+  const std::lock_guard lock(mutex_);
+  short_.erase(pod);
+}
+
+std::size_t PodSync::remembered() const {
+  const std::lock_guard lock(mutex_);
+  return told_.size() + short_.size();
+}
+
+std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod, std::stop_token stop) {
+  const auto key = core::keyOf(pod.metadata);
+  std::set<std::string> annotated;
+  for (auto it = pod.metadata.annotations.lower_bound(keys::kClaimAnnotationPrefix);
+       it != pod.metadata.annotations.end() && it->first.rfind(keys::kClaimAnnotationPrefix, 0) == 0; ++it)
+    annotated.insert(it->second);
+  std::vector<Used> used;
+  std::set<std::string> names;
+  for (const auto& entry : pod.resourceClaims) {
+    if (entry.resourceClaimName.empty() || !names.insert(entry.resourceClaimName).second) continue;
+    const core::ObjectKey claimKeyOf{key.namespace_, entry.resourceClaimName};
+    auto claim = stores_.claims.get(claimKeyOf);
+    if (!claim && gated(pod)) {  // pods and claims come by different watches
+      const auto now = writer_.read<cache::Claim>(claimKeyOf, {}, stop);
+      if (now.ok()) claim = stores_.claims.get(claimKeyOf);
+    }
+    if (!claim) {
+      auto foreign = stores_.carriers.get(claimKeyOf);
+      if (foreign && Carrier::ownerUid(*foreign).empty() && annotated.count(entry.resourceClaimName) == 0)
+        continue;  // another driver's: not ours to wait for
+      tell(pod, entry.resourceClaimName, "NotFound", "there is no such ElasticGPUClaim");
+      return std::nullopt;  // the claim's creation is an event
+    }
+    if (claim->metadata.deleting()) {
+      tell(pod, entry.resourceClaimName, "Deleting", "it is being deleted");
+      return std::nullopt;
+    }
+    used.push_back({claim, claims_.deviceOf(*claim)});
+  }
+  return used;
+}
+
+void PodSync::plan(const core::Pod& pod, const std::vector<Used>& used) {
+  if (!pod.nodeName.empty()) return;  // it counts there by itself
+  const auto& node = used.front().device->spec.nodeName;
+  bool counts = std::all_of(used.begin(), used.end(), [&](const auto& one) {
+    return one.device->spec.nodeName == node && !one.device->metadata.deleting();
+  });
+  // A pod that can't be placed there holds up no other, unless the scheduler makes room for it there.
+  const auto* scheduled = findCondition(pod.conditions, "PodScheduled");
+  if (scheduled != nullptr && scheduled->reason == "Unschedulable" && pod.nominatedNodeName != node) counts = false;
+  const auto key = core::keyOf(pod.metadata);
+  const auto object = counts ? stores_.nodes.get({"", node}) : nullptr;
+  if (object && shortOf(cache::requestsOf(pod), stores_.usage.of(node, key), *object).empty())
+    stores_.usage.plan(pod, node);
+  else
+    stores_.usage.unplan(key);
+}
+
+void PodSync::freed(const std::string& node) {
+  std::vector<std::pair<core::ObjectKey, Short>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (short_.empty()) return;
+    waiting.assign(short_.begin(), short_.end());
+  }
+  const auto object = stores_.nodes.get({"", node});
+  if (!object) return;
+  std::sort(waiting.begin(), waiting.end(), [](const auto& a, const auto& b) { return a.second.age < b.second.age; });
+  for (const auto& [pod, is] : waiting)
+    if (shortOf(is.requests, stores_.usage.of(node, pod), *object).empty()) enqueue_(podKey(pod));
+}
+
+void PodSync::tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message) {
+  if (!gated(pod)) return;
+  {
+    const std::string what = pod.metadata.uid + " " + claim + " " + std::string(why);
+    const std::lock_guard lock(mutex_);
+    auto& last = told_[core::keyOf(pod.metadata)];
+    if (last == what) return;
+    last = what;
+  }
+  events_.event(kube::referenceTo(pod), "Warning", "WaitingForClaim", "claim " + claim + ": " + message);
+}
+
+void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used) {
+  const auto now = stores_.pods.get(core::keyOf(pod.metadata));
+  if (!now || !gated(*now)) return;
+  for (const auto& one : used) {
+    const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));  // with what was just written
+    if (!claim) continue;
+    const bool decided = claims_.deviceOf(*claim) != nullptr;  // then what Bound says is of before
+    for (const auto type : {kBound, kCarried}) {
+      if (type == kBound && decided) continue;
+      const auto* condition = findCondition(claim->status.conditions, type);
+      if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
+      if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
+      tell(pod, claim->metadata.name, condition->reason, condition->reason + ": " + condition->message);
+      return;
+    }
+  }
+}
+
+std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
+                                                 Outcome* outcome) {
+  Choice choice;
+  choice.node = pod.nodeName;
+  for (const auto& one : used) {
+    if (one.device) {
+      const auto& device = *one.device;
+      if (device.metadata.deleting()) return std::nullopt;  // on its way out; its last event brings us here again
+      if (!choice.node.empty() && device.spec.nodeName != choice.node)
+        return std::nullopt;  // the pod was put elsewhere
+      choice.node = device.spec.nodeName;
+      choice.fixedBy = one.claim->metadata.name;
+      continue;
+    }
+    if (claims_.takesDevice(*one.claim)) return std::nullopt;  // the claim's step takes it
+    const auto& uid = one.claim->metadata.uid;
+    auto ask = claims_.ask(*one.claim);
+    if (ask.later) {
+      *outcome = Outcome::after(milliseconds(50));
+      return std::nullopt;
+    }
+    if (!ask.ok()) return std::nullopt;                                       // the claim's step says so
+    if (ask.cls->bindingMode != "WaitForFirstConsumer") return std::nullopt;  // bound without us, then we come again
+    if (!waiting_.refusal(uid).empty()) return std::nullopt;
+    choice.wait = std::max(choice.wait, waiting_.untilNextChoice(uid));
+    choice.asks.push_back({uid, core::keyOf(one.claim->metadata).str(), ask.request, {}});
+    choice.asked.push_back(std::move(ask));
+    choice.open.push_back(&one);
+  }
+  if (!choice.node.empty())  // so that it is looked up and not looked for
+    for (auto& ask : choice.asks) ask.request.pinnedNode = choice.node;
+  return choice;
+}
+
+Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  const auto key = core::keyOf(pod.metadata);
+  const auto queueKey = podKey(key);
+  waiting_.satisfied(queueKey);
+  notShort(key);
+  auto outcome = Outcome::done();
+  if (gated(pod))
+    if (const auto apart = areApart(pod, used, stop)) return *apart;
+  const auto choice = choiceOf(pod, used, &outcome);
+  if (!choice) return outcome;
+  if (choice->wait.count() > 0) return Outcome::after(choice->wait);
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  const auto& asks = choice->asks;
+  NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
+    return std::any_of(asks.begin(), asks.end(), [&](const auto& ask) {
+      return waiting_.rejected(ask.claimUid, name) || waiting_.wasRefusedOn(ask.claimUid, name);
+    });
+  });
+  waiting_.forRoom(queueKey, ageOf(pod.metadata));
+  {
+    const std::lock_guard lock(mutex_);  // before looking: what is given back from now on brings us here again
+    short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
+  }
+  auto together = decide(asks, nodes);
+  if (together.decisions.empty() && forgetRefusedNodes(asks)) together = decide(asks, nodes);
+  const auto& decisions = together.decisions;
+  bool anyShort = decisions.empty() && nodes.anyShort();
+  const auto started = decisions.empty() ? startOver(pod, used, *choice, &anyShort, stop) : std::nullopt;
+  if (!anyShort) notShort(key);
+  if (started) return *started;
+  if (decisions.empty()) return noFit(pod, used, *choice, together.alone, nodes, stop);
+  if (!nodes.promise(decisions.front().node)) {  // another pod was promised it meanwhile
+    for (const auto& ask : asks) cluster_.forget(ask.claimUid);
+    return Outcome::after(milliseconds(0));
+  }
+  waiting_.satisfied(queueKey);
+  return writeIntents(pod, *choice, decisions, stop);
+}
+
+bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {
+  bool any = false;
+  for (const auto& ask : asks) {
+    any = any || waiting_.anyRefusedNode(ask.claimUid);
+    waiting_.forgetRefusedNodes(ask.claimUid);
+  }
+  return any;
+}
+
+Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                       const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop) {
+  const auto& open = choice.open;
+  // If each fits by itself, none of them is to blame.
+  const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
+  const auto more = [&] {
+    std::string text;
+    const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+    if (each && open.size() > 1) {
+      std::string names;
+      for (const auto* one : open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
+      add("each of the claims " + names + " of pod " + pod.metadata.name +
+          " fits by itself, but no node has room for all of them");
+    }
+    if (!choice.fixedBy.empty())
+      add("claim " + choice.fixedBy + " of pod " + pod.metadata.name + " is on node " + choice.node);
+    if (const auto why = nodes.text(); !why.empty()) add("nodes that don't suit pod " + pod.metadata.name + ": " + why);
+    return text;
+  };
+  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  milliseconds wait{0};
+  const auto within = [&wait](milliseconds time) {
+    if (time.count() > 0) wait = wait.count() > 0 ? std::min(wait, time) : time;
+  };
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (!each && alone[i]) continue;
+    if (olderSays(pod, *open[i]->claim)) continue;
+    auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, stop, more);
+    if (outcome.kind == Outcome::Kind::retry) return outcome;
+    if (outcome.kind == Outcome::Kind::after) within(outcome.delay);
+  }
+  // A node that was refused for a while may serve again without any event.
+  for (const auto& one : used) within(waiting_.untilNextNode(one.claim->metadata.uid));
+  return wait.count() > 0 ? Outcome::after(wait) : Outcome::done();
+}
+
+bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (bound == nullptr || bound->reason != reason::kNoFit) return false;
+  const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    if (alive(*other) && gated(*other) && rank(*other) < rank(pod)) return true;
+  return false;
+}
+
+Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
+                              const std::vector<scheduler::Decision>& decisions, std::stop_token stop) {
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const auto& claim = *choice.open[i]->claim;
+    const auto device =
+        binder_.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step goes on
+    const bool ours = device.ok() && belongsTo(*device, claim) && !device->metadata.deleting();
+    if (ours && device->spec.nodeName == decisions[i].node) continue;
+    // What is left is not written for a node where the pod's other claims are not.
+    for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
+    if (device.status().code() == base::Code::invalid)  // perhaps only on that node
+      waiting_.rejectNode(claim.metadata.uid, decisions[i].node, "the device was refused", kRefusedFor);
+    else if (ApiRejections::isRefusal(device.status()))  // a quota, rights: others are tried first
+      waiting_.refusedOn(claim.metadata.uid, decisions[i].node);
+    if (!device.ok()) return Outcome::retry(device.status());
+    stores_.usage.unplan(core::keyOf(pod.metadata));
+    if (ours) return Outcome::after(milliseconds(0));       // another pod was faster: the rest follows it, or all move
+    if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its last event brings us here again
+    const auto why = "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's";
+    const auto said = status_.pending(claim, kBound, reason::kProvisionFailed, why, stop);
+    return Outcome::retry(said.ok() ? base::Status(base::Code::alreadyExists, why) : said);
+  }
+  return Outcome::done();
+}
+
+scheduler::Together PodSync::decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes) {
+  scheduler::Together together;
+  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  if (!nodes.ranked()) {
+    nodes.setPatience(kLooksUnderLock);
+    together = cluster_.decideTogether(asks, suits);
+    if (!together.decisions.empty()) return together;
+    const bool impatient = nodes.impatient();
+    nodes.lookAtAll();
+    if (impatient && nodes.anySuits()) together = cluster_.decideTogether(asks, suits);
+    if (!together.decisions.empty()) return together;
+  } else {
+    nodes.lookAtAll();
+    std::vector<bool> alone(asks.size(), false);
+    for (const auto& group : nodes.groups()) {
+      together = cluster_.decideTogether(asks, group);
+      if (!together.decisions.empty()) return together;
+      for (std::size_t i = 0; i < asks.size(); ++i) alone[i] = alone[i] || together.alone[i];
+    }
+    together.alone = std::move(alone);
+  }
+  if (const auto byEviction = nodes.byEviction())
+    together.decisions = cluster_.decideTogether(asks, byEviction).decisions;
+  return together;
+}
+
+bool PodSync::movable(const core::Pod& pod, const Used& one) const {
+  if (!one.device || !claims_.movable(*one.claim, *one.device)) return false;
+  const auto node = stores_.nodes.get({"", one.device->spec.nodeName});
+  if (!node) return true;
+  // It stays for another pod all of whose claims are there.
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata))) {
+    if (other->metadata.uid == pod.metadata.uid || !alive(*other)) continue;
+    if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
+    const auto there = [&](const auto& entry) {
+      const auto claim = stores_.claims.get({other->metadata.namespace_, entry.resourceClaimName});
+      const auto device = claim ? claims_.deviceOf(*claim) : nullptr;
+      return !claim || (device && device->spec.nodeName == node->metadata.name);
+    };
+    if (std::all_of(other->resourceClaims.begin(), other->resourceClaims.end(), there) &&
+        nodeUnsuitable(*other, {}, *node).empty())
+      return false;
+  }
+  return true;
+}
+
+std::optional<Outcome> PodSync::gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  std::string node = pod.nodeName;
+  const auto elsewhere = [&](const Used& one) { return one.device && one.device->spec.nodeName != node; };
+  if (node.empty()) {
+    const auto first = std::find_if(used.begin(), used.end(), [](const auto& one) { return one.device != nullptr; });
+    if (first == used.end()) return std::nullopt;
+    node = first->device->spec.nodeName;
+  }
+  if (std::none_of(used.begin(), used.end(), elsewhere)) return std::nullopt;
+  // All stay with those that can't move, or with the first by name, so that two pods of the same claims agree.
+  node = pod.nodeName;
+  const Used* first = nullptr;
+  std::vector<const Used*> moving;
+  for (const auto& one : used) {
+    if (!one.device || one.device->metadata.deleting()) continue;
+    if (movable(pod, one)) {
+      moving.push_back(&one);
+      if (first == nullptr || one.claim->metadata.name < first->claim->metadata.name) first = &one;
+    } else if (node.empty()) {
+      node = one.device->spec.nodeName;
+    } else if (node != one.device->spec.nodeName) {
+      return std::nullopt;  // moving the others would not bring these together
+    }
+  }
+  if (node.empty() && first != nullptr) node = first->device->spec.nodeName;
+  bool moved = false;
+  for (const auto* one : moving) {
+    if (!elsewhere(*one)) continue;
+    auto outcome = claims_.regroup(*one->claim, *one->device,
+                                   "the other claims of pod " + pod.metadata.name + " are on node " + node, stop);
+    if (outcome.kind == Outcome::Kind::retry) return outcome;
+    moved = true;
+  }
+  if (!moved) return std::nullopt;
+  return Outcome::done();  // the last event of what was given up brings us here again
+}
+
+std::optional<Outcome> PodSync::startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                                          bool* anyShort, std::stop_token stop) {
+  if (!pod.nodeName.empty() || choice.fixedBy.empty()) return std::nullopt;
+  std::vector<cache::ClusterView::Ask> asks;  // in their order: what is found must be found again
+  std::vector<const Used*> moving;
+  std::vector<std::string> devices;
+  for (const auto& one : used) {
+    if (one.device && !movable(pod, one)) return std::nullopt;
+    const auto asked = claims_.ask(*one.claim);
+    if (asked.later) return Outcome::after(milliseconds(50));
+    if (!asked.ok()) return std::nullopt;
+    asks.push_back({one.claim->metadata.uid, core::keyOf(one.claim->metadata).str(), asked.request, {}});
+    if (!one.device) continue;
+    moving.push_back(&one);
+    devices.push_back(one.device->metadata.name);
+  }
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  NodeChoice nodes(stores_, pod, std::move(*volumes), {}, [&](std::string_view name) {
+    return std::any_of(asks.begin(), asks.end(),
+                       [&](const auto& ask) { return waiting_.rejected(ask.claimUid, name); });
+  });
+  nodes.lookAtAll();
+  *anyShort = *anyShort || nodes.anyShort();
+  if (!cluster_.wouldFitTogether(
+          asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
+    return std::nullopt;
+  for (const auto* one : moving) {
+    auto outcome = claims_.regroup(
+        *one->claim, *one->device,
+        "it has no room for the other claims of pod " + pod.metadata.name + ", and together they fit elsewhere", stop);
+    if (outcome.kind == Outcome::Kind::retry) return outcome;
+  }
+  return Outcome::done();  // the last event of what was given up brings us here again
+}
+
+bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const {
+  for (const auto& one : used)
+    for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata)))
+      if (other->metadata.uid != pod.metadata.uid && alive(*other) && nodeUnsuitable(*other, {}, node).empty())
+        return true;
+  return false;
+}
+
+Outcome PodSync::unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why,
+                          std::stop_token stop) {
+  const auto& node = used.front().device->spec.nodeName;
+  // Pinned there it could never run, and a pin is for good; not pinned, the scheduler would clear what another pod
+  // needs.
+  const auto message = "pod " + pod.metadata.name + " can't run on node " + node +
+                       (anyBound ? "" : ", chosen for another pod") + ": " + why;
+  for (const auto& one : used) {
+    const auto status = status_.carried(*one.claim, reason::kNodeUnsuitable, message, stop);
+    if (!status.ok()) return Outcome::retry(status);
+  }
+  return Outcome::done();
+}
+
+std::optional<Outcome> PodSync::areApart(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  const Used* first = nullptr;
+  for (const auto& one : used) {
+    if (!one.device) continue;
+    if (first == nullptr) first = &one;
+    const auto& node = first->device->spec.nodeName;
+    if (one.device->spec.nodeName == node) continue;
+    // Two claims on different nodes never fit one pod.
+    for (const auto& each : used) {
+      if (!each.device) continue;
+      const auto status = status_.carried(*each.claim, reason::kNodeUnsuitable,
+                                          "pod " + pod.metadata.name + " can't run: claim " +
+                                              first->claim->metadata.name + " is on node " + node + ", claim " +
+                                              one.claim->metadata.name + " on node " + one.device->spec.nodeName,
+                                          stop);
+      if (!status.ok()) return Outcome::retry(status);
+    }
+    return Outcome::done();
+  }
+  return std::nullopt;
+}
+
+Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  for (const auto& one : used) {
+    // A pin is for good: not to hardware that is gone. What becomes of a Lost claim is an event.
+    if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
+    if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();        // rolled back
+    if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
+  }
+  if (const auto apart = areApart(pod, used, stop)) return *apart;
+  const auto& node = used.front().device->spec.nodeName;
+  bool anyBound = false;
+  for (const auto& one : used) {
+    auto carrier = stores_.carriers.get(core::keyOf(one.claim->metadata));
+    if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
+      tell(pod, one.claim->metadata.name, "Leaving",
+           "its ResourceClaim is being deleted and is still reserved for other pods");
+    if (!carrier || carrier->metadata.deleting() || !Carrier::ownedBy(*carrier, one.claim->metadata.uid) ||
+        !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
+      return Outcome::done();  // its allocation is an event
+    if (one.device->status.phase == phase::kBound)
+      anyBound = true;
+    else if (!claims_.waitsForConsumer(*one.claim))
+      return Outcome::done();  // Immediate: Bound first
+  }
+  const auto object = stores_.nodes.get({"", node});
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
+  if (!why.empty()) {
+    if (!anyBound && (!object || !suitsAnotherPod(pod, used, *object)))
+      return claims_.moveAway(*used.front().claim, *used.front().device,
+                              "pod " + pod.metadata.name + " can't run there: " + why, stop);
+    return unsuited(pod, used, anyBound, why, stop);
+  }
+  const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate)
+                             : codec::patch::liftGate(pod, keys::kSchedulingGate);
+  auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
+  if (!lifted.ok()) {
+    if (lifted.status().code() == base::Code::notFound) return Outcome::done();
+    const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
+    const bool changed = now.ok() && now->metadata.resourceVersion != pod.metadata.resourceVersion;
+    return changed ? Outcome::after(milliseconds(0)) : Outcome::retry(lifted.status());
+  }
+  for (const auto& one : used) {
+    const auto* carried = findCondition(one.claim->status.conditions, kCarried);
+    if (carried == nullptr || carried->reason != reason::kNodeUnsuitable) continue;
+    const auto status = status_.carried(*one.claim, {}, {}, stop);
+    if (!status.ok() && status.code() != base::Code::notFound) return Outcome::retry(status);
+  }
+  return Outcome::done();
+}
+
+}  // namespace egpu::reconcile

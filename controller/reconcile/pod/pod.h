@@ -1,0 +1,128 @@
+// Pods that use claims: the first consumer chooses a node for all its claims together, and a gated pod is let go once
+// they are carried.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "controller/cache/cluster_view.h"
+#include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/carrier.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/waiting.h"
+#include "controller/reconcile/pod/bound_volumes.h"
+#include "controller/reconcile/pod/node_choice.h"
+
+namespace egpu::reconcile {
+
+/// Thread-safe, one thread per pod at a time.
+class PodSync {
+ public:
+  PodSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
+          ClaimStatus& status, Waiting& waiting, BoundVolumes& volumes, kube::EventSink& events,
+          std::function<void(const std::string& queueKey)> enqueue)
+      : writer_(writer),
+        stores_(stores),
+        cluster_(cluster),
+        binder_(binder),
+        claims_(claims),
+        status_(status),
+        waiting_(waiting),
+        volumes_(volumes),
+        events_(events),
+        enqueue_(std::move(enqueue)) {}
+
+  Outcome step(const core::ObjectKey& key, std::stop_token stop);
+  /// Pods of which something is remembered; for tests.
+  std::size_t remembered() const;
+  /// Pods left a node or ask less of it: who was only short of that is enqueued.
+  void freed(const std::string& node);
+
+ private:
+  using ClaimPtr = cache::Store<cache::Claim>::Ptr;
+  using GpuPtr = cache::Store<cache::Gpu>::Ptr;
+  using milliseconds = std::chrono::milliseconds;
+  struct Used {
+    ClaimPtr claim;
+    GpuPtr device;  ///< null: none yet
+  };
+  struct Short {
+    Age age;
+    cache::PodRequests requests;
+  };
+  /// The claims that the pod names; nothing if one of them isn't there to be used (said on the pod).
+  std::optional<std::vector<Used>> claimsOf(const core::Pod& pod, std::stop_token stop);
+  Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  void notShort(const core::ObjectKey& pod);
+  Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  /// What the pod chooses for: its claims without a device, and what they ask for.
+  struct Choice {
+    std::vector<const Used*> open;
+    std::vector<Asked> asked;
+    std::vector<cache::ClusterView::Ask> asks;
+    std::string node;  ///< if not empty, the only one: the pod or another claim of it is there
+    std::string fixedBy;
+    milliseconds wait{0};  ///< until the next choice
+  };
+  /// Nothing if there is nothing to choose now, and then what the step comes to.
+  std::optional<Choice> choiceOf(const core::Pod& pod, const std::vector<Used>& used, Outcome* outcome);
+  /// Where all of them go together.
+  scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
+  /// alone: as of Together.
+  /// Nodes on which the API server refused one of the claims serve again, when nothing else does. Whether there were
+  /// any.
+  bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);
+  Outcome noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop);  // (C6)
+  Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,
+                       std::stop_token stop);  // W1
+  /// An intent that may be given up, and that is of no use where it is to another pod.
+  bool movable(const core::Pod& pod, const Used& one) const;
+  /// Why the claim does not fit is said for an older pod that waits for it too: two texts would overwrite each other.
+  bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
+  /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
+  std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are
+  /// given up. Nothing if that wouldn't help; anyShort is set if it might once other pods give something back.
+  std::optional<Outcome> startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                                   bool* anyShort, std::stop_token stop);
+  /// Says so if the pod's claims are on several nodes, and then what the step comes to.
+  std::optional<Outcome> areApart(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
+  /// The pod may not be let go to its claims' node.
+  Outcome unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why,
+                   std::stop_token stop);
+  bool suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const;
+  /// The pod counts on the node of its claims' devices, or, if there is none, nowhere.
+  void plan(const core::Pod& pod, const std::vector<Used>& used);
+  /// An event on a gated pod, once per claim and reason: who looks at the pod must see what it waits for.
+  void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
+  void tellConditions(const core::Pod& pod, const std::vector<Used>& used);
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  cache::ClusterView& cluster_;
+  Binder& binder_;
+  ClaimSync& claims_;
+  ClaimStatus& status_;
+  Waiting& waiting_;
+  BoundVolumes& volumes_;
+  kube::EventSink& events_;
+  const std::function<void(const std::string& queueKey)> enqueue_;
+  mutable std::mutex mutex_;
+  std::map<core::ObjectKey, std::string> told_;  ///< what each gated pod was told last; guarded by mutex_
+  /// Pods that found nodes too short of CPU, memory or pods, and what they ask for; guarded by mutex_.
+  std::map<core::ObjectKey, Short> short_;
+};
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,121 @@
+#include "controller/scheduler/choice/card_choice.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace egpu::scheduler {
+
+CardChoice::CardChoice(const Cluster::State& state, const Request& request, const CardPolicy& policy, Needs& needs)
+    : state_(state), request_(request), policy_(policy), needs_(needs) {
+  if (divides(request)) total_.emplace(request);
+}
+
+bool CardChoice::pinned(CardId id) const {
+  const auto& names = request_.pinnedCards;
+  return names.empty() || std::find(names.begin(), names.end(), state_.cardName(id)) != names.end();
+}
+
+bool CardChoice::cardFits(CardId id) {
+  const CardRecord& card = state_.cards[id];
+  const Need& need = needs_.of(card.type);
+  return need.possible() && scheduler::cardFits(card, need, request_) && pinned(id);
+}
+
+void CardChoice::collect(const NodeRecord& node) {
+  candidates_.clear();
+  candidates_.reserve(node.cards.size());
+  for (uint32_t place = 0; place < node.cards.size(); ++place)
+    if (const CardId id = node.cards[place]; cardFits(id))
+      candidates_.push_back({id, place, state_.usedOf(id), state_.capacityOf(id)});
+}
+
+std::vector<int64_t> CardChoice::rooms() {
+  std::vector<int64_t> rooms;
+  std::erase_if(candidates_, [&](const Candidate& candidate) {
+    const CardRecord& card = state_.cards[candidate.card];
+    const int64_t room = total_->roomOn(state_.types[card.type], card.free());
+    if (room > 0) rooms.push_back(room);
+    return room == 0;
+  });
+  return rooms;
+}
+
+bool CardChoice::divided(const NodeRecord& node, const Division& division, Chosen& chosen) const {
+  if (!request_.pinnedCards.empty()) {  // exactly these
+    chosen.cards = division.byRoom();
+    Chosen all;
+    return chosen.cards.size() == request_.pinnedCards.size() && division.qualityOf(chosen.cards).cards > 0 &&
+           policy_.choose({node, candidates_, chosen.cards.size()}, all);
+  }
+  return division.possible() && policy_.divide({node, candidates_, 0}, division, chosen);
+}
+
+bool CardChoice::fits(const NodeRecord& node) {
+  if (request_.cards == 0) return true;
+  if (!total_ && policy_.takesAny) {
+    int64_t count = 0;
+    for (CardId id : node.cards)
+      if (cardFits(id)) ++count;
+    return count >= request_.cards;
+  }
+  collect(node);
+  Chosen chosen;
+  if (!total_)
+    return static_cast<int64_t>(candidates_.size()) >= request_.cards &&
+           policy_.choose({node, candidates_, static_cast<std::size_t>(request_.cards)}, chosen);
+  std::vector<int64_t> room = rooms();
+  const bool enough = std::accumulate(room.begin(), room.end(), int64_t{0}) >= total_->steps() && !room.empty();
+  const bool allCount = room.size() <= SplitTotal::kMostCards && policy_.takesAny && request_.pinnedCards.empty();
+  if (!enough || allCount) return enough;
+  return divided(node, Division(request_.split, total_->steps(), std::move(room)), chosen);
+}
+
+bool CardChoice::pick(const NodeRecord& node, std::vector<Pick>& picks) {
+  int64_t linkGap = 0;
+  return pickInto(node, picks, linkGap);
+}
+
+bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int64_t& linkGap) {
+  picks.clear();
+  if (request_.cards == 0) return true;
+  collect(node);
+  chosen_.cards.clear();
+  chosen_.linkGap = 0;
+  std::vector<Amount> granted;
+  if (total_) {
+    const Division division(request_.split, total_->steps(), rooms());
+    if (!divided(node, division, chosen_)) return false;
+    std::vector<const CardType*> types;
+    for (uint32_t at : chosen_.cards) types.push_back(&state_.types[state_.cards[candidates_[at].card].type]);
+    granted = total_->amounts(types, division.parts(chosen_.cards));
+  } else {
+    const auto wanted = static_cast<std::size_t>(request_.cards);
+    if (candidates_.size() < wanted || !policy_.choose({node, candidates_, wanted}, chosen_)) return false;
+  }
+  linkGap = chosen_.linkGap;
+  for (std::size_t i = 0; i < chosen_.cards.size(); ++i) {
+    const CardId id = candidates_[chosen_.cards[i]].card;
+    if (total_) {
+      picks.push_back({id, granted[i], chargedFor(granted[i], request_)});
+    } else {
+      const Need& need = needs_.of(state_.cards[id].type);
+      picks.push_back({id, need.granted, need.charged});
+    }
+  }
+  return true;
+}
+
+Decision CardChoice::choose(const NodeRecord& node) {
+  Decision decision;
+  decision.fits = true;
+  decision.node = node.name;
+  std::vector<Pick> picks;
+  pickInto(node, picks, decision.linkGap);
+  decision.placements.reserve(picks.size());
+  for (const Pick& pick : picks)
+    decision.placements.push_back({std::string(state_.cardName(pick.card)), std::string(state_.cardUuid(pick.card)),
+                                   pick.granted, pick.charged, pick.card});
+  return decision;
+}
+
+}  // namespace egpu::scheduler

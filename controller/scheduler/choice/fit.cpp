@@ -1,0 +1,136 @@
+#include "controller/scheduler/choice/fit.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "controller/scheduler/choice/split.h"
+
+namespace egpu::scheduler {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+
+int64_t saturate(__int128 value) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  return value > kMax ? kMax : static_cast<int64_t>(value);
+}
+
+}  // namespace
+
+int64_t chargedFor(int64_t granted, int64_t overcommit) {
+  if (overcommit == 1000) return granted;
+  return saturate((static_cast<__int128>(granted) * 1000 + overcommit - 1) / overcommit);
+}
+
+int64_t grantableFrom(int64_t charged, int64_t overcommit) {
+  if (charged <= 0) return 0;
+  return saturate(static_cast<__int128>(charged) * overcommit / 1000);
+}
+
+int64_t memoryInProportion(int64_t core, const CardType& type) {
+  if (type.core <= 0) return 0;
+  int64_t memory = saturate(static_cast<__int128>(type.memory) * core / type.core);
+  // A whole card's worth is the whole card, also where its size is no multiple of a MiB.
+  return core == type.core ? type.memory : memory / kMiB * kMiB;
+}
+
+Need needOn(const CardType& type, const Request& request) {
+  Need need;
+  if (!request.models.empty() &&
+      std::find(request.models.begin(), request.models.end(), type.model) == request.models.end()) {
+    need.verdict = TypeVerdict::otherModel;
+    return need;
+  }
+  if (type.memory < request.minMemory) {
+    need.verdict = TypeVerdict::belowMinMemory;
+    return need;
+  }
+  if (request.wholeCards) {
+    // A whole card is charged whole: overcommit must not let anybody else onto it.
+    need.granted = need.charged = {type.core, type.memory};
+    return need;
+  }
+  const int64_t rating = type.milliTflops;
+  if (request.milliTflopsPerCard > 0 && rating <= 0) {
+    need.verdict = TypeVerdict::noRating;
+    return need;
+  }
+  if (divides(request)) {
+    need.granted = SplitTotal(request).atMost(type, 1);
+  } else {
+    need.granted = request.perCard;
+    if (request.milliTflopsPerCard > 0)
+      need.granted.core =
+          saturate((static_cast<__int128>(request.milliTflopsPerCard) * type.core + rating - 1) / rating);
+    if (request.memoryFromCore) need.granted.memory = memoryInProportion(need.granted.core, type);
+  }
+  if (need.granted.core > type.core || need.granted.memory > type.memory) need.verdict = TypeVerdict::tooSmall;
+  need.charged = chargedFor(need.granted, request);
+  return need;
+}
+
+const Need& Needs::lookUp(TypeId type) {
+  const auto known = [type](const Known& k) { return k.type == type; };
+  const auto end = few_.begin() + static_cast<std::ptrdiff_t>(count_);
+  if (const auto few = std::find_if(few_.begin(), end, known); few != end) {
+    last_ = &*few;
+  } else if (const auto other = std::find_if(others_.begin(), others_.end(), known); other != others_.end()) {
+    last_ = &*other;
+  } else {
+    Known& fresh = count_ < few_.size() ? few_[count_++] : others_.emplace_back();
+    fresh = {type, needOn(state_.types[type], request_)};
+    last_ = &fresh;
+  }
+  return last_->need;
+}
+
+namespace {
+
+/// No more than what a divided request takes of cards of this type together.
+int64_t totalCoreOn(const CardType& type, const Request& request) {
+  if (request.milliTflopsPerCard == 0) return request.perCard.core;
+  return static_cast<int64_t>(static_cast<__int128>(request.milliTflopsPerCard) * type.core / type.milliTflops);
+}
+
+}  // namespace
+
+bool leastOn(const NodeIndex::CardMix& mix, const Request& request, Needs& needs, Summary& least) {
+  least = {};
+  auto require = [&least](std::size_t number, uint8_t value) { least.at[number] = std::max(least.at[number], value); };
+  if (request.cpuMilli > 0) require(Summary::kNodeCpu, Summary::coarse(request.cpuMilli, Summary::kCpuUnit));
+  if (request.podMemory > 0)
+    require(Summary::kNodeMemory, Summary::coarse(request.podMemory, Summary::kNodeMemoryUnit));
+  if (request.maxClaimsPerNode > 0)
+    require(Summary::kNodeClaims, Summary::clamped(Summary::kMost + 1 - request.maxClaimsPerNode));
+  if (request.cards == 0) return true;
+  Amount charged{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
+  bool possible = false;
+  int64_t total = std::numeric_limits<int64_t>::max();  // core of a divided request, were it all on cards of one type
+  for (TypeId type : mix.types) {
+    const Need& need = needs.of(type);
+    if (!need.possible()) continue;
+    possible = true;
+    if (divides(request)) total = std::min(total, totalCoreOn(needs.type(type), request));
+    charged = {std::min(charged.core, need.charged.core), std::min(charged.memory, need.charged.memory)};
+  }
+  if (!possible) return false;
+  if (divides(request))
+    require(Summary::kFreeCore, Summary::coarse(chargedFor(total, request.coreOvercommit), Summary::kCoreUnit));
+  if (request.maxClaimsPerCard > 0)
+    require(Summary::kCardClaims, Summary::clamped(Summary::kMost + 1 - request.maxClaimsPerCard));
+  if (request.wholeCards) {
+    require(Summary::kEmpty, Summary::clamped(request.cards));
+    return true;
+  }
+  const uint8_t core = mix.scale.core(charged.core), memory = mix.scale.memory(charged.memory);
+  require(Summary::kCoreAt + mix.scale.stepOfMemory(memory), core);
+  require(Summary::kMemoryAt + mix.scale.stepOfCore(core), memory);
+  // The last card that is needed is at least as good as the one of the next power of two below.
+  if (request.cards >= 2) require(Summary::kMemoryRank, memory);
+  for (std::size_t rank = 0; rank < 2 && (int64_t{2} << rank) <= request.cards; ++rank)
+    require(Summary::kCoreRanks + rank, core);
+  return true;
+}
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,255 @@
+#include "controller/scheduler/choice/parameters.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "controller/scheduler/card_policy/card_policy.h"
+#include "controller/scheduler/card_policy/static.h"
+#include "controller/scheduler/choice/preset.h"
+#include "controller/scheduler/node_policy/node_policy.h"
+
+namespace egpu::scheduler {
+namespace {
+
+namespace reason = v1alpha::keys::reason;
+using v1alpha::Quantity;
+using v1alpha::QuantityForm;
+
+constexpr int64_t kNano = 1'000'000'000;
+
+Refusal refuse(std::string_view why, std::string_view field, std::string message) {
+  return {std::string(why), std::string(field), std::move(message)};
+}
+
+std::string quoted(std::string_view text) {
+  // A megabyte of junk must not end up in a condition's message.
+  constexpr std::size_t kShown = 64;
+  return '"' + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "…\"" : "\"");
+}
+
+std::string plain(int64_t number) { return std::to_string(number); }
+std::string inBytes(int64_t number) { return std::to_string(number) + "e0"; }
+
+/// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, each written so.
+std::string neighbours(__int128 nano, int64_t max, std::string (*written)(int64_t) = plain) {
+  auto clamp = [max](__int128 v) { return v < 1 ? int64_t{1} : v > max ? max : static_cast<int64_t>(v); };
+  int64_t below = clamp(nano / kNano);
+  int64_t above = clamp(nano / kNano + (nano % kNano != 0 ? 1 : 0));
+  const std::string least = written(below);
+  return below == above ? least : least + " or " + written(above);
+}
+
+/// Syntax and sign, the same for every amount.
+std::optional<Quantity> readPositive(std::string_view field, std::string_view text, Refusal& refusal) {
+  std::string error;
+  std::optional<Quantity> q = v1alpha::parseQuantity(text, &error);
+  if (!q) {
+    refusal = refuse(reason::kInvalidParameter, field,
+                     quoted(text) + " is not a quantity" + (error.empty() ? "" : ": " + error.substr(0, 128)));
+  } else if (q->nano <= 0) {
+    refusal = refuse(reason::kInvalidParameter, field, quoted(text) + ": must be greater than zero");
+    q.reset();
+  }
+  return q;
+}
+
+std::string list(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+/// "1.5" → 1500 thousandths: at least 1, at most three places.
+std::optional<int64_t> readOvercommit(std::string_view text) {
+  int64_t value = 0;
+  std::size_t i = 0, places = 0;
+  auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
+  if (!digit(0)) return std::nullopt;
+  for (; digit(i); ++i) {
+    value = value * 10 + (text[i] - '0');
+    if (value > kMaxOvercommit) return std::nullopt;
+  }
+  if (i < text.size() && text[i] == '.') {
+    for (++i; digit(i); ++i, ++places) {
+      if (places == 3) return std::nullopt;
+      value = value * 10 + (text[i] - '0');
+    }
+    if (places == 0) return std::nullopt;
+  }
+  if (i != text.size()) return std::nullopt;
+  for (; places < 3; ++places) value *= 10;
+  if (value < 1000 || value > kMaxOvercommit) return std::nullopt;
+  return value;
+}
+
+std::optional<std::vector<std::string>> readModels(std::string_view text) {
+  std::vector<std::string> models;
+  while (true) {
+    std::size_t bar = text.find('|');
+    std::string_view model = text.substr(0, bar);
+    if (model.empty()) return std::nullopt;
+    models.emplace_back(model);
+    if (bar == std::string_view::npos) return models;
+    text.remove_prefix(bar + 1);
+  }
+}
+
+/// A quantity up to max in the unit of which `perOne` make one; what is finer is refused with the nearest that are not.
+std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), const char* bound,
+                              std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
+  const __int128 unit = kNano / perOne;
+  std::optional<Quantity> q = readPositive(field, text, refusal);
+  if (!q) return std::nullopt;
+  if (q->nano > static_cast<__int128>(max) * kNano) {
+    refusal = refuse(reason::kNotRepresentable, field,
+                     quoted(text) + " is more than anything has; the most is " + std::to_string(max));
+    return std::nullopt;
+  }
+  if (q->nano % unit != 0) {
+    refusal = refuse(reason::kNotRepresentable, field,
+                     quoted(text) + bound + "; nearest: " + neighbours(q->nano * perOne, max * perOne, written));
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(q->nano / unit);
+}
+
+}  // namespace
+
+std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
+  return readIn(1, plain, ": must be a whole number", field, text, max, refusal);
+}
+
+std::optional<int64_t> readMilli(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
+  return readIn(1000, v1alpha::formatThousandths, ": no finer than a thousandth", field, text, max, refusal);
+}
+
+std::optional<int64_t> readMemory(std::string_view field, std::string_view text, int64_t unit, Refusal& refusal) {
+  std::optional<Quantity> q = readPositive(field, text, refusal);
+  if (!q) return std::nullopt;
+  const bool bare = q->form != QuantityForm::suffixed;
+  const int64_t scale = bare ? unit : 1;
+  const int64_t most = kMaxMemory / scale;
+  if (q->nano > static_cast<__int128>(most) * kNano) {
+    refusal =
+        refuse(reason::kNotRepresentable, field,
+               quoted(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
+    return std::nullopt;
+  }
+  if (q->form == QuantityForm::bareDecimal) {
+    const std::string_view unitName = unit == kGiB ? "GiB" : "MiB";
+    const __int128 bytes = q->nano * unit;  // ≤ 2⁵⁰ · 10⁹ < 2⁸⁰
+    std::string message =
+        quoted(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
+    if (bytes % kNano == 0 && q->nano % kNano != 0)
+      message += v1alpha::formatBytes(static_cast<int64_t>(bytes / kNano)) + ", ";
+    refusal = refuse(reason::kNotRepresentable, field, message + neighbours(q->nano, most));
+    return std::nullopt;
+  }
+  if (q->nano % kNano != 0) {
+    refusal = refuse(reason::kNotRepresentable, field,
+                     quoted(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, inBytes));
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(q->nano / kNano) * scale;
+}
+
+Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals) {
+  Parameters p;
+  const auto& given = cls.parameters;
+  // The unit first: minMemory is read with it.
+  if (auto it = given.find("memoryUnit"); it != given.end() && it->second == "MiB") p.memoryUnit = kMiB;
+
+  for (const auto& parameter : given) {
+    const std::string& key = parameter.first;
+    const std::string& value = parameter.second;
+    const std::string field = "parameters[" + key + "]";
+    auto invalid = [&](const std::string& expected) {
+      refusals.push_back(refuse(reason::kInvalidParameter, field, quoted(value) + ": " + expected));
+    };
+    auto known = [&](const std::string& names) { invalid("unknown; known: " + names); };
+    auto limit = [&](int64_t& target) {
+      Refusal refusal;
+      if (value == "0") {
+        target = 0;  // no limit, spelled out
+      } else if (std::optional<int64_t> n = readCount(field, value, std::numeric_limits<int32_t>::max(), refusal)) {
+        target = *n;
+      } else {
+        invalid("must be a whole number, 0 for no limit");
+      }
+    };
+    auto overcommit = [&](int64_t& target) {
+      if (std::optional<int64_t> n = readOvercommit(value)) {
+        target = *n;
+      } else {
+        invalid("must be a decimal from 1 to 1000 with at most three places, such as 1.5");
+      }
+    };
+
+    if (key == "nodePolicy") {
+      p.nodePolicy = value;
+      if (!findNodePolicy(value)) known(list(nodePolicyNames()));
+    } else if (key == "cardPolicy") {
+      const auto names = cardPolicyNames();
+      if (!given.contains("static")) p.cardPolicy = value;
+      if (std::find(names.begin(), names.end(), value) == names.end()) known(list(names));
+    } else if (key == "preset") {
+      if (const Preset* preset = findPreset(value)) {
+        p.nodePolicy = std::string(preset->nodePolicy);
+        p.cardPolicy = std::string(preset->cardPolicy);
+      } else {
+        known(list(presetNames()));
+      }
+      if (given.contains("nodePolicy") || given.contains("cardPolicy"))
+        invalid("a preset says both nodePolicy and cardPolicy: give either it or those");
+    } else if (key == "static") {
+      p.cardPolicy = std::string(card_policy::kStaticPrefix) + value;
+      if (!findCardPolicy(p.cardPolicy)) known("dgx1-pascal, dgx1-volta, dgx2");
+      const auto policy = given.find("cardPolicy");
+      if (given.contains("preset") || (policy != given.end() && policy->second != "static"))
+        invalid("says the card policy too: give it alone or with cardPolicy static");
+    } else if (key == "split") {
+      if (value == "evenly") {
+        p.split = Split::evenly;
+      } else if (value == "fill") {
+        p.split = Split::fill;
+      } else if (value != "none") {
+        known("none, evenly, fill");
+      }
+    } else if (key == "memoryUnit") {
+      if (value != "GiB" && value != "MiB") known("GiB, MiB");
+    } else if (key == "coreOvercommit") {
+      overcommit(p.coreOvercommit);
+    } else if (key == "memoryOvercommit") {
+      overcommit(p.memoryOvercommit);
+    } else if (key == "maxClaimsPerCard") {
+      limit(p.maxClaimsPerCard);
+    } else if (key == "maxClaimsPerNode") {
+      limit(p.maxClaimsPerNode);
+    } else if (key == "model") {
+      if (std::optional<std::vector<std::string>> models = readModels(value)) {
+        p.models = std::move(*models);
+      } else {
+        invalid("must be model names separated by |, such as \"V100|A100\"");
+      }
+    } else if (key == "minMemory") {
+      Refusal refusal;
+      if (std::optional<int64_t> bytes = readMemory(field, value, p.memoryUnit, refusal)) {
+        p.minMemory = *bytes;
+      } else {
+        refusal.reason = std::string(reason::kInvalidParameter);  // a class is wrong in one way only
+        refusals.push_back(std::move(refusal));
+      }
+    }
+  }
+  return p;
+}
+
+std::vector<Refusal> checkParameters(const v1alpha::ElasticGPUClass& cls) {
+  std::vector<Refusal> refusals;
+  readParameters(cls, refusals);
+  return refusals;
+}
+
+}  // namespace egpu::scheduler

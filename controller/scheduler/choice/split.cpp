@@ -1,0 +1,161 @@
+#include "controller/scheduler/choice/split.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/parameters.h"
+
+namespace egpu::scheduler {
+namespace {
+
+constexpr int64_t kMilli = 1000;  // thousandths of a TFLOPS in one
+constexpr int64_t kPercent = 10;  // milli-cards
+
+/// The coarser step if it divides the amount.
+int64_t stepOf(int64_t amount, int64_t coarse) { return amount % coarse == 0 ? coarse : 1; }
+
+int64_t scaled(int64_t value, int64_t times, int64_t by) {
+  return static_cast<int64_t>(static_cast<__int128>(value) * times / by);
+}
+int64_t scaledUp(int64_t value, int64_t times, int64_t by) {
+  return static_cast<int64_t>((static_cast<__int128>(value) * times + by - 1) / by);
+}
+
+}  // namespace
+
+SplitTotal::SplitTotal(const Request& request) : request_(request) {
+  const Amount& whole = request.perCard;
+  if (request.milliTflopsPerCard > 0) {
+    of_ = Of::tflops;
+    step_ = stepOf(request.milliTflopsPerCard, kMilli);
+    steps_ = request.milliTflopsPerCard / step_;
+  } else if (whole.core > 0) {
+    step_ = stepOf(whole.core, kPercent);
+    steps_ = whole.core / step_;
+  } else {
+    of_ = Of::memory;
+    step_ = stepOf(whole.memory, kMiB);
+    steps_ = whole.memory / step_;
+  }
+  if (of_ != Of::memory && !request.memoryFromCore) {
+    memoryUnit_ = stepOf(whole.memory, kMiB);
+    memory_ = whole.memory / memoryUnit_;
+  }
+}
+
+int64_t SplitTotal::coreFor(const CardType& type, int64_t part) const {
+  if (of_ == Of::memory) return 0;
+  return of_ == Of::core ? part * step_ : scaledUp(part * step_, type.core, type.milliTflops);
+}
+
+int64_t SplitTotal::roomOn(const CardType& type, const Amount& free) const {
+  if (steps_ <= 0 || (of_ == Of::tflops && (type.milliTflops <= 0 || type.core <= 0))) return 0;
+  // Who is overdrawn gives nothing, not even what needs none of it.
+  if (free.core < 0 || free.memory < 0) return 0;
+  const int64_t core = std::min(type.core, grantableFrom(free.core, request_.coreOvercommit));
+  const int64_t memory = std::min(type.memory, grantableFrom(free.memory, request_.memoryOvercommit));
+  if (of_ == Of::memory) return memory / step_;
+  int64_t room = of_ == Of::core ? core / step_ : scaled(core, type.milliTflops, type.core) / step_;
+  if (!request_.memoryFromCore) {
+    if (memory_ > 0) room = std::min(room, scaled(memory / memoryUnit_, steps_, memory_));
+    return room;
+  }
+  // Memory in proportion grows with the part: the largest part that it still fits.
+  auto fits = [&](int64_t part) { return memoryInProportion(coreFor(type, part), type) <= memory; };
+  if (fits(room)) return room;
+  int64_t good = 0;
+  for (int64_t bad = room; bad - good > 1;) {
+    const int64_t middle = good + (bad - good) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+Amount SplitTotal::atMost(const CardType& type, int64_t part) const {
+  if (of_ == Of::memory) return {0, part * step_};
+  const int64_t core = coreFor(type, part);
+  if (request_.memoryFromCore) return {core, memoryInProportion(core, type)};
+  return {core, steps_ > 0 ? scaledUp(memory_, part, steps_) * memoryUnit_ : 0};
+}
+
+std::vector<Amount> SplitTotal::amounts(std::span<const CardType* const> types, std::span<const int64_t> parts) const {
+  std::vector<Amount> amounts;
+  int64_t given = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Amount amount{coreFor(*types[i], parts[i]), 0};
+    if (of_ == Of::memory) {
+      amount.memory = parts[i] * step_;
+    } else if (request_.memoryFromCore) {
+      amount.memory = memoryInProportion(amount.core, *types[i]);
+    } else {
+      amount.memory = scaled(memory_, parts[i], steps_);
+      given += amount.memory;
+    }
+    amounts.push_back(amount);
+  }
+  if (of_ == Of::memory || request_.memoryFromCore) return amounts;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (given < memory_ && static_cast<__int128>(memory_) * parts[i] % steps_ != 0) {
+      ++amounts[i].memory;
+      ++given;
+    }
+    amounts[i].memory *= memoryUnit_;
+  }
+  return amounts;
+}
+
+Division::Division(Split split, int64_t total, std::vector<int64_t> rooms)
+    : split_(split), total_(total), rooms_(std::move(rooms)), byRoom_(rooms_.size()) {
+  std::iota(byRoom_.begin(), byRoom_.end(), 0u);
+  std::stable_sort(byRoom_.begin(), byRoom_.end(), [this](uint32_t a, uint32_t b) { return rooms_[a] > rooms_[b]; });
+  const std::size_t most = std::min(byRoom_.size(), SplitTotal::kMostCards);
+  for (std::size_t n = 1; n <= most; ++n) {
+    const Quality quality = qualityOf({byRoom_.data(), n});
+    if (quality.cards == 0) continue;
+    if (best_.cards == 0 || quality < best_) best_ = quality;
+    if (split_ == Split::fill || best_.uneven == 0) break;
+  }
+}
+
+Division::Quality Division::qualityOf(std::span<const uint32_t> set) const {
+  const int64_t cards = static_cast<int64_t>(set.size());
+  if (cards == 0 || cards > total_) return {};
+  int64_t sum = 0;
+  for (const uint32_t card : set) sum += std::min(rooms_[card], total_);
+  if (sum < total_) return {};
+  if (split_ == Split::fill) return {0, set.size()};
+  int64_t rest = total_, sharing = cards;
+  // From the least room up: who can't take an equal part is filled.
+  while (rooms_[set[static_cast<std::size_t>(sharing - 1)]] * sharing < rest) {
+    rest -= rooms_[set[static_cast<std::size_t>(sharing - 1)]];
+    --sharing;
+  }
+  const int64_t largest = (rest + sharing - 1) / sharing;
+  const int64_t smallest = sharing < cards ? rooms_[set.back()] : rest / sharing;
+  return {largest - smallest, set.size()};
+}
+
+std::vector<int64_t> Division::parts(std::span<const uint32_t> set) const {
+  std::vector<int64_t> parts(set.size());
+  int64_t rest = total_;
+  if (split_ == Split::fill) {
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      const int64_t toCome = static_cast<int64_t>(set.size() - i) - 1;  // each of them gets a step at least
+      parts[i] = std::min(rooms_[set[i]], rest - toCome);
+      rest -= parts[i];
+    }
+    return parts;
+  }
+  std::size_t sharing = set.size();
+  while (rooms_[set[sharing - 1]] * static_cast<int64_t>(sharing) < rest) {
+    --sharing;
+    parts[sharing] = rooms_[set[sharing]];
+    rest -= parts[sharing];
+  }
+  const int64_t n = static_cast<int64_t>(sharing);
+  for (std::size_t i = 0; i < sharing; ++i) parts[i] = rest / n + (static_cast<int64_t>(i) < rest % n ? 1 : 0);
+  return parts;
+}
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,158 @@
+#include "controller/scheduler/choice/together.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "controller/scheduler/node_policy/node_policy.h"
+#include "controller/scheduler/remedies/each_node.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+constexpr std::size_t kNodesAtOnce = 64;  ///< tried between two pauses
+
+class Trying {
+ public:
+  Trying(Cluster& cluster, const std::vector<Request>& requests, const NodePredicate& suits, const Pause& pause)
+      : cluster_(cluster), requests_(requests), suits_(suits), pause_(pause), pinned_(requests) {
+    for (std::size_t i = 0; i < requests.size(); ++i) uids_.push_back("together/" + std::to_string(i));
+    inOrder_.resize(requests.size());
+    std::iota(inOrder_.begin(), inOrder_.end(), std::size_t{0});
+    largestFirst_ = inOrder_;
+    const auto size = [&requests](std::size_t i) {
+      const Request& r = requests[i];
+      return std::tuple(r.wholeCards, r.perCard.core * r.cards, r.perCard.memory * r.cards, r.cards);
+    };
+    std::stable_sort(largestFirst_.begin(), largestFirst_.end(),
+                     [&size](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  }
+
+  Together run() {
+    Together together;
+    together.alone.assign(requests_.size(), false);
+    if (requests_.empty()) return together;
+    Decision best = decide(cluster_, requests_.front(), suits_);
+    if (requests_.size() == 1) {
+      together.alone = {best.fits};
+      if (best.fits) together.decisions.push_back(std::move(best));
+      return together;
+    }
+    if (best.fits && allOn(best.node, together.decisions, &best)) return together;
+    for (std::size_t i = 0; i < requests_.size(); ++i) together.alone[i] = decide(cluster_, requests_[i]).fits;
+    if (std::find(together.alone.begin(), together.alone.end(), false) != together.alone.end()) return together;
+    std::string node = preferred(together.alone);
+    while (!node.empty() && !allOn(node, together.decisions)) node = any();  // it was taken in a pause
+    return together;
+  }
+
+ private:
+  /// How much the first request's policy likes a node: more is better, of equals the first by name.
+  using Liking = std::tuple<int64_t, int64_t>;
+
+  /// first: what the first request is known to be given there, if nothing else is.
+  bool allOn(std::string_view node, std::vector<Decision>& decisions, const Decision* first = nullptr) {
+    return allOn(node, inOrder_, decisions, first) || allOn(node, largestFirst_, decisions, nullptr);
+  }
+
+  bool allOn(std::string_view node, const std::vector<std::size_t>& order, std::vector<Decision>& decisions,
+             const Decision* first) {
+    decisions.assign(requests_.size(), {});
+    std::size_t placed = 0;
+    for (; placed < order.size(); ++placed) {
+      const std::size_t i = order[placed];
+      decisions[i] = placed == 0 && first != nullptr ? *first : on(node, i);
+      if (!decisions[i].fits) break;
+      for (const Placement& p : decisions[i].placements) cluster_.take(p.ref(), uids_[i], p.charged);
+    }
+    const bool all = placed == order.size();
+    while (placed-- > 0) {
+      const std::size_t i = order[placed];
+      for (const Placement& p : decisions[i].placements) cluster_.giveBack(p.ref(), uids_[i]);
+    }
+    if (!all) decisions.clear();
+    return all;
+  }
+
+  Decision on(std::string_view node, std::size_t i) {
+    const std::string& pinned = requests_[i].pinnedNode;
+    if (!pinned.empty() && pinned != node) return {};
+    pinned_[i].pinnedNode = node;
+    return decide(cluster_, pinned_[i]);
+  }
+
+  /// Tries every node; notes in `alone` which requests fit anywhere by themselves.
+  std::string preferred(std::vector<bool>& alone) {
+    alone.assign(requests_.size(), false);
+    std::string best;
+    Liking most;
+    std::vector<Decision> decisions;
+    eachNode(
+        cluster_.state(), pause_,
+        [&](std::string_view name, const NodeRecord& node) {
+          if (!node.offered() || (suits_ && !suits_(name))) return;
+          bool each = true;
+          for (std::size_t i = 0; i < requests_.size(); ++i) {
+            const bool fits = on(name, i).fits;
+            each = each && fits;
+            if (fits) alone[i] = true;
+          }
+          if (!each || !allOn(name, decisions)) return;
+          const Liking liking = likingOf(name);
+          if (!best.empty() && liking <= most) return;
+          best = name;
+          most = liking;
+        },
+        kNodesAtOnce);
+    return best;
+  }
+
+  /// The first node that holds them all; nothing happens between its being found and the return.
+  std::string any() {
+    std::string found;
+    std::vector<Decision> decisions;
+    const Pause pause = [&] {
+      if (found.empty() && pause_) pause_();
+    };
+    eachNode(
+        cluster_.state(), pause,
+        [&](std::string_view name, const NodeRecord& node) {
+          if (!found.empty() || !node.offered() || (suits_ && !suits_(name))) return;
+          if (allOn(name, decisions)) found = name;
+        },
+        kNodesAtOnce);
+    return found;
+  }
+
+  Liking likingOf(std::string_view name) const {
+    const Cluster::State& state = cluster_.state();
+    const NodeId id = state.findNode(name);
+    const NodePolicy* policy = findNodePolicy(requests_.front().nodePolicy);
+    const int64_t fill = policy->walk == Walk::fullestFirst ? state.index.fillOf(id) : -state.index.fillOf(id);
+    int64_t score = 0;
+    if (policy->order == NodeOrder::usedScore) score = state.index.summaryOf(id).wide(Summary::kUsedScore);
+    if (policy->order == NodeOrder::availableScore) score = state.index.summaryOf(id).wide(Summary::kAvailableScore);
+    return {score, fill};
+  }
+
+  Cluster& cluster_;
+  const std::vector<Request>& requests_;
+  const NodePredicate& suits_;
+  const Pause& pause_;
+  std::vector<Request> pinned_;
+  std::vector<std::string> uids_;
+  std::vector<std::size_t> inOrder_, largestFirst_;
+};
+
+}  // namespace
+
+Together decideTogether(Cluster& cluster, const std::vector<Request>& requests, const NodePredicate& suits,
+                        const Pause& pause) {
+  return Trying(cluster, requests, suits, pause).run();
+}
+
+}  // namespace egpu::scheduler

@@ -1,0 +1,32 @@
+// Scans of all nodes that give way to others now and then. Internal to scheduler/.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "controller/scheduler/explain.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+
+/// visit(name, node) for every node, in the order of their names. After every `portion` of nodes `pause` is called, if
+/// there is one; the cluster may change in it, so nothing that visit was given may be kept over it.
+template <class Visit>
+void eachNode(const Cluster::State& state, const Pause& pause, Visit visit, std::size_t portion = 512) {
+  std::size_t seen = 0;
+  const auto all = state.nodesByName();
+  for (auto it = all.begin(); it != all.end();) {
+    const auto [name, id] = *it;
+    visit(std::string_view(name), state.nodes[id]);
+    if (!pause || ++seen % portion != 0) {
+      ++it;
+      continue;
+    }
+    const std::string last(name);
+    pause();
+    it = all.after(last);
+  }
+}
+
+}  // namespace egpu::scheduler

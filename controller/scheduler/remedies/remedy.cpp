@@ -1,0 +1,296 @@
+#include "controller/scheduler/remedies/remedy.h"
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+#include "api/v1alpha/quantity.h"
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/parameters.h"
+#include "controller/scheduler/remedies/amount_text.h"
+#include "controller/scheduler/remedies/each_node.h"
+#include "controller/scheduler/remedies/freeing.h"
+#include "controller/scheduler/state/fill.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+constexpr int64_t kPercent = 10;  // milli-cards
+
+std::string cardsText(const Request& r) {
+  const std::string n = std::to_string(r.cards);
+  return n + (r.wholeCards ? " whole card" : " card") + (r.cards == 1 ? "" : "s");
+}
+
+/// "free 10% and 4Gi of card x"
+std::string roomText(const Remedy::CardRoom& room) {
+  std::string text;
+  auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
+  if (room.amount.core > 0) add(v1alpha::formatMilliCards(room.amount.core));
+  if (room.amount.memory > 0) add(atLeastText(room.amount.memory));
+  if (room.claims > 0) add(std::to_string(room.claims) + (room.claims == 1 ? " claim" : " claims"));
+  return text + " of card " + room.card;
+}
+
+class Searching {
+ public:
+  Searching(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Pause& pause)
+      : cluster_(cluster),
+        state_(cluster.state()),
+        request_(request),
+        suits_(suits),
+        pause_(pause),
+        needs_(state_, request),
+        freeing_(state_, request, needs_) {}
+
+  std::vector<Remedy> run() {
+    std::vector<Remedy> found;
+    // Who asks for no card is short of what only other pods can give back.
+    if (request_.cards == 0 || decide(cluster_, request_, suits_).fits) return found;
+    if (std::optional<Remedy> r = ask()) found.push_back(std::move(*r));
+    if (std::optional<Remedy> r = release()) found.push_back(std::move(*r));
+    if (!found.empty() || !request_.pinnedCards.empty()) return found;
+    if (suits_ && decide(cluster_, request_).fits) return found;  // more cards would change nothing for the pod
+    if (std::optional<Remedy> r = add()) found.push_back(std::move(*r));
+    return found;
+  }
+
+ private:
+  /// A smaller request and how much of the original is left of what shrinks most, in millionths.
+  struct Smaller {
+    Request request;
+    int64_t kept = 0;
+    std::string text;
+  };
+
+  /// The largest n in [1, most] for which set(n) fits. Fitting is monotone: less never fits worse. Where it is not
+  /// quite, because parts are rounded or sets are fixed, an n that fits while n + 1 does not.
+  template <class Set>
+  std::optional<int64_t> largest(int64_t most, Set set) const {
+    auto fits = [&](int64_t n) {
+      Request r = request_;
+      set(r, n);
+      if (pause_) pause_();
+      return decide(cluster_, r, suits_).fits;
+    };
+    int64_t good = 0, bad = most + 1;
+    while (bad - good > 1) {
+      const int64_t middle = good + (bad - good) / 2;
+      (fits(middle) ? good : bad) = middle;
+    }
+    return good > 0 ? std::optional<int64_t>(good) : std::nullopt;
+  }
+
+  template <class Set, class Text>
+  void tryShrinking(std::optional<Smaller>& best, int64_t original, int64_t unit, Set set, Text text) const {
+    if (original < unit) return;
+    auto scaled = [&](Request& r, int64_t n) { set(r, n * unit); };
+    std::optional<int64_t> n = largest((original - 1) / unit, scaled);
+    if (!n) return;
+    Smaller smaller{request_, shareOf(*n * unit, original), {}};
+    scaled(smaller.request, *n);
+    smaller.text = text(smaller.request);
+    if (!best || smaller.kept > best->kept) best = std::move(smaller);
+  }
+
+  std::optional<Remedy> ask() const {
+    std::optional<Smaller> best;
+    const std::string each = request_.cards > 1 ? " on each card" : "";
+    auto coreText = [&](const Request& r) { return "gpu-core " + std::to_string(r.perCard.core / kPercent) + each; };
+    auto memoryText = [&](const Request& r) { return "gpu-memory " + v1alpha::formatBytes(r.perCard.memory) + each; };
+    const bool shares = !request_.wholeCards;
+    const bool ownCore = shares && request_.milliTflopsPerCard == 0;
+    const bool ownMemory = shares && !request_.memoryFromCore;
+    if (ownCore)
+      tryShrinking(
+          best, request_.perCard.core, kPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
+    if (shares && request_.milliTflopsPerCard > 0)
+      tryShrinking(
+          best, request_.milliTflopsPerCard, tflopsStep(), [](Request& r, int64_t v) { r.milliTflopsPerCard = v; },
+          [&](const Request& r) { return "tflops " + v1alpha::formatThousandths(r.milliTflopsPerCard) + each; });
+    if (ownMemory)
+      tryShrinking(
+          best, request_.perCard.memory, kMiB, [](Request& r, int64_t v) { r.perCard.memory = v; }, memoryText);
+    if (request_.pinnedCards.empty())
+      tryShrinking(
+          best, request_.cards, 1, [](Request& r, int64_t v) { r.cards = v; }, cardsText);
+    if (!best && ownMemory && request_.perCard.memory >= kMiB) shrinkBoth(best, each);
+    if (!best) return std::nullopt;
+    Remedy remedy;
+    remedy.kind = Remedy::Kind::ask;
+    remedy.node = decide(cluster_, best->request, suits_).node;
+    if (remedy.node.empty()) return std::nullopt;  // it no longer does: the cluster changed in a pause
+    remedy.request = std::move(best->request);
+    remedy.text = best->text + " would fit now (node " + remedy.node + ')';
+    return remedy;
+  }
+
+  /// No single amount is to blame: compute and memory in the same proportion, then each as far up again as it goes.
+  void shrinkBoth(std::optional<Smaller>& best, const std::string& each) const {
+    constexpr int64_t kParts = 1000;
+    const bool rated = request_.milliTflopsPerCard > 0;
+    const int64_t unit = rated ? tflopsStep() : kPercent;
+    if (!rated && request_.perCard.core < kPercent) return;
+    const int64_t compute = (rated ? request_.milliTflopsPerCard : request_.perCard.core) / unit;
+    const int64_t memory = request_.perCard.memory / kMiB;
+    auto setCompute = [&](Request& r, int64_t v) { (rated ? r.milliTflopsPerCard : r.perCard.core) = v * unit; };
+    auto setMemory = [&](Request& r, int64_t v) { r.perCard.memory = v * kMiB; };
+    auto part = [](int64_t whole, int64_t parts) { return std::max<int64_t>(1, whole * parts / kParts); };
+    std::optional<int64_t> parts = largest(kParts, [&](Request& r, int64_t n) {
+      setCompute(r, part(compute, n));
+      setMemory(r, part(memory, n));
+    });
+    if (!parts) return;
+    // Where fitting is not monotone, a search can miss the amount that is known to fit.
+    const int64_t memoryThen = part(memory, *parts);
+    const int64_t c = largest(compute, [&](Request& r, int64_t n) {
+                        setCompute(r, n);
+                        setMemory(r, memoryThen);
+                      }).value_or(part(compute, *parts));
+    const int64_t m = largest(memory, [&](Request& r, int64_t n) {
+                        setCompute(r, c);
+                        setMemory(r, n);
+                      }).value_or(memoryThen);
+    Smaller smaller{request_, std::min(shareOf(c, compute), shareOf(m, memory)), {}};
+    setCompute(smaller.request, c);
+    setMemory(smaller.request, m);
+    smaller.text = (rated ? "tflops " + v1alpha::formatThousandths(c * unit) : "gpu-core " + std::to_string(c)) +
+                   " with gpu-memory " + v1alpha::formatBytes(m * kMiB) + each;
+    best = std::move(smaller);
+  }
+
+  /// Whole TFLOPS are answered with whole ones.
+  int64_t tflopsStep() const { return request_.milliTflopsPerCard % 1000 == 0 ? 1000 : 1; }
+  /// The least whole rating that holds so many thousandths.
+  static int64_t ratingFor(int64_t milli) { return (milli + 999) / 1000 * 1000; }
+
+  bool eligible(const NodeRecord& node) const {
+    return node.offered() && nodeHasRoom(node, request_) &&
+           (request_.pinnedNode.empty() || node.name == request_.pinnedNode) && (!suits_ || suits_(node.name));
+  }
+
+  std::optional<Remedy> release() {
+    std::optional<Remedy> best;
+    int64_t bestCost = 0;
+    const std::size_t wanted = static_cast<std::size_t>(request_.cards);
+    if (!request_.pinnedCards.empty() && request_.pinnedCards.size() != wanted) return best;
+    eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
+      if (node.cards.size() < wanted || !eligible(node)) return;
+      std::optional<Freeing::Freed> freed = freeing_.on(node);
+      if (!freed) return;
+      Remedy remedy;
+      remedy.kind = Remedy::Kind::release;
+      remedy.node = std::string(name);
+      if (!nodeBelowLimit(node, request_)) remedy.nodeClaims = node.claims - request_.maxClaimsPerNode + 1;
+      const int64_t cost = remedy.nodeClaims + freed->cost;
+      remedy.rooms = std::move(freed->rooms);
+      if (best && cost >= bestCost) return;
+      if (remedy.rooms.empty() && remedy.nodeClaims == 0) return;  // it came free in a pause
+      best = std::move(remedy);
+      bestCost = cost;
+    });
+    if (!best) return best;
+    for (const Remedy::CardRoom& room : best->rooms)
+      best->text += (best->text.empty() ? "free " : ", ") + roomText(room);
+    if (best->nodeClaims > 0)
+      best->text += (best->text.empty() ? "release " : ", and release ") + std::to_string(best->nodeClaims) +
+                    (best->nodeClaims == 1 ? " claim" : " claims");
+    best->text += " (node " + best->node + ')';
+    return best;
+  }
+
+  Remedy described(Remedy remedy) const {
+    if (!request_.models.empty()) remedy.card.model = request_.models.front();
+    std::string models;
+    for (const std::string& model : request_.models) models += (models.empty() ? " of model " : " or ") + model;
+    remedy.text =
+        "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
+        atLeastText(remedy.card.memory) +
+        (remedy.card.milliTflops > 0 ? " and " + v1alpha::formatThousandths(remedy.card.milliTflops) + " TFLOPS" : "") +
+        (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
+    return remedy;
+  }
+
+  /// Cards like one that is large enough, and how many of them make up what a divided total lacks on a node.
+  std::optional<std::pair<v1alpha::Card, int64_t>> cardsFor(const SplitTotal& total, int64_t lacking) const {
+    v1alpha::Card card;
+    const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;
+    const int64_t part = std::min(perCard, lacking);
+    card.milliTflops = total.of() == SplitTotal::Of::tflops ? ratingFor(total.inUnits(part)) : 0;
+    if (part == 0) return std::nullopt;
+    const Amount most = total.atMost({{}, card.core, 0, card.milliTflops}, part);
+    card.memory = std::max({request_.minMemory, most.memory, kGiB});
+    return std::pair(card, (lacking + part - 1) / part);
+  }
+
+  /// The node that lacks least, or a new one.
+  std::optional<Remedy> addForTotal() {
+    const SplitTotal total(request_);
+    Remedy remedy;
+    remedy.kind = Remedy::Kind::add;
+    int64_t most = 0;
+    eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
+      if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
+      int64_t rooms = 0, cards = 0;
+      for (CardId c : node.cards) {
+        const CardRecord& card = state_.cards[c];
+        if (!freeing_.couldServe(c) || !cardFits(card, needs_.of(card.type), request_)) continue;
+        rooms += total.roomOn(state_.types[card.type], card.free());
+        ++cards;
+      }
+      const auto added = cardsFor(total, total.steps() - rooms);
+      if (!added || cards + added->second > static_cast<int64_t>(SplitTotal::kMostCards) || rooms <= most) return;
+      most = rooms;
+      remedy.node = std::string(name);
+    });
+    if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
+    const auto added = cardsFor(total, total.steps() - most);
+    if (!added || added->second > static_cast<int64_t>(SplitTotal::kMostCards)) return std::nullopt;
+    std::tie(remedy.card, remedy.cards) = *added;
+    return described(std::move(remedy));
+  }
+
+  std::optional<Remedy> add() {
+    const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
+    if (policy && !policy->takesAny) return std::nullopt;  // machines come as they are
+    if (divides(request_)) return addForTotal();
+    Remedy remedy;
+    remedy.kind = Remedy::Kind::add;
+    remedy.cards = request_.cards;
+    remedy.card.core = std::max<int64_t>(1000, request_.wholeCards ? 0 : request_.perCard.core);
+    remedy.card.memory = std::max({request_.minMemory, request_.wholeCards ? 0 : request_.perCard.memory, kGiB});
+    remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
+    // The node that is closest; a new one if none has any fitting card.
+    int64_t most = 0;
+    eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
+      if (!eligible(node) || !nodeBelowLimit(node, request_)) return;
+      int64_t fitting = 0;
+      for (CardId c : node.cards)
+        if (freeing_.couldServe(c) && cardFits(state_.cards[c], needs_.of(state_.cards[c].type), request_)) ++fitting;
+      if (fitting <= most && (request_.pinnedNode.empty() || fitting > 0)) return;
+      most = fitting;
+      remedy.node = std::string(name);
+    });
+    if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
+    remedy.cards -= most;
+    return described(std::move(remedy));
+  }
+
+  const Cluster& cluster_;
+  const Cluster::State& state_;
+  const Request& request_;
+  const NodePredicate& suits_;
+  const Pause& pause_;
+  Needs needs_;
+  Freeing freeing_;
+};
+
+}  // namespace
+
+std::vector<Remedy> findRemedies(const Cluster& cluster, const Request& request, const NodePredicate& suits,
+                                 const Pause& pause) {
+  return Searching(cluster, request, suits, pause).run();
+}
+
+}  // namespace egpu::scheduler

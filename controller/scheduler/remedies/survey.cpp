@@ -1,0 +1,79 @@
+// What the index keeps about a node.
+#include <algorithm>
+#include <array>
+
+#include "controller/scheduler/choice/load_score.h"
+#include "controller/scheduler/state/fill.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+/// The n highest values, descending; 0 where there are not so many.
+template <std::size_t n>
+struct Highest {
+  std::array<uint8_t, n> values{};
+
+  void add(uint8_t value) {
+    for (uint8_t& v : values) {
+      const uint8_t lower = std::min(v, value);
+      v = std::max(v, value);
+      value = lower;
+    }
+  }
+};
+
+}  // namespace
+
+Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const {
+  Survey survey;
+  Summary& s = survey.summary;
+  uint8_t* memoryAt = &s.at[Summary::kMemoryAt];
+  uint8_t* coreAt = &s.at[Summary::kCoreAt];
+  Highest<4> cores;
+  Highest<2> memories;
+  Amount usedSum, capacitySum;
+  int64_t empty = 0, fewest = Summary::kMost, usedScore = 0, availableScore = 0, freeCore = 0;
+  for (CardId c : node.cards) {
+    const CardRecord& card = cards[c];
+    if (!card.healthy) continue;
+    const Amount capacity = capacityOf(c), used = usedOf(c);
+    capacitySum = {capacitySum.core + capacity.core, capacitySum.memory + capacity.memory};
+    usedSum = {usedSum.core + used.core, usedSum.memory + used.memory};
+    const LoadScore load = loadScoreOf(used, capacity);
+    usedScore += load.used;
+    availableScore += load.available;
+    freeCore += std::max<int64_t>(card.left.core, 0);
+    const uint8_t core = scale.core(card.left.core), memory = scale.memory(card.left.memory);
+    cores.add(core);
+    memories.add(memory);
+    if (core > 0) {
+      uint8_t& most = memoryAt[scale.stepOfCore(core)];
+      most = std::max(most, memory);
+    }
+    if (memory > 0) {
+      uint8_t& most = coreAt[scale.stepOfMemory(memory)];
+      most = std::max(most, core);
+    }
+    if (card.empty()) ++empty;
+    fewest = std::min(fewest, card.claims());
+  }
+  for (std::size_t i = Summary::kCoreSteps - 1; i-- > 0;) memoryAt[i] = std::max(memoryAt[i], memoryAt[i + 1]);
+  for (std::size_t i = Summary::kMemorySteps - 1; i-- > 0;) coreAt[i] = std::max(coreAt[i], coreAt[i + 1]);
+  s.at[Summary::kCoreRanks] = cores.values[1];
+  s.at[Summary::kCoreRanks + 1] = cores.values[3];
+  s.at[Summary::kMemoryRank] = memories.values[1];
+  s.at[Summary::kEmpty] = Summary::clamped(empty);
+  s.at[Summary::kNodeClaims] = Summary::clamped(Summary::kMost - node.claims);
+  s.at[Summary::kCardClaims] = Summary::clamped(Summary::kMost - fewest);
+  const NodeAmount left = node.free();
+  s.at[Summary::kNodeCpu] = Summary::coarse(left.cpuMilli, Summary::kCpuUnit);
+  s.at[Summary::kNodeMemory] = Summary::coarse(left.memory, Summary::kNodeMemoryUnit);
+  s.at[Summary::kFreeCore] = Summary::coarse(freeCore, Summary::kCoreUnit);
+  s.setWide(Summary::kUsedScore, usedScore);
+  s.setWide(Summary::kAvailableScore, availableScore);
+  survey.fill = fillOf(usedSum, capacitySum);
+  return survey;
+}
+
+}  // namespace egpu::scheduler

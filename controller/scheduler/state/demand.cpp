@@ -1,0 +1,98 @@
+#include "controller/scheduler/state/demand.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+namespace egpu::scheduler {
+namespace {
+
+// 0.9^(-1/200): multiplied up once per request, so that no library function's rounding decides.
+constexpr double kGrowth = 1.000526941363137;
+
+/// Everything that is demand, as values to compare; of what a field makes meaningless, nothing.
+auto demandOf(const Request& r) {
+  const bool ownCore = !r.wholeCards && r.milliTflopsPerCard == 0;
+  const bool ownMemory = !r.wholeCards && !r.memoryFromCore;
+  return std::tuple(r.cards, r.wholeCards, ownCore ? r.perCard.core : 0, ownMemory ? r.perCard.memory : 0,
+                    r.memoryFromCore, r.milliTflopsPerCard, r.coreOvercommit, r.memoryOvercommit, r.minMemory,
+                    r.cpuMilli, r.podMemory, static_cast<int>(r.split));
+}
+
+}  // namespace
+
+bool sameDemand(const Request& a, const Request& b) { return demandOf(a) == demandOf(b) && a.models == b.models; }
+
+std::size_t demandHash(const Request& request) {
+  std::size_t hash = 0;
+  const auto mix = [&hash](std::size_t value) {
+    hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+  };
+  std::apply([&](auto... field) { (mix(static_cast<std::size_t>(field)), ...); }, demandOf(request));
+  for (const std::string& model : request.models) mix(std::hash<std::string_view>()(model));
+  return hash;
+}
+
+void Demand::observe(const Request& request) {
+  const std::size_t hash = demandHash(request);
+  Entry* entry = nullptr;
+  const auto [from, to] = places_.equal_range(hash);
+  for (auto it = from; it != to && entry == nullptr; ++it)
+    if (sameDemand(entries_[it->second].request, request)) entry = &entries_[it->second];
+  if (entry == nullptr) {
+    places_.emplace(hash, entries_.size());
+    entry = &entries_.emplace_back(Entry{request, hash});
+    Request& kept = entry->request;
+    kept.nodePolicy.clear();
+    kept.cardPolicy.clear();
+    kept.pinnedNode.clear();
+    kept.pinnedCards.clear();
+    kept.maxClaimsPerCard = kept.maxClaimsPerNode = 0;
+  }
+  entry->weight += unit_;
+  unit_ *= kGrowth;
+  if (++seen_ % kWindow == 0) tidy();
+}
+
+void Demand::tidy() {
+  for (Entry& entry : entries_) entry.weight /= unit_;
+  unit_ = 1;
+  std::erase_if(entries_, [](const Entry& entry) { return entry.weight < kForgotten; });
+  if (entries_.size() > kMost) {
+    const std::vector<const Entry*> order = heaviestFirst();
+    std::set<const Entry*> gone(order.begin() + static_cast<std::ptrdiff_t>(kMost), order.end());
+    std::vector<Entry> kept;
+    for (Entry& entry : entries_)
+      if (gone.count(&entry) == 0) kept.push_back(std::move(entry));
+    entries_ = std::move(kept);
+  }
+  places_.clear();
+  for (std::size_t at = 0; at < entries_.size(); ++at) places_.emplace(entries_[at].hash, at);
+}
+
+std::vector<const Demand::Entry*> Demand::heaviestFirst() const {
+  std::vector<const Entry*> order;
+  order.reserve(entries_.size());
+  for (const Entry& entry : entries_) order.push_back(&entry);
+  std::stable_sort(order.begin(), order.end(), [](const Entry* a, const Entry* b) { return a->weight > b->weight; });
+  return order;
+}
+
+double Demand::total() const {
+  double sum = 0;
+  for (const Entry& entry : entries_) sum += entry.weight;
+  return sum / unit_;
+}
+
+std::vector<Demand::Class> Demand::classes() const {
+  std::vector<Class> classes;
+  if (!known()) return classes;
+  classes.reserve(entries_.size());
+  for (const Entry* entry : heaviestFirst()) classes.push_back({entry->request, entry->hash, entry->weight / unit_});
+  return classes;
+}
+
+}  // namespace egpu::scheduler

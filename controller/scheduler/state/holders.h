@@ -1,0 +1,57 @@
+// Who takes something, by uid: devices, claims before they have a device, pods. Internal to scheduler/.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "controller/scheduler/state/ids.h"
+#include "controller/scheduler/state/large_array.h"
+#include "controller/scheduler/state/names.h"
+
+namespace egpu::scheduler {
+
+class Holders {
+ public:
+  /// kNone: takes nothing.
+  DeviceId find(std::string_view uid) const { return find(uid, NameTable::hashOf(uid)); }
+  /// The id of a uid, made if new. One that takes nothing goes with dropIfIdle().
+  DeviceId obtain(std::string_view uid);
+  void dropIfIdle(DeviceId id);
+  std::string_view uidOf(DeviceId id) const {
+    const Record& r = records_[id];
+    return r.size == kLong ? std::string_view(longUids_.at(id)) : std::string_view(r.text, r.size);
+  }
+  /// How many allocations of cards, of nodes it has.
+  uint32_t cardAllocations(DeviceId id) const { return records_[id].cardAllocations; }
+  void countCardAllocation(DeviceId id, int by) { records_[id].cardAllocations += static_cast<uint32_t>(by); }
+  void countNodeAllocation(DeviceId id, int by) { records_[id].nodeAllocations += static_cast<uint32_t>(by); }
+  std::size_t size() const { return table_.size(); }
+  /// f(DeviceId) for all of them.
+  template <class F>
+  void each(F f) const {
+    table_.each(f);
+  }
+
+ private:
+  static constexpr uint32_t kRoom = 44;  // holds "claim/" and a uuid
+  static constexpr uint32_t kLong = 255;
+  struct Record {
+    uint32_t cardAllocations = 0;
+    uint32_t nodeAllocations : 24 = 0;
+    uint32_t size : 8 = 0;  // kLong: the text stands in longUids_
+    char text[kRoom];
+  };
+  DeviceId find(std::string_view uid, uint32_t hash) const {
+    return table_.find(uid, hash, [this](DeviceId id) { return uidOf(id); });
+  }
+
+  LargeArray<Record> records_;
+  std::vector<DeviceId> freeIds_;
+  NameTable table_;
+  std::unordered_map<DeviceId, std::string> longUids_;
+};
+
+}  // namespace egpu::scheduler

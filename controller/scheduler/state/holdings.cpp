@@ -1,0 +1,46 @@
+#include "controller/scheduler/state/holdings.h"
+
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+void collect(const Cluster::State& state, const NodeRecord& node, Holdings& out) {
+  for (CardId id : node.cards) {
+    state.eachTake(id, [&](std::string_view device, const Amount& charged, const NodeAmount& ofNode) {
+      out[std::string(device)].push_back({std::string(state.cardName(id)), charged, ofNode});
+    });
+  }
+}
+
+}  // namespace
+
+Holdings holdingsOf(const Cluster& cluster) {
+  Holdings all;
+  for (const auto& [name, id] : cluster.state().nodesByName()) collect(cluster.state(), cluster.state().nodes[id], all);
+  return all;
+}
+
+Holdings holdingsOn(const Cluster& cluster, std::string_view node) {
+  Holdings here;
+  const NodeId id = cluster.state().findNode(node);
+  if (id != kNone) collect(cluster.state(), cluster.state().nodes[id], here);
+  return here;
+}
+
+void hold(Cluster& cluster, std::string_view device, const Decision& decision, NodeAmount ofNode) {
+  for (const Placement& placement : decision.placements) {
+    cluster.take(placement.card, device, placement.charged, ofNode);
+    ofNode = {};
+  }
+}
+
+void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings) {
+  for (const Holding& each : holdings) cluster.take(each.card, device, each.charged, each.ofNode);
+}
+
+void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings) {
+  for (const Holding& each : holdings) cluster.giveBack(each.card, device);
+}
+
+}  // namespace egpu::scheduler

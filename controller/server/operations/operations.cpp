@@ -1,0 +1,253 @@
+#include "controller/server/operations/operations.h"
+
+#include <algorithm>
+#include <charconv>
+#include <tuple>
+#include <utility>
+
+#include "controller/base/printable.h"
+#include "controller/codec/json_text.h"
+#include "controller/codec/yaml_text.h"
+#include "controller/server/what_if_questions.h"
+
+namespace egpu::server {
+
+namespace {
+
+constexpr std::string_view kPaths =
+    "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
+    "/simulate and /forecast (?format=json|yaml|text)\n";
+
+/// Errors hold words of the caller and of others: none of them obeyed by the terminal that shows them.
+http::Response plain(int status, std::string body) {
+  http::Response r;
+  r.status = status;
+  r.contentType = "text/plain; charset=utf-8";
+  r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
+  return r;
+}
+
+/// A Kubernetes Status, as the API server refuses.
+http::Response refusal(int status, const std::string& message) {
+  const auto reason = status == 401   ? "Unauthorized"
+                      : status == 403 ? "Forbidden"
+                      : status == 413 ? "RequestEntityTooLarge"
+                                      : "ServiceUnavailable";
+  codec::JsonText j;
+  j.beginObject().key("kind").value("Status").key("apiVersion").value("v1");
+  j.key("metadata").beginObject().endObject();
+  j.key("status").value("Failure").key("message").value(message).key("reason").value(reason);
+  j.key("code").value(status).endObject();
+  http::Response r;
+  r.status = status;
+  r.body = j.take();
+  if (status == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (status == 503) r.headers.emplace_back("Retry-After", "1");
+  return r;
+}
+
+/// Without callers that prove who they are a browser must not be led here by a page of somebody else's: its requests
+/// name another host, or say from where they come. Images and links have no Origin, only Sec-Fetch-Site.
+bool fromThisMachine(const http::Request& request) {
+  const auto host = request.header("host");
+  if (!host.empty() && !http::isLoopback(host)) return false;
+  auto origin = request.header("origin");
+  if (origin.empty()) {
+    const auto site = request.header("sec-fetch-site");
+    return site.empty() || site == "none" || site == "same-origin" || site == "same-site";
+  }
+  const auto scheme = origin.find("://");
+  if (scheme == std::string_view::npos) return false;
+  return http::isLoopback(origin.substr(scheme + 3));
+}
+
+/// What is asked of the map.
+struct MapQuery {
+  std::string format = "json", node, after;
+  bool idle = false;      ///< only nodes without a claim
+  std::size_t limit = 0;  ///< nodes; 0 = all
+  TextOptions text;
+};
+
+/// A message if a parameter can't be understood.
+std::string readNumber(const std::string& key, const std::string& value, const char* what, std::size_t& into) {
+  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), into);
+  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size()) return {};
+  return key + ": \"" + value + "\" is no number of " + what + "\n";
+}
+
+std::string readMapQuery(const http::Request& request, MapQuery& query) {
+  for (const auto& [key, value] : http::parseQuery(request.query)) {
+    std::string wrong;
+    if (key == "format")
+      query.format = value;
+    else if (key == "node")
+      query.node = value;
+    else if (key == "continue")
+      query.after = value;
+    else if (key == "color")
+      query.text.color = value == "1" || value == "true";
+    else if (key == "width")
+      wrong = readNumber(key, value, "cells (10 to 200)", query.text.bar);
+    else if (key == "columns")
+      wrong = readNumber(key, value, "columns", query.text.columns);
+    else if (key == "idle" && value != "nodes")
+      wrong = "idle: \"" + value + "\" is unknown; known is nodes (those without a claim)\n";
+    else if (key == "idle")
+      query.idle = true;
+    else if (key == "limit")
+      wrong = readNumber(key, value, "nodes", query.limit);
+    else
+      wrong =
+          "unknown parameter \"" + key + "\"; known are format, node, idle, limit, continue, color, columns, width\n";
+    if (!wrong.empty()) return wrong;
+  }
+  if (query.format != "json" && query.format != "yaml" && query.format != "backendai" && query.format != "text")
+    return "format: \"" + query.format + "\" is unknown; known are json, yaml, backendai, text\n";
+  return {};
+}
+
+/// Leaves one page of the nodes, which are ordered by name. What to continue after, empty at the end.
+std::string cutPage(AllocationMap& map, const MapQuery& query) {
+  auto& nodes = map.nodes;
+  if (!query.after.empty())
+    nodes.erase(nodes.begin(),
+                std::partition_point(nodes.begin(), nodes.end(), [&](const auto& n) { return n.name <= query.after; }));
+  if (query.limit == 0 || nodes.size() <= query.limit) return {};
+  nodes.resize(query.limit);
+  return nodes.back().name;
+}
+
+/// The map in the form that was asked for. next: what the next page continues after, if there is one.
+http::Response shown(const AllocationMap& map, const MapQuery& query, const std::string& next, const ClaimPods& pods) {
+  auto r = query.format == "text" ? plain(200, toText(map, query.text, pods)) : http::Response{};
+  if (query.format == "json" || query.format == "yaml") r.body = toJson(map, pods);
+  if (query.format == "backendai") r.body = toBackendAi(map);
+  if (!next.empty()) r.headers.emplace_back("Continue", next);
+  if (!next.empty() && (query.format == "json" || query.format == "yaml")) {
+    codec::JsonText quoted;
+    r.body.back() = ',';
+    r.body += "\"continue\":" + quoted.value(next).take() + "}";
+  }
+  if (query.format != "yaml") return r;
+  r.body = codec::jsonToYaml(r.body);
+  r.contentType = "application/yaml";
+  return r;
+}
+
+}  // namespace
+
+Operations::Operations(OperationsSources sources)
+    : sources_(std::move(sources)), probes_({sources_.alive, sources_.ready, sources_.role}) {}
+
+http::Limits Operations::limits() {
+  http::Limits limits;
+  limits.connections = 64;
+  limits.body = std::size_t{256} * 1024;
+  limits.answers = 4 * kMostAnswer;
+  limits.firstByte = std::chrono::seconds(5);
+  limits.request = std::chrono::seconds(30);
+  limits.answer = std::chrono::seconds(60);
+  return limits;
+}
+
+http::Response Operations::handle(const http::Request& request, std::stop_token stop) {
+  if (Probes::serves(request.path)) return probes_.handle(request, std::move(stop));
+  if (isScrape(request)) return scrape(stop);
+  // Whoever ends the process does not wait for answers either.
+  std::stop_source either;
+  const auto end = [&either] { either.request_stop(); };
+  const std::stop_callback gone(stop, end), stopping(stopping_.get_token(), end);
+  if (sources_.callers) {
+    const auto verdict = sources_.callers(request.header("authorization"), either.get_token());
+    if (verdict.status != 200) return refusal(verdict.status, verdict.message);
+  } else if (!fromThisMachine(request)) {
+    return refusal(403,
+                   "only this machine may ask: Host and Origin must be localhost or a loopback address, and no page of "
+                   "another site may lead here (Sec-Fetch-Site)");
+  }
+  auto answer = guarded(request, either.get_token());
+  if (answer.body.size() <= kMostAnswer) return answer;
+  return refusal(413, "the answer has " + std::to_string(answer.body.size() >> 20) + " MiB, more than " +
+                          std::to_string(kMostAnswer >> 20) +
+                          ": ask for less, one node (node=) or so many at a time (limit=, continue=)");
+}
+
+/// What only those may see who are known.
+http::Response Operations::guarded(const http::Request& request, std::stop_token stop) {
+  if (sources_.questions && WhatIfQuestions::serves(request.path)) {
+    if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
+    const std::string missing = sources_.ready ? sources_.ready() : std::string();
+    return missing.empty() ? sources_.questions(request, std::move(stop)) : plain(503, missing + "\n");
+  }
+  if (request.method != "GET" && request.method != "HEAD") {
+    auto r = plain(405, "only GET is served here\n");
+    r.headers.emplace_back("Allow", "GET, HEAD");
+    return r;
+  }
+  if (request.path == "/allocation-map") return allocationMap(request, std::move(stop));
+  return plain(404, std::string(kPaths));
+}
+
+bool Operations::isScrape(const http::Request& request) {
+  return request.path == "/metrics" && (request.method == "GET" || request.method == "HEAD");
+}
+
+http::Response Operations::scrape(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  const uint64_t mine = begun_ + 1;  // what has begun may miss what the caller saw happen
+  scrapeDone_.wait(lock, stop, [&] { return scrapedBy_ >= mine || !scraping_; });
+  if (stop.stop_requested()) return refusal(503, "stopped");
+  if (scrapedBy_ < mine) {
+    struct Turn {
+      Operations& of;
+      std::unique_lock<std::mutex>& lock;
+      const uint64_t number;
+      std::shared_ptr<const std::string> text{};
+      ~Turn() {
+        lock.lock();
+        of.scraping_ = false;
+        if (text) std::tie(of.scraped_, of.scrapedBy_) = std::tie(text, number);
+        of.scrapeDone_.notify_all();
+      }
+    } turn{*this, lock, ++begun_};
+    scraping_ = true;
+    lock.unlock();
+    turn.text = std::make_shared<const std::string>(sources_.metrics());
+  }
+  const auto text = scraped_;
+  lock.unlock();
+  auto r = plain(200, *text);
+  r.contentType = "text/plain; version=0.0.4; charset=utf-8";
+  return r;
+}
+
+http::Response Operations::allocationMap(const http::Request& request, std::stop_token stop) {
+  MapQuery query;
+  if (auto wrong = readMapQuery(request, query); !wrong.empty()) return plain(400, std::move(wrong));
+  {
+    std::unique_lock lock(mutex_);
+    if (!mapDone_.wait(lock, stop, [this] { return maps_ < kMaps; })) return refusal(503, "stopped");
+    ++maps_;
+  }
+  struct Turn {
+    Operations& of;
+    ~Turn() {
+      {
+        const std::lock_guard lock(of.mutex_);
+        --of.maps_;
+      }
+      of.mapDone_.notify_one();
+    }
+  } const turn{*this};
+  auto map = sources_.map();
+  if (!query.node.empty()) {
+    std::erase_if(map.nodes, [&](const auto& n) { return n.name != query.node; });
+    if (map.nodes.empty()) return plain(404, "there is no node \"" + query.node + "\"\n");
+  }
+  if (query.idle) keepIdleNodes(map);
+  const std::string next = cutPage(map, query);
+  return shown(map, query, next, sources_.pods ? sources_.pods(map) : ClaimPods{});
+}
+
+}  // namespace egpu::server

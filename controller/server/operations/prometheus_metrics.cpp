@@ -1,0 +1,130 @@
+#include "controller/server/operations/prometheus_metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "controller/base/printable.h"
+
+namespace egpu::server {
+
+namespace {
+
+constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"elasticgpu_workqueue_depth", "Keys that wait for a worker."},
+    {"elasticgpu_workqueue_adds_total", "Keys put into the queue."},
+    {"elasticgpu_workqueue_retries_total", "Keys put back with a delay after a failure."},
+    {"elasticgpu_workqueue_queue_duration_seconds", "From a key's readiness to its worker."},
+    {"elasticgpu_workqueue_work_duration_seconds", "A worker's time with a key."},
+    {"elasticgpu_reconcile_duration_seconds", "One step of one key, by what it concerns."},
+    {"elasticgpu_reconciles_total", "Steps by what they concern and how they ended: done, again, retry."},
+    {"elasticgpu_decisions_total", "Scheduler decisions by result: fits, no_fit."},
+    {"elasticgpu_decision_seconds", "One scheduler decision with its assumption."},
+    {"elasticgpu_api_requests_total", "Requests to the API server by verb and code."},
+    {"elasticgpu_api_request_duration_seconds", "One request to the API server, retries included."},
+    {"elasticgpu_api_writes_total", "Writes to the API server by verb and resource."},
+    {"elasticgpu_reflector_lists_total", "Full lists by resource and result."},
+    {"elasticgpu_reflector_events_total", "Watch events by resource and type."},
+    {"elasticgpu_leader", "1 while this process holds the lease."},
+    {"elasticgpu_lease_attempts_total", "Attempts to get or renew the lease by result: ok, held by another, failed."},
+    {"elasticgpu_events_total", "Kubernetes events by what became of them."},
+    {"elasticgpu_cards", "Cards by state: free, partly, full, quarantined."},
+    {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card; with --card-metrics."},
+    {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card; with --card-metrics."},
+    {"elasticgpu_claims", "Claims by phase."},
+    {"elasticgpu_claims_that_fit", "How many more claims of a class, each of its usual size, would fit now."},
+    {"elasticgpu_claims_that_fit_age_seconds", "How long ago elasticgpu_claims_that_fit was worked out."},
+    {"elasticgpu_plugin_calls_total", "Calls to a plugin by slot and outcome."},
+    {"elasticgpu_plugin_call_seconds", "One call to a plugin."},
+    {"elasticgpu_plugin_downs_total", "How often a plugin's host process ended or was ended."},
+    {"elasticgpu_devices_held", "Devices kept for running pods although their claim or its ResourceClaim is gone."},
+    {"elasticgpu_ledger_drift_total", "Drift that the auditor found, by cause."},
+    {"elasticgpu_build_info", "1, labelled with the version that runs."},
+    {"elasticgpu_longest_step_seconds", "How long the worker that has been longest with its key has been with it."},
+    {"process_cpu_seconds_total", "Total user and system CPU time spent in seconds."},
+    {"process_resident_memory_bytes", "Resident memory size in bytes."},
+    {"process_virtual_memory_bytes", "Virtual memory size in bytes."},
+    {"process_open_fds", "Number of open file descriptors."},
+    {"process_max_fds", "Maximum number of open file descriptors."},
+    {"process_threads", "Number of threads."},
+    {"process_start_time_seconds", "Start time of the process since unix epoch in seconds."},
+});
+
+/// Labels hold what others chose; the text format escapes of their controls only the newline.
+class Clean {
+ public:
+  explicit Clean(const base::MetricLabels& labels) : labels_(&labels) {
+    for (const auto& [name, value] : labels) {
+      if (!base::hasControls(value)) continue;
+      if (own_.empty()) own_ = labels;
+      own_[name] = base::printable(value);
+      labels_ = &own_;
+    }
+  }
+  const base::MetricLabels& operator*() const { return *labels_; }
+
+ private:
+  base::MetricLabels own_;
+  const base::MetricLabels* labels_;
+};
+
+std::string helpOf(std::string_view name) {
+  for (const auto& [n, help] : kHelp)
+    if (n == name) return std::string(help);
+  return std::string(name);
+}
+
+// From 10 µs (a decision) to 5 min (a worker that is stuck), about three a decade.
+const prometheus::Histogram::BucketBoundaries kSeconds = {0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03,
+                                                          0.1,     0.3,     1,      3,      10,    30,    100,  300};
+
+}  // namespace
+
+struct PrometheusMetrics::Families {
+  mutable std::mutex mutex;  // protects the three maps; the families themselves are thread-safe
+  prometheus::Registry registry;
+  std::map<std::string, prometheus::Family<prometheus::Counter>*, std::less<>> counters;
+  std::map<std::string, prometheus::Family<prometheus::Gauge>*, std::less<>> gauges;
+  std::map<std::string, prometheus::Family<prometheus::Histogram>*, std::less<>> histograms;
+
+  template <class Map, class Build>
+  auto& family(Map& map, std::string_view name, Build build) {
+    std::lock_guard lock(mutex);
+    auto it = map.find(name);
+    if (it == map.end())
+      it = map.emplace(std::string(name), &build().Name(std::string(name)).Help(helpOf(name)).Register(registry)).first;
+    return *it->second;
+  }
+};
+
+PrometheusMetrics::PrometheusMetrics() : families_(std::make_unique<Families>()) {}
+PrometheusMetrics::~PrometheusMetrics() = default;
+
+void PrometheusMetrics::add(std::string_view counter, double by, const base::MetricLabels& labels) {
+  families_->family(families_->counters, counter, prometheus::BuildCounter).Add(*Clean(labels)).Increment(by);
+}
+void PrometheusMetrics::set(std::string_view gauge, double value, const base::MetricLabels& labels) {
+  families_->family(families_->gauges, gauge, prometheus::BuildGauge).Add(*Clean(labels)).Set(value);
+}
+void PrometheusMetrics::observe(std::string_view histogram, double seconds, const base::MetricLabels& labels) {
+  families_->family(families_->histograms, histogram, prometheus::BuildHistogram)
+      .Add(*Clean(labels), kSeconds)
+      .Observe(seconds);
+}
+void PrometheusMetrics::forget(std::string_view gauge, const base::MetricLabels& labels) {
+  auto& f = families_->family(families_->gauges, gauge, prometheus::BuildGauge);
+  f.Remove(&f.Add(*Clean(labels)));
+}
+std::string PrometheusMetrics::text() const {
+  return prometheus::TextSerializer().Serialize(families_->registry.Collect());
+}
+
+}  // namespace egpu::server

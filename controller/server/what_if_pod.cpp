@@ -1,0 +1,102 @@
+#include "controller/server/what_if_pod.h"
+
+#include <algorithm>
+#include <set>
+
+#include "api/v1alpha/keys.h"
+#include "controller/cache/pod_requests.h"
+#include "controller/reconcile/pod/node_fit/node_fit.h"
+#include "controller/reconcile/pod/node_fit/resources.h"
+
+namespace egpu::server {
+
+namespace {
+
+namespace keys = v1alpha::keys;
+using base::Code;
+using base::Result;
+using base::Status;
+using Claims = std::vector<v1alpha::ElasticGPUClaim>;
+
+/// The claims that the pod's annotations name.
+std::set<std::string> annotated(const core::Pod& pod) {
+  std::set<std::string> names;
+  for (const auto& [key, claim] : pod.metadata.annotations)
+    if (key.starts_with(keys::kClaimAnnotationPrefix)) names.insert(claim);
+  return names;
+}
+
+std::string spaceOf(const core::Pod& pod, const std::string& space) {
+  return pod.metadata.namespace_.empty() ? space : pod.metadata.namespace_;
+}
+
+/// One of its claims; nothing if it is a ResourceClaim of another driver, as far as is known.
+Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, const core::Pod& pod, const Claims& beside,
+                                                const core::ObjectKey& key) {
+  const auto own = std::find_if(beside.begin(), beside.end(), [&](const auto& each) {
+    const auto& space = each.metadata.namespace_;
+    return each.metadata.name == key.name && (space.empty() || space == key.namespace_);
+  });
+  const bool exists = stores.claims.get(key) != nullptr;
+  if (own == beside.end() && !exists && annotated(pod).count(key.name) == 0) return std::optional<WhatIfSubject>();
+  auto subject = exists ? existingSubject(stores, key)
+                 : own != beside.end()
+                     ? wouldBeSubject(stores, *own, key.namespace_)
+                     : Result<WhatIfSubject>(Status(Code::notFound, "there is no ElasticGPUClaim \"" + key.str() +
+                                                                        "\", nor does one come with the pod"));
+  if (!subject) return Status(subject.status().code(), "claim " + key.name + ": " + subject.status().message());
+  // Its first consumer is asked about right here.
+  if (subject->request && subject->device.empty() && !subject->why.empty()) subject->why = subject->note = {};
+  return std::optional<WhatIfSubject>(std::move(*subject));
+}
+
+}  // namespace
+
+std::vector<core::ObjectKey> claimsOfPod(const core::Pod& pod, const std::string& space) {
+  auto names = annotated(pod);
+  for (const auto& entry : pod.resourceClaims)
+    if (!entry.resourceClaimName.empty()) names.insert(entry.resourceClaimName);
+  std::vector<core::ObjectKey> keys;
+  for (const auto& name : names) keys.push_back({spaceOf(pod, space), name});
+  return keys;
+}
+
+Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod, const Claims& beside,
+                              const std::optional<v1alpha::ElasticGPUClaim>& amounts, const std::string& space) {
+  PodSubject subject;
+  subject.pod = pod;
+  subject.pod.nodeName.clear();
+  subject.pod.metadata.namespace_ = spaceOf(pod, space);
+  if (subject.pod.metadata.name.empty()) subject.pod.metadata.name = "new";
+  for (const auto& key : claimsOfPod(pod, space)) {
+    auto claim = claimOfPod(stores, pod, beside, key);
+    if (!claim) return claim.status();
+    if (*claim)
+      subject.claims.push_back(std::move(**claim));
+    else
+      subject.note += (subject.note.empty() ? "" : "; ") + std::string("ResourceClaim ") + key.name +
+                      " is no ElasticGPUClaim and is left out of account";
+  }
+  if (!pod.volumes.empty())
+    subject.note += (subject.note.empty() ? "" : "; ") + std::string("of its volumes nothing is known here");
+  if (amounts && !subject.claims.empty())
+    return Status(Code::invalid, "the pod names its claims: give no class, gpu, gpu-core, gpu-memory, tflops or card");
+  if (amounts) {
+    auto claim = wouldBeSubject(stores, *amounts, subject.pod.metadata.namespace_);
+    if (!claim) return claim.status();
+    subject.claims.push_back(std::move(*claim));
+  }
+  if (subject.claims.empty())
+    return Status(Code::invalid, "the pod names no claim: annotate it (" + std::string(keys::kClaimAnnotationPrefix) +
+                                     "NAME: CLAIM), or give class and gpu, gpu-core, gpu-memory or tflops");
+  return subject;
+}
+
+std::string unsuitable(const cache::Stores& stores, const core::Pod& pod, std::string_view name) {
+  const auto node = stores.nodes.get({"", std::string(name)});
+  if (!node) return {};
+  if (auto why = reconcile::nodeUnsuitable(pod, {}, *node); !why.empty()) return why;
+  return reconcile::shortOf(cache::requestsOf(pod), stores.usage.of(name, core::keyOf(pod.metadata)), *node);
+}
+
+}  // namespace egpu::server

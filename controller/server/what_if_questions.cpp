@@ -1,0 +1,481 @@
+#include "controller/server/what_if_questions.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/printable.h"
+#include "controller/codec/codec.h"
+#include "controller/codec/what_if_question.h"
+#include "controller/codec/yaml_text.h"
+#include "controller/scheduler/state/holdings.h"
+#include "controller/server/snapshot.h"
+#include "controller/server/text_table.h"
+#include "controller/server/usual_size.h"
+#include "controller/server/what_if_pod.h"
+#include "controller/server/what_if_steps.h"
+
+namespace egpu::server {
+
+namespace {
+
+using base::Code;
+using base::Status;
+
+constexpr std::size_t kMostNames = 1000;
+constexpr std::size_t kMostTop = 100;
+constexpr std::size_t kMostColumns = 1000;
+constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to: reading costs by these, not by bytes
+constexpr int64_t kForecastDecisions = 50'000;  // per class
+constexpr int64_t kMetricDecisions = 10'000;    // per class
+constexpr std::chrono::milliseconds kLook{50};  // between two looks of a question that waits for its turn
+
+/// Errors hold words of the caller and of others: none of them obeyed by the terminal that shows them.
+http::Response plain(int status, std::string body) {
+  http::Response r;
+  r.status = status;
+  r.contentType = "text/plain; charset=utf-8";
+  r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
+  return r;
+}
+
+/// As JSON or YAML, or as what a client says that was not told (curl, and those that say nothing).
+bool isReadable(std::string_view contentType) {
+  auto type = std::string(contentType.substr(0, contentType.find(';')));
+  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
+  type.erase(type.find_last_not_of(" \t") + 1);
+  return type.empty() || type == "application/json" || type == "application/yaml" ||
+         type == "application/x-www-form-urlencoded";
+}
+
+std::vector<std::string_view> fieldsOf(std::string_view path) {
+  std::vector<std::string_view> fields = {"namespace", "claim", "class",  "gpu",   "gpu-core", "gpu-memory",
+                                          "tflops",    "node",  "format", "color", "columns",  "wide"};
+  if (path != "/forecast") fields.insert(fields.end(), {"card", "names"});
+  if (path == "/simulate") fields.insert(fields.end(), {"top", "drain", "add", "release", "resize"});
+  return fields;
+}
+
+std::string joined(const std::vector<std::string_view>& names) {
+  std::string text;
+  for (const auto name : names) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
+/// The request of a subject, on the node that was asked for.
+scheduler::Request requestOn(const WhatIfSubject& subject, const std::string& node) {
+  auto request = *subject.request;
+  if (!node.empty()) request.pinnedNode = node;
+  return request;
+}
+
+base::Result<std::size_t> numberOf(const std::string& key, const std::string& value, std::size_t most) {
+  std::size_t number = 0;
+  const auto parsed = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (parsed.ec == std::errc{} && parsed.ptr == value.data() + value.size() && number <= most) return number;
+  return Status(Code::invalid, key + ": \"" + value + "\" is no whole number from 0 to " + std::to_string(most));
+}
+
+/// What came in the body says so, so that whoever sent a file can name it.
+Status inBody(const Status& status) { return {status.code(), "body: " + status.message()}; }
+
+/// A claim that waits and found room in one of the steps is asked about as if it still waited.
+void releaseTrial(scheduler::Situation& situation, const WhatIfSubject& subject) {
+  const auto own = std::find_if(situation.claims.begin(), situation.claims.end(),
+                                [&](const auto& claim) { return claim.name == subject.claim; });
+  if (own == situation.claims.end() || !subject.device.empty() || own->device.empty()) return;
+  const auto held = scheduler::holdingsOf(situation.cluster);
+  if (const auto it = held.find(own->device); it != held.end())
+    scheduler::release(situation.cluster, own->device, it->second);
+}
+
+/// Whether a message is about one of the first steps: "steps[1].drain: …".
+bool isAboutStep(const std::string& message, std::size_t before) {
+  constexpr std::string_view kSteps = "steps[";
+  if (!message.starts_with(kSteps)) return false;
+  std::size_t number = 0;
+  std::from_chars(message.data() + kSteps.size(), message.data() + message.size(), number);
+  return number < before;
+}
+
+}  // namespace
+
+/// A question as it came: parameters and body, read but not yet looked up.
+struct WhatIfQuestions::Asking {
+  QueryFields fields;
+  std::vector<codec::WhatIfStep> stepsOfQuery;
+  std::vector<codec::WhatIfQuestion> documents;  ///< of the body
+  std::vector<v1alpha::ElasticGPUClaim> claimsOfBody;
+  codec::WhatIfQuestion question;  ///< the document that is being answered, with the query's steps after its own
+  std::string claim, node;
+  std::string space{kDefaultNamespace};  ///< of claims that name none
+  std::optional<std::size_t> names;
+  std::size_t top = 5;
+  bool text = false, yaml = false;
+  TextStyle style;
+  /// Of those that fell out, per stage: a reader wants examples, a program can skip what it doesn't want.
+  std::size_t namesShown() const { return names.value_or(text ? 5 : 20); }
+
+  static base::Result<Asking> read(const http::Request& request) {
+    Asking asking;
+    const auto known = fieldsOf(request.path);
+    std::set<std::string> seen;
+    for (const auto& [key, value] : http::parseQuery(request.query)) {
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        return Status(Code::invalid, "unknown parameter \"" + key + "\"; known are " + joined(known));
+      if (!isStep(key) && !seen.insert(key).second) return Status(Code::invalid, key + ": given twice");
+      if (value.empty()) return Status(Code::invalid, key + ": is empty");
+      if (auto s = asking.set(key, value); !s.ok()) return s;
+      asking.fields.emplace_back(key, value);
+    }
+    if (request.method == "POST")
+      if (const auto body = asking.readBody(request.path, request.body); !body.ok()) return inBody(body);
+    auto steps = stepsOfFields(asking.fields);
+    if (!steps) return steps.status();
+    asking.stepsOfQuery = std::move(*steps);
+    return asking;
+  }
+
+  Status set(const std::string& key, const std::string& value) {
+    if (key == "claim") claim = value;
+    if (key == "namespace") space = value;
+    if (key == "node") node = value;
+    if (key == "color") style.color = value == "1" || value == "true";
+    if (key == "wide") style.wide = value == "1" || value == "true";
+    if (key == "format") {
+      if (value != "json" && value != "yaml" && value != "text")
+        return {Code::invalid, "format: \"" + value + "\" is unknown; known are json, yaml, text"};
+      text = value == "text";
+      yaml = value == "yaml";
+    }
+    if (key != "names" && key != "top" && key != "columns") return Status::okay();
+    const auto number = numberOf(key, value, key == "names" ? kMostNames : key == "top" ? kMostTop : kMostColumns);
+    if (!number) return number.status();
+    if (key == "names") names = *number;
+    if (key == "top") top = *number;
+    if (key == "columns") style.columns = *number;
+    return Status::okay();
+  }
+
+  Status readBody(std::string_view path, const std::string& body) {
+    constexpr std::string_view kMarks = "\n,:[]{}-?&*!#|>%";
+    const auto marks =
+        std::count_if(body.begin(), body.end(), [&](char c) { return kMarks.find(c) != std::string_view::npos; });
+    if (marks > kMostMarks)
+      return {Code::invalid,
+              "more than " + std::to_string(kMostMarks) + " lines, fields and values: no question needs so many"};
+    auto decoded = codec::decodeQuestions(body);
+    if (!decoded) return decoded.status();
+    std::set<core::ObjectKey> ofPods;
+    for (const auto& each : *decoded) {
+      if (path != "/simulate" && !each.steps.empty()) return {Code::invalid, "steps are for /simulate only"};
+      if (path != "/simulate" && each.pod) return {Code::invalid, "a Pod is for /simulate only"};
+      if (each.claim) claimsOfBody.push_back(*each.claim);
+      if (each.pod)
+        for (auto& key : claimsOfPod(*each.pod, space)) ofPods.insert(std::move(key));
+    }
+    // A claim that a pod beside it uses is asked about with the pod.
+    for (auto& each : *decoded) {
+      const bool used = each.claim && ofPods.count(keyOf(*each.claim)) != 0;
+      if (each.otherKind.empty() && !used) documents.push_back(std::move(each));
+    }
+    return Status::okay();
+  }
+  core::ObjectKey keyOf(const v1alpha::ElasticGPUClaim& each) const { return keyOf(each.metadata); }
+  core::ObjectKey keyOf(const core::ObjectMeta& each) const {
+    return {each.namespace_.empty() ? space : each.namespace_, each.name};
+  }
+  /// What is wrong with the document that is being answered: which one it is, and whose.
+  Status inDocument(const Status& status, const char* kind = "", const core::ObjectMeta& object = {}) const {
+    auto where = question.at.empty() ? std::string() : question.at + ": ";
+    if (!object.name.empty()) where += kind + keyOf(object).str() + ": ";
+    return inBody({status.code(), where + status.message()});
+  }
+
+  /// Turns to one of the body's documents, or to a question without a body.
+  void turnTo(const codec::WhatIfQuestion& document) {
+    question = document;
+    question.steps.insert(question.steps.end(), stepsOfQuery.begin(), stepsOfQuery.end());
+  }
+  /// What is wrong with a step, and whether it came in the body.
+  Status ofStep(const Status& status) const {
+    return isAboutStep(status.message(), question.steps.size() - stepsOfQuery.size()) ? inDocument(status) : status;
+  }
+
+  /// The Pod that it is about.
+  base::Result<PodSubject> pod(const cache::Stores& stores) const {
+    if (!claim.empty()) return Status(Code::invalid, "give one of: claim (one that is there), a Pod as the body");
+    auto subject = podSubject(stores, *question.pod, claimsOfBody, claimOfFields(fields), space);
+    if (!subject) return inDocument(subject.status(), "pod ", question.pod->metadata);
+    return subject;
+  }
+
+  /// What it is about; nothing if it names no claim in any form.
+  base::Result<std::optional<WhatIfSubject>> subject(const cache::Stores& stores) const {
+    const auto byFields = claimOfFields(fields);
+    if (int(byFields.has_value()) + int(!claim.empty()) + int(question.claim.has_value()) > 1)
+      return Status(Code::invalid,
+                    "give one of: claim (one that is there), class and requests as parameters, a claim as the body");
+    if (!claim.empty()) return some(existingSubject(stores, claimKeyOf(claim, space)));
+    if (byFields) return some(wouldBeSubject(stores, *byFields, space));
+    if (!question.claim) return std::optional<WhatIfSubject>();
+    auto subject = wouldBeSubject(stores, *question.claim, space);
+    if (!subject) return inDocument(subject.status(), "claim ", question.claim->metadata);
+    return some(std::move(subject));
+  }
+
+ private:
+  static base::Result<std::optional<WhatIfSubject>> some(base::Result<WhatIfSubject> subject) {
+    if (!subject) return subject.status();
+    return std::optional<WhatIfSubject>(std::move(*subject));
+  }
+};
+
+/// How long a question may take, and who still wants the answer.
+struct WhatIfQuestions::Patience {
+  const base::Clock& clock;
+  const base::Clock::Steady until;
+  const std::stop_token stop;
+  struct Lost {};  ///< thrown and caught in this file only
+
+  bool lost() const { return stop.stop_requested() || clock.now() >= until; }
+  /// Called between the scheduler's decisions; what works on a copy leaves nothing behind when it throws.
+  scheduler::Pause pause() const {
+    return [this] {
+      if (lost()) throw Lost{};
+    };
+  }
+  http::Response answer() const {
+    if (stop.stop_requested()) return plain(503, "stopped: the caller has gone, or the controller is stopping\n");
+    return plain(504, "no answer within " + std::to_string(kPatience.count()) +
+                          " s: ask about less (one node with node=, fewer steps or nodes, top=0), or again when fewer "
+                          "questions are asked\n");
+  }
+};
+
+http::Response WhatIfQuestions::answer(const http::Request& request, std::stop_token stop) {
+  if (request.method != "GET" && request.method != "HEAD" && request.method != "POST") {
+    auto r = plain(405, "only GET and POST are served here\n");
+    r.headers.emplace_back("Allow", "GET, HEAD, POST");
+    return r;
+  }
+  if (const auto type = request.header("content-type"); request.method == "POST" && !isReadable(type))
+    return plain(
+        415, "Content-Type: \"" + std::string(type) + "\" is not read; known are application/json, application/yaml\n");
+  const Patience patience{clock_, clock_.now() + kPatience, std::move(stop)};
+  std::unique_lock lock(one_, std::defer_lock);
+  while (!lock.try_lock()) {
+    if (patience.lost()) return patience.answer();
+    std::this_thread::sleep_for(kLook);
+  }
+  auto asking = Asking::read(request);  // with the lock: reading a body is work, too
+  if (!asking) return plain(400, asking.status().message() + "\n");
+  try {
+    return answerAlone(request, *asking, patience);
+  } catch (const Patience::Lost&) {
+    return patience.answer();
+  }
+}
+
+http::Response WhatIfQuestions::answerAlone(const http::Request& request, Asking& asking,
+                                            const Patience& patience) const {
+  if (!asking.node.empty() && !stores_.nodes.get({"", asking.node}))
+    return plain(404, "node: there is no node \"" + asking.node + "\"\n");
+  if (asking.documents.empty()) asking.documents.emplace_back();
+  std::vector<Said> said;
+  for (const auto& document : asking.documents) {
+    asking.turnTo(document);
+    auto one = request.path == "/explain"    ? explain(asking, patience)
+               : request.path == "/simulate" ? simulate(asking, patience)
+                                             : forecast(asking, patience);
+    if (!one) return plain(one.status().code() == Code::notFound ? 404 : 400, one.status().message() + "\n");
+    said.push_back(std::move(*one));
+  }
+  return together(asking, said);
+}
+
+/// Several documents' answers follow each other as text, and stand in a list otherwise.
+http::Response WhatIfQuestions::together(const Asking& asking, const std::vector<Said>& said) {
+  std::string body;
+  bool error = false;
+  for (const auto& each : said) {
+    error = error || each.error;
+    body += (body.empty() ? "" : asking.text ? "\n" : ",") + each.body;
+  }
+  if (!asking.text && said.size() > 1) body = "{\"answers\":[" + body + "]}";
+  auto r = plain(200, asking.yaml ? codec::jsonToYaml(body) : std::move(body));
+  if (!asking.text) r.contentType = asking.yaml ? "application/yaml" : "application/json";
+  if (error) r.headers.emplace_back(kErrorHeader, "1");
+  return r;
+}
+
+base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& asking, const Patience& patience) const {
+  auto subject = asking.subject(stores_);
+  if (!subject) return subject.status();
+  if (!*subject)
+    return Status(
+        Code::invalid,
+        "nothing is asked about: give claim (and namespace), or class and gpu, gpu-core, gpu-memory or tflops, "
+        "or POST a claim");
+  ExplainAnswer answer;
+  answer.subject = std::move(**subject);
+  if (answer.subject.request) {
+    const auto cluster = cluster_.copy();
+    const auto request = requestOn(answer.subject, asking.node);
+    answer.decision = scheduler::decide(cluster, request, answer.subject.suits);
+    answer.explanation =
+        scheduler::explain(cluster, request, answer.subject.suits, asking.namesShown(), patience.pause());
+  }
+  return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
+}
+
+/// A claim that a step resizes is asked about as it asks then.
+Status WhatIfQuestions::asChanged(WhatIfSubject& subject, const StepsToTry& trying) const {
+  const auto changed = trying.changed.find(claimKeyOf(subject.claim, {}));
+  if (changed == trying.changed.end()) return Status::okay();
+  auto request = requestOf(stores_, changed->second);
+  if (!request) return request.status();
+  subject.requests = changed->second.spec.requests;
+  subject.request = std::move(*request);
+  return Status::okay();
+}
+
+base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& asking, const Patience& patience) const {
+  auto about = asking.question.pod ? base::Result<std::optional<WhatIfSubject>>(std::optional<WhatIfSubject>())
+                                   : asking.subject(stores_);
+  if (!about) return about.status();
+  if (!*about && !asking.question.pod && asking.question.steps.empty())
+    return Status(
+        Code::invalid,
+        "nothing is asked: give class and gpu, gpu-core, gpu-memory or tflops, or claim, or steps (drain, add, "
+        "release, resize), or POST a claim or a Pod");
+  auto trying = stepsToTry(stores_, asking.question.steps, asking.space);
+  if (!trying) return asking.ofStep(trying.status());
+  SimulateAnswer answer;
+  answer.subject = std::move(*about);
+  if (answer.subject && answer.subject->exists)
+    if (auto s = asChanged(*answer.subject, *trying); !s.ok()) return s;
+  auto snapshot = takeSnapshot(stores_, cluster_, patience.pause());
+  if (!trying->steps.empty()) {
+    answer.asksWhatIf = true;
+    auto result = scheduler::whatIf(std::move(snapshot.situation), trying->steps, patience.pause());
+    if (!result) return asking.ofStep(result.status());
+    snapshot.situation = std::move(result->after);
+    answer.before = std::move(result->before);
+    answer.steps = std::move(result->steps);
+    answer.stepTexts = std::move(trying->texts);
+  }
+  if (answer.subject && answer.subject->request) place(asking, patience, snapshot, answer);
+  if (asking.question.pod) {
+    auto pod = asking.pod(stores_);
+    if (!pod) return pod.status();
+    for (const auto& claim : pod->claims) releaseTrial(snapshot.situation, claim);
+    answer.pod = simulatePod(stores_, std::move(snapshot.situation.cluster), std::move(*pod), asking.node,
+                             {asking.namesShown(), asking.top, patience.pause()});
+  }
+  return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
+}
+
+/// Simulates the claim that is asked about, where the steps have led.
+void WhatIfQuestions::place(const Asking& asking, const Patience& patience, Snapshot& snapshot,
+                            SimulateAnswer& answer) {
+  auto& cluster = snapshot.situation.cluster;
+  const auto own = std::find_if(snapshot.situation.claims.begin(), snapshot.situation.claims.end(),
+                                [&](const auto& claim) { return claim.name == answer.subject->claim; });
+  releaseTrial(snapshot.situation, *answer.subject);
+  for (const auto& claim : snapshot.situation.claims)
+    if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
+  answer.simulation = scheduler::simulate(
+      cluster, requestOn(*answer.subject, asking.node), answer.subject->suits,
+      {asking.namesShown(), asking.top, patience.pause()},
+      [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
+  for (const auto& victim : answer.simulation.preemption.victims)
+    answer.victims.push_back(snapshot.holder(victim.device));
+}
+
+base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& asking, const Patience& patience) const {
+  v1alpha::ElasticGPUClaim asked = claimOfFields(asking.fields).value_or(v1alpha::ElasticGPUClaim{});
+  const bool sized = !asked.spec.requests.empty() || !asking.claim.empty() || asking.question.claim;
+  std::vector<ForecastAnswer> answers;
+  const auto add = [&](WhatIfSubject subject, std::string of) {
+    if (subject.request && !subject.notReady.empty()) {  // there may be room, but nobody who gives it
+      subject.request.reset();
+      subject.why = subject.notReady;
+    }
+    answers.push_back({subject.className, std::move(subject), std::move(of), {}});
+  };
+  if (sized && (!asked.spec.className.empty() || asked.spec.requests.empty())) {
+    auto subject = asking.subject(stores_);
+    if (!subject) return subject.status();
+    auto of = (*subject)->exists ? "as claim " + (*subject)->claim : std::string("as asked");
+    add(std::move(**subject), std::move(of));
+  } else {
+    const auto sizes = usualSizes(stores_);
+    const auto& only = asked.spec.className;
+    for (const auto& [cls, usual] : sizes) {
+      if (!only.empty() && cls != only) continue;
+      v1alpha::ElasticGPUClaim claim;
+      claim.spec.className = cls;
+      claim.spec.requests = sized ? asked.spec.requests : usual.requests;
+      auto subject = wouldBeSubject(stores_, claim, {});
+      // Of all classes some may not take this size.
+      WhatIfSubject refused;
+      refused.className = cls;
+      refused.requests = claim.spec.requests;
+      if (!subject) refused.why = subject.status().message();
+      add(subject ? std::move(*subject) : std::move(refused), sized ? "as asked" : usual.of);
+    }
+    if (answers.empty() && !only.empty()) {
+      v1alpha::ElasticGPUClaim claim;
+      claim.spec.className = only;
+      claim.spec.requests = UsualSize::wholeCard();
+      return wouldBeSubject(stores_, claim, {}).status();
+    }
+  }
+  const auto cluster = cluster_.copy();
+  for (auto& answer : answers)
+    if (answer.subject.request)
+      answer.forecast = scheduler::forecast(cluster, requestOn(answer.subject, asking.node), answer.subject.suits,
+                                            kForecastDecisions, patience.pause());
+  const bool error =
+      std::any_of(answers.begin(), answers.end(), [](const auto& answer) { return !answer.subject.request; });
+  return Said{asking.text ? forTerminal(toText(answers, asking.style), asking.style.color) : toJson(answers), error};
+}
+
+void WhatIfQuestions::publish(base::Metrics& metrics) {
+  constexpr const char* kFit = "elasticgpu_claims_that_fit";
+  constexpr const char* kAge = "elasticgpu_claims_that_fit_age_seconds";
+  const std::unique_lock lock(one_, std::try_to_lock);
+  if (!lock.owns_lock()) return;  // a scrape does not wait for an answer
+  const auto now = clock_.now();
+  if (published_ && now < publishAgain_) {
+    metrics.set(kAge, std::chrono::duration<double>(now - *published_).count(), {});
+    return;
+  }
+  const auto sizes = usualSizes(stores_);
+  const auto cluster = cluster_.copy();
+  std::set<std::string, std::less<>> shown;
+  for (const auto& [cls, usual] : sizes) {
+    v1alpha::ElasticGPUClaim claim;
+    claim.spec.className = cls;
+    claim.spec.requests = usual.requests;
+    const auto subject = wouldBeSubject(stores_, claim, {});
+    if (!subject || !subject->request || !subject->notReady.empty()) continue;
+    const auto fit = scheduler::forecast(cluster, *subject->request, subject->suits, kMetricDecisions);
+    metrics.set(kFit, static_cast<double>(fit.count), {{"class", cls}});
+    shown.insert(cls);
+  }
+  for (const auto& gone : shownClasses_)
+    if (shown.count(gone) == 0) metrics.forget(kFit, {{"class", gone}});
+  shownClasses_ = std::move(shown);
+  published_ = now;
+  publishAgain_ = std::max(now + kFresh, now + 100 * (clock_.now() - now));
+  metrics.set(kAge, 0, {});
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,210 @@
+#include "controller/server/what_if_steps.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "controller/codec/json_text.h"
+
+namespace egpu::server {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using codec::WhatIfStep;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::size_t at = 0;
+  for (;;) {
+    const auto end = text.find(',', at);
+    parts.push_back(text.substr(at, end == std::string::npos ? end : end - at));
+    if (end == std::string::npos) return parts;
+    at = end + 1;
+  }
+}
+
+/// A number as a number, so that the question's decoder can judge it.
+void amount(codec::JsonText& j, const std::string& text) {
+  int64_t n = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), n);
+  if (parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size())
+    j.value(n);
+  else
+    j.value(text);
+}
+
+using Options = std::vector<std::pair<std::string, std::string>>;
+
+base::Result<Options> optionsOf(const std::string& field, const std::vector<std::string>& parts) {
+  Options options;
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const auto equals = parts[i].find('=');
+    if (equals == std::string::npos)
+      return Status(Code::invalid, field + ": \"" + parts[i] + "\" is not of the form name=value");
+    options.emplace_back(parts[i].substr(0, equals), parts[i].substr(equals + 1));
+  }
+  return options;
+}
+
+base::Result<std::string> addJson(const std::string& value) {
+  static constexpr auto kOfNode = std::to_array<std::string_view>({"like", "count"});
+  static constexpr auto kOfCards = std::to_array<std::string_view>({"model", "cards", "memory", "tflops"});
+  const auto parts = split(value);
+  auto options = optionsOf("add", parts);
+  if (!options) return options.status();
+  codec::JsonText j;
+  j.beginObject().key("name").value(parts.front());
+  bool cards = false;
+  for (const auto& [key, text] : *options) {
+    if (std::find(kOfCards.begin(), kOfCards.end(), key) != kOfCards.end()) {
+      cards = true;
+    } else if (std::find(kOfNode.begin(), kOfNode.end(), key) != kOfNode.end()) {
+      j.key(key);
+      key == "count" ? amount(j, text) : static_cast<void>(j.value(text));
+    } else {
+      return Status(Code::invalid,
+                    "add: \"" + key + "\" is unknown; known are like, count, model, cards, memory, tflops");
+    }
+  }
+  if (cards) {
+    j.key("cards").beginArray().beginObject();
+    for (const auto& [key, text] : *options) {
+      if (std::find(kOfCards.begin(), kOfCards.end(), key) == kOfCards.end()) continue;
+      j.key(key == "cards" ? "count" : key);
+      key == "cards" || key == "tflops" ? amount(j, text) : static_cast<void>(j.value(text));
+    }
+    j.endObject().endArray();
+  }
+  return j.endObject().take();
+}
+
+base::Result<std::string> resizeJson(const std::string& value) {
+  const auto parts = split(value);
+  auto options = optionsOf("resize", parts);
+  if (!options) return options.status();
+  codec::JsonText j;
+  j.beginObject().key("claim").value(parts.front()).key("requests").beginObject();
+  for (const auto& [key, text] : *options) j.key(key).value(text);
+  return j.endObject().endObject().take();
+}
+
+}  // namespace
+
+bool isStep(const std::string& field) {
+  return field == "drain" || field == "add" || field == "release" || field == "resize";
+}
+
+base::Result<std::vector<WhatIfStep>> stepsOfFields(const QueryFields& fields) {
+  codec::JsonText j;
+  j.beginObject().key("steps").beginArray();
+  for (const auto& [key, value] : fields) {
+    if (!isStep(key)) continue;
+    j.beginObject().key(key);
+    if (key == "add" || key == "resize") {
+      const auto json = key == "add" ? addJson(value) : resizeJson(value);
+      if (!json) return json.status();
+      j.raw(*json);
+    } else {
+      j.value(value);
+    }
+    j.endObject();
+  }
+  auto question = codec::decodeQuestion(j.endArray().endObject().take());
+  if (!question) return question.status();
+  return std::move(question->steps);
+}
+
+namespace {
+
+/// Reads steps one after the other; each sees the claims as the ones before have left them.
+class StepReader {
+ public:
+  StepReader(const cache::Stores& stores, const std::string& space) : stores_(stores), space_(space) {}
+
+  Status read(const WhatIfStep& step) {
+    using Kind = WhatIfStep::Kind;
+    switch (step.kind) {
+      case Kind::drain:
+        return add(scheduler::DrainNode{step.name}, "drain " + step.name);
+      case Kind::add:
+        return addNodes(step);
+      case Kind::release: {
+        auto key = claimKeyOf(step.name, space_).str();
+        return add(scheduler::ReleaseClaim{key}, "release " + key);
+      }
+      case Kind::resize:
+        return resize(step);
+      case Kind::create:
+        return create(step);
+    }
+    return Status::okay();
+  }
+  StepsToTry take() { return std::move(out_); }
+
+ private:
+  Status add(scheduler::Step step, std::string text) {
+    out_.steps.push_back(std::move(step));
+    out_.texts.push_back(std::move(text));
+    return Status::okay();
+  }
+
+  Status addNodes(const WhatIfStep& step) {
+    std::string text = "add " + (step.count > 1 ? std::to_string(step.count) + " nodes " : "node ") + step.name;
+    if (!step.like.empty())
+      text += " like " + step.like;
+    else
+      text += " with " + std::to_string(step.cards.size()) + (step.cards.size() == 1 ? " card" : " cards");
+    return add(scheduler::AddNodes{step.name, step.count, step.like, step.cards, {}}, std::move(text));
+  }
+
+  Status resize(const WhatIfStep& step) {
+    const auto key = claimKeyOf(step.name, space_);
+    const auto known = out_.changed.find(key);
+    const auto there = known == out_.changed.end() ? stores_.claims.get(key) : nullptr;
+    if (known == out_.changed.end() && !there)
+      return {Code::notFound, "resize: there is no claim \"" + key.str() + "\""};
+    auto claim = known != out_.changed.end() ? known->second : *there;
+    claim.spec.requests = changedRequests(claim.spec.requests, step.requests);
+    auto request = requestOf(stores_, claim);
+    if (!request) return {request.status().code(), "resize: " + request.status().message()};
+    auto text = "resize " + key.str() + " to " + requestsText(claim.spec.requests);
+    out_.changed.insert_or_assign(key, std::move(claim));
+    return add(scheduler::ResizeClaim{key.str(), std::move(*request)}, std::move(text));
+  }
+
+  Status create(const WhatIfStep& step) {
+    auto subject = wouldBeSubject(stores_, *step.claim, space_);
+    if (!subject) return {subject.status().code(), "create: " + subject.status().message()};
+    const bool named = !subject->claim.empty();
+    auto name = named ? subject->claim : "new-" + std::to_string(++unnamed_);
+    if (named) {
+      auto claim = *step.claim;
+      claim.metadata.namespace_ = claimKeyOf(name, space_).namespace_;
+      out_.changed.insert_or_assign(claimKeyOf(name, space_), std::move(claim));
+    }
+    auto text = "create " + (named ? name : std::string("a claim"));
+    return add(scheduler::CreateClaim{{std::move(name), {}, std::move(subject->request), {}, {}}}, std::move(text));
+  }
+
+  const cache::Stores& stores_;
+  const std::string& space_;
+  StepsToTry out_;
+  int64_t unnamed_ = 0;
+};
+
+}  // namespace
+
+base::Result<StepsToTry> stepsToTry(const cache::Stores& stores, const std::vector<WhatIfStep>& steps,
+                                    const std::string& space) {
+  StepReader reader(stores, space);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    if (const auto s = reader.read(steps[i]); !s.ok())
+      return Status(s.code(), "steps[" + std::to_string(i) + "]." + s.message());
+  return reader.take();
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,190 @@
+#include "controller/server/what_if_subject.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/class/class.h"
+#include "controller/reconcile/class/class_access.h"
+#include "controller/server/snapshot.h"
+
+namespace egpu::server {
+
+namespace {
+
+namespace keys = v1alpha::keys;
+using base::Code;
+using base::Status;
+using cache::Stores;
+using reconcile::ClaimSync;
+
+/// A request's key without its prefix.
+std::string bare(const std::string& key) {
+  const auto slash = key.rfind('/');
+  return key.substr(slash == std::string::npos ? 0 : slash + 1);
+}
+
+std::string prefixed(std::string_view key) { return std::string(keys::kGroup) + "/" + std::string(key); }
+
+Status refused(const scheduler::Refusal& refusal) {
+  return {Code::invalid, (refusal.field.empty() ? "" : refusal.field + ": ") + refusal.message};
+}
+
+std::string taintNote(const Stores& stores, const cache::Class& cls) {
+  const auto taints = reconcile::untoleratedText(stores, cls);
+  return taints.empty() ? taints
+                        : "left out are nodes that class " + cls.metadata.name + " does not tolerate: " + taints;
+}
+
+/// What is told of a class that can't be used; empty if it can, as far as is known.
+std::string notReadyText(const cache::Class& cls) {
+  const auto* ready = reconcile::findCondition(cls.conditions, reconcile::kReady);
+  return ready != nullptr && ready->status == "False" ? "the class is not ready: " + ready->message : std::string();
+}
+
+/// What the subject's class says of it.
+void ofClass(WhatIfSubject& subject, const cache::Class& cls) {
+  subject.className = cls.metadata.name;
+  subject.immediate = cls.bindingMode != "WaitForFirstConsumer";
+  subject.notReady = notReadyText(cls);
+}
+
+std::string classNames(const Stores& stores) {
+  std::vector<std::string> names;
+  stores.classes.forEach([&](const auto& cls) { names.push_back(cls->metadata.name); });
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "; there are " : ", ") + name;
+  return text.empty() ? "; there is none" : text;
+}
+
+}  // namespace
+
+std::string requestsText(const core::StringMap& requests) {
+  core::StringMap byName;  // whatever stands before the names
+  for (const auto& [key, amount] : requests) byName[bare(key)] = amount;
+  std::string text;
+  for (const auto& [name, amount] : byName) text += (text.empty() ? "" : ", ") + name + " " + amount;
+  return text.empty() ? "a whole card" : text;
+}
+
+std::string WhatIfSubject::requestText() const { return requestsText(requests); }
+
+core::StringMap changedRequests(core::StringMap requests, const core::StringMap& changes) {
+  for (const auto& [key, amount] : changes) {
+    const auto name = bare(key);
+    const auto other = name == keys::kGpuCore ? keys::kTflops : name == keys::kTflops ? keys::kGpuCore : name;
+    std::erase_if(requests, [&](const auto& request) {
+      const auto have = bare(request.first);
+      return have == name || have == other;
+    });
+    if (!amount.empty()) requests[name == key ? prefixed(key) : key] = amount;
+  }
+  return requests;
+}
+
+core::ObjectKey claimKeyOf(const std::string& text, const std::string& space) {
+  const auto slash = text.find('/');
+  if (slash == std::string::npos) return {space, text};
+  return {text.substr(0, slash), text.substr(slash + 1)};
+}
+
+base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::ObjectKey& key) {
+  const auto claim = stores.claims.get(key);
+  if (!claim) return Status(Code::notFound, "claim: there is no ElasticGPUClaim \"" + key.str() + "\"");
+  auto record = recordOf(stores, *claim, true);
+  WhatIfSubject subject;
+  subject.claim = std::move(record.name);
+  subject.exists = true;
+  subject.phase = claim->status.phase.empty() ? "Pending" : claim->status.phase;
+  subject.node = claim->status.nodeName;
+  subject.device = claim->status.elasticGPUName;
+  for (const auto type : {reconcile::kAccepted, reconcile::kBound})
+    if (const auto* condition = reconcile::findCondition(claim->status.conditions, type);
+        condition != nullptr && condition->status == "False" && subject.said.empty())
+      subject.said = condition->reason + ": " + condition->message;
+  subject.className = reconcile::classNameOf(stores, *claim);
+  subject.requests = claim->spec.requests;
+  subject.request = std::move(record.request);
+  subject.why = std::move(record.why);
+  subject.suits = std::move(record.suits);
+  const auto cls = stores.classes.get({"", subject.className});
+  if (cls) ofClass(subject, *cls);
+  if (cls && cls->bindingMode == "WaitForFirstConsumer") {
+    if (subject.suits) subject.note = "of its pods' volumes nothing is known here";
+  } else if (cls) {
+    subject.note = taintNote(stores, *cls);
+  }
+  if (subject.request && !subject.why.empty()) subject.note = subject.why + ", whose node conditions are not known yet";
+  return subject;
+}
+
+base::Result<WhatIfSubject> wouldBeSubject(const Stores& stores, const v1alpha::ElasticGPUClaim& claim,
+                                           const std::string& space) {
+  auto named = claim;
+  if (named.metadata.namespace_.empty()) named.metadata.namespace_ = space;
+  const bool unnamed = named.metadata.name.empty();
+  if (unnamed) named.metadata.name = "new";
+  if (const auto errors = v1alpha::validate(named); !errors.empty())
+    return Status(Code::invalid, errors.front().field + ": " + errors.front().message);
+  std::string why;
+  const auto cls = reconcile::classOf(stores, named, &why);
+  if (!cls) return Status(Code::invalid, "spec.egpuClassName: " + why + classNames(stores));
+  if (ClaimSync::isStatic(named)) {
+    const auto gpu = stores.gpu(named.spec.elasticGPUName);
+    if (!gpu)
+      return Status(Code::invalid, "spec.elasticGPUName: there is no ElasticGPU \"" + named.spec.elasticGPUName + "\"");
+    if (gpu->isDevice())
+      return Status(Code::invalid, "spec.elasticGPUName: " + named.spec.elasticGPUName +
+                                       " is a device, which is bound as it is; name a card, or none");
+  }
+  auto made = ClaimSync::requestOf(stores, named, *cls);
+  if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
+  WhatIfSubject subject;
+  if (!unnamed) subject.claim = core::keyOf(named.metadata).str();
+  ofClass(subject, *cls);
+  subject.requests = named.spec.requests;
+  subject.request = std::get<scheduler::Request>(std::move(made));
+  if (subject.immediate) {
+    subject.suits = reconcile::toleratedNodes(stores, *cls);
+    subject.note = taintNote(stores, *cls);
+  }
+  if (!subject.notReady.empty()) subject.note = subject.notReady;
+  return subject;
+}
+
+std::optional<v1alpha::ElasticGPUClaim> claimOfFields(const QueryFields& fields) {
+  static constexpr auto kRequests =
+      std::to_array<std::string_view>({keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops});
+  v1alpha::ElasticGPUClaim claim;
+  bool any = false;
+  for (const auto& [key, value] : fields) {
+    bool known = true;
+    if (key == "class")
+      claim.spec.className = value;
+    else if (key == "card")
+      claim.spec.elasticGPUName = value;
+    else if (std::find(kRequests.begin(), kRequests.end(), key) != kRequests.end())
+      claim.spec.requests[prefixed(key)] = value;
+    else
+      known = false;
+    any = any || known;
+  }
+  return any ? std::optional(claim) : std::nullopt;
+}
+
+base::Result<scheduler::Request> requestOf(const Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
+  std::string why;
+  const auto cls = reconcile::classOf(stores, claim, &why);
+  if (!cls) return Status(Code::invalid, why);
+  auto made = ClaimSync::requestOf(stores, claim, *cls);
+  if (const auto* refusal = std::get_if<scheduler::Refusal>(&made)) return refused(*refusal);
+  return std::get<scheduler::Request>(std::move(made));
+}
+
+}  // namespace egpu::server

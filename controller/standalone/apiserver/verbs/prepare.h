@@ -1,0 +1,51 @@
+// From what a client sent to what is stored: decoding, system-owned fields, pruning, defaults, admission, validation.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/base/ids.h"
+#include "controller/standalone/apiserver/schema/schema.h"
+#include "controller/standalone/apiserver/server.h"
+#include "controller/standalone/apiserver/verbs/call.h"
+
+namespace egpu::apiserver {
+
+using Warnings = std::vector<std::string>;
+
+/// The body of a request as JSON, whatever it came as. Throws ApiError 400, 413, 415. duplicates: keys given twice, if
+/// not null.
+Json decodeBody(std::string_view text, std::string_view contentType, std::vector<std::string>* duplicates);
+
+/// Thread-safe. All calls throw ApiError.
+class Preparation {
+ public:
+  static base::Result<std::unique_ptr<Preparation>> create(const ResourceTable& table, std::vector<Admission> admission,
+                                                           base::Clock& clock, base::Random& random);
+
+  /// The object of a POST or PUT, checked to be of the kind and version that the path names.
+  Json readObject(const Call& call, Warnings& warnings) const;
+  /// A new object in the storage version, ready to be stored.
+  Json forCreate(const Call& call, Json object, Warnings& warnings) const;
+  /// `old` as changed into `fresh` (in any served version) by a PUT or PATCH, ready to be stored. Equal to old's body
+  /// if nothing changes. replaces: a PUT, which needs a resourceVersion for some kinds.
+  Json forUpdate(const Call& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const;
+  /// The same after a change by the server itself, such as a binding: rules without field validation and admission.
+  void validate(const Resource& resource, const Json& object, const Json* old) const;
+
+ private:
+  Preparation(std::vector<Admission> admission, base::Clock& clock, base::Random& random);
+  void prune(const Call& call, Json& object, Warnings& warnings) const;
+  void admit(const Call& call, const char* operation, Json& object, const Json* old) const;
+
+  const std::vector<Admission> admission_;
+  base::Clock& clock_;
+  base::Random& random_;
+  std::unordered_map<const Resource*, std::shared_ptr<const Schema>> schemas_;
+};
+
+}  // namespace egpu::apiserver

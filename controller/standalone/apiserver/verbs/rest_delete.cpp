@@ -1,0 +1,89 @@
+// delete and deletecollection.
+#include "controller/standalone/apiserver/show/status_json.h"
+#include "controller/standalone/apiserver/verbs/rest.h"
+
+namespace egpu::apiserver {
+namespace {
+
+// DeleteOptions come in the body, some of them in the query.
+DeleteOptions deleteOptions(const Call& call) {
+  DeleteOptions o;
+  o.dryRun = call.dryRun();
+  std::string policy(call.param("propagationPolicy"));
+  const bool orphanParam = call.flag("orphanDependents");
+  const std::string& text = call.request->body;
+  if (text.find_first_not_of(" \t\r\n") != std::string::npos) {
+    Json body = decodeBody(text, call.request->header("content-type"), nullptr);
+    if (!body.is_object()) throw badRequest("DeleteOptions: not a JSON object");
+    if (auto kind = body.find("kind"); kind != body.end() && *kind != "DeleteOptions")
+      throw badRequest("the kind in the data does not match the expected kind (DeleteOptions)");
+    auto text = [](const Json& from, const char* key) -> std::string {
+      auto it = from.find(key);
+      if (it == from.end() || it->is_null()) return {};
+      if (!it->is_string()) throw badRequest(std::string("DeleteOptions.") + key + " must be a string");
+      return it->get<std::string>();
+    };
+    if (auto p = body.find("preconditions"); p != body.end() && !p->is_null()) {
+      if (!p->is_object()) throw badRequest("DeleteOptions.preconditions must be an object");
+      o.uid = text(*p, "uid");
+      o.resourceVersion = text(*p, "resourceVersion");
+    }
+    if (std::string p = text(body, "propagationPolicy"); !p.empty()) policy = p;
+    if (auto orphan = body.find("orphanDependents"); orphan != body.end() && orphan->is_boolean())
+      o.orphan = orphan->get<bool>();
+    if (auto dry = body.find("dryRun"); dry != body.end() && dry->is_array())
+      for (const Json& d : *dry) {
+        if (d != "All") throw badRequest("invalid dryRun: the only supported value is All");
+        o.dryRun = true;
+      }
+  }
+  if (!policy.empty() && policy != "Orphan" && policy != "Background" && policy != "Foreground")
+    throw ApiError{422, "Invalid",
+                   "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"" + policy +
+                       "\": supported values: \"Background\", \"Foreground\", \"Orphan\"",
+                   nullptr, 0};
+  if (policy.empty())
+    o.orphan = o.orphan || orphanParam;
+  else
+    o.orphan = policy == "Orphan";
+  return o;
+}
+
+}  // namespace
+
+http::Response Rest::remove(const Call& call) {
+  presentationOf(call);
+  const Resource& r = *call.resource;
+  auto outcome = deletion_.remove(r, call.key, deleteOptions(call));
+  // As real servers: what is still there (finalizers, pods) is shown, else a Status says what was deleted.
+  if (!outcome.gone || (r.group.empty() && r.plural == "pods")) return answer(call, *outcome.object, 200, {});
+  http::Response response;
+  response.body = successStatus(&r, call.key.name, outcome.object->uid).dump();
+  return response;
+}
+
+http::Response Rest::removeCollection(const Call& call) {
+  const Presentation as = presentationOf(call);
+  const Resource& r = *call.resource;
+  if (r.group.empty() && r.plural == "namespaces") throw methodNotAllowed();
+  const Selector selector = selectorOf(call);
+  const DeleteOptions options = deleteOptions(call);
+  uint64_t version = 0;
+  std::vector<ObjectPtr> removed;
+  for (const auto& object : store_.list(r, call.key.ns, version)) {
+    if (!selector.empty() && !selector.matches(object->body)) continue;
+    DeleteOptions one = options;
+    one.uid = object->uid;  // never another object that took the name meanwhile
+    try {
+      removed.push_back(deletion_.remove(r, object->key, one).object);
+    } catch (const ApiError& e) {
+      if (e.code != 404 && e.code != 409) throw;
+    }
+  }
+  http::Response response;
+  response.contentType = as.contentType;
+  response.body = renderList(call, as, removed, Json{{"resourceVersion", std::to_string(store_.version())}}, clock_);
+  return response;
+}
+
+}  // namespace egpu::apiserver

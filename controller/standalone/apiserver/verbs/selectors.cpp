@@ -1,0 +1,196 @@
+#include "controller/standalone/apiserver/verbs/selectors.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "controller/standalone/apiserver/kinds/builtin_kinds.h"
+
+namespace egpu::apiserver {
+namespace {
+
+std::string_view trim(std::string_view s) {
+  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
+  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
+  return s;
+}
+
+// Splits at commas outside parentheses.
+std::vector<std::string_view> parts(std::string_view s) {
+  std::vector<std::string_view> out;
+  std::size_t from = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i <= s.size(); ++i) {
+    if (i == s.size() || (s[i] == ',' && depth == 0)) {
+      out.push_back(trim(s.substr(from, i - from)));
+      from = i + 1;
+    } else if (s[i] == '(') {
+      ++depth;
+    } else if (s[i] == ')') {
+      --depth;
+    }
+  }
+  return out;
+}
+
+std::optional<int64_t> integer(std::string_view s) {
+  int64_t v = 0;
+  auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
+  if (error != std::errc() || end != s.data() + s.size() || s.empty()) return std::nullopt;
+  return v;
+}
+
+base::Status bad(std::string_view what, std::string_view part) {
+  return {base::Code::malformed,
+          "unable to parse requirement: " + std::string(what) + " \"" + std::string(part) + "\""};
+}
+
+// A field as text: what is absent is "", as for Kubernetes' own field selectors.
+std::string fieldText(const nlohmann::json& object, const std::vector<std::string>& path) {
+  const nlohmann::json* at = &object;
+  for (const auto& step : path) {
+    if (!at->is_object()) return {};
+    auto it = at->find(step);
+    if (it == at->end()) return {};
+    at = &*it;
+  }
+  if (at->is_string()) return at->get<std::string>();
+  return at->is_boolean() || at->is_number() ? at->dump() : std::string();
+}
+
+// Booleans of builtin kinds that are false when unset.
+bool falseWhenAbsent(const std::string& field) { return field == "spec.unschedulable" || field == "spec.hostNetwork"; }
+
+}  // namespace
+
+base::Result<Selector> Selector::parse(const Resource& resource, std::string_view labels, std::string_view fields) {
+  Selector out;
+  if (!trim(labels).empty()) {
+    for (std::string_view part : parts(labels)) {
+      LabelRequirement r{};
+      std::string_view key;
+      auto values = [&](std::string_view list) {
+        for (std::string_view v : parts(list)) r.values.emplace_back(v);
+      };
+      std::size_t at;
+      if (part.empty()) return bad("empty", labels);
+      if (part.front() == '!' && part.find('=') == std::string_view::npos) {
+        r.op = LabelRequirement::Op::absent;
+        key = trim(part.substr(1));
+      } else if (part.back() == ')') {
+        std::size_t open = part.find('(');
+        if (open == std::string_view::npos) return bad("found ')' without '(' in", part);
+        std::string_view head = trim(part.substr(0, open));
+        std::size_t space = head.find_last_of(" \t");
+        if (space == std::string_view::npos) return bad("expected 'in' or 'notin' in", part);
+        std::string_view word = head.substr(space + 1);
+        if (word != "in" && word != "notin") return bad("expected 'in' or 'notin' in", part);
+        r.op = word == "in" ? LabelRequirement::Op::in : LabelRequirement::Op::notIn;
+        key = trim(head.substr(0, space));
+        values(part.substr(open + 1, part.size() - open - 2));
+      } else if ((at = part.find("!=")) != std::string_view::npos) {
+        r.op = LabelRequirement::Op::notIn;
+        key = trim(part.substr(0, at));
+        r.values.emplace_back(trim(part.substr(at + 2)));
+      } else if ((at = part.find('=')) != std::string_view::npos) {
+        r.op = LabelRequirement::Op::in;
+        key = trim(part.substr(0, at));
+        std::string_view rest = part.substr(at + 1);
+        if (!rest.empty() && rest.front() == '=') rest.remove_prefix(1);
+        r.values.emplace_back(trim(rest));
+      } else if ((at = part.find_first_of("<>")) != std::string_view::npos) {
+        r.op = part[at] == '>' ? LabelRequirement::Op::greater : LabelRequirement::Op::less;
+        key = trim(part.substr(0, at));
+        auto bound = integer(trim(part.substr(at + 1)));
+        if (!bound) return bad("for 'Gt', 'Lt' operators, the value must be an integer:", part);
+        r.bound = *bound;
+      } else {
+        r.op = LabelRequirement::Op::exists;
+        key = part;
+      }
+      if (!isQualifiedName(key)) return bad("not a label key:", key);
+      for (const auto& v : r.values)
+        if (!isLabelValue(v)) return bad("not a label value:", v);
+      r.key = key;
+      out.labels_.push_back(std::move(r));
+    }
+  }
+  if (!trim(fields).empty()) {
+    for (std::string_view part : parts(fields)) {
+      if (part.empty()) continue;
+      FieldRequirement r{};
+      std::size_t at = part.find('=');
+      if (at == std::string_view::npos)
+        return base::Status(base::Code::malformed, "invalid selector: '" + std::string(fields) +
+                                                       "'; can't understand '" + std::string(part) + "'");
+      r.equal = !(at > 0 && part[at - 1] == '!');
+      std::string_view name = part.substr(0, r.equal ? at : at - 1);
+      std::string_view value = part.substr(at + 1);
+      if (r.equal && !value.empty() && value.front() == '=') value.remove_prefix(1);
+      const std::string field(name);
+      bool known = field == "metadata.name" || (resource.namespaced && field == "metadata.namespace") ||
+                   std::find(resource.selectableFields.begin(), resource.selectableFields.end(), field) !=
+                       resource.selectableFields.end();
+      if (!known) return base::Status(base::Code::malformed, "field label not supported: " + field);
+      for (std::size_t from = 0; from <= field.size();) {
+        std::size_t dot = std::min(field.find('.', from), field.size());
+        r.path.push_back(field.substr(from, dot - from));
+        from = dot + 1;
+      }
+      r.value = value;
+      if (falseWhenAbsent(field) && r.value == "false") {
+        r.value = "true";
+        r.equal = !r.equal;
+      }
+      out.fields_.push_back(std::move(r));
+    }
+  }
+  return out;
+}
+
+bool Selector::matches(const nlohmann::json& object) const {
+  if (!labels_.empty()) {
+    const nlohmann::json* labels = nullptr;
+    auto meta = object.find("metadata");
+    if (meta != object.end() && meta->is_object()) {
+      auto it = meta->find("labels");
+      if (it != meta->end() && it->is_object()) labels = &*it;
+    }
+    for (const auto& r : labels_) {
+      const std::string* value = nullptr;
+      if (labels) {
+        auto it = labels->find(r.key);
+        if (it != labels->end()) value = it->get_ptr<const std::string*>();
+      }
+      bool among = value && std::find(r.values.begin(), r.values.end(), *value) != r.values.end();
+      const std::optional<int64_t> number = integer(value ? std::string_view(*value) : std::string_view());
+      bool good = false;
+      switch (r.op) {
+        case LabelRequirement::Op::in:
+          good = among;
+          break;
+        case LabelRequirement::Op::notIn:
+          good = !among;
+          break;
+        case LabelRequirement::Op::exists:
+          good = value != nullptr;
+          break;
+        case LabelRequirement::Op::absent:
+          good = value == nullptr;
+          break;
+        case LabelRequirement::Op::greater:
+          good = number.has_value() && number.value_or(0) > r.bound;
+          break;
+        case LabelRequirement::Op::less:
+          good = number.has_value() && number.value_or(0) < r.bound;
+          break;
+      }
+      if (!good) return false;
+    }
+  }
+  for (const auto& r : fields_)
+    if ((fieldText(object, r.path) == r.value) != r.equal) return false;
+  return true;
+}
+
+}  // namespace egpu::apiserver

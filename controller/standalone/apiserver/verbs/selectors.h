@@ -1,0 +1,40 @@
+// Label and field selectors as Kubernetes writes them in a query.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/base/status.h"
+#include "controller/standalone/apiserver/kinds/resource.h"
+
+namespace egpu::apiserver {
+
+/// Which objects a list, a watch or a deletecollection is about. Immutable once parsed.
+class Selector {
+ public:
+  /// labels: "a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1"; fields: "metadata.name=x,spec.nodeName!=y", keys that
+  /// `resource` offers. Code::malformed with a message for the user.
+  static base::Result<Selector> parse(const Resource& resource, std::string_view labels, std::string_view fields);
+
+  bool empty() const { return labels_.empty() && fields_.empty(); }
+  bool matches(const nlohmann::json& object) const;
+
+ private:
+  struct LabelRequirement {
+    enum class Op { in, notIn, exists, absent, greater, less } op;
+    std::string key;
+    std::vector<std::string> values;
+    int64_t bound = 0;
+  };
+  struct FieldRequirement {
+    std::vector<std::string> path;
+    std::string value;
+    bool equal;
+  };
+  std::vector<LabelRequirement> labels_;
+  std::vector<FieldRequirement> fields_;
+};
+
+}  // namespace egpu::apiserver

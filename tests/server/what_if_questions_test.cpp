@@ -1,0 +1,776 @@
+#include "controller/server/what_if_questions.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <stop_token>
+#include <utility>
+
+#include "controller/base/printable.h"
+#include "controller/server/allocation_map.h"
+#include "controller/server/operations/operations.h"
+#include "controller/server/operations/prometheus_metrics.h"
+
+namespace egpu::server {
+namespace {
+
+constexpr int64_t kGi = int64_t{1} << 30;
+
+/// Two nodes of two cards each; claims a (bound on n1), b (bound on n1) and waits, for which there is no room.
+class QuestionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string node : {"n1", "n2"}) {
+      core::Node n;
+      n.metadata.name = n.metadata.uid = node;
+      n.metadata.resourceVersion = next();
+      n.ready = true;
+      stores.nodes.informed(n);
+      for (int64_t i = 0; i < 2; ++i) {
+        cache::Gpu gpu;
+        gpu.metadata.name = gpu.metadata.uid = node + "-c" + std::to_string(i);
+        gpu.metadata.resourceVersion = next();
+        gpu.spec.card.emplace();
+        gpu.spec.card->uuid = gpu.metadata.name;
+        gpu.spec.card->nodeName = node;
+        gpu.spec.card->index = i;
+        gpu.spec.card->model = "T4";
+        gpu.spec.card->memory = 16 * kGi;
+        stores.cards.informed(gpu);
+      }
+    }
+    addClass("share");
+    claim("a", "60", "n1", "n1-c0");
+    claim("b", "60", "n1", "n1-c1");
+    claim("c", "30", "n2", "n2-c0");
+    claim("d", "60", "n2", "n2-c1");
+    claim("waits", "90");
+  }
+  std::string next() { return std::to_string(++version); }
+  void addClass(const std::string& name, const core::StringMap& parameters = {}) {
+    cache::Class cls;
+    cls.metadata.name = cls.metadata.uid = name;
+    cls.metadata.resourceVersion = next();
+    cls.provisioner = "gpushare.provisioner.elasticgpu.io";
+    cls.parameters = parameters;
+    stores.classes.informed(cls);
+  }
+  void bindsForItsPod(const std::string& name) {
+    auto cls = *stores.classes.get({"", name});
+    cls.metadata.resourceVersion = next();
+    cls.bindingMode = "WaitForFirstConsumer";
+    stores.classes.informed(cls);
+  }
+  void claim(const std::string& name, const std::string& percent, const std::string& node = {},
+             const std::string& card = {}) {
+    cache::Claim c;
+    c.metadata.name = name;
+    c.metadata.namespace_ = "default";
+    c.metadata.uid = "uid-" + name;
+    c.metadata.resourceVersion = next();
+    c.spec.className = "share";
+    c.spec.requests = {{"elasticgpu.io/gpu-core", percent}};
+    c.status.phase = card.empty() ? "Pending" : "Bound";
+    if (!card.empty()) {
+      c.status.elasticGPUName = "egpu-" + name;
+      c.status.nodeName = node;
+      cache::Gpu device;
+      device.metadata.name = "egpu-" + name;
+      device.metadata.uid = "device-" + name;
+      device.metadata.resourceVersion = next();
+      device.spec.nodeName = node;
+      const int64_t core = std::stoll(percent) * 10;
+      device.spec.cards = {{card, card, core, 16 * kGi * core / 1000, core, 16 * kGi * core / 1000}};
+      device.spec.claimRef = v1alpha::ClaimRef{"default", name, c.metadata.uid};
+      device.spec.className = "share";
+      device.status.phase = "Bound";
+      auto ledger = *stores.cards.get({"", card});
+      ledger.metadata.resourceVersion = next();
+      ledger.spec.allocations[device.metadata.uid] = {device.metadata.name, "default/" + name, core,
+                                                      16 * kGi * core / 1000};
+      stores.cards.informed(ledger);
+      stores.devices.informed(device);
+    }
+    stores.claims.informed(c);
+  }
+  http::Response ask(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
+    http::Request r;
+    r.method = body.empty() ? "GET" : "POST";
+    r.path = path;
+    r.query = query;
+    r.body = body;
+    return questions.answer(r);
+  }
+  /// The answer, which must be one.
+  std::string answer(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
+    const auto r = ask(path, query, body);
+    EXPECT_EQ(r.status, 200) << r.body;
+    return r.body;
+  }
+  void refuses(int status, const std::string& says, const std::string& path, const std::string& query = {},
+               const std::string& body = {}) {
+    const auto r = ask(path, query, body);
+    EXPECT_EQ(r.status, status) << path << "?" << query;
+    EXPECT_NE(r.body.find(says), std::string::npos) << path << "?" << query << " → " << r.body;
+  }
+  static void has(const std::string& text, const std::string& part) {
+    EXPECT_NE(text.find(part), std::string::npos) << "no\n" << part << "\nin\n" << text;
+  }
+
+  int version = 0;
+  cache::Stores stores;
+  cache::ClusterView view{stores};
+  base::ManualClock clock;
+  WhatIfQuestions questions{stores, view, clock};
+};
+
+TEST_F(QuestionsTest, ExplainsAClaimThatWaitsPerStageAndByName) {
+  const auto json = answer("/explain", "claim=waits");
+  has(json, R"("claim":"default/waits")");
+  has(json, R"("fits":false)");
+  has(json, R"j({"stage":"core","before":4,"after":0,"reasons":[{"reason":"short of free core )j"
+            R"j((need 90%, best has 70%)","count":4}])j");
+  has(json, R"j({"node":"n2","card":"n2-c0","reason":"short of free core (need 90%, has 70%)"})j");
+  has(json, R"j("smallestChange":"gpu-core 70 would fit now (node n2)j");
+  const auto text = answer("/explain", "claim=waits&format=text&names=1");
+  has(text, "claim default/waits of class share: gpu-core 90\nPending\nfits nowhere: 0/2 nodes fit\n");
+  has(text, "  core            4      0  4 short of free core (need 90%, best has 70%)\n");
+  has(text, "  and 3 more (--names shows more)\n");
+  has(text, "gpu-core 70 would fit now (node n2)");
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_NE(answer("/explain", "claim=waits&format=text&color=1").find("\033[31m"), std::string::npos);
+}
+
+TEST_F(QuestionsTest, ExplainsWhatIsNotThereYet) {
+  has(answer("/explain", "class=share&gpu-core=70"), R"("fits":true,"node":"n2")");
+  has(answer("/explain", "class=share&gpu-core=70&node=n1"), R"("fits":false)");
+  has(answer("/explain", "class=share&gpu-core=10&card=n1-c1"), R"("name":"n1-c1")");
+  const std::string manifest =
+      "kind: ElasticGPUClaim\nmetadata: {name: x, namespace: t}\nspec: {egpuClassName: share, resources: {requests: "
+      "{elasticgpu.io/gpu: 1}}}\n";
+  has(answer("/explain", "", manifest), R"("claim":"t/x")");
+  has(answer("/explain", "namespace=u", manifest), R"("claim":"t/x")");
+  const std::string nowhere =
+      "metadata: {name: x}\nspec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu: 1}}}\n";
+  has(answer("/explain", "namespace=u", nowhere), R"("claim":"u/x")");
+  has(answer("/explain", "", nowhere), R"("claim":"default/x")");
+  has(answer("/explain", "", manifest), R"("reason":"in use")");
+}
+
+TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
+  claim("odd", "150");
+  has(answer("/explain", "claim=odd"), "above 100 only whole cards are given");
+  auto c = *stores.claims.get({"default", "waits"});
+  c.metadata.resourceVersion = next();
+  c.spec.className = "gone";
+  stores.claims.informed(c);
+  has(answer("/explain", "claim=waits&format=text"), "not decided: ElasticGPUClass \"gone\" not found");
+}
+
+TEST_F(QuestionsTest, AClaimThatWaitsForItsFirstPodIsAskedAboutButNotPlaced) {
+  bindsForItsPod("share");
+  has(answer("/explain", "claim=waits"), R"("note":"it waits for the first pod that uses it, whose node conditions)");
+  has(answer("/explain", "claim=waits"), R"("before":4,"after":0)");
+  has(answer("/simulate", "release=c"), R"("bound":[],"waiting":0})");
+}
+
+TEST_F(QuestionsTest, ItsPodsConditionsCount) {
+  bindsForItsPod("share");
+  core::Pod pod;
+  pod.metadata.name = pod.metadata.uid = "p";
+  pod.metadata.namespace_ = "default";
+  pod.metadata.resourceVersion = next();
+  pod.nodeSelector = {{"zone", "far"}};
+  pod.resourceClaims = {{"gpu", "waits"}};
+  stores.pods.informed(pod);
+  has(answer("/explain", "claim=waits"), R"("reasons":[{"reason":"not suitable for the pod","count":2}])");
+  has(answer("/simulate", "release=c&add=new,like=n1"),
+      R"("bound":[{"claim":"default/waits","to":{"fits":true,"node":"new")");
+}
+
+TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
+  const auto fits = answer("/simulate", "class=share&gpu-core=30");
+  has(fits, R"("ranking":[{"node":"n1")");
+  has(fits, R"({"name":"n1-c0","index":0,"healthy":true,"given":true,"fill":600,"fillAfter":900,"score":60,)");
+  has(fits, R"({"node":"n2","fill":450,"fillAfter":600)");
+  const auto not_ = answer("/simulate", "claim=waits");
+  has(not_,
+      R"("preemption":{"possible":true,"node":"n2","exact":true,"victims":[{"device":"device-c","holder":"default/c")");
+  const auto text = answer("/simulate", "claim=waits&format=text");
+  has(text, "fewest that would have to go, on node n2:\n  CLAIM      CARD   HOLDS\n  default/c  n2-c0  30% 4.8Gi\n");
+}
+
+TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
+  // Of n1 each card is 60 % full, of n2 one 30 % and one 60 %.
+  const auto json = answer("/simulate", "class=share&gpu-core=30");
+  has(json, R"("policies":{"node":"binpack","card":"binpack"},"ranking":[{"node":"n1","fill":600,)");
+  has(json, R"("score":60,"scores":{"binpack":60,"compact-first":60,"low-load-first":40,"spread":40},"decision")");
+  has(json, R"("score":45,"scores":{"binpack":45,"compact-first":45,"low-load-first":55,"spread":55},"decision")");
+  has(json, R"("score":30,"scores":{"binpack":30,"compact-first":30,"low-load-first":70,"simple":100,"spread":70,)");
+  const auto text = answer("/simulate", "class=share&gpu-core=30&format=text");
+  has(text, "score of nodes by binpack, best first:\n  #  NODE  SCORE  FILL  AFTER\n  1  n1       60   60%    75%\n");
+  has(text,
+      "score of their cards by binpack:\n  NODE  CARD   GIVEN  SCORE  FILL  AFTER\n  n1    n1-c0  yes       60   60%   "
+      " 90%\n");
+  has(answer("/simulate", "class=share&gpu-core=30&format=text&wide=1"),
+      "AFTER  binpack  compact-first  low-load-first  spread\n");
+  addClass("low", {{"preset", "low-load-first"}});
+  const auto low = answer("/simulate", "class=low&gpu-core=30");
+  has(low, R"("policies":{"node":"low-load-first","card":"low-load-first"},"ranking":[{"node":"n2")");
+  has(low, R"("score":55,"scores":{"binpack":45,)");
+}
+
+namespace {
+const std::string kPod = R"(
+apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {egpuc.elasticgpu.io/gpu: waits}}
+spec: {containers: [{name: main, image: x}]}
+)";
+const std::string kSmall = R"(
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClaim
+metadata: {name: small}
+spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 30}}}
+)";
+std::string podWith(const std::string& claims, const std::string& spec = {}) {
+  return "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main, image: x}], resourceClaims: [" + claims +
+         "]" + spec + "}\n";
+}
+}  // namespace
+
+TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
+  const auto before = toJson(view.map());
+  const auto waits = answer("/simulate", "", kPod);
+  has(waits, R"({"pod":"default/p","fits":false,"why":"0/2 nodes fit)");
+  has(waits, R"("claims":[{"bound":false,"subject":{"claim":"default/waits")");
+  has(waits, R"({"stage":"core","before":4,"after":0,)");
+  // One that is bound says where the pod goes.
+  has(answer("/simulate", "", podWith("{name: gpu, resourceClaimName: c}")),
+      R"({"pod":"default/p","fits":true,"node":"n2","claims":[{"bound":true,"subject":{"claim":"default/c")");
+  // One that comes with the pod is found there, and is not asked about a second time.
+  const auto beside = answer("/simulate", "", kSmall + "---\n" + podWith("{name: gpu, resourceClaimName: small}"));
+  has(beside,
+      R"({"pod":"default/p","fits":true,"node":"n1","claims":[{"bound":false,"subject":{"claim":"default/small")");
+  has(beside, R"("score":60,"scores":{)");
+  EXPECT_EQ(beside.find("answers"), std::string::npos);
+  // Or its amounts are given.
+  const std::string plain = "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main, image: x}]}\n";
+  has(answer("/simulate", "class=share&gpu-core=70", plain), R"({"pod":"default/p","fits":true,"node":"n2")");
+  has(answer("/simulate", "class=share&gpu-core=70&format=text", plain),
+      "pod default/p: 1 claim\nwould go to node n2\n\na claim of class share: gpu-core 70\n");
+  has(answer("/simulate", "release=c", kPod), R"("pod":"default/p","fits":true,"node":"n2")");
+  EXPECT_EQ(toJson(view.map()), before);
+}
+
+TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
+  bindsForItsPod("share");
+  claim("x", "40");
+  claim("v", "35");
+  // 40 and 35 fit on n1's two cards only one by one; on n2 beside each other.
+  const auto two = podWith("{name: a, resourceClaimName: x}, {name: b, resourceClaimName: v}");
+  const auto both = answer("/simulate", "", two);
+  has(both, R"("fits":true,"node":"n1")");
+  claim("z", "70");
+  const auto three = podWith("{name: a, resourceClaimName: x}, {name: c, resourceClaimName: z}");
+  has(answer("/simulate", "", three), R"("fits":true,"node":"n2")");
+  has(answer("/simulate", "", three), R"({"node":"n1","reason":"no room for all of the pod's claims together"})");
+  const auto far = podWith("{name: a, resourceClaimName: x}", ", nodeSelector: {zone: far}");
+  has(answer("/simulate", "", far), R"({"node":"n1","reason":"not labelled zone=far as the pod selects"})");
+  has(answer("/simulate", "", far), R"("reasons":[{"reason":"not labelled zone=far as the pod selects","count":2}])");
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: a}, {name: c, resourceClaimName: c}")),
+      R"("why":"claim default/c is on node n2, and not on n1")");
+}
+
+TEST_F(QuestionsTest, ImmediateClaimsOfAPodAreBoundWithoutALookAtIt) {
+  auto n2 = *stores.nodes.get({"", "n2"});
+  n2.metadata.resourceVersion = next();
+  n2.metadata.labels = {{"zone", "far"}};
+  stores.nodes.informed(n2);
+  claim("x", "40");
+  const auto far = podWith("{name: a, resourceClaimName: x}", ", nodeSelector: {zone: far}");
+  const auto gated = answer("/simulate", "", far);
+  has(gated, R"("fits":false,"why":"pod p can't run on node n1: not labelled zone=far as the pod selects;)");
+  has(gated, R"("decision":{"fits":true,"node":"n1")");
+  has(gated, R"("ranking":[{"node":"n1")");
+  has(answer("/simulate", "format=text", far), "pod default/p: 1 claim\nwould wait: pod p can't run on node n1: not ");
+  has(answer("/simulate", "node=n2", far), R"("fits":true,"node":"n2")");
+  // Each for itself: they may end up apart.
+  claim("z", "70");
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: x}, {name: c, resourceClaimName: z}")),
+      R"("why":"claim default/z would be bound on node n2, and not on n1;)");
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: c}, {name: b, resourceClaimName: x}")),
+      R"("why":"claim default/x would be bound on node n1, and not on n2;)");
+  // What waits for the pod goes where they are, beside them.
+  addClass("later");
+  bindsForItsPod("later");
+  claim("k", "40");
+  auto later = *stores.claims.get({"default", "k"});
+  later.metadata.resourceVersion = next();
+  later.spec.className = "later";
+  stores.claims.informed(later);
+  has(answer("/simulate", "", podWith("{name: a, resourceClaimName: z}, {name: b, resourceClaimName: k}")),
+      R"("fits":true,"node":"n2")");
+  claim("w", "40");
+  has(answer("/simulate", "",
+             podWith("{name: a, resourceClaimName: x}, {name: b, resourceClaimName: w}, "
+                     "{name: c, resourceClaimName: k}")),
+      R"("fits":false,"why":"0/2 nodes fit: )");
+}
+
+TEST_F(QuestionsTest, WhatIsWrongWithAPodIsSaidOfTheBody) {
+  refuses(404, "body: claim none: there is no ElasticGPUClaim \"default/none\", nor does one come with the pod",
+          "/simulate", "",
+          "kind: Pod\nmetadata: {annotations: {egpuc.elasticgpu.io/a: none}}\nspec: {containers: []}\n");
+  refuses(400, "body: the pod names no claim: annotate it", "/simulate", "", "kind: Pod\nspec: {containers: []}\n");
+  refuses(400, "body: pod default/p: the pod names its claims", "/simulate", "class=share&gpu-core=10", kPod);
+  refuses(400, "body: spec: is missing", "/simulate", "", "kind: Pod\n");
+  refuses(400, "body: a Pod is for /simulate only", "/explain", "", kPod);
+}
+
+TEST_F(QuestionsTest, ABodyMayHoldSeveralDocuments) {
+  const std::string other = "kind: ElasticGPUClass\nmetadata: {name: c}\n---\n";
+  const auto large =
+      "metadata: {name: large}\nspec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu: 2}}}\n";
+  const auto two = answer("/explain", "", other + kSmall + "---\n" + large);
+  EXPECT_TRUE(two.starts_with(R"({"answers":[{"subject":{"claim":"default/small")")) << two;
+  has(two, R"(,{"subject":{"claim":"default/large")");
+  const auto text = answer("/explain", "format=text", kSmall + "---\n" + large);
+  has(text, "claim default/small of class share: gpu-core 30\n");
+  has(text, "\n\nclaim default/large of class share: gpu 2\n");
+  has(answer("/explain", "", other + kSmall), R"({"subject":{"claim":"default/small")");
+  has(answer("/explain", "",
+             "kind: List\napiVersion: v1\nitems:\n- " + std::string("{kind: ElasticGPUClaim, ") +
+                 "metadata: {name: l}, spec: {egpuClassName: share, resources: {requests: "
+                 "{elasticgpu.io/gpu-core: 10}}}}\n"),
+      R"("claim":"default/l")");
+  refuses(400, "body: document 2: spec: is missing", "/explain", "", kSmall + "---\nkind: ElasticGPUClaim\n");
+  refuses(400, "body: kind: must be ElasticGPUClaim or Pod; nothing can be asked about a ElasticGPUClass", "/explain",
+          "", other);
+  refuses(400, "body: claim default/x: spec.egpuClassName: ElasticGPUClass \"none\" not found", "/explain", "",
+          "metadata: {name: x}\nspec: {egpuClassName: none, resources: {requests: {elasticgpu.io/gpu: 2}}}\n");
+  refuses(404, "body: steps[0].drain: there is no node \"n9\"", "/simulate", "", "steps: [{drain: n9}]");
+  const auto ofQuery = ask("/simulate", "drain=n8", "steps: [{drain: n1}]");
+  EXPECT_TRUE(ofQuery.body.starts_with("steps[1].drain")) << ofQuery.body;
+}
+
+TEST_F(QuestionsTest, WhatIsWrongWithADocumentNamesItAndItsObject) {
+  const std::string bad =
+      "kind: ElasticGPUClaim\nmetadata: {name: bad, namespace: t}\nspec: {egpuClassName: share, resources: {requests: "
+      "{elasticgpu.io/gpu-core: lots}}}\n";
+  refuses(400, "body: claim t/bad: spec.resources.requests[elasticgpu.io/gpu-core]: ", "/explain", "", bad);
+  refuses(400, "body: document 2: claim t/bad: spec.resources", "/explain", "", kSmall + "---\n" + bad);
+  const std::string other = "kind: ElasticGPUClass\nmetadata: {name: c}\n---\n";
+  refuses(400, "body: document 3: claim t/bad: spec.resources", "/simulate", "", kSmall + "---\n" + other + bad);
+  refuses(404, "body: document 2: pod default/p: claim none: there is no", "/simulate", "",
+          kSmall + "---\n" +
+              "kind: Pod\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/a: none}}\nspec: {containers: []}\n");
+  refuses(404, "body: document 2: steps[0].drain: there is no node", "/simulate", "",
+          kSmall + "---\nsteps: [{drain: n9}]\n");
+}
+
+TEST_F(QuestionsTest, BodiesAreReadAsJsonOrYamlAndOnlyThose) {
+  http::Request r;
+  r.method = "POST";
+  r.path = "/simulate";
+  r.body = kSmall;
+  for (const char* type : {"", "application/json", "application/yaml", "Application/YAML; charset=utf-8",
+                           "application/x-www-form-urlencoded"}) {  // what curl says unless told otherwise
+    r.headers = {{"content-type", type}};
+    EXPECT_EQ(questions.answer(r).status, 200) << type;
+  }
+  r.headers = {{"content-type", "text/plain\033"}};
+  const auto refused = questions.answer(r);
+  EXPECT_EQ(refused.status, 415);
+  EXPECT_EQ(refused.body,
+            "Content-Type: \"text/plain\\x1b\" is not read; known are application/json, application/yaml\n");
+}
+
+TEST_F(QuestionsTest, AnAnswerThatSaysAnErrorIsMarked) {
+  const auto marked = [&](const std::string& path, const std::string& query) {
+    const auto headers = ask(path, query).headers;
+    return std::any_of(headers.begin(), headers.end(),
+                       [](const auto& h) { return h.first == WhatIfQuestions::kErrorHeader; });
+  };
+  EXPECT_FALSE(marked("/forecast", ""));
+  EXPECT_FALSE(marked("/forecast", "gpu-core=10"));
+  EXPECT_TRUE(marked("/forecast", "gpu-core=150"));
+  claim("odd", "150");
+  EXPECT_TRUE(marked("/forecast", "claim=odd"));
+  EXPECT_FALSE(marked("/explain", "claim=waits"));
+}
+
+TEST_F(QuestionsTest, YamlIsTheJsonInBlocks) {
+  const auto yaml = answer("/forecast", "class=share&gpu-core=10&format=yaml");
+  has(yaml,
+      "forecasts:\n- class: share\n  of: as asked\n  subject:\n    class: share\n    requests:\n"
+      "      elasticgpu.io/gpu-core: \"10\"\n  count: 19\n");
+}
+
+TEST_F(QuestionsTest, LinesFitTheColumns) {
+  const std::string large = std::string(120, 'l'), huge = std::string(181, 'h');
+  claim(large, "60", "n1", "n1-c0");
+  claim(huge, "90");
+  const auto longest = [](const std::string& text) {
+    std::size_t most = 0;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto end = std::min(text.find('\n', at), text.size());
+      most = std::max(most, end - at);
+      at = end + 1;
+    }
+    return most;
+  };
+  for (const auto& question :
+       {std::string("/explain?claim=waits"), std::string("/simulate?claim=waits&drain=n1"), std::string("/forecast?"),
+        std::string("/simulate?resize=a,gpu-core=90"), "/simulate?resize=" + large + ",gpu-core=90",
+        "/simulate?release=" + large, "/explain?claim=" + huge}) {
+    const auto mark = question.find('?');
+    const auto path = question.substr(0, mark), query = question.substr(mark + 1);
+    EXPECT_LE(longest(answer(path, query + "&format=text&columns=60")), 60U)
+        << answer(path, query + "&format=text&columns=60");
+    EXPECT_LE(longest(answer(path, query + "&format=text")), 100U);
+  }
+  EXPECT_GT(longest(answer("/simulate", "claim=waits&drain=n1&format=text&columns=0")), 100U);
+}
+
+TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
+  const auto drained = answer("/simulate", "drain=n1");
+  has(drained,
+      R"("step":"drain n1","nodes":["n1"],"moved":[{"claim":"default/a","from":"n1","to":{"fits":true,"node":"n2")");
+  has(drained, R"({"claim":"default/b","from":"n1","to":{"fits":false,"cards":[]},"why":"0/2 nodes fit)");
+  has(drained, R"("waiting":2})");
+  const auto released = answer("/simulate", "release=c&format=text");
+  has(released, "default/c leaves node n2\n");
+  has(released, "now fits  default/waits  -     n2  n2-c0\n");
+  has(answer("/simulate", "add=new,like=n1,count=2"),
+      R"("bound":[{"claim":"default/waits","to":{"fits":true,"node":"new-0")");
+  has(answer("/simulate", "add=big,model=T4,cards=2,memory=8Gi&format=text"), "step 1: add node big with 2 cards\n");
+  const auto resized = answer("/simulate", "resize=default/c,gpu-core=40");
+  has(resized, R"("resized":{"claim":"default/c","node":"n2","inPlace":true)");
+  has(resized, R"("left":{"core":600,)");
+  const auto tooBig =
+      answer("/simulate", "resize=a,gpu-core=40,gpu-memory=15Gi&resize=a,gpu-core=100&drain=n2&format=text");
+  has(tooBig, "step 1: resize default/a to gpu-core 40, gpu-memory 15Gi");
+  has(tooBig, "step 2: resize default/a to gpu-core 100");
+  has(tooBig, "step 3: drain n2");
+}
+
+TEST_F(QuestionsTest, AResizeChangesWhatItNamesAndNothingElse) {
+  auto c = *stores.claims.get({"default", "c"});
+  c.metadata.resourceVersion = next();
+  c.spec.requests = {{"gpushare.provisioner.elasticgpu.io/gpu-core", "30"},
+                     {"gpushare.provisioner.elasticgpu.io/gpu-memory", "4Gi"}};
+  stores.claims.informed(c);
+  const auto core = answer("/simulate", "resize=c,gpu-core=40");
+  has(core, R"("step":"resize default/c to gpu-core 40, gpu-memory 4Gi")");
+  has(core, R"("wanted":{"core":400,"memory":4294967296})");
+  const auto memory = answer("/simulate", "resize=c,gpu-memory=6Gi");
+  has(memory, R"("step":"resize default/c to gpu-core 30, gpu-memory 6Gi")");
+  has(memory, R"("wanted":{"core":300,"memory":6442450944})");
+  // Step by step, under any spelling of the key.
+  const auto both = answer("/simulate", "resize=c,gpu-core=40&resize=c,elasticgpu.io/gpu-memory=6Gi");
+  has(both, R"("step":"resize default/c to gpu-core 40, gpu-memory 6Gi")");
+  has(both, R"("wanted":{"core":400,"memory":6442450944})");
+  has(answer("/simulate", "resize=c,gpu-memory="), R"("step":"resize default/c to gpu-core 30")");
+  has(answer("/simulate", "", "steps: [{resize: {claim: c, requests: {gpu-core: 40}}}]"),
+      R"("step":"resize default/c to gpu-core 40, gpu-memory 4Gi")");
+  has(answer("/simulate", "resize=c,tflops=5"), "to gpu-memory 4Gi, tflops 5");
+}
+
+TEST_F(QuestionsTest, AClaimThatAStepResizesIsAskedAboutAsItAsksThen) {
+  has(answer("/simulate", "claim=waits"), R"("decision":{"fits":false)");
+  const auto smaller = answer("/simulate", "claim=waits&resize=waits,gpu-core=70");
+  has(smaller, R"("requests":{"elasticgpu.io/gpu-core":"70"})");
+  has(smaller, R"("decision":{"fits":true,"node":"n2")");
+  has(answer("/simulate", "resize=e,gpu-core=80",
+             "steps: [{create: {metadata: {name: e}, spec: {egpuClassName: share, resources: {requests: "
+             "{elasticgpu.io/gpu-core: 10}}}}}]"),
+      R"("step":"resize default/e to gpu-core 80")");
+}
+
+TEST_F(QuestionsTest, TheClaimIsAskedAboutAfterTheSteps) {
+  const std::string question = R"(
+claim: {spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 70}}}}
+steps:
+- create: {metadata: {name: e}, spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 70}}}}
+)";
+  has(answer("/simulate", "", question), R"("created":{"claim":"default/e","to":{"fits":true,"node":"n2")");
+  has(answer("/simulate", "", question), R"("decision":{"fits":false)");
+  has(answer("/simulate", "class=share&gpu-core=70"), R"("decision":{"fits":true)");
+  // One that waits, and gets its place in a step, is asked about as itself, not as one more.
+  has(answer("/simulate", "claim=waits&release=c"), R"("decision":{"fits":true,"node":"n2")");
+}
+
+TEST_F(QuestionsTest, ForecastsTheUsualOrAGivenSize) {
+  addClass("idle");
+  addClass("pairs", {{"maxClaimsPerCard", "1"}});
+  const auto text = answer("/forecast", "format=text");
+  has(text, "CLASS  FIT  BY MODEL  EACH         SIZE\n");
+  has(text, "share    1  1 T4      gpu-core 60  the most frequent of its 5 claims\n");
+  has(text, "idle     0  -         gpu 1        a whole card: it has no claims to go by\n");
+  has(answer("/forecast", "class=share&gpu-core=10"),
+      R"("of":"as asked","subject":{"class":"share","requests":{"elasticgpu.io/gpu-core":"10"}},"count":19,"more":false,"byModel":{"T4":19})");
+  has(answer("/forecast", "gpu-core=10"),
+      R"("class":"pairs","of":"as asked","subject":{"class":"pairs","requests":{"elasticgpu.io/gpu-core":"10"}},"count":0,)");
+  has(answer("/forecast", "claim=c"), R"("of":"as claim default/c")");
+  has(answer("/forecast", "class=share&gpu-core=10&node=n1"), R"("count":8,)");
+}
+
+TEST_F(QuestionsTest, AClassThatIsNotReadyHasRoomForNothing) {
+  addClass("idle");
+  auto cls = *stores.classes.get({"", "idle"});
+  cls.metadata.resourceVersion = next();
+  cls.conditions = {{"Ready", "False", "ProvisionerUnavailable", "provisioner nope.example.com is not loaded", {}, 0}};
+  stores.classes.informed(cls);
+  const std::string why = "the class is not ready: provisioner nope.example.com is not loaded";
+  for (const char* query : {"", "class=idle", "class=idle&gpu-core=10"}) {
+    const auto r = ask("/forecast", query + std::string("&columns=0&format=text"));
+    has(r.body, why);
+    EXPECT_EQ(r.body.find(" FIT 0"), std::string::npos);
+    EXPECT_TRUE(std::any_of(r.headers.begin(), r.headers.end(), [](const auto& h) {
+      return h.first == WhatIfQuestions::kErrorHeader;
+    })) << query;
+  }
+  has(answer("/forecast", "class=idle"), R"("notDecided":")" + why);
+  has(answer("/explain", "class=idle&gpu-core=10"), R"("note":")" + why);
+  auto c = *stores.claims.get({"default", "waits"});
+  c.metadata.resourceVersion = next();
+  c.spec.className = "idle";
+  stores.claims.informed(c);
+  has(answer("/forecast", "claim=waits"), R"("notDecided":")" + why);
+  PrometheusMetrics metrics;
+  questions.publish(metrics);
+  EXPECT_EQ(metrics.text().find("elasticgpu_claims_that_fit{class=\"idle\"}"), std::string::npos);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"}");
+}
+
+TEST_F(QuestionsTest, TheMetricLeavesOutNodesThatTheClassDoesNotTolerate) {
+  auto n2 = *stores.nodes.get({"", "n2"});
+  n2.metadata.resourceVersion = next();
+  n2.taints = {{"gpu", "yes", "NoSchedule"}};
+  stores.nodes.informed(n2);
+  has(answer("/forecast", "class=share"), R"("count":0,)");
+  PrometheusMetrics metrics;
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 0\n");
+}
+
+TEST_F(QuestionsTest, TheMetricIsWorkedOutNowAndThenAndSaysHowOldItIs) {
+  PrometheusMetrics metrics;
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 1\n");
+  auto card = *stores.cards.get({"", "n1-c0"});
+  stores.devices.informedGone(*stores.devices.get({"", "egpu-a"}));
+  card.metadata.resourceVersion = next();
+  card.spec.allocations.clear();
+  stores.cards.informed(card);
+  clock.advance(std::chrono::seconds(5));
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 1\n");
+  has(metrics.text(), "elasticgpu_claims_that_fit_age_seconds 5\n");
+  clock.advance(std::chrono::seconds(11));
+  questions.publish(metrics);
+  has(metrics.text(), "elasticgpu_claims_that_fit{class=\"share\"} 2\n");
+  has(metrics.text(), "elasticgpu_claims_that_fit_age_seconds 0\n");
+  stores.classes.informedGone(*stores.classes.get({"", "share"}));
+  clock.advance(std::chrono::seconds(16));
+  questions.publish(metrics);
+  EXPECT_EQ(metrics.text().find("elasticgpu_claims_that_fit{"), std::string::npos);
+}
+
+TEST_F(QuestionsTest, NothingChangesByAsking) {
+  const auto before = toJson(view.map());
+  for (const char* query : {"claim=waits", "class=share&gpu-core=30", "drain=n1&drain=n2", "release=a&release=b",
+                            "add=x,like=n1", "resize=a,gpu-core=10", "claim=waits&release=c"})
+    answer("/simulate", query);
+  answer("/explain", "claim=waits");
+  answer("/forecast");
+  EXPECT_EQ(toJson(view.map()), before);
+  EXPECT_EQ(stores.claims.get({"default", "a"})->spec.requests.at("elasticgpu.io/gpu-core"), "60");
+  EXPECT_EQ(stores.claims.size(), 5u);
+}
+
+TEST_F(QuestionsTest, RefusalsNameTheFieldAndWhatIsValid) {
+  refuses(400, "unknown parameter \"clam\"; known are namespace, claim", "/explain", "clam=x");
+  refuses(400, "nothing is asked about", "/explain");
+  refuses(400, "nothing is asked", "/simulate");
+  refuses(404, "there is no ElasticGPUClaim \"t/x\"", "/explain", "claim=x&namespace=t");
+  refuses(404, "there is no node \"n9\"", "/explain", "claim=waits&node=n9");
+  refuses(400, "spec.egpuClassName: ElasticGPUClass \"no\" not found; there are share", "/explain", "class=no&gpu=1");
+  refuses(400, "spec.egpuClassName: ElasticGPUClass \"no\" not found; there are share", "/forecast", "class=no");
+  refuses(400, "gpu-core", "/explain", "class=share&gpu-core=lots");
+  refuses(400, "above 100 only whole cards are given", "/explain", "class=share&gpu-core=150");
+  refuses(400, "spec.elasticGPUName: there is no ElasticGPU \"zz\"", "/explain", "class=share&gpu=1&card=zz");
+  refuses(400, "is a device", "/explain", "class=share&gpu=1&card=egpu-a");
+  refuses(400, "claim: given twice", "/explain", "claim=a&claim=b");
+  refuses(400, "claim: is empty", "/explain", "claim=");
+  refuses(400, "names: \"many\" is no whole number from 0 to 1000", "/explain", "claim=a&names=many");
+  refuses(400, "format: \"xml\" is unknown; known are json, yaml, text", "/explain", "claim=a&format=xml");
+  refuses(400, "columns: \"-1\" is no whole number from 0 to 1000", "/explain", "claim=a&columns=-1");
+  refuses(404, "steps[0].release: there is no claim \"t/a\"", "/simulate", "release=a&namespace=t");
+  refuses(400, "give one of", "/explain", "claim=a&class=share&gpu=1");
+  refuses(400, "body: ", "/explain", "", "{");
+  refuses(400, "body: steps are for /simulate only", "/explain", "", "steps: [{drain: n1}]");
+  refuses(400, "body: steps[0].drian: unknown", "/simulate", "", "steps: [{drian: n1}]");
+  refuses(404, "steps[0].drain: there is no node \"n9\"", "/simulate", "drain=n9");
+  refuses(404, "steps[1].release: there is no claim \"default/x\"", "/simulate", "drain=n1&release=x");
+  refuses(404, "steps[0].resize: there is no claim \"default/x\"", "/simulate", "resize=x,gpu-core=10");
+  refuses(400, "steps[0].resize: spec.resources.requests[elasticgpu.io/gpu-cores]: unknown key", "/simulate",
+          "resize=a,gpu-cores=10");
+  refuses(400, "resize: \"gpu-core\" is not of the form name=value", "/simulate", "resize=a,gpu-core");
+  refuses(400, "add: \"lik\" is unknown; known are like, count", "/simulate", "add=x,lik=n1");
+  refuses(400, "steps[0].add: give one of like", "/simulate", "add=x");
+  refuses(400, "steps[1].add.count: more than 100000 cards in all", "/simulate",
+          "add=x,like=n1,count=30000&add=y,like=n1,count=30000");
+  refuses(400, "steps[0].add.name: there is a node \"n2\" already", "/simulate", "add=n2,like=n1");
+}
+
+TEST_F(QuestionsTest, AreServedOnceEverythingIsListed) {
+  std::string missing = "the claims are not listed yet";
+  Operations operations({[] { return AllocationMap{}; },
+                         [] { return std::string(); },
+                         [] { return std::string(); },
+                         [&] { return missing; },
+                         {},
+                         [this](const http::Request& request, std::stop_token stop) {
+                           return questions.answer(request, std::move(stop));
+                         }});
+  http::Request request;
+  request.method = "GET";
+  request.path = "/forecast";
+  EXPECT_EQ(operations.handle(request, {}).status, 503);
+  missing.clear();
+  EXPECT_EQ(operations.handle(request, {}).status, 200);
+  request.method = "DELETE";
+  EXPECT_EQ(operations.handle(request, {}).status, 405);
+  request.path = "/nothing";
+  request.method = "GET";
+  has(operations.handle(request, {}).body, "/simulate");
+}
+
+/// A second passes with every look at it.
+class HurriedClock final : public base::Clock {
+ public:
+  Steady now() const override { return Steady(std::chrono::seconds(++looks_)); }
+  Wall wall() const override { return {}; }
+  bool sleepUntil(Steady, std::stop_token) override { return true; }
+
+ private:
+  mutable std::atomic<int> looks_{1000};
+};
+
+TEST_F(QuestionsTest, AQuestionIsGivenUpAtItsDeadline) {
+  HurriedClock hurried;
+  WhatIfQuestions impatient{stores, view, hurried};
+  for (int i = 0; i < 20; ++i) claim("more" + std::to_string(i), "90");
+  http::Request r;
+  r.method = "GET";
+  for (const auto& [path, query] : {std::pair{"/simulate", "add=new,like=n1,count=50"},
+                                    {"/simulate", "drain=n1"},
+                                    {"/forecast", "class=share&gpu=2&gpu-core=1"}}) {
+    r.path = path;
+    r.query = query;
+    const auto answer = impatient.answer(r);
+    EXPECT_EQ(answer.status, 504) << path << ": " << answer.body;
+    has(answer.body, "no answer within 10 s");
+  }
+}
+
+TEST_F(QuestionsTest, AQuestionThatNobodyWaitsForIsGivenUp) {
+  std::stop_source gone;
+  gone.request_stop();
+  http::Request r;
+  r.method = "GET";
+  for (const auto& [path, query] :
+       {std::pair{"/simulate", "class=share&gpu-core=100"}, {"/simulate", "release=c"}, {"/forecast", "class=share"}}) {
+    r.path = path;
+    r.query = query;
+    EXPECT_EQ(questions.answer(r, gone.get_token()).status, 503) << path;
+  }
+}
+
+TEST_F(QuestionsTest, AddedNodesCountAsTheyAreMade) {
+  refuses(400, "steps[1].add.count: more than 100000 cards in all", "/simulate",
+          "add=big,model=T4,cards=1000,memory=16Gi&add=many,like=big,count=100");
+  refuses(400, "steps[2].add.count: more than 100000 nodes in all", "/simulate",
+          "add=one,model=T4,cards=1,memory=16Gi,count=2&add=two,like=one-0&add=more,like=two,count=99998");
+  answer("/simulate", "add=big,model=T4,cards=1000,memory=16Gi&add=some,like=big,count=2");
+}
+
+TEST_F(QuestionsTest, ABodyThatExpandsIsRefused) {
+  std::string bomb = "a: &a [x,x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c < 'i'; ++c) {
+    bomb += std::string(1, c) + ": &" + c + " [";
+    for (int i = 0; i < 10; ++i) bomb += std::string(i > 0 ? "," : "") + "*" + static_cast<char>(c - 1);
+    bomb += "]\n";
+  }
+  refuses(400, "expands to more than 1 MiB", "/simulate", "", bomb);
+  refuses(400, "no question needs so many", "/simulate", "", "steps: [" + std::string(60'000, ',') + "]");
+  refuses(400, "nested deeper", "/simulate", "", "steps: " + std::string(5000, '[') + std::string(5000, ']'));
+}
+
+TEST_F(QuestionsTest, TaintedNodesAreLeftOutAsImmediateBindingLeavesThemOut) {
+  const auto taint = [this](const std::string& node) {
+    auto tainted = *stores.nodes.get({"", node});
+    tainted.metadata.resourceVersion = next();
+    tainted.taints = {{"gpu", "yes", "NoSchedule"}};
+    stores.nodes.informed(tainted);
+  };
+  has(answer("/explain", "class=share&gpu-core=40&format=text"), "fits");
+  taint("n2");
+  const auto explained = answer("/explain", "class=share&gpu-core=40&format=text");
+  has(explained, "does not tolerate: 1 with taint gpu=yes:NoSchedule (n2)");
+  taint("n1");
+  has(answer("/simulate", "class=share&gpu-core=40"), R"("fits":false)");
+  has(answer("/simulate", "drain=n1"), R"("fits":false)");
+}
+
+TEST_F(QuestionsTest, AClassThatItsNamespaceMayNotUseIsRefused) {
+  auto cls = *stores.classes.get({"", "share"});
+  cls.metadata.resourceVersion = next();
+  cls.allowedNamespaces.emplace().matchLabels = {{"tier", "gold"}};
+  stores.classes.informed(cls);
+  refuses(400, "namespace default has not been seen yet", "/explain", "class=share&gpu-core=40");
+  for (const auto& [name, labels] :
+       std::map<std::string, core::StringMap>{{"default", {}}, {"team-a", {{"tier", "gold"}}}}) {
+    core::Namespace ns;
+    ns.metadata.name = ns.metadata.uid = name;
+    ns.metadata.resourceVersion = next();
+    ns.metadata.labels = labels;
+    stores.namespaces.informed(ns);
+  }
+  refuses(400, "class share is for namespaces with labels tier=gold", "/explain", "class=share&gpu-core=40");
+  has(answer("/explain", "class=share&gpu-core=40&namespace=team-a"), R"("fits")");
+  has(answer("/forecast"), R"("class":"share")");
+}
+
+TEST_F(QuestionsTest, RefusalsShowControlCharactersInsteadOfObeyingThem) {
+  addClass("esc", {{"preset", "\033[31mRED"}});
+  for (const auto& [path, query] : {std::pair{"/explain", "claim=%1b[31m"},
+                                    {"/explain", "%c2%9b31m=1"},
+                                    {"/explain", "claim=waits&node=%1b[31m"},
+                                    {"/explain", "claim=waits&format=%1b[31m"},
+                                    {"/explain", "class=esc&gpu=1"},
+                                    {"/simulate", "drain=%c2%9b31m"}}) {
+    const auto r = ask(path, query);
+    EXPECT_NE(r.status, 200) << query;
+    EXPECT_FALSE(base::hasControls(std::string_view(r.body).substr(0, r.body.size() - 1))) << r.body;
+    has(r.body, "\\x");
+  }
+}
+
+TEST_F(QuestionsTest, TextsShowControlCharactersInsteadOfObeyingThem) {
+  auto card = *stores.cards.get({"", "n1-c0"});
+  card.metadata.resourceVersion = next();
+  card.spec.card->model = "T4\033[2J";
+  stores.cards.informed(card);
+  for (const std::string color : {"", "&color=1"}) {
+    const auto text =
+        answer("/forecast", "format=text" + color) + answer("/explain", "claim=waits&format=text" + color);
+    EXPECT_EQ(text.find("\033[2J"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace egpu::server
