@@ -77,9 +77,8 @@ void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& me
   const auto claim = stores_.claims.get(key);
   if (!claim) return;
   if (claim->metadata.deleting() || claim->status.phase == phase::kLost) return event<cache::Claim>(claim, message);
-  const auto status = claim->status.phase == phase::kBound
-                          ? status_.carried(*claim, reason::kRefused, message, stop)
-                          : status_.pending(*claim, kBound, reason::kRefused, message, stop);
+  const auto as = claim->status.phase == phase::kBound ? Said::As::notCarried : Said::As::notBound;
+  const auto status = status_.say({Said::of(claim->metadata, as, reason::kRefused, message)}, stop);
   if (!status.ok()) base::log::debug("not said on the claim", {{"claim", key.str()}, {"why", status.str()}});
 }
 

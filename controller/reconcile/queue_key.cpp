@@ -20,11 +20,13 @@ bool namespaced(Concern c) { return c == Concern::claim || c == Concern::carrier
 
 }  // namespace
 
-std::string QueueKey::str() const {
-  for (const auto& [text, value] : kConcerns)
-    if (value == concern) return std::string(text) + "/" + object.str();
+std::string_view nameOf(Concern concern) {
+  for (const auto& [name, value] : kConcerns)
+    if (value == concern) return name;
   return {};
 }
+
+std::string QueueKey::str() const { return std::string(nameOf(concern)) + "/" + object.str(); }
 
 std::optional<QueueKey> QueueKey::parse(std::string_view text) {
   const auto slash = text.find('/');

@@ -10,6 +10,8 @@
 namespace egpu::reconcile {
 
 enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed };
+/// As keys begin.
+std::string_view nameOf(Concern concern);
 
 struct QueueKey {
   Concern concern = Concern::claim;

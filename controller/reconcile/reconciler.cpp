@@ -10,6 +10,10 @@ namespace egpu::reconcile {
 
 namespace phase = v1alpha::keys::phase;
 
+namespace {
+constexpr int kStatesAtOnce = 16;  ///< of a claim, more than lie between nothing and Bound; then others' turn comes
+}  // namespace
+
 Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
                        plugin::Registry& registry, base::Clock& clock, kube::EventSink& events, base::Metrics& metrics,
                        Enqueue enqueue, ReconcilerOptions options)
@@ -39,11 +43,11 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       binder_(writer_, stores, cluster, provisioning_),
       volumes_(client_, clock),
       users_(writer_, stores, binder_, events, clock, metrics),
-      carrier_(writer_, stores, status_, clock),
+      carrier_(writer_, stores, clock),
       claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, users_, status_, waiting_, clock,
               enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
-      pods_(writer_, stores, cluster, binder_, claims_, status_, waiting_, volumes_, events, enqueue_),
+      pods_(writer_, stores, cluster, binder_, claims_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
@@ -57,17 +61,76 @@ void Reconciler::enqueueStart() {
 }
 
 Outcome Reconciler::node(const std::string& name) {
-  waiting_.nodeChanged(name);
+  waiting_.nodes.nodeChanged(name);
   for (const auto& card : stores_.cardsOnNode(name)) enqueue_(cardKey(card->metadata.name));
   auto pods = stores_.gatedPods();
   std::sort(pods.begin(), pods.end(),
             [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  for (const auto& key : waiting_.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
+  for (const auto& key : waiting_.room.all()) enqueue_(key);  // pods without gate; claims, for which its taints count
   for (const auto& pod : pods) enqueue_(podKey(core::keyOf(pod->metadata)));
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.nodeName == name) routing_.claimsOfDevice(*device);
   for (const auto& claim : carrier_.resetAllBackoff()) enqueue_(claimKey(claim));
   return Outcome::done();
+}
+
+Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
+  const auto status = status_.say(outcome.said, stop);
+  if (status.ok() || status.code() == base::Code::notFound || outcome.isRetry()) return outcome;
+  return Outcome::nextState(status);
+}
+
+Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
+  Outcome outcome;
+  for (int state = 0; state < kStatesAtOnce; ++state) {
+    waiting_.room.remove(claimKey(key));  // until it is seen to wait
+    outcome = say(claims_.step(key, stop), stop);
+    if (!outcome.isAgain() || stop.stop_requested()) break;
+  }
+  return outcome;
+}
+
+Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
+  waiting_.room.remove(podKey(key));
+  return say(pods_.step(key, stop), stop);
+}
+
+Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
+  const auto& object = key.object;
+  switch (key.concern) {
+    case Concern::claim:
+      return claim(object, stop);
+    case Concern::device:
+      return devices_.step(object.name, stop);
+    case Concern::card:
+      return auditor_.step(object.name, stop);
+    case Concern::carrier:
+      return carrier_.step(object, stop);
+    case Concern::pod:
+      return pod(object, stop);
+    case Concern::node:
+      return node(object.name);
+    case Concern::cls:
+      return classes_.step(object.name, stop);
+    case Concern::plugin:
+      return sweeper_.plugin(object.name, stop);
+    case Concern::calls:
+      return say(claims_.calls(object.name), stop);
+    case Concern::assumed: {
+      auto outcome = auditor_.assumed(stop);
+      if (outcome.isDone()) watchingAssumed_ = false;
+      return outcome;
+    }
+  }
+  return Outcome::done();
+}
+
+void Reconciler::count(const QueueKey& key, const Outcome& outcome, base::Clock::Steady start) {
+  const std::string concern(nameOf(key.concern));
+  const std::string result = outcome.isDone() ? "done" : outcome.isRetry() ? "retry" : "again";
+  metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
+                   {{"concern", concern}});
+  metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", concern}, {"result", result}});
 }
 
 Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
@@ -76,67 +139,16 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
     base::log::error("not a key", {{"key", queueKey}});
     return Outcome::done();
   }
-  const auto& object = key->object;
   const auto start = clock_.now();
-  Outcome outcome;
-  std::string_view concern;
-  switch (key->concern) {
-    case Concern::claim:
-      concern = "claim";
-      outcome = claims_.step(object, stop);
-      break;
-    case Concern::device:
-      concern = "device";
-      outcome = devices_.step(object.name, stop);
-      break;
-    case Concern::card:
-      concern = "card";
-      outcome = auditor_.step(object.name, stop);
-      break;
-    case Concern::carrier:
-      concern = "carrier";
-      outcome = carrier_.step(object, stop);
-      break;
-    case Concern::pod:
-      concern = "pod";
-      outcome = pods_.step(object, stop);
-      break;
-    case Concern::node:
-      concern = "node";
-      outcome = node(object.name);
-      break;
-    case Concern::cls:
-      concern = "class";
-      outcome = classes_.step(object.name, stop);
-      break;
-    case Concern::plugin:
-      concern = "plugin";
-      outcome = sweeper_.plugin(object.name, stop);
-      break;
-    case Concern::calls:
-      concern = "calls";
-      outcome = claims_.calls(object.name, stop);
-      break;
-    case Concern::assumed:
-      concern = "assumed";
-      outcome = auditor_.assumed(stop);
-      if (outcome.kind == Outcome::Kind::done) watchingAssumed_ = false;
-      break;
-  }
-  const std::string_view result = outcome.kind == Outcome::Kind::done    ? "done"
-                                  : outcome.kind == Outcome::Kind::after ? "again"
-                                                                         : "retry";
-  metrics_.observe("elasticgpu_reconcile_duration_seconds", std::chrono::duration<double>(clock_.now() - start).count(),
-                   {{"concern", std::string(concern)}});
-  metrics_.add("elasticgpu_reconciles_total", 1, {{"concern", std::string(concern)}, {"result", std::string(result)}});
-  if (outcome.kind == Outcome::Kind::retry &&
-      (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
+  auto outcome = stepOf(*key, stop);
+  count(*key, outcome, start);
+  if (outcome.isRetry() && (ApiRejections::isRefusal(outcome.why) || ApiRejections::isFailure(outcome.why)))
     apiRejections_.note(*key, outcome.why, stop);
   else
     apiRejections_.over(queueKey);
   // Mostly the decision is written by the end of its step.
   if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
-  if (outcome.kind == Outcome::Kind::retry && base::log::enabled(base::log::Level::debug))
+  if (outcome.isRetry() && base::log::enabled(base::log::Level::debug))
     base::log::debug("to be tried again", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;
 }

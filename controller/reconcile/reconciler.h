@@ -26,6 +26,7 @@
 #include "controller/reconcile/device/device.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/routing.h"
 #include "controller/reconcile/writer.h"
 
@@ -52,12 +53,19 @@ class Reconciler {
   void enqueueStart();
 
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
-  std::size_t waitingForRoom() const { return waiting_.size(); }
+  std::size_t waitingForRoom() const { return waiting_.room.size(); }
   /// Claims, pods and carriers of which something is remembered; for tests.
   std::size_t remembered() const { return waiting_.claims() + pods_.remembered() + carrier_.remembered(); }
 
  private:
+  /// The states of a claim one after the other, as long as each leads to the next one at once.
+  Outcome claim(const core::ObjectKey& key, std::stop_token stop);
+  Outcome pod(const core::ObjectKey& key, std::stop_token stop);
   Outcome node(const std::string& name);
+  Outcome stepOf(const QueueKey& key, std::stop_token stop);
+  /// Writes what a step says on claims.
+  Outcome say(Outcome outcome, std::stop_token stop);
+  void count(const QueueKey& key, const Outcome& outcome, base::Clock::Steady start);
 
   cache::Stores& stores_;
   cache::ClusterView& cluster_;

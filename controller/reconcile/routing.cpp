@@ -60,7 +60,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.classes.listen([this](const auto& b, const auto& a) { onClass(b, a); });
   stores_.namespaces.listen([this](const auto& b, const auto& a) { onNamespace(b, a); });
   cluster.onCapacity([this] {
-    for (const auto& key : waiting_.all()) enqueue_(key);
+    for (const auto& key : waiting_.room.all()) enqueue_(key);
   });
   registry.onChange([link = link_](const std::string& name) {
     std::lock_guard lock(link->mutex);
@@ -107,7 +107,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
     claimsOfDevice(device);
   // What it holds, and how to come by it, is part of what those who wait are told.
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
-    for (const auto& key : waiting_.all()) enqueue_(key);
+    for (const auto& key : waiting_.room.all()) enqueue_(key);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));
@@ -128,7 +128,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   if (before && after && sameHealth(*before, *after)) return;
   // What keeps a card from those who wait is part of what they are told; that it is free again, ClusterView tells.
   if (before && after && cache::troubleOf(*after))
-    for (const auto& key : waiting_.all()) enqueue_(key);
+    for (const auto& key : waiting_.room.all()) enqueue_(key);
   for (const auto& device : stores_.devicesOnCard(name)) {
     enqueue_(deviceKey(device->metadata.name));
     claimsOfDevice(*device);
@@ -223,7 +223,7 @@ void Routing::onNamespace(const core::Namespace* before, const core::Namespace* 
 void Routing::onPlugin(const std::string& name) {
   classes_.pluginChanged(name);
   provisioning_.pluginChanged(name);
-  waiting_.pluginChanged(name);
+  waiting_.provisioners.pluginChanged(name);
   enqueue_(pluginKey(name));
   stores_.classes.forEach([&](const auto& cls) {
     if (cls->provisioner != name) return;

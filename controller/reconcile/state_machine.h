@@ -75,33 +75,4 @@
 // clang-format on
 #pragma once
 
-#include <chrono>
-#include <string>
-#include <utility>
-
-#include "controller/base/status.h"
-
-namespace egpu::reconcile {
-
-/// What a step of the machine came to.
-struct Outcome {
-  enum class Kind {
-    done,   ///< nothing more until something changes
-    after,  ///< the same key again after `delay`
-    retry,  ///< failed in a way that passes: again with back-off
-  };
-  Kind kind = Kind::done;
-  std::chrono::milliseconds delay{0};
-  base::Status why;  ///< of retry
-
-  static Outcome done() { return {}; }
-  static Outcome after(std::chrono::milliseconds delay) { return {Kind::after, delay, {}}; }
-  /// After a write. A vanished object needs nothing more: its deletion is an event of its own.
-  static Outcome ofWrite(base::Status status) {
-    if (status.ok() || status.code() == base::Code::notFound) return done();
-    return retry(std::move(status));
-  }
-  static Outcome retry(base::Status why) { return {Kind::retry, {}, std::move(why)}; }
-};
-
-}  // namespace egpu::reconcile
+#include "controller/reconcile/outcome.h"

@@ -17,9 +17,6 @@ constexpr int kRewritesAtOnce =
 /// The scheduler may be about to reserve what we take back. It reads the claim again then, and would reserve whatever
 /// it finds without looking at the node: so for that long it finds nothing.
 constexpr std::chrono::milliseconds kSettle{3000};
-}  // namespace
-
-namespace {
 
 /// The device that our allocation names; empty without one.
 std::string_view allocatedDevice(const core::ResourceClaim& carrier) {
@@ -122,84 +119,87 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
   auto carrier = stores_.carriers.get(key);
   if (!carrier) {
     const auto pods = stores_.podsOfClaim(key);
-    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
-      return {State::unwanted, {}, {}};
+    if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return {State::unwanted};
     auto made = create(claim, stop);  // W7
     if (!made.ok()) return {State::failed, {}, made.status()};
     carrier = std::make_shared<const core::ResourceClaim>(*made);
   }
   if (!of(*carrier, claim) && !of(*carrier, claim.metadata.uid, device.metadata.name)) {
-    if (ours(*carrier)) return {State::leaving, {}, {}};  // of a claim of the same name before: (S4)
-    const auto status =
-        status_.carried(claim, keys::reason::kCarrierTaken,
-                        "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim", stop);
-    return {status.ok() ? State::taken : State::failed, {}, status};
+    if (ours(*carrier)) return {State::leaving};  // of a claim of the same name before: (S4)
+    return {State::taken, {}, {}, "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim"};
   }
-  if (carrier->metadata.deleting()) return {State::leaving, {}, {}};
+  if (carrier->metadata.deleting()) return {State::leaving};
   if (!ownedBy(*carrier, claim.metadata.uid)) {
     auto marked = mark(*carrier, claim, stop);
     if (!marked.ok()) return {State::failed, {}, marked.status()};
     carrier = std::make_shared<const core::ResourceClaim>(*marked);
   }
+  return carrier->allocation ? allocated(*carrier, device) : allocate(*carrier, device, rewrite, stop);
+}
 
+Carrier::Answer Carrier::allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const {
   const auto wanted = allocationFor(device);
-  if (carrier->allocation) {
-    const auto& there = *carrier->allocation;
-    if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName) {
-      // Never moved unless the scheduler cleared it: somebody else wrote this.
-      const auto status = status_.carried(claim, keys::reason::kCarrierTaken,
-                                          "the ResourceClaim's allocation is for device " + there.device + " on node " +
-                                              there.nodeName + ", not " + wanted.device + " on " + wanted.nodeName,
-                                          stop);
-      return {status.ok() ? State::taken : State::failed, {}, status};
-    }
-    const auto* old = findCondition(claim.status.conditions, kCarried);
-    if (old != nullptr && old->status != "True" && old->reason == keys::reason::kCarrierTaken) {
-      const auto status = status_.carried(claim, {}, {}, stop);
-      if (!status.ok()) return {State::failed, {}, status};
-    }
-    return {carrier->reservedFor.empty() ? State::allocated : State::reserved, {}, {}};
+  const auto& there = *carrier.allocation;
+  if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName)
+    // Never moved unless the scheduler cleared it: somebody else wrote this.
+    return {State::taken,
+            {},
+            {},
+            "the ResourceClaim's allocation is for device " + there.device + " on node " + there.nodeName + ", not " +
+                wanted.device + " on " + wanted.nodeName};
+  return {carrier.reservedFor.empty() ? State::allocated : State::reserved};
+}
+
+std::optional<Carrier::Answer> Carrier::notNow(const core::ResourceClaim& carrier, const std::string& node,
+                                               bool rewrite) {
+  const auto key = core::keyOf(carrier.metadata);
+  std::set<std::string> pods;
+  bool roomIsMade = false;
+  for (const auto& pod : stores_.podsOfClaim(key)) {
+    if (!alive(*pod)) continue;
+    pods.insert(pod->metadata.uid + "@" + pod->nodeName);
+    roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == node);
   }
-  {
-    std::set<std::string> pods;
-    bool roomIsMade = false;
-    for (const auto& pod : stores_.podsOfClaim(key)) {
-      if (!alive(*pod)) continue;
-      pods.insert(pod->metadata.uid + "@" + pod->nodeName);
-      roomIsMade = roomIsMade || (pod->nodeName.empty() && pod->nominatedNodeName == wanted.nodeName);
-    }
-    std::lock_guard lock(mutex_);
-    if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
-      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - taken->second);
-      if (passed < kSettle) return {State::waiting, kSettle - passed, {}};
-      withdrawn_.erase(taken);
-    }
-    auto& memory = written_[key.str()];
-    if (memory.uid != carrier->metadata.uid) memory = {carrier->metadata.uid, key, 0, 0, {}, {}};
-    if (memory.writes > 0) {
-      if (!rewrite) return {State::cleared, {}, {}};
-      if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};  // others than those whom it did not help
-      const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
-      const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - memory.last);
-      // Victims were evicted for one of the pods: if the scheduler comes back and finds no allocation, it gives their
-      // room away, and evicts others the next time.
-      if (roomIsMade && memory.atOnce < kRewritesAtOnce)
-        ++memory.atOnce;
-      else if (passed < wait)
-        return {State::waiting, wait - passed, {}};
-    }
-    ++memory.writes;
-    memory.last = clock_.now();
-    memory.pods = std::move(pods);
+  const std::lock_guard lock(mutex_);
+  const auto passedSince = [this](base::Clock::Steady then) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.now() - then);
+  };
+  if (const auto taken = withdrawn_.find(key.str()); taken != withdrawn_.end()) {
+    const auto passed = passedSince(taken->second);
+    if (passed < kSettle) return Answer{State::waiting, kSettle - passed};
+    withdrawn_.erase(taken);
   }
-  const auto body = codec::patch::allocation(carrier->metadata.uid, carrier->metadata.resourceVersion, wanted);  // W8
-  auto written = writer_.patch(*carrier, body, "status", stop);
-  if (!written.ok()) {
-    std::lock_guard lock(mutex_);
-    if (const auto it = written_.find(key.str()); it != written_.end() && it->second.writes > 0) --it->second.writes;
-    return {State::failed, {}, written.status()};
+  auto& memory = written_[key.str()];
+  if (memory.uid != carrier.metadata.uid) memory = {carrier.metadata.uid, key, 0, 0, {}, {}};
+  if (memory.writes > 0) {
+    if (!rewrite) return Answer{State::cleared};
+    if (pods != memory.pods) memory = {memory.uid, key, 1, 0, {}, pods};  // others than those whom it did not help
+    const auto wait = std::min(kFirstRewrite * (1 << std::min(memory.writes - 1, 10)), kLastRewrite);
+    const auto passed = passedSince(memory.last);
+    // Victims were evicted for one of the pods: if the scheduler comes back and finds no allocation, it gives their
+    // room away, and evicts others the next time.
+    if (roomIsMade && memory.atOnce < kRewritesAtOnce)
+      ++memory.atOnce;
+    else if (passed < wait)
+      return Answer{State::waiting, wait - passed};
   }
-  return {State::allocated, {}, {}};
+  ++memory.writes;
+  memory.last = clock_.now();
+  memory.pods = std::move(pods);
+  return std::nullopt;
+}
+
+Carrier::Answer Carrier::allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite,
+                                  std::stop_token stop) {
+  const auto wanted = allocationFor(device);
+  if (const auto answer = notNow(carrier, wanted.nodeName, rewrite)) return *answer;
+  const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, wanted);  // W8
+  const auto written = writer_.patch(carrier, body, "status", stop);
+  if (written.ok()) return {State::allocated};
+  const std::lock_guard lock(mutex_);
+  const auto it = written_.find(core::keyOf(carrier.metadata).str());
+  if (it != written_.end() && it->second.writes > 0) --it->second.writes;
+  return {State::failed, {}, written.status()};
 }
 
 std::vector<core::ObjectKey> Carrier::resetAllBackoff() {
@@ -319,7 +319,7 @@ Outcome Carrier::step(const core::ObjectKey& key, std::stop_token stop) {
   auto read = writer_.read<core::ResourceClaim>(key, carrier->metadata.uid, stop);
   if (!read.ok()) return read.status().code() == base::Code::notFound ? Outcome::done() : Outcome::retry(read.status());
   // What it says by now is an event of its own.
-  if (read->metadata.resourceVersion != carrier->metadata.resourceVersion) return Outcome::after({});
+  if (read->metadata.resourceVersion != carrier->metadata.resourceVersion) return Outcome::again();
   const auto released = letGo(std::move(*read), stop);  // (S4)
   return released.state == Release::failed ? Outcome::retry(released.error) : Outcome::done();
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -12,7 +13,6 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/state_machine.h"
 #include "controller/reconcile/writer.h"
@@ -22,13 +22,13 @@ namespace egpu::reconcile {
 /// Thread-safe.
 class Carrier {
  public:
-  Carrier(Writer& writer, cache::Stores& stores, ClaimStatus& status, base::Clock& clock)
-      : writer_(writer), stores_(stores), status_(status), clock_(clock) {}
+  Carrier(Writer& writer, cache::Stores& stores, base::Clock& clock)
+      : writer_(writer), stores_(stores), clock_(clock) {}
 
   /// What a carrier says about its allocation.
   enum class State {
     unwanted,   ///< no live pod names the claim
-    taken,      ///< a ResourceClaim of that name isn't ours
+    taken,      ///< a ResourceClaim of that name isn't ours, or its allocation is another's: see why
     leaving,    ///< being deleted: of an earlier claim, or by somebody's hand
     cleared,    ///< ours was taken away by the scheduler
     waiting,    ///< cleared; written again after `delay`
@@ -39,7 +39,8 @@ class Carrier {
   struct Answer {
     State state = State::unwanted;
     std::chrono::milliseconds delay{0};
-    base::Status error;
+    base::Status error{};
+    std::string why{};
   };
   /// W7 and W8 as far as they are missing. rewrite: a cleared allocation is written again (with back-off), else cleared
   /// is answered.
@@ -95,6 +96,12 @@ class Carrier {
   /// Puts the marks back that somebody took off.
   base::Result<core::ResourceClaim> mark(const core::ResourceClaim& carrier, const cache::Claim& claim,
                                          std::stop_token stop);
+  /// What there is says of its allocation.
+  Answer allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
+  /// W8.
+  Answer allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite, std::stop_token stop);
+  /// Why W8 is not to be written now; nothing = it is, and is remembered.
+  std::optional<Answer> notNow(const core::ResourceClaim& carrier, const std::string& node, bool rewrite);
   /// Of a carrier of ours whose time is over, as just read.
   Released letGo(core::ResourceClaim carrier, std::stop_token stop);
   void forget(const core::ObjectKey& claim);
@@ -104,7 +111,6 @@ class Carrier {
 
   Writer& writer_;
   cache::Stores& stores_;
-  ClaimStatus& status_;
   base::Clock& clock_;
   mutable std::mutex mutex_;
   std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_

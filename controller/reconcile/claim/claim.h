@@ -24,9 +24,13 @@ namespace egpu::reconcile {
 struct Asked {
   cache::Store<cache::Class>::Ptr cls;
   scheduler::Request request;
-  std::string type, reason, message;  ///< of the condition, if refused
-  bool later = false;                 ///< the plugin is busy
+  std::string reason, message;  ///< if refused
+  bool accepted = false;        ///< refused all the same, but not for what the claim says
+  bool later = false;           ///< the plugin is busy
   bool ok() const { return reason.empty() && !later; }
+  Said refusal(const cache::Claim& claim) const {
+    return Said::of(claim.metadata, accepted ? Said::As::notBound : Said::As::notAccepted, reason, message);
+  }
 };
 
 /// Thread-safe, one thread per claim at a time (the work queue's promise).
@@ -51,7 +55,7 @@ class ClaimSync {
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
 
   /// Says on claims that a plugin's call for them takes its time.
-  Outcome calls(const std::string& plugin, std::stop_token stop);
+  Outcome calls(const std::string& plugin);
 
   /// Class, plugin and units: from a claim without a device to a request. Shared with the first consumer's step.
   Asked ask(const cache::Claim& claim);
@@ -72,7 +76,7 @@ class ClaimSync {
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
   /// more: what else there is to say, asked for only when it is said.
   Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
-                const std::string& nodes, std::stop_token stop, const std::function<std::string()>& more = {});
+                const std::string& nodes, const std::function<std::string()>& more = {});
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
   /// then their pod chooses again. Says so on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
@@ -86,6 +90,7 @@ class ClaimSync {
  private:
   using ClaimPtr = cache::Store<cache::Claim>::Ptr;
   using GpuPtr = cache::Store<cache::Gpu>::Ptr;
+  using milliseconds = std::chrono::milliseconds;
 
   Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
@@ -93,17 +98,15 @@ class ClaimSync {
   std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
   /// (C9) It gets a device that stands already. Nothing: a new one is to be made for it.
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
-  Outcome leaveToConsumer(const cache::Claim& claim, std::stop_token stop);         // (C5)
-  Outcome choose(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);  // (C6)
-  Outcome intend(const ClaimPtr& claim, const cache::Class& cls, const scheduler::Decision& decision,
-                 std::stop_token stop);
+  Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
+  Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const scheduler::Request& request,
                              const scheduler::NodePredicate& suits, const std::string& nodes);
+  Outcome intend(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
+                 std::stop_token stop);
   /// Whether the class that the cache lacks is there after all, by quorum read.
   base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
-  Outcome refuse(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message,
-                 std::stop_token stop);
   /// As ask(), under this class.
   Asked askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
   /// A device that an administrator reserved for the claim, or null.
@@ -126,27 +129,41 @@ class ClaimSync {
   /// The device is at least what is asked for.
   bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
-  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);        // (C7)
+  /// Nothing: the device's class, or the claim's, lets the claim have it.
+  std::optional<Outcome> againstRules(const cache::Claim& claim, const cache::Gpu& named, std::stop_token stop);
+  Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)
   Outcome provision(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// The plugin's answer to it, when that isn't OK.
   Outcome notProvisioned(const cache::Claim& claim, const cache::Gpu& device, const plugin::Reply& reply,
                          std::stop_token stop);
   Outcome waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
-  /// What Carried says is why the claim is not bound either.
-  Outcome notCarried(const cache::Claim& claim, std::stop_token stop);
+  /// The scheduler has its pod and has not placed it. Nothing: it may still do so.
+  std::optional<Outcome> unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device, const core::Pod& pod,
+                                         milliseconds* again, std::stop_token stop);
+  /// What keeps the claim from being carried is why it is not bound either.
+  static Outcome notCarried(const cache::Claim& claim, const Carrier::Answer& answer);
+  /// What its condition Carried says of is no more.
+  bool obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const;
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
-  /// A claim that is being deleted waits for who uses it, and says so, as does its device if the carrier is gone.
-  Outcome stillUsed(const cache::Claim& claim, const GpuPtr& device, Carrier::Release carrier, std::stop_token stop);
+  /// Nobody uses a Lost claim: its device goes, and it may be bound anew on hardware that is there.
+  Outcome unlost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message, std::stop_token stop);
+  /// Nothing: nobody may use the claim's device. Quorum reads.
+  std::optional<Outcome> stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop);
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
+  /// The device of a claim that is being deleted. Nothing: it is gone, or kept by its reclaimPolicy.
+  std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
+  /// giveUp(), said on the claim, and counted: choices that come to nothing follow each other ever more slowly.
+  Outcome givenUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                  const std::string& why, std::stop_token stop);
   /// Undoes an intent; then the claim is decided anew. avoidNodeFor: if not empty, why not there for a while.
   Outcome giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
                  std::stop_token stop);
   /// ProvisionFailed for as long as it was refused for.
-  Outcome refused(const cache::Claim& claim, const std::string& message, std::stop_token stop);
+  Outcome refused(const cache::Claim& claim, const std::string& message);
   /// Its intent can neither go on nor move (a pod has it reserved, or its user named it): says so, and tries again.
-  Outcome stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop);
+  static Outcome stuck(const cache::Claim& claim, const std::string& why);
   bool reserved(const cache::Claim& claim) const;
   /// A live pod of its that is up to the scheduler, or null.
   cache::Store<core::Pod>::Ptr podToPlace(const cache::Claim& claim) const;

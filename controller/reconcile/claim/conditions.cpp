@@ -12,6 +12,7 @@
 namespace egpu::reconcile {
 
 namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
 
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now) {
   value.message = base::shortened(base::printable(value.message), kLongestMessage);  // parts are other people's words
@@ -41,12 +42,12 @@ void dropCondition(std::vector<core::Condition>& conditions, std::string_view ty
                    conditions.end());
 }
 
-core::Condition condition(std::string_view type, bool good, std::string_view reason, std::string message,
+core::Condition condition(std::string_view type, bool good, std::string_view why, std::string message,
                           int64_t generation) {
   core::Condition c;
   c.type = std::string(type);
   c.status = good ? "True" : "False";
-  c.reason = std::string(reason);
+  c.reason = std::string(why);
   c.message = std::move(message);
   c.observedGeneration = generation;
   return c;
@@ -67,9 +68,40 @@ bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::Elasti
 
 }  // namespace
 
-base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view type, std::string_view reason,
-                                  const std::string& message, std::stop_token stop) {
-  auto after = claim.status;
+base::Status ClaimStatus::say(const std::vector<Said>& all, std::stop_token stop) {
+  base::Status failed;
+  for (auto first = all.begin(); first != all.end();) {
+    const auto last = std::find_if(first, all.end(), [&](const auto& said) { return said.uid != first->uid; });
+    const auto claim = stores_.claims.get(first->claim);
+    if (claim && claim->metadata.uid == first->uid) {
+      if (claim->metadata.resourceVersion != first->resourceVersion) return {base::Code::conflict, "the claim changed"};
+      auto after = claim->status;
+      std::for_each(first, last, [&](const auto& said) { put(*claim, said, after); });
+      if (auto status = write(*claim, after, stop); !status.ok()) failed = std::move(status);
+    }
+    first = last;
+  }
+  return failed;
+}
+
+void ClaimStatus::put(const cache::Claim& claim, const Said& said, Status& after) {
+  switch (said.as) {
+    case Said::As::notAccepted:
+    case Said::As::notBound:
+      return putPending(claim, said, after);
+    case Said::As::notCarried:
+    case Said::As::carried:
+      return putCarried(claim, said, after);
+    case Said::As::lost:
+      return putLost(claim, said, after);
+    case Said::As::inUse:
+      return putInUse(claim, said, after);
+    case Said::As::moves:
+      return tell(claim, "Warning", said.reason, said.message);
+  }
+}
+
+void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status& after) {
   after.phase = phase::kPending;
   after.elasticGPUName.clear();
   after.nodeName.clear();
@@ -77,20 +109,18 @@ base::Status ClaimStatus::pending(const cache::Claim& claim, std::string_view ty
   after.capacity.clear();
   const auto now = base::rfc3339(clock_.wall());
   const auto generation = claim.metadata.generation;
-  const bool accepted = type != kAccepted;
-  setCondition(after.conditions,
-               condition(kAccepted, accepted, accepted ? std::string_view("Accepted") : reason, accepted ? "" : message,
-                         generation),
-               now);
-  setCondition(after.conditions, condition(kBound, false, reason, message, generation), now);
+  const bool accepted = said.as != Said::As::notAccepted;
+  setCondition(
+      after.conditions,
+      condition(kAccepted, accepted, accepted ? "Accepted" : said.reason, accepted ? "" : said.message, generation),
+      now);
+  setCondition(after.conditions, condition(kBound, false, said.reason, said.message, generation), now);
   dropCondition(after.conditions, kHealthy);  // it was about a device that is no longer the claim's
   const auto* old = findCondition(claim.status.conditions, kBound);
-  if (old == nullptr || old->reason != reason) {
-    const bool usual =
-        reason == v1alpha::keys::reason::kWaitingForConsumer || reason == v1alpha::keys::reason::kProvisioning;
-    tell(claim, usual ? "Normal" : "Warning", reason, message);
+  if (old == nullptr || old->reason != said.reason) {
+    const bool usual = said.reason == reason::kWaitingForConsumer || said.reason == reason::kProvisioning;
+    tell(claim, usual ? "Normal" : "Warning", said.reason, said.message);
   }
-  return write(claim, after, stop);
 }
 
 base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
@@ -113,56 +143,41 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   const auto trouble = unhealthy(stores_, device);
   const auto* old = findCondition(claim.status.conditions, kHealthy);
   const bool wasWell = old == nullptr || old->status == "True";
-  if (!trouble.empty() && wasWell) tell(claim, "Warning", v1alpha::keys::reason::kUnhealthy, trouble);
+  if (!trouble.empty() && wasWell) tell(claim, "Warning", reason::kUnhealthy, trouble);
   if (!trouble.empty() || !wasWell)  // a claim whose cards never failed needs no word about it
     setCondition(after.conditions,
-                 condition(kHealthy, trouble.empty(), trouble.empty() ? kHealthy : v1alpha::keys::reason::kUnhealthy,
-                           trouble, claim.metadata.generation),
+                 condition(kHealthy, trouble.empty(), trouble.empty() ? kHealthy : reason::kUnhealthy, trouble,
+                           claim.metadata.generation),
                  now);
   return write(claim, after, stop);
 }
 
-base::Status ClaimStatus::lost(const cache::Claim& claim, const std::string& message, std::stop_token stop) {
-  auto after = claim.status;
+void ClaimStatus::putLost(const cache::Claim& claim, const Said& said, Status& after) {
   after.phase = phase::kLost;
   const auto now = base::rfc3339(clock_.wall());
-  const auto reason = v1alpha::keys::reason::kCardGone;
-  setCondition(after.conditions, condition(kBound, false, reason, message, claim.metadata.generation), now);
-  if (claim.status.phase != phase::kLost) tell(claim, "Warning", reason, message);
-  return write(claim, after, stop);
+  setCondition(after.conditions, condition(kBound, false, said.reason, said.message, claim.metadata.generation), now);
+  if (claim.status.phase != phase::kLost) tell(claim, "Warning", said.reason, said.message);
 }
 
-void ClaimStatus::moves(const cache::Claim& claim, const std::string& message) {
-  tell(claim, "Warning", v1alpha::keys::reason::kNodeUnsuitable, message);
-}
-
-base::Status ClaimStatus::inUse(const cache::Claim& claim, const std::string& message, std::stop_token stop) {
-  auto after = claim.status;
-  const auto reason = v1alpha::keys::reason::kInUse;
+void ClaimStatus::putInUse(const cache::Claim& claim, const Said& said, Status& after) {
   const auto* old = findCondition(claim.status.conditions, kBound);
-  if (old == nullptr || old->reason != reason) tell(claim, "Normal", reason, message);
-  setCondition(after.conditions,
-               condition(kBound, old != nullptr && old->status == "True", reason, message, claim.metadata.generation),
+  if (old == nullptr || old->reason != said.reason) tell(claim, "Normal", said.reason, said.message);
+  const bool stillBound = old != nullptr && old->status == "True";
+  setCondition(after.conditions, condition(kBound, stillBound, said.reason, said.message, claim.metadata.generation),
                base::rfc3339(clock_.wall()));
-  return write(claim, after, stop);
 }
 
-base::Status ClaimStatus::carried(const cache::Claim& claim, std::string_view reason, const std::string& message,
-                                  std::stop_token stop) {
+void ClaimStatus::putCarried(const cache::Claim& claim, const Said& said, Status& after) {
+  const bool good = said.as == Said::As::carried;
   const auto* old = findCondition(claim.status.conditions, kCarried);
-  if (reason.empty() && (old == nullptr || old->status == "True")) return {};
-  auto after = claim.status;
-  const auto now = base::rfc3339(clock_.wall());
+  if (good && (old == nullptr || old->status == "True")) return;  // a claim that always was needs no word about it
   setCondition(after.conditions,
-               condition(kCarried, reason.empty(), reason.empty() ? std::string_view("Carried") : reason, message,
-                         claim.metadata.generation),
-               now);
-  if (!reason.empty() && (old == nullptr || old->reason != reason)) tell(claim, "Warning", reason, message);
-  return write(claim, after, stop);
+               condition(kCarried, good, good ? "Carried" : said.reason, said.message, claim.metadata.generation),
+               base::rfc3339(clock_.wall()));
+  if (!good && (old == nullptr || old->reason != said.reason)) tell(claim, "Warning", said.reason, said.message);
 }
 
-base::Status ClaimStatus::write(const cache::Claim& claim, const v1alpha::ElasticGPUClaimStatus& after,
-                                std::stop_token stop) {
+base::Status ClaimStatus::write(const cache::Claim& claim, const Status& after, std::stop_token stop) {
   if (!differs(claim.status, after)) return {};
   const auto body = codec::patch::claimStatus(claim.metadata.uid, claim.metadata.resourceVersion, claim.status, after);
   auto result = writer_.patch(claim, body, "status", stop);

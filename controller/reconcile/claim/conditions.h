@@ -6,12 +6,13 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/kube/events.h"
-#include "controller/reconcile/state_machine.h"
+#include "controller/reconcile/outcome.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -30,30 +31,31 @@ inline constexpr std::size_t kLongestMessage = 4096;
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now);
 const core::Condition* findCondition(const std::vector<core::Condition>& conditions, std::string_view type);
 
+/// The claim has no device, and why.
+inline Said notBound(const cache::Claim& claim, std::string_view reason, std::string message) {
+  return Said::of(claim.metadata, Said::As::notBound, reason, std::move(message));
+}
+
 /// Writes statuses of claims. Thread-safe.
 class ClaimStatus {
  public:
   ClaimStatus(Writer& writer, const cache::Stores& stores, kube::EventSink& events, base::Clock& clock)
       : writer_(writer), stores_(stores), events_(events), clock_(clock) {}
 
-  /// Not accepted, or not bound and why: phase Pending, no device. type: kAccepted (Bound is then False too) or kBound.
-  base::Status pending(const cache::Claim& claim, std::string_view type, std::string_view reason,
-                       const std::string& message, std::stop_token stop);
+  /// Writes what the claims don't say already, one write each, with events where it is news. Code::conflict: a claim is
+  /// no longer what it was when this was found out.
+  base::Status say(const std::vector<Said>& all, std::stop_token stop);
   /// W6: Bound to this device, with what it was granted, and whether its cards work.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// Its device or the hardware is gone.
-  base::Status lost(const cache::Claim& claim, const std::string& message, std::stop_token stop);
-  /// Its node is given up. An event: what the claim waits for follows.
-  void moves(const cache::Claim& claim, const std::string& message);
-  /// It is being deleted and waits for whom it is used by: what Bound says stays, with this reason. Written when the
-  /// message changes.
-  base::Status inUse(const cache::Claim& claim, const std::string& message, std::stop_token stop);
-  /// Something keeps its pods from it; reason empty = nothing does. Written only if there is or was something to say.
-  base::Status carried(const cache::Claim& claim, std::string_view reason, const std::string& message,
-                       std::stop_token stop);
 
  private:
-  base::Status write(const cache::Claim& claim, const v1alpha::ElasticGPUClaimStatus& after, std::stop_token stop);
+  using Status = v1alpha::ElasticGPUClaimStatus;
+  void put(const cache::Claim& claim, const Said& said, Status& after);
+  void putPending(const cache::Claim& claim, const Said& said, Status& after);
+  void putCarried(const cache::Claim& claim, const Said& said, Status& after);
+  void putLost(const cache::Claim& claim, const Said& said, Status& after);
+  void putInUse(const cache::Claim& claim, const Said& said, Status& after);
+  base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);
   void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);
 
   Writer& writer_;

@@ -37,15 +37,14 @@ cache::Store<core::Pod>::Ptr ClaimSync::podToPlace(const cache::Claim& claim) co
 
 Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const auto& uid = claim->metadata.uid;
-  const auto& node = device->spec.nodeName;
   const auto pod = podToPlace(*claim);
   // Where the scheduler evicts others for the pod it looks again: what it cleared is written again there, so that
   // nobody is evicted on a second node.
-  const bool nominated = pod && pod->nominatedNodeName == node;
+  const bool nominated = pod && pod->nominatedNodeName == device->spec.nodeName;
   const auto answer = carrier_.ensure(*claim, *device, nominated, stop);  // W7, W8
   switch (answer.state) {
     case Carrier::State::reserved:
-      waiting_.notUnplaced(uid);
+      waiting_.nodes.notUnplaced(uid);
       return provision(claim, device, stop);
     case Carrier::State::cleared:
       return moveAway(*claim, *device,
@@ -58,37 +57,45 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case Carrier::State::waiting:
       break;
     default:
-      return notCarried(*claim, stop);  // what keeps it from being allocated ends with an event
+      return notCarried(*claim, answer);  // what keeps it from being allocated ends with an event
   }
   auto again = answer.state == Carrier::State::waiting ? answer.delay : milliseconds(0);
-  if (pod) {
-    const auto patience = nominated ? 2 * kPlaceWithin : kPlaceWithin;
-    const auto passed = waiting_.unplacedFor(uid, device->metadata.uid);
-    if (passed >= patience)
-      return moveAway(*claim, *device,
-                      "the scheduler has not placed pod " + pod->metadata.name + " there in " +
-                          std::to_string(patience.count() / 60'000) + " minutes" + schedulerSays(*pod),
-                      stop);
-    again = again.count() > 0 ? std::min(again, patience - passed) : patience - passed;
-  } else {
-    waiting_.notUnplaced(uid);
-  }
-  const auto current = stores_.claims.get(core::keyOf(claim->metadata));
-  if (answer.state == Carrier::State::allocated && current && current->metadata.uid == uid) {
-    auto message = "room on node " + node + " is set aside until the scheduler places the pod";
-    if (const auto rejections = waiting_.rejections(uid); !rejections.empty()) message += "; " + rejections;
-    auto said = refuse(*current, kBound, reason::kWaitingForConsumer, message, stop);
-    if (said.kind != Outcome::Kind::done) return said;
-  }
-  return again.count() > 0 ? Outcome::after(again) : Outcome::done();
+  if (!pod)
+    waiting_.nodes.notUnplaced(uid);
+  else if (const auto moved = unplacedTooLong(*claim, *device, *pod, &again, stop))
+    return *moved;
+  auto outcome = again.count() > 0 ? Outcome::after(again) : Outcome::done();
+  if (answer.state == Carrier::State::waiting) return outcome;
+  auto message = "room on node " + device->spec.nodeName + " is set aside until the scheduler places the pod";
+  if (const auto rejections = waiting_.nodes.text(uid); !rejections.empty()) message += "; " + rejections;
+  if (obstacleIsOver(*claim, answer.state))
+    outcome.said.push_back(Said::of(claim->metadata, Said::As::carried, {}, {}));
+  outcome.said.push_back(notBound(*claim, reason::kWaitingForConsumer, message));
+  return outcome;
 }
 
-Outcome ClaimSync::notCarried(const cache::Claim& claim, std::stop_token stop) {
-  const auto now = stores_.claims.get(core::keyOf(claim.metadata));  // with what was just said on it
-  if (!now || now->metadata.uid != claim.metadata.uid) return Outcome::done();
-  const auto* carried = findCondition(now->status.conditions, kCarried);
+std::optional<Outcome> ClaimSync::unplacedTooLong(const cache::Claim& claim, const cache::Gpu& device,
+                                                  const core::Pod& pod, milliseconds* again, std::stop_token stop) {
+  const bool nominated = pod.nominatedNodeName == device.spec.nodeName;
+  const auto patience = nominated ? 2 * kPlaceWithin : kPlaceWithin;
+  const auto passed = waiting_.nodes.unplacedFor(claim.metadata.uid, device.metadata.uid);
+  if (passed >= patience)
+    return moveAway(claim, device,
+                    "the scheduler has not placed pod " + pod.metadata.name + " there in " +
+                        std::to_string(patience.count() / 60'000) + " minutes" + schedulerSays(pod),
+                    stop);
+  *again = again->count() > 0 ? std::min(*again, patience - passed) : patience - passed;
+  return std::nullopt;
+}
+
+Outcome ClaimSync::notCarried(const cache::Claim& claim, const Carrier::Answer& answer) {
+  if (answer.state == Carrier::State::taken)
+    return Outcome::done()
+        .says(Said::of(claim.metadata, Said::As::notCarried, reason::kCarrierTaken, answer.why))
+        .says(notBound(claim, reason::kCarrierTaken, answer.why));
+  const auto* carried = findCondition(claim.status.conditions, kCarried);
   if (carried == nullptr || carried->status != "False") return Outcome::done();
-  return refuse(*now, kBound, carried->reason, carried->message, stop);
+  return Outcome::done().says(notBound(claim, carried->reason, carried->message));
 }
 
 Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
@@ -105,16 +112,28 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
       if (!otherDevice || committed(*otherDevice) || otherDevice->metadata.deleting()) continue;
       auto outcome = giveUp(*otherClaim, *otherDevice, why, stop);
       forgetIfGone(otherKey, otherClaim->metadata.uid);  // nobody else would, if it went meanwhile
-      if (outcome.kind == Outcome::Kind::retry) return outcome;
+      if (outcome.isRetry()) return outcome;
     }
   }
-  auto outcome = giveUp(claim, device, why, stop);
-  if (outcome.kind == Outcome::Kind::retry) return outcome;
-  waiting_.choiceFailed(claim.metadata.uid);
-  status_.moves(claim, "node " + device.spec.nodeName + " is given up: " + why);
-  base::log::info("choosing another node",
-                  {{"claim", core::keyOf(claim.metadata).str()}, {"node", device.spec.nodeName}, {"why", why}});
+  auto outcome = givenUp(claim, device, why, why, stop);
+  if (!outcome.isRetry())
+    base::log::info("choosing another node",
+                    {{"claim", core::keyOf(claim.metadata).str()}, {"node", device.spec.nodeName}, {"why", why}});
   return outcome;
+}
+
+Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
+                           std::stop_token stop) {
+  return givenUp(claim, device, {}, why, stop);
+}
+
+Outcome ClaimSync::givenUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
+                           const std::string& why, std::stop_token stop) {
+  auto outcome = giveUp(claim, device, avoidNodeFor, stop);
+  if (outcome.isRetry()) return outcome;
+  waiting_.nodes.choiceFailed(claim.metadata.uid);
+  return std::move(outcome).says(Said::of(claim.metadata, Said::As::moves, reason::kNodeUnsuitable,
+                                          "node " + device.spec.nodeName + " is given up: " + why));
 }
 
 bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) const {
@@ -122,24 +141,14 @@ bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) con
          !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim);
 }
 
-Outcome ClaimSync::regroup(const cache::Claim& claim, const cache::Gpu& device, const std::string& why,
-                           std::stop_token stop) {
-  auto outcome = giveUp(claim, device, {}, stop);
-  if (outcome.kind == Outcome::Kind::retry) return outcome;
-  waiting_.choiceFailed(claim.metadata.uid);
-  status_.moves(claim, "node " + device.spec.nodeName + " is given up: " + why);
-  return outcome;
-}
-
 bool ClaimSync::reserved(const cache::Claim& claim) const {
   auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
   return carrier && Carrier::of(*carrier, claim) && !carrier->reservedFor.empty();
 }
 
-Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why, std::stop_token stop) {
-  const auto status = status_.pending(claim, kBound, reason::kProvisionFailed,
-                                      why + " (it can't be moved, so that is tried again)", stop);
-  return Outcome::retry(status.ok() ? base::Status(base::Code::unavailable, why) : status);
+Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {
+  return Outcome::retry({base::Code::unavailable, why})
+      .says(notBound(claim, reason::kProvisionFailed, why + " (it can't be moved, so that is tried again)"));
 }
 
 Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, std::string_view avoidNodeFor,
@@ -150,7 +159,7 @@ Outcome ClaimSync::giveUp(const cache::Claim& claim, const cache::Gpu& device, s
     if (!status.ok()) return Outcome::retry(status);
   }
   if (!avoidNodeFor.empty())
-    waiting_.rejectNode(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
+    waiting_.nodes.reject(claim.metadata.uid, device.spec.nodeName, std::string(avoidNodeFor), kRejectFor);
   if (device.status.phase == phase::kAvailable) {  // a device that stood before the claim is given back, not deleted
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::ofWrite(writer_.patch(device, body, {}, stop).status());

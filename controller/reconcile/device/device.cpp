@@ -33,14 +33,6 @@ bool keepsEntries(const cache::Gpu& device) {
          (device.status.phase == phase::kReleased && device.spec.reclaimPolicy != "Delete");
 }
 
-Outcome again() { return Outcome::after(milliseconds(0)); }
-/// 409 and 404: the object was read anew, look at it again.
-Outcome afterWrite(const base::Status& status) {
-  if (status.ok()) return Outcome::done();
-  if (status.code() == base::Code::conflict || status.code() == base::Code::notFound) return again();
-  return Outcome::retry(status);
-}
-
 /// The claim that the device's entries were written for, "namespace/name"; empty if no card has one.
 std::string claimInLedger(const cache::Stores& stores, const cache::Gpu& device) {
   for (const auto& share : device.spec.cards) {
@@ -115,7 +107,7 @@ Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token sto
     if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
   }
   const auto status = binder_.writeEntries(device, stop);
-  if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : again();
+  if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : Outcome::again();
   if (status.code() == base::Code::invalid) {
     // Two committed devices on a card that shrank or was written by hand. Nothing here may decide who loses.
     base::log::error("the ledger can't take back the entry of a committed device",
@@ -168,14 +160,14 @@ std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::st
   if (released.state == Carrier::Release::failed) return Outcome::retry(released.error);
   const bool reserved = released.state == Carrier::Release::inUse;
   const auto pods = holders(device, released, stop);
-  if (!pods.ok()) return afterWrite(pods.status());
+  if (!pods.ok()) return Outcome::afterWrite(pods.status());
   if (!reserved && pods->empty()) return std::nullopt;
   const auto now = stores_.devices.get({"", device.metadata.name});
-  if (!now || now->metadata.uid != device.metadata.uid) return again();
+  if (!now || now->metadata.uid != device.metadata.uid) return Outcome::again();
   const auto who = pods->empty() ? "its ResourceClaim to be no longer reserved"
                                  : "pod " + pods->front() + (pods->size() > 1 ? " and others" : "") + " to end";
   const auto said = users_.hold(*now, keys::reason::kClaimGone, who, stop);
-  if (!said.ok()) return afterWrite(said);
+  if (!said.ok()) return Outcome::afterWrite(said);
   return keepsEntries(*now) ? restoreEntries(*now, stop) : Outcome::done();
 }
 
@@ -186,15 +178,15 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     if (auto held = heldForPods(device, stop)) return *held;
   if (phase == phase::kBound) {  // (D2) → (D3)
     auto released = binder_.setPhase(device, phase::kReleased, "", "", stop);
-    return released.ok() ? again() : afterWrite(released.status());
+    return released.ok() ? Outcome::again() : Outcome::afterWrite(released.status());
   }
   if (device.metadata.deleting()) return undo(device, stop);
   if (phase == phase::kAvailable) {  // claimRef was an intent that came to nothing
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
-    return afterWrite(writer_.patch(device, body, {}, stop).status());
+    return Outcome::afterWrite(writer_.patch(device, body, {}, stop).status());
   }
   if (phase == phase::kReleased && keepsEntries(device)) return restoreEntries(device, stop);  // Retain
-  return afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
+  return Outcome::afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
 }
 
 Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
@@ -206,13 +198,13 @@ Outcome DeviceSync::deleting(const cache::Gpu& device, std::stop_token stop) {
     const auto text = "is being deleted; waits for its claim " + ref.namespace_ + "/" + ref.name + " to be deleted";
     if (device.status.reason != keys::reason::kInUse)
       events_.event(kube::referenceTo(device), "Normal", keys::reason::kInUse, text);
-    return afterWrite(binder_.setPhase(device, phase::kBound, keys::reason::kInUse, text, stop).status());
+    return Outcome::afterWrite(binder_.setPhase(device, phase::kBound, keys::reason::kInUse, text, stop).status());
   }
   if (device.status.phase == phase::kReleased) return Outcome::done();
   if (device.status.phase == phase::kAvailable) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     auto cleared = writer_.patch(device, body, {}, stop);
-    return cleared.ok() ? again() : afterWrite(cleared.status());
+    return cleared.ok() ? Outcome::again() : Outcome::afterWrite(cleared.status());
   }
   return undo(device, stop);
 }
@@ -241,7 +233,7 @@ Outcome DeviceSync::undo(const cache::Gpu& device, std::stop_token stop) {
   const auto& version = current && current->metadata.uid == device.metadata.uid ? current->metadata.resourceVersion
                                                                                 : device.metadata.resourceVersion;
   const auto body = codec::patch::finalizers(device.metadata.uid, version, rest);
-  return afterWrite(writer_.patch(device, body, {}, stop).status());
+  return Outcome::afterWrite(writer_.patch(device, body, {}, stop).status());
 }
 
 std::optional<Outcome> DeviceSync::putClaimRefBack(const cache::Gpu& device, std::stop_token stop) {
@@ -256,11 +248,11 @@ std::optional<Outcome> DeviceSync::putClaimRefBack(const cache::Gpu& device, std
     ref.uid = claim->metadata.uid;
   const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, ref);
   const auto written = writer_.patch(device, body, {}, stop);
-  if (!written.ok()) return afterWrite(written.status());
+  if (!written.ok()) return Outcome::afterWrite(written.status());
   const auto text = "spec.claimRef was taken off while it is Bound and is put back: delete claim " + owner + " instead";
   events_.event(kube::referenceTo(device), "Warning", keys::reason::kInUse, text);
   base::log::warn("a Bound device lost its claimRef", {{"device", name}, {"claim", owner}});
-  return again();
+  return Outcome::again();
 }
 
 Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
@@ -269,7 +261,7 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
     all.emplace_back(keys::kDeviceFinalizer);
     const auto body = codec::patch::finalizers(device.metadata.uid, device.metadata.resourceVersion, all);
     auto written = writer_.patch(device, body, {}, stop);
-    return written.ok() ? again() : afterWrite(written.status());
+    return written.ok() ? Outcome::again() : Outcome::afterWrite(written.status());
   }
   if (device.status.phase == phase::kBound)
     if (const auto back = putClaimRefBack(device, stop)) return *back;
@@ -277,12 +269,12 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
   if (entries.code() == base::Code::invalid) {
     if (committed(device)) return restoreEntries(device, stop);
     auto failed = binder_.setPhase(device, phase::kFailed, keys::reason::kNoFit, entries.message(), stop);
-    return afterWrite(failed.status());
+    return Outcome::afterWrite(failed.status());
   }
-  if (!entries.ok()) return entries.code() == base::Code::conflict ? again() : Outcome::retry(entries);
+  if (!entries.ok()) return entries.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(entries);
   if (device.status.phase == phase::kAvailable) return Outcome::done();
   // (D3) → (D4): its claimRef was cleared. Pending, "": (D6).
-  return afterWrite(binder_.setPhase(device, phase::kAvailable, "", "", stop).status());
+  return Outcome::afterWrite(binder_.setPhase(device, phase::kAvailable, "", "", stop).status());
 }
 
 }  // namespace egpu::reconcile

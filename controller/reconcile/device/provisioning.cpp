@@ -146,7 +146,7 @@ bool Provisioning::cutShort(const plugin::Reply& reply) const { return !reply.ok
 void Provisioning::judge(const std::string& provisioner, const plugin::Reply& reply) {
   using plugin::ReplyCode;
   const bool bad =
-      reply.outcome == Outcome::timeout || reply.outcome == Outcome::crashed || reply.outcome == Outcome::garbage;
+      reply.outcome == ReplyCode::timeout || reply.outcome == ReplyCode::crashed || reply.outcome == ReplyCode::garbage;
   {
     std::lock_guard lock(mutex_);
     auto& trouble = turns_[provisioner].trouble;

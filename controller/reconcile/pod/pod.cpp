@@ -23,7 +23,6 @@ constexpr std::size_t kLooksUnderLock = 256;  ///< at nodes, while nobody else c
 Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
   auto pod = stores_.pods.get(key);
   if (!pod || !alive(*pod) || pod->metadata.deleting()) {
-    waiting_.satisfied(podKey(key));
     stores_.usage.unplan(key);
     const std::lock_guard lock(mutex_);
     told_.erase(key);
@@ -32,7 +31,6 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
   }
   const auto claims = claimsOf(*pod, stop);
   if (!claims || claims->empty()) {
-    waiting_.satisfied(podKey(key));
     stores_.usage.unplan(key);
     return Outcome::done();
   }
@@ -48,14 +46,13 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, 
   if (open) {
     stores_.usage.unplan(key);  // until it is promised a node anew
   } else {
-    waiting_.satisfied(podKey(key));
     notShort(key);
     plan(pod, used);
   }
   if (const auto gathered = gather(pod, used, stop)) return *gathered;
   if (!open && !gated(pod)) return Outcome::done();
   auto outcome = open ? choose(pod, used, stop) : letGo(pod, used, stop);
-  tellConditions(pod, used);
+  tellConditions(pod, used, outcome.said);
   return outcome;
 }
 
@@ -144,11 +141,15 @@ void PodSync::tell(const core::Pod& pod, const std::string& claim, std::string_v
   events_.event(kube::referenceTo(pod), "Warning", "WaitingForClaim", "claim " + claim + ": " + message);
 }
 
-void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used) {
+void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news) {
   const auto now = stores_.pods.get(core::keyOf(pod.metadata));
   if (!now || !gated(*now)) return;
   for (const auto& one : used) {
-    const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));  // with what was just written
+    const auto& name = one.claim->metadata.name;
+    for (const auto& said : news)
+      if (said.uid == one.claim->metadata.uid && (said.as == Said::As::notBound || said.as == Said::As::notCarried))
+        return tell(pod, name, said.reason, said.reason + ": " + said.message);
+    const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));
     if (!claim) continue;
     const bool decided = claims_.deviceOf(*claim) != nullptr;  // then what Bound says is of before
     for (const auto type : {kBound, kCarried}) {
@@ -156,8 +157,7 @@ void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used
       const auto* condition = findCondition(claim->status.conditions, type);
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
       if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
-      tell(pod, claim->metadata.name, condition->reason, condition->reason + ": " + condition->message);
-      return;
+      return tell(pod, name, condition->reason, condition->reason + ": " + condition->message);
     }
   }
 }
@@ -185,8 +185,8 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     }
     if (!ask.ok()) return std::nullopt;                                       // the claim's step says so
     if (ask.cls->bindingMode != "WaitForFirstConsumer") return std::nullopt;  // bound without us, then we come again
-    if (!waiting_.refusal(uid).empty()) return std::nullopt;
-    choice.wait = std::max(choice.wait, waiting_.untilNextChoice(uid));
+    if (!waiting_.provisioners.refusal(uid).empty()) return std::nullopt;
+    choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
     choice.asks.push_back({uid, core::keyOf(one.claim->metadata).str(), ask.request, {}});
     choice.asked.push_back(std::move(ask));
     choice.open.push_back(&one);
@@ -197,88 +197,94 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
 }
 
 Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
-  const auto key = core::keyOf(pod.metadata);
-  const auto queueKey = podKey(key);
-  waiting_.satisfied(queueKey);
-  notShort(key);
+  notShort(core::keyOf(pod.metadata));
   auto outcome = Outcome::done();
   if (gated(pod))
-    if (const auto apart = areApart(pod, used, stop)) return *apart;
+    if (const auto apart = areApart(pod, used)) return *apart;
   const auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
   if (choice->wait.count() > 0) return Outcome::after(choice->wait);
   auto volumes = volumes_.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
-  const auto& asks = choice->asks;
   NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
-    return std::any_of(asks.begin(), asks.end(), [&](const auto& ask) {
-      return waiting_.rejected(ask.claimUid, name) || waiting_.wasRefusedOn(ask.claimUid, name);
+    return std::any_of(choice->asks.begin(), choice->asks.end(), [&](const auto& ask) {
+      return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
     });
   });
-  waiting_.forRoom(queueKey, ageOf(pod.metadata));
-  {
-    const std::lock_guard lock(mutex_);  // before looking: what is given back from now on brings us here again
-    short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
+  waitForRoom(pod);  // before looking: what is given back from now on brings us here again
+  auto together = decide(choice->asks, nodes);
+  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decide(choice->asks, nodes);
+  if (together.decisions.empty()) return noRoom(pod, used, *choice, together.alone, nodes, stop);
+  notShort(core::keyOf(pod.metadata));
+  if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
+    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
+    return Outcome::again();
   }
-  auto together = decide(asks, nodes);
-  if (together.decisions.empty() && forgetRefusedNodes(asks)) together = decide(asks, nodes);
-  const auto& decisions = together.decisions;
-  bool anyShort = decisions.empty() && nodes.anyShort();
-  const auto started = decisions.empty() ? startOver(pod, used, *choice, &anyShort, stop) : std::nullopt;
-  if (!anyShort) notShort(key);
-  if (started) return *started;
-  if (decisions.empty()) return noFit(pod, used, *choice, together.alone, nodes, stop);
-  if (!nodes.promise(decisions.front().node)) {  // another pod was promised it meanwhile
-    for (const auto& ask : asks) cluster_.forget(ask.claimUid);
-    return Outcome::after(milliseconds(0));
-  }
-  waiting_.satisfied(queueKey);
-  return writeIntents(pod, *choice, decisions, stop);
+  waiting_.room.remove(podKey(core::keyOf(pod.metadata)));
+  return writeIntents(pod, *choice, together.decisions, stop);
+}
+
+void PodSync::waitForRoom(const core::Pod& pod) {
+  const auto key = core::keyOf(pod.metadata);
+  waiting_.room.add(podKey(key), ageOf(pod.metadata));
+  const std::lock_guard lock(mutex_);
+  short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
+}
+
+Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                        const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop) {
+  bool anyShort = nodes.anyShort();
+  const auto started = startOver(pod, used, choice, &anyShort, stop);
+  if (!anyShort) notShort(core::keyOf(pod.metadata));
+  return started ? *started : noFit(pod, used, choice, alone, nodes);
 }
 
 bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {
   bool any = false;
   for (const auto& ask : asks) {
-    any = any || waiting_.anyRefusedNode(ask.claimUid);
-    waiting_.forgetRefusedNodes(ask.claimUid);
+    any = any || waiting_.nodes.anyRefused(ask.claimUid);
+    waiting_.nodes.forgetRefused(ask.claimUid);
   }
   return any;
 }
 
 Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                       const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop) {
+                       const std::vector<bool>& alone, NodeChoice& nodes) {
   const auto& open = choice.open;
   // If each fits by itself, none of them is to blame.
   const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
-  const auto more = [&] {
-    std::string text;
-    const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
-    if (each && open.size() > 1) {
-      std::string names;
-      for (const auto* one : open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
-      add("each of the claims " + names + " of pod " + pod.metadata.name +
-          " fits by itself, but no node has room for all of them");
-    }
-    if (!choice.fixedBy.empty())
-      add("claim " + choice.fixedBy + " of pod " + pod.metadata.name + " is on node " + choice.node);
-    if (const auto why = nodes.text(); !why.empty()) add("nodes that don't suit pod " + pod.metadata.name + ": " + why);
-    return text;
-  };
+  const auto more = [&] { return whyNotTogether(pod, choice, each, nodes); };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   milliseconds wait{0};
   const auto within = [&wait](milliseconds time) {
     if (time.count() > 0) wait = wait.count() > 0 ? std::min(wait, time) : time;
   };
+  std::vector<Said> said;
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!each && alone[i]) continue;
     if (olderSays(pod, *open[i]->claim)) continue;
-    auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, stop, more);
-    if (outcome.kind == Outcome::Kind::retry) return outcome;
-    if (outcome.kind == Outcome::Kind::after) within(outcome.delay);
+    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, more);
+    said.insert(said.end(), outcome.said.begin(), outcome.said.end());
+    within(outcome.delay);
   }
   // A node that was refused for a while may serve again without any event.
-  for (const auto& one : used) within(waiting_.untilNextNode(one.claim->metadata.uid));
-  return wait.count() > 0 ? Outcome::after(wait) : Outcome::done();
+  for (const auto& one : used) within(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  return (wait.count() > 0 ? Outcome::after(wait) : Outcome::done()).says(std::move(said));
+}
+
+std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
+  std::string text;
+  const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (each && choice.open.size() > 1) {
+    std::string names;
+    for (const auto* one : choice.open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
+    add("each of the claims " + names + " of pod " + pod.metadata.name +
+        " fits by itself, but no node has room for all of them");
+  }
+  if (!choice.fixedBy.empty())
+    add("claim " + choice.fixedBy + " of pod " + pod.metadata.name + " is on node " + choice.node);
+  if (const auto why = nodes.text(); !why.empty()) add("nodes that don't suit pod " + pod.metadata.name + ": " + why);
+  return text;
 }
 
 bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
@@ -301,16 +307,15 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
     // What is left is not written for a node where the pod's other claims are not.
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
     if (device.status().code() == base::Code::invalid)  // perhaps only on that node
-      waiting_.rejectNode(claim.metadata.uid, decisions[i].node, "the device was refused", kRefusedFor);
+      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kRefusedFor);
     else if (ApiRejections::isRefusal(device.status()))  // a quota, rights: others are tried first
-      waiting_.refusedOn(claim.metadata.uid, decisions[i].node);
+      waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
     if (!device.ok()) return Outcome::retry(device.status());
     stores_.usage.unplan(core::keyOf(pod.metadata));
-    if (ours) return Outcome::after(milliseconds(0));       // another pod was faster: the rest follows it, or all move
+    if (ours) return Outcome::again();                      // another pod was faster: the rest follows it, or all move
     if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its last event brings us here again
     const auto why = "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's";
-    const auto said = status_.pending(claim, kBound, reason::kProvisionFailed, why, stop);
-    return Outcome::retry(said.ok() ? base::Status(base::Code::alreadyExists, why) : said);
+    return Outcome::retry({base::Code::alreadyExists, why}).says(notBound(claim, reason::kProvisionFailed, why));
   }
   return Outcome::done();
 }
@@ -386,16 +391,20 @@ std::optional<Outcome> PodSync::gather(const core::Pod& pod, const std::vector<U
     }
   }
   if (node.empty() && first != nullptr) node = first->device->spec.nodeName;
-  bool moved = false;
+  moving.erase(std::remove_if(moving.begin(), moving.end(), [&](const auto* one) { return !elsewhere(*one); }),
+               moving.end());
+  if (moving.empty()) return std::nullopt;
+  return regroup(moving, "the other claims of pod " + pod.metadata.name + " are on node " + node, stop);
+}
+
+Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop) {
+  auto all = Outcome::done();  // the last event of what was given up brings us here again
   for (const auto* one : moving) {
-    if (!elsewhere(*one)) continue;
-    auto outcome = claims_.regroup(*one->claim, *one->device,
-                                   "the other claims of pod " + pod.metadata.name + " are on node " + node, stop);
-    if (outcome.kind == Outcome::Kind::retry) return outcome;
-    moved = true;
+    auto outcome = claims_.regroup(*one->claim, *one->device, why, stop);
+    if (outcome.isRetry()) return std::move(outcome).says(std::move(all.said));
+    all.said.insert(all.said.end(), outcome.said.begin(), outcome.said.end());
   }
-  if (!moved) return std::nullopt;
-  return Outcome::done();  // the last event of what was given up brings us here again
+  return all;
 }
 
 std::optional<Outcome> PodSync::startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
@@ -418,20 +427,16 @@ std::optional<Outcome> PodSync::startOver(const core::Pod& pod, const std::vecto
   if (!volumes.ok()) return Outcome::retry(volumes.status());
   NodeChoice nodes(stores_, pod, std::move(*volumes), {}, [&](std::string_view name) {
     return std::any_of(asks.begin(), asks.end(),
-                       [&](const auto& ask) { return waiting_.rejected(ask.claimUid, name); });
+                       [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, name); });
   });
   nodes.lookAtAll();
   *anyShort = *anyShort || nodes.anyShort();
   if (!cluster_.wouldFitTogether(
           asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
     return std::nullopt;
-  for (const auto* one : moving) {
-    auto outcome = claims_.regroup(
-        *one->claim, *one->device,
-        "it has no room for the other claims of pod " + pod.metadata.name + ", and together they fit elsewhere", stop);
-    if (outcome.kind == Outcome::Kind::retry) return outcome;
-  }
-  return Outcome::done();  // the last event of what was given up brings us here again
+  return regroup(
+      moving, "it has no room for the other claims of pod " + pod.metadata.name + ", and together they fit elsewhere",
+      stop);
 }
 
 bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const {
@@ -442,21 +447,23 @@ bool PodSync::suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& use
   return false;
 }
 
-Outcome PodSync::unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why,
-                          std::stop_token stop) {
+Outcome PodSync::unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why) {
   const auto& node = used.front().device->spec.nodeName;
   // Pinned there it could never run, and a pin is for good; not pinned, the scheduler would clear what another pod
   // needs.
-  const auto message = "pod " + pod.metadata.name + " can't run on node " + node +
-                       (anyBound ? "" : ", chosen for another pod") + ": " + why;
-  for (const auto& one : used) {
-    const auto status = status_.carried(*one.claim, reason::kNodeUnsuitable, message, stop);
-    if (!status.ok()) return Outcome::retry(status);
-  }
-  return Outcome::done();
+  return Outcome::done().says(notCarried(used, "pod " + pod.metadata.name + " can't run on node " + node +
+                                                   (anyBound ? "" : ", chosen for another pod") + ": " + why));
 }
 
-std::optional<Outcome> PodSync::areApart(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+std::vector<Said> PodSync::notCarried(const std::vector<Used>& used, const std::string& message) {
+  std::vector<Said> said;
+  for (const auto& one : used)
+    if (one.device)
+      said.push_back(Said::of(one.claim->metadata, Said::As::notCarried, reason::kNodeUnsuitable, message));
+  return said;
+}
+
+std::optional<Outcome> PodSync::areApart(const core::Pod& pod, const std::vector<Used>& used) {
   const Used* first = nullptr;
   for (const auto& one : used) {
     if (!one.device) continue;
@@ -464,16 +471,9 @@ std::optional<Outcome> PodSync::areApart(const core::Pod& pod, const std::vector
     const auto& node = first->device->spec.nodeName;
     if (one.device->spec.nodeName == node) continue;
     // Two claims on different nodes never fit one pod.
-    for (const auto& each : used) {
-      if (!each.device) continue;
-      const auto status = status_.carried(*each.claim, reason::kNodeUnsuitable,
-                                          "pod " + pod.metadata.name + " can't run: claim " +
-                                              first->claim->metadata.name + " is on node " + node + ", claim " +
-                                              one.claim->metadata.name + " on node " + one.device->spec.nodeName,
-                                          stop);
-      if (!status.ok()) return Outcome::retry(status);
-    }
-    return Outcome::done();
+    return Outcome::done().says(notCarried(
+        used, "pod " + pod.metadata.name + " can't run: claim " + first->claim->metadata.name + " is on node " + node +
+                  ", claim " + one.claim->metadata.name + " on node " + one.device->spec.nodeName));
   }
   return std::nullopt;
 }
@@ -485,48 +485,55 @@ Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std:
     if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();        // rolled back
     if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
   }
-  if (const auto apart = areApart(pod, used, stop)) return *apart;
+  if (const auto apart = areApart(pod, used)) return *apart;
+  if (!allCarried(pod, used)) return Outcome::done();  // their allocations are events
+  const bool anyBound =
+      std::any_of(used.begin(), used.end(), [](const auto& one) { return one.device->status.phase == phase::kBound; });
   const auto& node = used.front().device->spec.nodeName;
-  bool anyBound = false;
+  const auto object = stores_.nodes.get({"", node});
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
+  if (why.empty()) return liftGate(pod, used, anyBound, stop);
+  if (!anyBound && (!object || !suitsAnotherPod(pod, used, *object)))
+    return claims_.moveAway(*used.front().claim, *used.front().device,
+                            "pod " + pod.metadata.name + " can't run there: " + why, stop);
+  return unsuited(pod, used, anyBound, why);
+}
+
+bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
   for (const auto& one : used) {
-    auto carrier = stores_.carriers.get(core::keyOf(one.claim->metadata));
+    const auto carrier = stores_.carriers.get(core::keyOf(one.claim->metadata));
     if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
       tell(pod, one.claim->metadata.name, "Leaving",
            "its ResourceClaim is being deleted and is still reserved for other pods");
     if (!carrier || carrier->metadata.deleting() || !Carrier::ownedBy(*carrier, one.claim->metadata.uid) ||
         !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
-      return Outcome::done();  // its allocation is an event
-    if (one.device->status.phase == phase::kBound)
-      anyBound = true;
-    else if (!claims_.waitsForConsumer(*one.claim))
-      return Outcome::done();  // Immediate: Bound first
+      return false;
+    const bool bound = one.device->status.phase == phase::kBound;
+    if (!bound && !claims_.waitsForConsumer(*one.claim)) return false;  // Immediate: Bound first
   }
-  const auto object = stores_.nodes.get({"", node});
-  auto volumes = volumes_.of(pod, stop);
-  if (!volumes.ok()) return Outcome::retry(volumes.status());
-  const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
-  if (!why.empty()) {
-    if (!anyBound && (!object || !suitsAnotherPod(pod, used, *object)))
-      return claims_.moveAway(*used.front().claim, *used.front().device,
-                              "pod " + pod.metadata.name + " can't run there: " + why, stop);
-    return unsuited(pod, used, anyBound, why, stop);
-  }
+  return true;
+}
+
+Outcome PodSync::liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop) {
+  const auto& node = used.front().device->spec.nodeName;
   const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate)
                              : codec::patch::liftGate(pod, keys::kSchedulingGate);
-  auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
+  const auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
   if (!lifted.ok()) {
     if (lifted.status().code() == base::Code::notFound) return Outcome::done();
     const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
     const bool changed = now.ok() && now->metadata.resourceVersion != pod.metadata.resourceVersion;
-    return changed ? Outcome::after(milliseconds(0)) : Outcome::retry(lifted.status());
+    return changed ? Outcome::again() : Outcome::retry(lifted.status());
   }
+  auto outcome = Outcome::done();
   for (const auto& one : used) {
     const auto* carried = findCondition(one.claim->status.conditions, kCarried);
-    if (carried == nullptr || carried->reason != reason::kNodeUnsuitable) continue;
-    const auto status = status_.carried(*one.claim, {}, {}, stop);
-    if (!status.ok() && status.code() != base::Code::notFound) return Outcome::retry(status);
+    if (carried != nullptr && carried->reason == reason::kNodeUnsuitable)
+      outcome.said.push_back(Said::of(one.claim->metadata, Said::As::carried, {}, {}));
   }
-  return Outcome::done();
+  return outcome;
 }
 
 }  // namespace egpu::reconcile

@@ -29,14 +29,13 @@ namespace egpu::reconcile {
 class PodSync {
  public:
   PodSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
-          ClaimStatus& status, Waiting& waiting, BoundVolumes& volumes, kube::EventSink& events,
+          Waiting& waiting, BoundVolumes& volumes, kube::EventSink& events,
           std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer),
         stores_(stores),
         cluster_(cluster),
         binder_(binder),
         claims_(claims),
-        status_(status),
         waiting_(waiting),
         volumes_(volumes),
         events_(events),
@@ -78,12 +77,18 @@ class PodSync {
   std::optional<Choice> choiceOf(const core::Pod& pod, const std::vector<Used>& used, Outcome* outcome);
   /// Where all of them go together.
   scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
-  /// alone: as of Together.
+  /// Notes that the pod, and what it asks of a node, waits.
+  void waitForRoom(const core::Pod& pod);
+  /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit. alone: as of Together.
+  Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                 const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop);
   /// Nodes on which the API server refused one of the claims serve again, when nothing else does. Whether there were
   /// any.
   bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);
   Outcome noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop);  // (C6)
+                const std::vector<bool>& alone, NodeChoice& nodes);  // (C6)
+  /// each: every claim fits by itself.
+  static std::string whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes);
   Outcome writeIntents(const core::Pod& pod, const Choice& choice, const std::vector<scheduler::Decision>& decisions,
                        std::stop_token stop);  // W1
   /// An intent that may be given up, and that is of no use where it is to another pod.
@@ -96,25 +101,29 @@ class PodSync {
   /// given up. Nothing if that wouldn't help; anyShort is set if it might once other pods give something back.
   std::optional<Outcome> startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                                    bool* anyShort, std::stop_token stop);
+  Outcome regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop);
   /// Says so if the pod's claims are on several nodes, and then what the step comes to.
-  std::optional<Outcome> areApart(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  static std::optional<Outcome> areApart(const core::Pod& pod, const std::vector<Used>& used);
+  static std::vector<Said> notCarried(const std::vector<Used>& used, const std::string& message);
+  /// Every claim's ResourceClaim is allocated on its device.
+  bool allCarried(const core::Pod& pod, const std::vector<Used>& used);
+  Outcome liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop);
   Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
   /// The pod may not be let go to its claims' node.
-  Outcome unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why,
-                   std::stop_token stop);
+  static Outcome unsuited(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, const std::string& why);
   bool suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const;
   /// The pod counts on the node of its claims' devices, or, if there is none, nowhere.
   void plan(const core::Pod& pod, const std::vector<Used>& used);
   /// An event on a gated pod, once per claim and reason: who looks at the pod must see what it waits for.
   void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
-  void tellConditions(const core::Pod& pod, const std::vector<Used>& used);
+  /// news: what this step says on its claims.
+  void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news);
 
   Writer& writer_;
   cache::Stores& stores_;
   cache::ClusterView& cluster_;
   Binder& binder_;
   ClaimSync& claims_;
-  ClaimStatus& status_;
   Waiting& waiting_;
   BoundVolumes& volumes_;
   kube::EventSink& events_;

@@ -1,0 +1,73 @@
+// From a claim to what it asks the scheduler for: (C2), (C3), (C4).
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/class_access.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
+}  // namespace
+
+Asked ClaimSync::ask(const cache::Claim& claim) {
+  Asked asked;
+  const auto cls = classOf(stores_, claim, &asked.message);
+  if (cls) return askOf(claim, cls);
+  asked.reason = std::string(reason::kClassNotFound);  // (C2)
+  return asked;
+}
+
+Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls) {
+  Asked asked;
+  asked.cls = std::move(cls);
+  const auto ready = classes_.readiness(*asked.cls);
+  if (ready.later) {
+    asked.later = true;
+    return asked;
+  }
+  if (!ready.ready()) {  // (C3) or (C4)
+    asked.accepted = ready.reason != reason::kInvalidParameter;
+    asked.reason = ready.reason;
+    asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
+    return asked;
+  }
+  auto made = requestOf(stores_, claim, *asked.cls);
+  if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
+    asked.reason = refusal->reason;
+    asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
+    return asked;
+  }
+  asked.request = std::get<scheduler::Request>(std::move(made));
+  return asked;
+}
+
+std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const cache::Stores& stores,
+                                                                          const cache::Claim& claim,
+                                                                          const cache::Class& cls) {
+  if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
+  auto made = scheduler::makeRequest(claim, cls);
+  if (std::holds_alternative<scheduler::Refusal>(made)) return made;
+  auto request = std::get<scheduler::Request>(std::move(made));
+  if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
+  // The ledger holds no more, whatever room is left: a claim more would be refused there, and decided so again.
+  auto& most = request.maxClaimsPerCard;
+  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
+  return request;
+}
+
+base::Result<bool> ClaimSync::classCame(const cache::Claim& claim, std::stop_token stop) {
+  const auto& name = claim.spec.effectiveClass();
+  if (!name.empty()) {
+    const auto now = writer_.read<cache::Class>({"", name}, {}, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
+  } else {
+    const auto all = writer_.client().listAll<cache::Class>({}, stop);
+    if (!all.ok()) return all.status();
+    for (const auto& cls : *all) stores_.observed(cls);
+  }
+  return classOf(stores_, claim, nullptr) != nullptr;
+}
+
+}  // namespace egpu::reconcile

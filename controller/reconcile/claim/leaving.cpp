@@ -1,0 +1,138 @@
+// How a claim loses its device: (C11) the hardware is gone, (C12) its user deletes it.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+
+bool ClaimSync::inUse(const cache::Claim& claim) const { return !users_.known(core::keyOf(claim.metadata)).empty(); }
+
+base::Result<bool> ClaimSync::inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  if (inUse(claim)) return true;
+  const auto pods = users_.look(core::keyOf(claim.metadata), device.spec.nodeName, stop);
+  if (!pods.ok()) return pods.status();
+  return !pods->empty();
+}
+
+std::string ClaimSync::users(const cache::Claim& claim) const {
+  const auto pods = users_.known(core::keyOf(claim.metadata));
+  if (pods.empty()) return "its ResourceClaim to be no longer reserved";
+  return "pod " + pods.front()->metadata.name + (pods.size() > 1 ? " and others" : "") + " to end";
+}
+
+std::string ClaimSync::hardwareGone(const cache::Gpu& device) const {
+  for (const auto& share : device.spec.cards) {
+    auto card = stores_.cards.get({"", share.name});
+    if (!card) return "card " + share.name + " is gone";
+    if (card->metadata.deleting()) return "card " + share.name + " is being removed";
+    if (card->status.phase == phase::kFailed)
+      return "card " + share.name + " failed" + (card->status.message.empty() ? "" : ": " + card->status.message);
+    if (!device.spec.nodeName.empty() && card->spec.card->nodeName != device.spec.nodeName)
+      return "card " + share.name + " is on node " + card->spec.card->nodeName + " now";
+  }
+  return {};
+}
+
+Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
+  if (device && device->status.phase == phase::kBound && device->status.reason != reason::kCardGone)
+    // Marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
+    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kCardGone, message, stop).status());
+  const auto said = Said::of(claim->metadata, Said::As::lost, reason::kCardGone, message);
+  if (claim->status.phase != phase::kLost) return Outcome::again().says(said);
+  const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
+  if (named || inUse(*claim)) return Outcome::done().says(said);  // a pod's end is an event
+  const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid,
+                                        device ? device->metadata.name : claim->status.elasticGPUName, stop);
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error).says(said);
+  if (carrier.state == Carrier::Release::inUse || !device) return Outcome::done().says(said);
+  return unlost(*claim, *device, message, stop).says(said);
+}
+
+Outcome ClaimSync::unlost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message,
+                          std::stop_token stop) {
+  const auto used = inUse(claim, device, stop);
+  if (!used.ok()) return Outcome::retry(used.status());
+  if (*used) return Outcome::done();
+  if (device.status.phase == phase::kBound) {
+    // What follows can't be taken back: look again, at the server's own state.
+    for (const auto& share : device.spec.cards) {
+      const auto known = stores_.cards.get({"", share.name});
+      const auto now = writer_.read<cache::Gpu>({"", share.name}, known ? known->metadata.uid : std::string(), stop);
+      if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    }
+    if (hardwareGone(device).empty()) return Outcome::again();
+  }
+  const auto failed = binder_.setPhase(device, phase::kFailed, reason::kCardGone, message, stop);
+  if (!failed.ok()) return Outcome::nextState(failed.status());
+  if (failed->metadata.deleting()) return Outcome::done();
+  const auto removed = writer_.remove(*failed, stop);
+  return removed.ok() ? Outcome::done() : Outcome::retry(removed);
+}
+
+std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop) {
+  const auto name = device                                ? device->metadata.name
+                    : claim.status.elasticGPUName.empty() ? deviceNameFor(claim)
+                                                          : claim.status.elasticGPUName;
+  const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, name, stop);
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+  bool used = carrier.state == Carrier::Release::inUse || inUse(claim);
+  if (!used && device && device->status.phase != phase::kReleased) {
+    const auto seen = inUse(claim, *device, stop);
+    if (!seen.ok()) return Outcome::retry(seen.status());
+    used = *seen;
+  }
+  if (!used) return std::nullopt;
+  const auto who = users(claim);  // the end of its pods is an event
+  const auto said = Said::of(claim.metadata, Said::As::inUse, reason::kInUse, "is being deleted; waits for " + who);
+  if (device && device->status.phase == phase::kBound && carrier.state == Carrier::Release::gone) {
+    // OBSERVATION: pods run, and the ResourceClaim that they came by is no more. Somebody tore it out.
+    const auto held = users_.hold(*device, reason::kCarrierGone, who, stop);
+    if (!held.ok()) return Outcome::nextState(held);
+  }
+  return Outcome::done().says(said);
+}
+
+std::optional<Outcome> ClaimSync::releaseDevice(const cache::Gpu& device, std::stop_token stop) {
+  const auto& phase = device.status.phase;
+  const bool deleting = device.metadata.deleting();
+  if (phase == phase::kReleased && device.spec.reclaimPolicy != "Delete" && !deleting) return std::nullopt;  // Retain
+  if (phase == phase::kBound)
+    return Outcome::nextState(binder_.setPhase(device, phase::kReleased, "", "", stop).status());
+  if (deleting) return Outcome::done();  // its last event brings us here again
+  if (phase == phase::kAvailable) {      // chosen by name, never committed: given back
+    const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
+    const auto cleared = writer_.patch(device, body, {}, stop);
+    return cleared.ok() ? Outcome::again() : Outcome::ofWrite(cleared.status());
+  }
+  const auto status = binder_.rollBack(device, stop);  // intent, Failed, or Released and Delete
+  return status.ok() ? Outcome::again() : Outcome::retry(status);
+}
+
+Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
+  const auto device = deviceOf(*claim);
+  if (const auto used = stillUsed(*claim, device, stop)) return *used;
+  if (device) {
+    if (const auto outcome = releaseDevice(*device, stop)) return *outcome;
+  } else {
+    // The cache may not know it yet.
+    const auto& noted = claim->status.elasticGPUName;
+    const auto now = writer_.read<cache::Gpu>({"", noted.empty() ? deviceNameFor(*claim) : noted}, {}, stop);
+    if (now.ok() && belongsTo(*now, *claim)) return Outcome::again();
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  }
+  if (!claim->metadata.hasFinalizer(keys::kClaimFinalizer)) return Outcome::done();
+  waiting_.forgetClaim(claim->metadata.uid);
+  cluster_.forget(claim->metadata.uid);
+  auto rest = claim->metadata.finalizers;
+  rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
+  const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);
+  return Outcome::ofWrite(writer_.patch(*claim, body, {}, stop).status());
+}
+
+}  // namespace egpu::reconcile

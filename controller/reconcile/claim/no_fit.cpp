@@ -1,0 +1,93 @@
+// (C6): why a claim finds no room, and what would help.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "controller/reconcile/claim/claim.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kExplainEvery{15'000};
+constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
+constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
+}  // namespace
+
+Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request,
+                         const scheduler::NodePredicate& suits, const std::string& nodes,
+                         const std::function<std::string()>& more) {
+  const auto* old = findCondition(claim.status.conditions, kBound);
+  const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
+  // What would fit changes with every release; it is worth a write now and then, not each time.
+  if (!waiting_.room.mayExplain(claim.metadata.uid, kExplainEvery) && told) return Outcome::after(kExplainEvery);
+  if (isStatic(claim)) {
+    auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
+    if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
+      if (const auto trouble = cache::troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
+    if (!why.empty())
+      return Outcome::done().says(
+          notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
+  }
+  auto why = cluster_.explain(request, suits, nodes).text();
+  if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  if (auto rest = outOfReach(request); !rest.empty()) why += "; " + rest;
+  if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
+  return Outcome::done().says(notBound(claim, reason::kNoFit, why));
+}
+
+std::string ClaimSync::outOfReach(const scheduler::Request& request) const {
+  const auto wanted = [&](const cache::Gpu& card) {
+    const auto& models = request.models;
+    return models.empty() || std::find(models.begin(), models.end(), card.spec.card->model) != models.end();
+  };
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& card : stores_.cardsInTrouble()) {
+    if (!wanted(*card)) continue;
+    if (++named > kMostNamed) {
+      text += ", …";
+      break;
+    }
+    text += (named == 1 ? "cards that are not offered: " : ", ") + card->metadata.name + " on node " +
+            card->spec.card->nodeName + " (" + cache::troubleOf(*card).text().substr(0, kMostSaid) + ")";
+  }
+  const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (const auto kept = keptDevices(phase::kReleased, wanted); kept.count > 0)
+    add(kept.text("kept after their claims (reclaimPolicy Retain): kubectl delete egpu" +
+                  (kept.count > kMostNamed ? " --field-selector=status.phase=Released" : kept.names) + " frees " +
+                  (kept.count > 1 ? "them" : "it")));
+  if (const auto kept = keptDevices(phase::kAvailable, wanted); kept.count > 0)
+    add(kept.text("for claims of the same class that name one in spec.elasticGPUName:" + kept.names));
+  return text;
+}
+
+std::string ClaimSync::Kept::text(const std::string& rest) const {
+  return std::to_string(count) + " " + phase + (count > 1 ? " devices hold " : " device holds ") +
+         v1alpha::formatMilliCards(held.core) + " and " + v1alpha::formatBytes(held.memory) + ", " + rest;
+}
+
+ClaimSync::Kept ClaimSync::keptDevices(std::string_view phase,
+                                       const std::function<bool(const cache::Gpu&)>& wanted) const {
+  Kept kept;
+  kept.phase = phase;
+  for (const auto& device : stores_.devicesInPhase(phase)) {
+    if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be somebody's
+    bool counts = false;
+    for (const auto& share : device->spec.cards) {
+      const auto card = stores_.cards.get({"", share.name});
+      if (!card || !wanted(*card)) continue;
+      kept.held.core += share.chargedCore;
+      kept.held.memory += share.chargedMemory;
+      counts = true;
+    }
+    if (!counts || ++kept.count > kMostNamed + 1) continue;
+    kept.names += kept.count > kMostNamed ? " …" : " " + device->metadata.name;
+  }
+  return kept;
+}
+
+}  // namespace egpu::reconcile
