@@ -7,31 +7,41 @@ KUBECTL ?= kubectl
 # Not empty: without tests and benchmarks, and what they need.
 PRODUCT = $(filter product,$(TARGETS))
 
-.PHONY: help build run test sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
+.PHONY: help deps build install run test check sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-build: ## install what is missing, configure, build (PRESET=dev|release|asan|tsan)
-	@tests/setup/packages.sh build $(if $(PRODUCT),,test)
-	@cmake --preset $(PRESET) -DEGPU_BUILD_TESTS=$(if $(PRODUCT),OFF,ON) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }
+deps: ## install the Debian packages that building and testing need, those that are missing
+	@tests/setup/packages.sh build test
+
+build: ## configure and build (PRESET=dev|release|asan|tsan, TARGETS=product: without tests); make deps first
+	@cmake --preset $(PRESET) -DEGPU_BUILD_TESTS=$(if $(PRODUCT),OFF,ON) -DEGPU_BUILD_BENCH=$(if $(PRODUCT),OFF,ON) >build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; echo "If a package is missing: make deps" >&2; exit 1; }
 	@rm -f build-$(PRESET).log
 	@cmake --build --preset $(PRESET) -j $(JOBS) $(if $(TARGETS),--target $(TARGETS))
 
+install: ## what is run, its plugins and the plugins' header, under PREFIX=/opt/elastic-gpu (DESTDIR=)
+	@tests/setup/packages.sh build
+	@$(MAKE) --no-print-directory build PRESET=release TARGETS=product
+	@DESTDIR=$(DESTDIR) cmake --install build/release --prefix $(or $(PREFIX),/opt/elastic-gpu)
+
 run: ## standalone on simulated nodes: the sample claims bound, their pods running, the allocation map
+	@tests/setup/packages.sh build demo
 	@$(MAKE) --no-print-directory build PRESET=release TARGETS=product
 	@tests/e2e/demo.sh build/release/bin
 
-test: ## everything: unit, API server, kubectl, crash and (with Go) real API server tests
-	@tests/setup/packages.sh build test
+test: deps ## everything: unit, API server, kubectl, crash and (with Go) real API server tests
 	@$(MAKE) --no-print-directory build PRESET=dev
 	@tests/setup/run_tests.sh build/dev
 
-sanitize: ## the whole suite under ASan + UBSan, then under TSan
-	@tests/setup/packages.sh build test
+check: ## what a developer runs again and again: all that needs no cluster, but for the longest two
+	@$(MAKE) --no-print-directory build PRESET=dev
+	@tests/setup/run_tests.sh build/dev -LE 'cluster|long'
+
+sanitize: deps ## the whole suite under ASan + UBSan, then under TSan
 	@for p in asan tsan; do $(MAKE) --no-print-directory build PRESET=$$p && tests/setup/run_tests.sh build/$$p || exit 1; done
 
-bench: ## measure; prints tables
+bench: deps ## measure; prints tables
 	@$(MAKE) --no-print-directory build PRESET=release TARGETS=benchmarks
 	@bench/run.sh build/release/bin
 
