@@ -331,5 +331,99 @@ TEST_F(CarrierTest, AWholeNamespaceGoes) {
   EXPECT_EQ(driver->cluster.totals().usedCore, 0);
 }
 
+TEST_F(CarrierTest, W7_CarrierTaken) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  (void)support::World::must(world.client.create(foreign));
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken");
+  EXPECT_FALSE(world.pod("p").schedulingGates.empty());
+}
+
+TEST_F(CarrierTest, W7_CarrierTakenIsWhyAFirstConsumersClaimWaits) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  foreign = support::World::must(world.client.create(foreign));
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  settle();
+  ASSERT_EQ(world.reason("a"), "WaitingForConsumer");
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_EQ(world.reason("a"), "CarrierTaken") << world.message("a");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  driver->run();
+  EXPECT_EQ(world.reason("a"), "WaitingForConsumer") << world.message("a");
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
+TEST_F(CarrierTest, W8_AClearedAllocationOfABoundClaimIsWrittenAgainWithBackoff) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.clearAllocation("a");
+  settle();
+  EXPECT_FALSE(world.carrier("a")->allocation);
+  driver->run();
+  EXPECT_TRUE(world.carrier("a")->allocation);
+}
+
+TEST_F(CarrierTest, ACarrierThatIsTakenIsMadeOnceItIsFree) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  (void)support::World::must(world.client.create(foreign));
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  EXPECT_EQ(world.reason("a", "Carried"), "Carried");
+}
+
+TEST_F(CarrierTest, ACarrierThatWasTakenIsNotHeldAgainstAClaimWithoutPods) {
+  core::ResourceClaim foreign;
+  foreign.metadata.name = "a";
+  foreign.metadata.namespace_ = "default";
+  foreign.deviceClassName = "other";
+  foreign.requestName = "x";
+  (void)support::World::must(world.client.create(foreign));
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  settle();
+  EXPECT_NE(world.reason("a", "Carried"), "CarrierTaken");
+}
+
+TEST_F(CarrierTest, APodIsToldThatItsClaimsCarrierIsStillUsedByOthers) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  world.addPod("q", {"a"});
+  settle();
+  EXPECT_EQ(told("q Warning WaitingForClaim claim a: its ResourceClaim is being deleted"), 1);
+  world.removePod("p");
+  driver->run();
+  EXPECT_TRUE(world.pod("q").schedulingGates.empty());
+  world.removePod("q");
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

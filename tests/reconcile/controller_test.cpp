@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 
+#include "controller/reconcile/queue_key.h"
 #include "tests/support/forwarding_transport.h"
 #include "tests/support/world.h"
 
@@ -172,6 +173,62 @@ TEST_F(FairControllerTest, ReleasesOfAHangingNamespaceLeaveWorkersToOthers) {
   ASSERT_TRUE(comesTrue([&] { return !line.attempts().empty(); }));
   for (int i = 0; i < 5; ++i) world.removeClaim("c" + std::to_string(i));
   EXPECT_TRUE(comesTrue([&] { return controller->stores().claims.size() == 20; }));  // those of the sick one
+}
+
+TEST(QueueKeyTest, RoundTrip) {
+  for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n",
+                                 "class/c", "plugin/p.io", "calls/p.io"}) {
+    auto key = QueueKey::parse(text);
+    ASSERT_TRUE(key) << text;
+    EXPECT_EQ(key->str(), text);
+  }
+  EXPECT_FALSE(QueueKey::parse("claim/only"));
+  EXPECT_FALSE(QueueKey::parse("what/ever"));
+}
+
+TEST(ThreadsTest, TwoHundredClaimsAreBoundAndReleased) {
+  support::World world;
+  world.addNamespace("default");
+  for (int n = 0; n < 4; ++n) {
+    world.addNode("n" + std::to_string(n));
+    for (int i = 0; i < 4; ++i) world.addCard("n" + std::to_string(n), i);
+  }
+  world.addClass("share");
+  base::SystemClock clock;
+  kube::Client client(*world.transport, clock, world.random, world.metrics);
+  support::EventLog events;
+  ControllerOptions options;
+  options.workers = 8;
+  options.reconciler.auditor.summaryDelay = std::chrono::milliseconds(10);
+  Controller controller(client, world.registry, clock, events, world.metrics, options);
+  controller.start();
+  ASSERT_TRUE(controller.waitUntilReady());
+  const auto until = [&](const std::function<bool()>& holds) {
+    const auto deadline = clock.now() + std::chrono::seconds(60);
+    while (!holds()) {
+      ASSERT_LT(clock.now(), deadline);
+      clock.sleepFor(std::chrono::milliseconds(5), {});
+    }
+  };
+  for (int i = 0; i < 150; ++i)
+    world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "10"}, {"gpu-memory", "1"}});
+  until([&] {
+    int bound = 0;
+    controller.stores().claims.forEach([&](const auto& c) { bound += c->status.phase == "Bound"; });
+    return bound == 150 && controller.quiet();
+  });
+  EXPECT_EQ(world.violation(), "");
+  const auto totals = controller.cluster().totals();
+  EXPECT_EQ(totals.cards, 16);
+  EXPECT_EQ(totals.usedCore, 15'000);
+  for (int i = 0; i < 150; ++i) world.removeClaim("c" + std::to_string(i));
+  until([&] {
+    return controller.stores().claims.size() == 0 && controller.stores().devices.size() == 0 && controller.quiet();
+  });
+  EXPECT_EQ(world.garbage(), "");
+  controller.stop();
+  EXPECT_EQ(controller.cluster().totals().usedCore, 0);
+  world.registry.forgetListeners();
 }
 
 }  // namespace

@@ -1,0 +1,98 @@
+// (C11): cards and nodes that go, and come back.
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using LostHardwareTest = ReconcileTest;
+
+TEST_F(LostHardwareTest, C11_NodeGoneMeansLostAndBoundAnewElsewhere) {
+  world.addNode("n2");
+  world.addCard("n2", 0);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto was = world.claim("a").status.nodeName;
+  world.removeNode(was);
+  driver->run();
+  for (const auto& card : support::World::must(world.client.listAll<cache::Gpu>({})))
+    if (card.isCard() && card.spec.card->nodeName == was) {
+      EXPECT_EQ(card.status.phase, "Failed") << card.metadata.name;
+    }
+  const auto claim = world.claim("a");
+  EXPECT_EQ(claim.status.phase, "Bound");
+  EXPECT_NE(claim.status.nodeName, was);
+  const auto lines = driver->events.lines();
+  EXPECT_TRUE(
+      std::any_of(lines.begin(), lines.end(), [](const auto& l) { return l.rfind("a Warning CardGone", 0) == 0; }));
+}
+
+TEST_F(LostHardwareTest, C11_ALostClaimInUseStaysLostUntilTheNodeIsBack) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  world.removeNode("n1");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");
+  EXPECT_EQ(world.reason("a"), "CardGone");
+  world.addNode("n1");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.removePod("p");
+}
+
+TEST_F(LostHardwareTest, ANodeGoesAndComesWithNowhereElseToGo) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  world.removeNode("n1");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.addNode("n1");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
+}
+
+TEST_F(LostHardwareTest, ACardDeletedUnderAClaimInUseLeavesWithItsPod) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");
+  EXPECT_TRUE(world.exists("gpu-n1-0"));
+  world.removePod("p");
+  driver->run();
+  EXPECT_FALSE(world.exists("gpu-n1-0"));
+  EXPECT_NE(world.claim("a").status.phase, "Bound");
+  world.removeClaim("a");
+  driver->run();
+}
+
+TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  const auto card = world.gpu(deviceOf("a")).spec.cards[0].name;
+  world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Failed","reason":"Xid79"}})", "status");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");
+  world.addPod("q", {"a"});
+  settle();
+  EXPECT_FALSE(world.pod("q").schedulingGates.empty());
+  world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Available","reason":null}})", "status");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_TRUE(world.pod("q").schedulingGates.empty());
+  world.removePod("p");
+  world.removePod("q");
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

@@ -1,0 +1,104 @@
+// (C6): no room, what brings it back, and what is said meanwhile.
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using NoFitTest = ReconcileTest;
+
+TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenACardComes) {
+  world.addClaim("a", "share", {{"gpu", "3"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_FALSE(world.message("a").empty());
+  EXPECT_EQ(driver->reconciler.waitingForRoom(), 1u);
+  world.addCard("n1", 2);
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(driver->reconciler.waitingForRoom(), 0u);
+}
+
+TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenAClaimLeaves) {
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  settle();
+  world.addClaim("b", "share", {{"gpu-core", "50"}});
+  settle();
+  EXPECT_EQ(world.reason("b"), "NoFit");
+  world.removeClaim("a");
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+}
+
+TEST_F(NoFitTest, C6_ExhaustionFillsTheCardsExactly) {
+  for (int i = 0; i < 25; ++i)
+    world.addClaim("c" + std::to_string(i), "share", {{"gpu-core", "10"}, {"gpu-memory", "1"}});
+  settle();
+  int bound = 0, noFit = 0;
+  for (int i = 0; i < 25; ++i) {
+    bound += world.claim("c" + std::to_string(i)).status.phase == "Bound";
+    noFit += world.reason("c" + std::to_string(i)) == "NoFit";
+  }
+  EXPECT_EQ(bound, 20);
+  EXPECT_EQ(noFit, 5);
+}
+
+TEST_F(NoFitTest, C6_APodWithoutGateFollowsALabelThatItWaitsFor) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"}, false, {{"zone", "x"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
+  settle();
+  ASSERT_TRUE(world.carrier("a"));
+  EXPECT_TRUE(world.carrier("a")->allocation);
+}
+
+TEST_F(NoFitTest, C6_ACordonedNodeIsTriedAgainWhenItIsBack) {
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":true}})");
+  settle();
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("cordoned"), std::string::npos) << world.message("a");
+  world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":null}})");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(NoFitTest, C6_ARetainedDeviceThatIsDeletedMakesRoom) {
+  world.addClaim("a", "keep", {{"gpu", "2"}});
+  settle();
+  const auto name = deviceOf("a");
+  world.removeClaim("a");
+  settle();
+  world.addClaim("b", "share", {{"gpu", "1"}});
+  settle();
+  EXPECT_EQ(world.reason("b"), "NoFit");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+}
+
+TEST_F(NoFitTest, C6_NoFitSaysWhyNodesDontSuitThePod) {
+  world.addClass("later", "Delete", "WaitForFirstConsumer");
+  world.addClaim("a", "later", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"}, true, {{"zone", "x"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("nodes that don't suit pod p: 1 not labelled zone=x as the pod selects"),
+            std::string::npos)
+      << world.message("a");
+}
+
+TEST_F(NoFitTest, C6_AFirstConsumerWithoutRoomSaysSoAndIsTriedAgain) {
+  world.addClaim("a", "late", {{"gpu", "3"}});
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.addCard("n1", 2);
+  settle();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

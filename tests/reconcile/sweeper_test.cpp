@@ -1,0 +1,48 @@
+// (S1) to (S4): what has no owner any more.
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using SweeperTest = ReconcileTest;
+
+TEST_F(SweeperTest, S1_GarbageEntriesAreSwept) {
+  world.json<cache::Gpu>(
+      {"", "gpu-n1-0"},
+      R"({"spec":{"allocations":{"dead":{"device":"egpu-dead","claim":"a/b","core":10,"memory":1}}}})");
+  settle();
+  EXPECT_TRUE(world.gpu("gpu-n1-0").spec.allocations.empty());
+}
+
+TEST_F(SweeperTest, S2_WhatAPluginHasWithoutADeviceIsSwept) {
+  world.plugin.make("11111111-dead-dead-dead-000000000000");
+  start();
+  EXPECT_TRUE(world.plugin.made().empty());
+}
+
+TEST_F(SweeperTest, S3_ADeletedCardLeavesWhenItsLedgerIsEmpty) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
+  settle();
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
+  driver->run();
+  EXPECT_FALSE(world.exists("gpu-n1-0"));            // nobody used the claim: it let go
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");  // until the card that it names is back
+  world.addCard("n1", 0);
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(SweeperTest, S4_ACarrierWhoseClaimWasTornOutIsLetGo) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  ASSERT_TRUE(world.carrier("a"));
+  world.removePod("p");
+  world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_FALSE(world.carrier("a"));
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

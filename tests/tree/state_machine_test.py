@@ -1,0 +1,22 @@
+"""Every state and write of the claim's machine has a test that carries its id in its name.  state_machine_test.py SOURCE_DIR
+
+The ids are read from controller/reconcile/state_machine.h: (C1) and so on, W1 to W9."""
+import os
+import re
+import sys
+
+root = sys.argv[1]
+with open(os.path.join(root, "controller/reconcile/state_machine.h"), encoding="utf-8") as f:
+    machine = f.read()
+ids = sorted(set(re.findall(r"\(([CDS]\d+)\b", machine)) | set(re.findall(r"\bW\d\b", machine)))
+names = []
+for folder, _, files in os.walk(os.path.join(root, "tests")):
+    for name in files:
+        if name.endswith("_test.cpp"):
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                names += re.findall(r"^TEST(?:_F|_P)?\(\w+,\s*(\w+)\)", f.read(), re.M)
+missing = [i for i in ids if not any(re.search(rf"(?:^|_){i}_", n) for n in names)]
+for i in missing:
+    print(f"{i}: no test's name carries it")
+print(f"{len(ids)} ids, {len(names)} tests, {len(missing)} missing")
+sys.exit(1 if missing or len(ids) < 25 else 0)
