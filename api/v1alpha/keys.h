@@ -55,6 +55,10 @@ inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kReleased = "Released";
 inline constexpr std::string_view kFailed = "Failed";
 inline constexpr std::string_view kLost = "Lost";
+/// Whether a device in this phase was provisioned and has its entries on its cards.
+constexpr bool committed(std::string_view phase) {
+  return phase == kBound || phase == kReleased || phase == kAvailable;
+}
 }  // namespace phase
 
 // Reasons on a claim's conditions.

@@ -27,10 +27,6 @@ void giveWay(std::unique_lock<std::mutex>& lock) {
 
 bool holds(const Amount& has, const Amount& needs) { return has.core >= needs.core && has.memory >= needs.memory; }
 
-bool committedPhase(std::string_view phase) {
-  return phase == phase::kBound || phase == phase::kReleased || phase == phase::kAvailable;
-}
-
 /// What a store shows under a name; a pointer. What its listener was told if that is it still.
 template <class T>
 class Latest {
@@ -139,7 +135,7 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       const auto [it, fresh] = devices_.try_emplace(key);
       auto& state = it->second;
       const bool wasCommitted = state.committed;
-      state.committed = committedPhase(device->status.phase) && !device->metadata.deleting();
+      state.committed = phase::committed(device->status.phase) && !device->metadata.deleting();
       if (fresh) addDevice(*it, *device);
       const auto& node = device->spec.nodeName;
       const bool moved = state.node ? state.node->first != node : !node.empty();

@@ -17,13 +17,7 @@ namespace keys = v1alpha::keys;
 
 std::string deviceNameFor(const cache::Claim& claim) { return std::string(keys::kDevicePrefix) + claim.metadata.uid; }
 
-namespace {
-bool committedPhase(std::string_view phase) {
-  return phase == phase::kBound || phase == phase::kReleased || phase == phase::kAvailable;
-}
-}  // namespace
-
-bool committed(const cache::Gpu& device) { return committedPhase(device.status.phase); }
+bool committed(const cache::Gpu& device) { return phase::committed(device.status.phase); }
 
 bool belongsTo(const cache::Gpu& device, const cache::Claim& claim) {
   return device.spec.claimRef && device.spec.claimRef->uid == claim.metadata.uid;
@@ -182,7 +176,7 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   after.phase = std::string(phase);
   after.reason = std::string(reason);
   after.message = base::shortened(base::printable(message), kLongestMessage);
-  if (device.isDevice() && committedPhase(phase)) after.allocated = summaryOf(device, phase == phase::kBound);
+  if (device.isDevice() && phase::committed(phase)) after.allocated = summaryOf(device, phase == phase::kBound);
   after.conditions.erase(std::remove_if(after.conditions.begin(), after.conditions.end(),
                                         [](const auto& condition) { return condition.type == kHeld; }),
                          after.conditions.end());
