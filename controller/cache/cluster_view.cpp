@@ -27,24 +27,6 @@ void giveWay(std::unique_lock<std::mutex>& lock) {
 
 bool holds(const Amount& has, const Amount& needs) { return has.core >= needs.core && has.memory >= needs.memory; }
 
-/// What a store shows under a name; a pointer. What its listener was told if that is it still.
-template <class T>
-class Latest {
- public:
-  Latest(const Store<T>& store, const std::string& name, const T* told) : object_(told) {
-    if (told && store.shows(*told)) return;
-    read_ = store.get({"", name});
-    object_ = read_.get();
-  }
-  explicit operator bool() const { return object_ != nullptr; }
-  const T& operator*() const { return *object_; }
-  const T* operator->() const { return object_; }
-
- private:
-  typename Store<T>::Ptr read_;
-  const T* object_;
-};
-
 constexpr std::string_view kAssumed = "claim/";
 std::string assumedKey(std::string_view claimUid) { return std::string(kAssumed).append(claimUid); }
 
@@ -71,7 +53,7 @@ void ClusterView::refreshNode(const core::Node* before, const core::Node* after)
   const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    if (const Latest node(stores_.nodes, name, after); node) {
+    if (const auto node = stores_.nodes.get({"", name})) {
       const bool schedulable = node->ready && !node->unschedulable && !node->metadata.deleting();
       if (schedulable && !cluster_.nodeSchedulable(name)) grew_ = true;
       cluster_.upsertNode({name, schedulable});
@@ -86,11 +68,10 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
   const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    PackedText::Buffer room;
-    const Latest object(stores_.cards, name, after);
+    const auto object = stores_.cards.get({"", name});
     auto& card = *cards_.try_emplace(name).first;
     auto& state = card.second;
-    std::vector<PackedText> stale;
+    std::vector<std::string> stale;
     if (object) {
       const auto& spec = *object->spec.card;
       const auto known = cluster_.findCard(name);
@@ -100,10 +81,10 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       // Its health is judged last: it depends on the takes.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)
-        for (const auto& held : state.held) cluster_.take(name, held.take.uid().view(room), held.take.sum());
+        for (const auto& held : state.held) cluster_.take(name, held.take.uid(), held.take.sum());
       state.present = true;
       for (const auto& held : state.held)
-        if (held.take.says(AllocationSource::ledger) && object->spec.allocations.count(held.take.uid().view(room)) == 0)
+        if (held.take.says(AllocationSource::ledger) && object->spec.allocations.count(held.take.uid()) == 0)
           stale.push_back(held.take.uid());
     } else {
       if (state.present) cluster_.removeCard(name);
@@ -113,7 +94,7 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
     for (const auto& uid : stale) setTake(card, uid, AllocationSource::ledger, std::nullopt);
     if (object) {
       for (const auto& [uid, entry] : object->spec.allocations)
-        setTake(card, PackedText(uid), AllocationSource::ledger, Amount{entry.core, entry.memory});
+        setTake(card, uid, AllocationSource::ledger, Amount{entry.core, entry.memory});
       offer(card);
     } else {
       forgetIfEmpty(card);
@@ -126,24 +107,19 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
   const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
-    const Latest device(stores_.devices, name, after);
-    const PackedText key(name);
-    if (const auto known = devices_.find(key);
-        known != devices_.end() && (!device || !(PackedText(device->metadata.uid) == known->second.uid)))
+    const auto device = stores_.devices.get({"", name});
+    if (const auto known = devices_.find(name);
+        known != devices_.end() && (!device || device->metadata.uid != known->second.uid))
       removeDevice(known);
     if (device) {
-      const auto [it, fresh] = devices_.try_emplace(key);
+      const auto [it, fresh] = devices_.try_emplace(name);
       auto& state = it->second;
       const bool wasCommitted = state.committed;
       state.committed = phase::committed(device->status.phase) && !device->metadata.deleting();
       if (fresh) addDevice(*it, *device);
       const auto& node = device->spec.nodeName;
-      const bool moved = state.node ? state.node->first != node : !node.empty();
-      if (moved) {
-        leaveNode(state.node);
-        state.node = node.empty() ? nullptr : &*nodesOfDevices_.try_emplace(node).first;
-        if (state.node) ++state.node->second;
-      }
+      const bool moved = state.node != node;
+      state.node = node;
       if (fresh || moved || wasCommitted != state.committed)
         for (const auto* card : state.cards) offer(*card);
       // One that is going may be known of late, and its claim decided anew.
@@ -155,7 +131,7 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
 
 void ClusterView::addDevice(Devices::value_type& entry, const Gpu& device) {
   auto& state = entry.second;
-  state.uid = PackedText(device.metadata.uid);
+  state.uid = device.metadata.uid;
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
@@ -180,7 +156,6 @@ void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.uid;
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
-  leaveNode(known->second.node);
   devices_.erase(known);
   for (auto* const card : cards) {
     offer(*card);
@@ -188,19 +163,14 @@ void ClusterView::removeDevice(Devices::iterator known) {
   }
 }
 
-void ClusterView::leaveNode(Nodes::value_type* node) {
-  if (node != nullptr && --node->second == 0) nodesOfDevices_.erase(node->first);
-}
-
-ClusterView::Held* ClusterView::CardState::find(const PackedText& uid) {
+ClusterView::Held* ClusterView::CardState::find(std::string_view uid) {
   const auto it = std::find_if(held.begin(), held.end(), [&uid](const Held& each) { return each.take.uid() == uid; });
   return it == held.end() ? nullptr : &*it;
 }
 
-void ClusterView::setTake(Cards::value_type& card, const PackedText& uid, AllocationSource source,
+void ClusterView::setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
                           const std::optional<Amount>& amount, const Devices::value_type* device) {
   auto& [name, state] = card;
-  PackedText::Buffer room;
   auto* held = state.find(uid);
   const bool fresh = held == nullptr;
   if (fresh) {
@@ -211,16 +181,16 @@ void ClusterView::setTake(Cards::value_type& card, const PackedText& uid, Alloca
   held->take.set(source, amount);
   if (source == AllocationSource::device) held->device = device;
   if (held->take.nobodySays()) {
-    cluster_.giveBack(name, uid.view(room));
+    cluster_.giveBack(name, uid);
     grew_ = true;
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
     return;
   }
-  const auto& sum = held->take.sum();
+  const auto sum = held->take.sum();
   if (!fresh && sum == before) return;
   if (sum.core < before.core || sum.memory < before.memory) grew_ = true;
-  if (state.present) cluster_.take(name, uid.view(room), sum);
+  if (state.present) cluster_.take(name, uid, sum);
 }
 
 std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
@@ -230,13 +200,12 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   std::string first, why;  // of the devices that speak against it, the one that comes first by name
   for (const auto& held : state.held) {
     if (!held.device) continue;
-    const auto& [packed, device] = *held.device;
-    const bool elsewhere = device.node && device.node->first != node;
+    const auto& [deviceName, device] = *held.device;
+    const bool elsewhere = !device.node.empty() && device.node != node;
     if (!elsewhere && (!device.committed || held.take.says(AllocationSource::ledger))) continue;
-    const auto deviceName = packed.str();
     if (!why.empty() && first < deviceName) continue;
     first = deviceName;
-    why = elsewhere ? "device " + deviceName + " has it on node " + device.node->first
+    why = elsewhere ? "device " + deviceName + " has it on node " + device.node
                     : "the entry of device " + deviceName + " is being restored";
   }
   return why;
@@ -263,7 +232,7 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   assuming_.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});
-    setTake(*cards_.try_emplace(placement.card).first, PackedText(assumedKey(ask.claimUid)), AllocationSource::assumed,
+    setTake(*cards_.try_emplace(placement.card).first, assumedKey(ask.claimUid), AllocationSource::assumed,
             placement.charged);
   }
 }
@@ -283,7 +252,7 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
   for (const auto& each : dropped) {
     const auto card = cards_.find(each.card);
     if (card == cards_.end()) continue;
-    setTake(*card, PackedText(assumedKey(claimUid)), AllocationSource::assumed, std::nullopt);
+    setTake(*card, assumedKey(claimUid), AllocationSource::assumed, std::nullopt);
     forgetIfEmpty(*card);
   }
   return dropped;
@@ -383,18 +352,17 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
 }
 
 void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
-  PackedText::Buffer room;
   for (const auto& name : devices) {
-    const auto known = devices_.find(PackedText(name));
+    const auto known = devices_.find(name);
     if (known == devices_.end()) continue;
     const auto& uid = known->second.uid;
     for (auto* const card : known->second.cards) {
       const auto* const held = card->second.find(uid);
       if (held == nullptr || !card->second.present) continue;
       if (aside)
-        cluster_.giveBack(card->first, uid.view(room));
+        cluster_.giveBack(card->first, uid);
       else
-        cluster_.take(card->first, uid.view(room), held->take.sum());
+        cluster_.take(card->first, uid, held->take.sum());
     }
   }
 }
@@ -485,14 +453,14 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
   out.offered = out.why.empty();
   for (const auto& held : state.held) {
     MapAllocation row;
-    row.deviceUid = held.take.uid().str();
+    row.deviceUid = held.take.uid();
     row.core = held.take.sum().core;
     row.memory = held.take.sum().memory;
     row.phase = phase::kPending;
     if (held.take.says(AllocationSource::assumed))
       if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
         row.claim = it->second.claim;
-    if (held.device) row.device = held.device->first.str();
+    if (held.device) row.device = held.device->first;
     out.usedCore += row.core;
     out.usedMemory += row.memory;
     out.allocations.push_back(std::move(row));
@@ -588,9 +556,9 @@ CardAudit ClusterView::audit(std::string_view card) const {
     if (const auto entry = held.take.of(AllocationSource::ledger)) {
       audit.ledgerCore += entry->core;
       audit.ledgerMemory += entry->memory;
-      if (!held.device) audit.entryWithoutDevice.push_back(held.take.uid().str());
+      if (!held.device) audit.entryWithoutDevice.push_back(held.take.uid());
     } else if (held.device && held.device->second.committed) {
-      audit.deviceWithoutEntry.push_back(held.device->first.str());
+      audit.deviceWithoutEntry.push_back(held.device->first);
     }
   }
   std::sort(audit.entryWithoutDevice.begin(), audit.entryWithoutDevice.end());

@@ -26,7 +26,6 @@
 #include <vector>
 
 #include "controller/cache/explanations.h"
-#include "controller/cache/packed_text.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
 #include "controller/scheduler/choice/together.h"
@@ -150,24 +149,23 @@ class ClusterView {
  private:
   struct CardState;
   using Cards = std::map<std::string, CardState, std::less<>>;
-  using Nodes = std::map<std::string, uint32_t, std::less<>>;
   struct DeviceState {
-    PackedText uid;
+    std::string uid;
     bool committed = false;
-    Nodes::value_type* node = nullptr;      ///< in nodesOfDevices_; null: it names none
+    std::string node;                       ///< empty: it names none
     std::vector<Cards::value_type*> cards;  ///< those that it names, each once; they stay while it does
   };
-  using Devices = std::unordered_map<PackedText, DeviceState, PackedText::Hash>;
+  using Devices = std::unordered_map<std::string, DeviceState>;
   struct Held {
     ToldAllocation take;
     const Devices::value_type* device = nullptr;  ///< set while a device says so
   };
   /// What the scheduler's picture doesn't have of a card: that knows what the object says, and the sum of each take.
   struct CardState {
-    bool present = false;               ///< the card object exists
-    std::string why;                    ///< not offered because the object itself says so
-    std::vector<Held> held;             ///< in no order; a ledger has at most 128 entries
-    Held* find(const PackedText& uid);  ///< null: nobody of that uid holds any of it
+    bool present = false;              ///< the card object exists
+    std::string why;                   ///< not offered because the object itself says so
+    std::vector<Held> held;            ///< in no order; a ledger has at most 128 entries
+    Held* find(std::string_view uid);  ///< null: nobody of that uid holds any of it
   };
 
   struct Assumed {
@@ -175,14 +173,14 @@ class ClusterView {
     scheduler::Amount charged;
   };
 
-  // What a store's listener is told: it is looked up anew only if it is old news.
+  // What a store's listener is told may be old news: the store is read again.
   void refreshClaim(const Claim* before, const Claim* after);
   void refreshNode(const core::Node* before, const core::Node* after);
   void refreshCard(const Gpu* before, const Gpu* after);
   void refreshDevice(const Gpu* before, const Gpu* after);
   // With mutex_ held.
   /// `device`: the one that says so, if a device does.
-  void setTake(Cards::value_type& card, const PackedText& uid, AllocationSource source,
+  void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
                const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
   void addDevice(Devices::value_type& entry, const Gpu& device);
   void removeDevice(Devices::iterator known);
@@ -208,7 +206,6 @@ class ClusterView {
   /// Visits each card that is there, others deciding in between. The lock is held during a visit.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
-  void leaveNode(Nodes::value_type* node);
   /// Takes and clears grew_; calls the listener without the lock.
   void announce();
 
@@ -222,8 +219,7 @@ class ClusterView {
   mutable std::mutex mutex_;
   scheduler::Cluster cluster_;
   Cards cards_;
-  Devices devices_;       ///< by name
-  Nodes nodesOfDevices_;  ///< and how many devices say that they are there: each has the name once
+  Devices devices_;  ///< by name
   struct Assumption {
     std::string claim;
     uint64_t number = 0;

@@ -1,14 +1,13 @@
-// What one device, or one decision, has of one card, as three sources tell it. They tell the same but for the moments
-// between two watches, so it is kept once.
+// What one device, or one decision, has of one card, as three sources tell it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
-#include "controller/cache/packed_text.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::cache {
@@ -16,35 +15,38 @@ namespace egpu::cache {
 /// Who says so: an entry on the card; a device that names the card; a decision that is not yet written.
 enum class AllocationSource : uint8_t { ledger, device, assumed };
 
-/// Movable. Not thread-safe: the view's lock protects it.
+/// Not thread-safe: the view's lock protects it.
 class ToldAllocation {
  public:
-  explicit ToldAllocation(PackedText uid) : uid_(std::move(uid)) {}
+  explicit ToldAllocation(std::string uid) : uid_(std::move(uid)) {}
 
   /// Of the device, or "claim/<uid>".
-  const PackedText& uid() const { return uid_; }
-  bool says(AllocationSource source) const { return (who_ & bit(source)) != 0; }
-  bool nobodySays() const { return who_ == 0; }
+  const std::string& uid() const { return uid_; }
   /// What the source says, if it says anything.
-  std::optional<scheduler::Amount> of(AllocationSource source) const {
-    if (!says(source)) return std::nullopt;
-    return apart_ ? (*apart_)[static_cast<std::size_t>(source)] : sum_;
+  const std::optional<scheduler::Amount>& of(AllocationSource source) const {
+    return told_[static_cast<std::size_t>(source)];
   }
-  void set(AllocationSource source, const std::optional<scheduler::Amount>& amount);
+  bool says(AllocationSource source) const { return of(source).has_value(); }
+  bool nobodySays() const {
+    return std::none_of(told_.begin(), told_.end(), [](const auto& amount) { return amount.has_value(); });
+  }
+  void set(AllocationSource source, const std::optional<scheduler::Amount>& amount) {
+    told_[static_cast<std::size_t>(source)] = amount;
+  }
   /// What counts: the largest of each amount.
-  const scheduler::Amount& sum() const { return sum_; }
+  scheduler::Amount sum() const {
+    scheduler::Amount sum;
+    for (const auto& amount : told_) {
+      if (!amount) continue;
+      sum.core = std::max(sum.core, amount->core);
+      sum.memory = std::max(sum.memory, amount->memory);
+    }
+    return sum;
+  }
 
  private:
-  static constexpr std::size_t kSources = 3;
-  using Each = std::array<scheduler::Amount, kSources>;
-  static constexpr uint8_t bit(AllocationSource source) {
-    return static_cast<uint8_t>(1U << static_cast<unsigned>(source));
-  }
-
-  PackedText uid_;
-  scheduler::Amount sum_;
-  std::unique_ptr<Each> apart_;  ///< by source, while they differ
-  uint8_t who_ = 0;              ///< bits of those that say something
+  std::string uid_;
+  std::array<std::optional<scheduler::Amount>, 3> told_;  ///< by source
 };
 
 }  // namespace egpu::cache

@@ -15,7 +15,7 @@ constexpr AllocationSource kSources[] = {AllocationSource::ledger, AllocationSou
 
 TEST(ToldAllocation, SaysWhatEachSourceSaid) {
   std::mt19937 random(7);
-  ToldAllocation take(PackedText("uid"));
+  ToldAllocation take("uid");
   std::map<AllocationSource, Amount> said;
   for (int step = 0; step < 20'000; ++step) {
     const auto source = kSources[random() % 3];
@@ -40,12 +40,12 @@ TEST(ToldAllocation, SaysWhatEachSourceSaid) {
       ASSERT_EQ(take.of(each), it == said.end() ? std::nullopt : std::optional(it->second));
     }
   }
-  EXPECT_EQ(take.uid().str(), "uid");
+  EXPECT_EQ(take.uid(), "uid");
 }
 
 // No ledger may hold it; if one does, it is told as it stands there, and counts as nothing.
 TEST(ToldAllocation, ANegativeAmountFreesNothing) {
-  ToldAllocation take(PackedText("uid"));
+  ToldAllocation take("uid");
   take.set(AllocationSource::ledger, Amount{-5, -1});
   EXPECT_EQ(take.sum(), Amount{});
   EXPECT_EQ(take.of(AllocationSource::ledger), (Amount{-5, -1}));
