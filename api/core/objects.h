@@ -43,6 +43,7 @@ struct Toleration {
 struct Namespace {
   ObjectMeta metadata;
   std::string phase;  ///< Active | Terminating
+  bool operator==(const Namespace&) const = default;
 };
 
 struct Node {
@@ -137,6 +138,7 @@ struct ResourceClaim {
   std::string requestName;      ///< of the first request
   std::optional<ResourceClaimAllocation> allocation;
   std::vector<ResourceClaimConsumer> reservedFor;
+  bool operator==(const ResourceClaim&) const = default;
 };
 
 struct PersistentVolumeClaim {

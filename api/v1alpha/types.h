@@ -114,6 +114,7 @@ struct ElasticGPU {
   ObjectMeta metadata;
   ElasticGPUSpec spec;
   ElasticGPUStatus status;
+  bool operator==(const ElasticGPU&) const = default;
   bool isCard() const { return spec.card.has_value(); }
   bool isDevice() const { return !spec.card.has_value(); }
 };
@@ -140,6 +141,7 @@ struct ElasticGPUClaim {
   ObjectMeta metadata;
   ElasticGPUClaimSpec spec;
   ElasticGPUClaimStatus status;
+  bool operator==(const ElasticGPUClaim&) const = default;
 };
 
 struct ElasticGPUClass {
@@ -153,6 +155,7 @@ struct ElasticGPUClass {
   /// Taints of nodes that claims may be bound on before a pod of theirs is known (Immediate).
   std::vector<core::Toleration> tolerations;
   std::vector<Condition> conditions;  ///< status.conditions
+  bool operator==(const ElasticGPUClass&) const = default;
 };
 
 }  // namespace egpu::v1alpha

@@ -14,26 +14,33 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
+#include <charconv>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
-#include <tuple>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "api/core/meta.h"
-#include "controller/cache/packed.h"
-#include "controller/cache/postings.h"
-#include "controller/cache/records.h"
 
 namespace egpu::cache {
+
+/// A resourceVersion as a number; 0 for what isn't one.
+inline uint64_t versionOf(std::string_view resourceVersion) {
+  uint64_t value = 0;
+  const char* const end = resourceVersion.data() + resourceVersion.size();
+  const auto [at, error] = std::from_chars(resourceVersion.data(), end, value);
+  return error == std::errc() && at == end ? value : 0;
+}
 
 /// Takes a value under which an object is found.
 using Emit = std::function<void(std::string_view value)>;
@@ -51,7 +58,6 @@ class Store {
   using Listener = std::function<void(const T* before, const T* after)>;
 
   Store() = default;
-  ~Store() { delete spare_.load(); }
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
@@ -64,60 +70,39 @@ class Store {
 
   Ptr get(const core::ObjectKey& key) const {
     std::shared_lock lock(mutex_);
-    const auto number = records_.find(key.namespace_, key.name);
-    return number ? load(*number) : nullptr;
-  }
-  /// Whether get() would give just this: false also where that can't be told from its version.
-  bool shows(const T& object) const {
-    const auto version = versionOf(object.metadata.resourceVersion);
-    std::shared_lock lock(mutex_);
-    const auto number = records_.find(object.metadata.namespace_, object.metadata.name);
-    if (!number || version == 0) return false;
-    const auto packed = records_.at(*number);
-    return packedVersion(packed, records_.words()) == version &&
-           packedHasUid(packed, records_.words(), object.metadata.uid);
+    const auto item = items_.find(key);
+    return item == items_.end() ? nullptr : item->second.object;
   }
   /// In the order of their keys.
   std::vector<Ptr> find(int index, std::string_view value) const {
     std::vector<Ptr> found;
-    {
-      std::shared_lock lock(mutex_);
-      eachOf(index, value, [&found](Ptr object) {
-        found.push_back(std::move(object));
-        return true;
-      });
-    }
-    std::sort(found.begin(), found.end(), [](const Ptr& a, const Ptr& b) {
-      return std::tie(a->metadata.namespace_, a->metadata.name) < std::tie(b->metadata.namespace_, b->metadata.name);
-    });
+    std::shared_lock lock(mutex_);
+    const auto& items = indexes_[static_cast<std::size_t>(index)].items;
+    if (const auto of = items.find(value); of != items.end())
+      for (const auto* const item : of->second) found.push_back(item->second.object);
     return found;
   }
   bool any(int index, std::string_view value) const {
-    bool found = false;
     std::shared_lock lock(mutex_);
-    eachOf(index, value, [&found](const Ptr&) { return !(found = true); });
-    return found;
+    return indexes_[static_cast<std::size_t>(index)].items.contains(value);
   }
-  /// Each object that is there all the while, as it is when it is visited; in no particular order. One at a time, so
-  /// that neither the lock is held nor the world doubled.
+  /// Each object that is there all the while, as it is when it is visited, in the order of their keys. The lock is not
+  /// held during a visit.
   void forEach(const std::function<void(const Ptr&)>& visit) const {
-    uint32_t end = 0;
-    {
-      std::shared_lock lock(mutex_);
-      end = records_.end();
-    }
-    for (uint32_t number = 0; number < end; ++number) {
-      Ptr object;
+    Ptr object;
+    while (true) {
       {
         std::shared_lock lock(mutex_);
-        if (!records_.at(number).empty()) object = load(number);
+        const auto next = object ? items_.upper_bound(core::keyOf(object->metadata)) : items_.begin();
+        if (next == items_.end()) return;
+        object = next->second.object;
       }
-      if (object) visit(object);
+      visit(object);
     }
   }
   std::size_t size() const {
     std::shared_lock lock(mutex_);
-    return records_.size();
+    return items_.size();
   }
   bool synced() const {
     std::shared_lock lock(mutex_);
@@ -144,9 +129,7 @@ class Store {
   /// The informer: the whole world follows, one listed() at a time, up to listEnds().
   void listBegins() {
     std::unique_lock lock(mutex_);
-    listed_.assign(records_.end(), false);
-    touched_.assign(records_.end(), false);
-    ++lists_;
+    ++list_;
   }
   void listed(const T& object) { put(object, By::list); }
   /// The informer: what was listed is gone again.
@@ -155,29 +138,23 @@ class Store {
   /// while the list was under way or, while the server's versions have not gone back, at all.
   void listEnds(const std::string& resourceVersion) {
     const auto version = versionOf(resourceVersion);
-    struct Vanished {
-      core::ObjectKey key;
-      std::string uid;
-      uint64_t version;
-    };
-    std::vector<Vanished> vanished;
+    std::vector<Ptr> vanished;
     {
       std::shared_lock lock(mutex_);
       const bool wentBack = version != 0 && version < informed_;
-      for (uint32_t number = 0; number < records_.end(); ++number) {
-        const auto packed = records_.at(number);
-        if (packed.empty() || has(listed_, number)) continue;
-        const auto known = packedVersion(packed, records_.words());
-        if (known > version && (!wentBack || has(touched_, number))) continue;
-        const auto object = load(number);
-        vanished.push_back({core::keyOf(object->metadata), object->metadata.uid, known});
+      for (const auto& [key, entry] : items_) {
+        if (entry.listed == list_) continue;
+        const bool younger = versionOf(entry.object->metadata.resourceVersion) > version;
+        if (!younger || (wentBack && entry.put != list_)) vanished.push_back(entry.object);
       }
     }
-    // What is younger than the list may be there all the same: then the watch from the list's version shows it again.
-    for (const auto& [key, uid, known] : vanished) bury(key, uid, 0, known, known <= version);
+    for (const auto& object : vanished) {
+      const auto& meta = object->metadata;
+      // What is younger than the list may be there all the same: then the watch from the list's version shows it again.
+      const bool forGood = versionOf(meta.resourceVersion) <= version;
+      bury(core::keyOf(meta), meta.uid, 0, object.get(), forGood);
+    }
     std::unique_lock lock(mutex_);
-    listed_ = {};
-    touched_ = {};
     if (version != 0) informed_ = version;
     synced_ = true;
   }
@@ -188,134 +165,109 @@ class Store {
   void observedGone(const core::ObjectKey& key, std::string_view uid) { bury(key, std::string(uid), 0); }
 
  private:
+  struct Entry {
+    Ptr object;
+    uint64_t listed = 0;  ///< the last list that had it
+    uint64_t put = 0;     ///< the list that had begun last when this state came
+  };
+  using Items = std::map<core::ObjectKey, Entry>;
+  using Item = typename Items::value_type;
+  struct ByKey {
+    bool operator()(const Item* a, const Item* b) const { return a->first < b->first; }
+  };
   struct Index {
     Extract extract;
-    Postings postings;
+    std::map<std::string, std::set<const Item*, ByKey>, std::less<>> items;  ///< by value; no set is empty
   };
   static constexpr std::size_t kRemembered = 4096;
-
-  static uint32_t hashOf(std::string_view value) { return static_cast<uint32_t>(textHash(value)); }
-
-  // With mutex_ held, shared or not.
-  Ptr load(uint32_t number) const {
-    auto object = std::make_shared<T>();
-    unpack(records_.at(number), records_.words(), *object);
-    return object;
-  }
-  template <class Fn>
-  void eachOf(int index, std::string_view value, Fn&& fn) const {
-    const Index& by = indexes_[static_cast<std::size_t>(index)];
-    by.postings.each(hashOf(value), [&](uint32_t number) {
-      auto object = load(number);
-      bool has = false;  // and not merely another value of the same hash
-      by.extract(*object, [&](std::string_view other) { has = has || other == value; });
-      return !has || fn(std::move(object));
-    });
-  }
 
   enum class By { watch, list, us };
 
   void put(const T& object, By by) {
     const auto& meta = object.metadata;
+    const auto key = core::keyOf(meta);
     const auto version = versionOf(meta.resourceVersion);
-    std::unique_ptr<T> before;
+    Ptr before, after;
     {
       std::unique_lock lock(mutex_);
       if (by == By::watch) informed_ = std::max(informed_, version);
-      const auto known = records_.find(meta.namespace_, meta.name);
-      if (known && by == By::list) mark(listed_, *known);
+      const auto known = items_.find(key);
+      const bool there = known != items_.end();
+      if (there && by == By::list) known->second.listed = list_;
       if (isGone(meta.uid, by)) return;
-      const bool replaces = known && by == By::list && !has(touched_, *known);
-      if (known && !replaces && version != 0 && version <= packedVersion(records_.at(*known), records_.words()))
-        return;  // we know this or newer
-      pack(object, records_.words(), packing_);
-      if (known) {
-        const auto packed = records_.at(*known);
-        if (replaces && packed == packing_) return;
-        before = spare();
-        unpack(packed, records_.words(), *before);
-        if (replaces && version == packedVersion(packed, records_.words()) && sameContent(*before, object)) return;
+      if (there) {
+        before = known->second.object;
+        const bool replaces = by == By::list && known->second.put != list_;
+        if (replaces && *before == object) return;
+        if (!replaces && version != 0 && version <= versionOf(before->metadata.resourceVersion))
+          return;  // we know this or newer
         if (before->metadata.uid != meta.uid) remember(before->metadata.uid);
       }
-      const auto number = known ? *known : records_.add(meta.namespace_, meta.name, packing_);
-      if (known) records_.replace(number, packing_);
-      if (by == By::list) mark(listed_, number);
-      mark(touched_, number);
-      reindex(number, before.get(), &object);
+      after = std::make_shared<const T>(object);
+      auto& item = *items_.try_emplace(key).first;
+      item.second.object = after;
+      item.second.put = list_;
+      if (by == By::list) item.second.listed = list_;
+      reindex(item, before.get(), after.get());
     }
-    tell(before.get(), &object);
-    keepSpare(std::move(before));
-  }
-
-  /// Packed texts differ once a text has become a word; by vocabularies of their own they are the same or not.
-  static bool sameContent(const T& a, const T& b) {
-    Vocabulary wordsOfA, wordsOfB;
-    std::string packedA, packedB;
-    pack(a, wordsOfA, packedA);
-    pack(b, wordsOfB, packedB);
-    return packedA == packedB;
+    tell(before.get(), after.get());
   }
 
   // With mutex_ held.
-  static bool has(const std::vector<bool>& numbers, uint32_t number) {
-    return number < numbers.size() && numbers[number];
-  }
-  static void mark(std::vector<bool>& numbers, uint32_t number) {
-    if (numbers.size() <= number) numbers.resize(number + 1, false);
-    numbers[number] = true;
-  }
   /// Whether that uid is known to be gone. A list that began after it went and shows it again is right.
   bool isGone(const std::string& uid, By by) {
     const auto went = gone_.find(uid);
     if (went == gone_.end()) return false;
-    if (by != By::list || went->second == lists_) return true;
+    if (by != By::list || went->second == list_) return true;
     gone_.erase(went);
     std::erase(goneOrder_, uid);
     return false;
   }
   void remember(const std::string& uid) {
-    if (uid.empty() || !gone_.emplace(uid, lists_).second) return;
+    if (uid.empty() || !gone_.emplace(uid, list_).second) return;
     goneOrder_.push_back(uid);
     if (goneOrder_.size() <= kRemembered) return;
     gone_.erase(goneOrder_.front());
     goneOrder_.pop_front();
   }
 
-  /// Removes the object if it is of that uid. With `only`: unless it was put in another version meanwhile. With
-  /// `forGood` the uid is remembered.
-  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, uint64_t only = 0,
+  /// Removes the object if it is of that uid. With `only`: unless another state was put meanwhile. With `forGood` the
+  /// uid is remembered.
+  void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, const T* only = nullptr,
             bool forGood = true) {
-    std::unique_ptr<T> before;
+    Ptr before;
     {
       std::unique_lock lock(mutex_);
       informed_ = std::max(informed_, version);
-      const auto number = records_.find(key.namespace_, key.name);
-      if (number && only != 0 && packedVersion(records_.at(*number), records_.words()) != only) return;
+      const auto known = items_.find(key);
+      const bool there = known != items_.end();
+      if (there && only != nullptr && known->second.object.get() != only) return;
       if (forGood) remember(uid);
-      if (!number || !packedHasUid(records_.at(*number), records_.words(), uid)) return;
-      before = spare();
-      unpack(records_.at(*number), records_.words(), *before);
-      reindex(*number, before.get(), nullptr);
-      records_.remove(*number, key.namespace_, key.name);
-      if (*number < listed_.size()) listed_[*number] = false;
-      if (*number < touched_.size()) touched_[*number] = false;
+      if (!there || known->second.object->metadata.uid != uid) return;
+      before = known->second.object;
+      reindex(*known, before.get(), nullptr);
+      items_.erase(known);
     }
     tell(before.get(), nullptr);
-    keepSpare(std::move(before));
   }
 
+  static std::set<std::string> valuesOf(const Extract& extract, const T* object) {
+    std::set<std::string> values;
+    if (object != nullptr) extract(*object, [&values](std::string_view value) { values.emplace(value); });
+    return values;
+  }
   /// Takes an object from the values that it had before to those that it has now. With mutex_ held.
-  void reindex(uint32_t number, const T* before, const T* after) {
-    for (auto& [extract, postings] : indexes_) {
-      const auto hashes = [&extract = extract](const T* object, std::vector<uint32_t>& out) {
-        out.clear();
-        if (object != nullptr) extract(*object, [&out](std::string_view value) { out.push_back(hashOf(value)); });
-      };
-      hashes(before, oldHashes_);
-      hashes(after, newHashes_);
-      if (oldHashes_ == newHashes_) continue;
-      for (const auto hash : oldHashes_) postings.erase(hash, number);
-      for (const auto hash : newHashes_) postings.insert(hash, number);
+  void reindex(const Item& item, const T* before, const T* after) {
+    for (auto& [extract, items] : indexes_) {
+      const auto had = valuesOf(extract, before);
+      const auto has = valuesOf(extract, after);
+      if (had == has) continue;
+      for (const auto& value : had) {
+        const auto of = items.find(value);
+        of->second.erase(&item);
+        if (of->second.empty()) items.erase(of);
+      }
+      for (const auto& value : has) items[value].insert(&item);
     }
   }
 
@@ -323,29 +275,16 @@ class Store {
     for (const auto& listener : listeners_) listener(before, after);
   }
 
-  /// An object to unpack into: the memory of the last one, unless another thread has it.
-  std::unique_ptr<T> spare() {
-    std::unique_ptr<T> object(spare_.exchange(nullptr));
-    return object ? std::move(object) : std::make_unique<T>();
-  }
-  void keepSpare(std::unique_ptr<T> object) { delete spare_.exchange(object.release()); }
-
   // Constant once objects are stored.
   std::vector<Listener> listeners_;
 
-  std::atomic<T*> spare_{nullptr};  ///< owned
-
   // Protected by mutex_.
   mutable std::shared_mutex mutex_;
-  Records records_;
+  Items items_;
   std::vector<Index> indexes_;
-  std::string packing_;  ///< kept for its memory, as are the hashes
-  std::vector<uint32_t> oldHashes_, newHashes_;
-  std::unordered_map<std::string, uint64_t> gone_;  ///< uids, and lists_ when they went; no watch brings one back
+  std::unordered_map<std::string, uint64_t> gone_;  ///< uids, and list_ when they went; no watch brings one back
   std::deque<std::string> goneOrder_;
-  uint64_t lists_ = 0;         ///< that have begun
-  std::vector<bool> listed_;   ///< by number, between listBegins() and listEnds()
-  std::vector<bool> touched_;  ///< by number: put since the last listBegins()
+  uint64_t list_ = 1;  ///< counts those that have begun
   uint64_t informed_ = 0;
   bool synced_ = false;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdint>
 #include <thread>
 
 #include "controller/cache/stores.h"
@@ -32,22 +33,31 @@ TEST(StoreTest, TheNewerOfInformerAndOwnWriteIsShown) {
   EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Lost");
 }
 
-TEST(StoreTest, ShowsSaysWhetherAnObjectIsTheLatest) {
+TEST(StoreTest, AnObjectThatWasHandedOutStaysAsItIs) {
   Store<Claim> store;
-  EXPECT_FALSE(store.shows(claim("a", "u1", 7)));
-  store.informed(claim("a", "u1", 7));
-  EXPECT_TRUE(store.shows(claim("a", "u1", 7)));
-  EXPECT_FALSE(store.shows(claim("a", "u1", 6)));
-  EXPECT_FALSE(store.shows(claim("a", "u2", 7)));
-  EXPECT_FALSE(store.shows(claim("b", "u1", 7)));
-  store.observed(claim("a", "u1", 8));
-  EXPECT_FALSE(store.shows(claim("a", "u1", 7)));
-  store.observedGone({"ns", "a"}, "u1");
-  EXPECT_FALSE(store.shows(claim("a", "u1", 8)));
-  auto unversioned = claim("c", "u3", 1);
+  store.informed(claim("a", "u", 7, "Pending"));
+  const auto before = store.get({"ns", "a"});
+  EXPECT_EQ(store.get({"ns", "a"}), before);
+  store.informed(claim("a", "u", 8, "Bound"));
+  EXPECT_EQ(before->status.phase, "Pending");
+  EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Bound");
+  store.observedGone({"ns", "a"}, "u");
+  EXPECT_EQ(before->metadata.resourceVersion, "7");
+}
+
+TEST(StoreTest, AVersionIsANumberOrNothing) {
+  EXPECT_EQ(versionOf("18446744073709551615"), UINT64_MAX);
+  EXPECT_EQ(versionOf("18446744073709551616"), 0u);
+  EXPECT_EQ(versionOf("7 "), 0u);
+  EXPECT_EQ(versionOf("-7"), 0u);
+  EXPECT_EQ(versionOf(""), 0u);
+  Store<Claim> store;
+  auto unversioned = claim("a", "u", 1, "Pending");
   unversioned.metadata.resourceVersion = "";
   store.observed(unversioned);
-  EXPECT_FALSE(store.shows(unversioned));
+  unversioned.status.phase = "Bound";
+  store.observed(unversioned);  // can't be told to be older
+  EXPECT_EQ(store.get({"ns", "a"})->status.phase, "Bound");
 }
 
 TEST(StoreTest, AGoneUidNeverComesBack) {
@@ -260,6 +270,21 @@ TEST(StoreTest, AnObjectIsFoundUnderEachOfItsValuesAndUnderNoOther) {
   store.informed(device);
   EXPECT_TRUE(store.any(byCard, "c1"));
   EXPECT_FALSE(store.any(byCard, "c2"));
+}
+
+TEST(StoreTest, AVisitSeesWhatHappenedDuringTheOneBefore) {
+  Store<Claim> store;
+  for (const auto* name : {"a", "b", "c"}) store.informed(claim(name, name, 1, "Pending"));
+  std::vector<std::string> seen;
+  store.forEach([&](const auto& c) {
+    if (seen.empty()) {
+      store.observedGone({"ns", "a"}, "a");
+      store.observedGone({"ns", "b"}, "b");
+      store.informed(claim("c", "c", 2, "Bound"));
+    }
+    seen.push_back(c->metadata.name + " " + c->status.phase);
+  });
+  EXPECT_EQ(seen, (std::vector<std::string>{"a Pending", "c Bound"}));
 }
 
 TEST(StoreTest, AnotherObjectMayTakeTheNameOfOneThatWent) {
