@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <ctime>
 
+#include "controller/base/text.h"
+
 namespace egpu::bench::openb {
 namespace {
 
@@ -29,15 +31,6 @@ std::string number(std::optional<double> value, const char* format) {
   char text[64];
   std::snprintf(text, sizeof text, format, *value);
   return text;
-}
-
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
 }
 
 }  // namespace
@@ -73,7 +66,7 @@ Result replay(const Trace& trace, Placer& placer) {
 
 std::string toJson(const std::string& policy, const Result& result, std::size_t decisions, bool withCurve) {
   const auto count = [](const char* name, int64_t n) { return std::string("\"") + name + "\": " + std::to_string(n); };
-  std::string out = "{\"policy\": " + quoted(policy);
+  std::string out = "{\"policy\": " + base::quoted(policy);
   for (const std::size_t point : {95, 100, 130})
     out += ", \"alloc" + std::to_string(point) + "\": " + number(result.allocated[point], "%.4f");
   out += ", \"first_failure\": " + number(result.firstFailure, "%.4f") + ", \"failed\": {" +

@@ -5,9 +5,9 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
-#include <cstdio>
 
 #include "controller/base/printable.h"
+#include "controller/base/text.h"
 
 namespace egpu::base::log {
 
@@ -41,30 +41,6 @@ std::string_view name(Level level) {
       break;
   }
   return "off";
-}
-
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const auto u = static_cast<unsigned char>(c);
-    const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0;
-    const bool c1 = u == 0xc2 && next >= 0x80 && next <= 0x9f;  // some terminals obey these as they do ESC
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (u < 0x20 || u == 0x7f || c1) {
-      char esc[8];
-      std::snprintf(esc, sizeof esc, "\\u%04x", c1 ? next : static_cast<unsigned>(u));
-      out += esc;
-      if (c1) ++i;
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
 }
 
 std::string bareOrQuoted(std::string_view text) {

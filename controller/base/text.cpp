@@ -1,5 +1,6 @@
 #include "controller/base/text.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace egpu::base {
@@ -7,7 +8,93 @@ namespace egpu::base {
 namespace {
 constexpr std::string_view kGap = " … ";
 bool inside(unsigned char byte) { return (byte & 0xC0) == 0x80; }  // of a sequence, not its first byte
+
+void appendEscaped(std::string& out, char c) {
+  static constexpr char hex[] = "0123456789abcdef";
+  switch (c) {
+    case '"':
+    case '\\':
+      out += '\\';
+      out += c;
+      break;
+    case '\n':
+      out += "\\n";
+      break;
+    case '\r':
+      out += "\\r";
+      break;
+    case '\t':
+      out += "\\t";
+      break;
+    default:
+      out += "\\u00";
+      out += hex[static_cast<unsigned char>(c) >> 4];
+      out += hex[c & 0xf];
+  }
+}
 }  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const auto from = text.find_first_not_of(kBlanks);
+  if (from == std::string_view::npos) return {};
+  return text.substr(from, text.find_last_not_of(kBlanks) - from + 1);
+}
+
+std::size_t utf8SequenceLength(std::string_view text, std::size_t at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
+  const auto follows = [&](std::size_t i) { return at + i < text.size() && (byte(i) & 0xC0) == 0x80; };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return follows(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    if (!follows(1) || !follows(2)) return 0;
+    if (lead == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
+    if (lead == 0xED && byte(1) > 0x9F) return 0;  // a surrogate
+    return 3;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    if (!follows(1) || !follows(2) || !follows(3)) return 0;
+    if (lead == 0xF0 && byte(1) < 0x90) return 0;
+    if (lead == 0xF4 && byte(1) > 0x8F) return 0;
+    return 4;
+  }
+  return 0;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  appendQuoted(out, text);
+  return out;
+}
+
+void appendQuoted(std::string& out, std::string_view text) {
+  out += '"';
+  std::size_t from = 0;  // start of what needs no escape
+  for (std::size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
+      ++i;
+      continue;
+    }
+    const std::size_t length = utf8SequenceLength(text, i);
+    // C1 controls: allowed, and obeyed by some of the terminals that show such a text.
+    const bool c1 = length == 2 && c == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (length > 1 && !c1) {
+      i += length;
+      continue;
+    }
+    out.append(text, from, i - from);
+    if (length == 0)
+      out += "\xEF\xBF\xBD";  // not UTF-8: the text stays readable and the JSON valid
+    else
+      appendEscaped(out, text[i + length - 1]);  // of C1 the second byte is its number
+    i += std::max<std::size_t>(length, 1);
+    from = i;
+  }
+  out.append(text, from);
+  out += '"';
+}
 
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;

@@ -5,7 +5,7 @@
 
 namespace egpu::base {
 
-std::optional<Clock::Wall> parseRfc3339(std::string_view text) {
+std::optional<Timestamp> parseRfc3339(std::string_view text) {
   std::size_t at = 0;
   const auto digits = [&](std::size_t n, int& out) {
     out = 0;
@@ -42,8 +42,8 @@ std::optional<Clock::Wall> parseRfc3339(std::string_view text) {
   }
   const auto date = std::chrono::year(year) / month / day;
   if (at != text.size() || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  return Clock::Wall(std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-                     std::chrono::seconds(second) + fraction - offset);
+  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
+         std::chrono::seconds(second) + fraction - offset;
 }
 
 }  // namespace egpu::base

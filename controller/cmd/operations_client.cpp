@@ -10,8 +10,9 @@
 #include <string_view>
 
 #include "controller/base/clock.h"
+#include "controller/base/files.h"
 #include "controller/base/printable.h"
-#include "controller/cmd/files.h"
+#include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/credentials.h"
 #include "controller/kube/config/kubeconfig.h"
@@ -62,11 +63,11 @@ namespace {
 base::Result<std::string> tokenOf(const CallerOptions& caller, base::Clock& clock) {
   if (!caller.token.empty()) return caller.token;
   if (!caller.tokenFile.empty()) {
-    auto text = readFile(caller.tokenFile);
+    auto text = base::readFile(caller.tokenFile);
     if (!text) return base::Status(text.status().code(), "--token-file: " + text.status().message());
-    const auto from = text->find_first_not_of(" \t\r\n"), to = text->find_last_not_of(" \t\r\n");
-    if (from == std::string::npos) return base::Status(base::Code::invalid, "--token-file: it is empty");
-    return text->substr(from, to - from + 1);
+    std::string token(base::trimmed(*text));
+    if (token.empty()) return base::Status(base::Code::invalid, "--token-file: it is empty");
+    return token;
   }
   if (caller.kubeconfig.empty() && caller.context.empty()) return std::string();
   const auto endpoint = kube::loadEndpoint({caller.kubeconfig, caller.context}, kube::Environment::process());

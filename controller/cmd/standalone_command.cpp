@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "controller/base/files.h"
 #include "controller/base/log.h"
 #include "controller/base/private_files.h"
 #include "controller/cmd/compose.h"
-#include "controller/cmd/files.h"
 #include "controller/cmd/kubeconfig_file.h"
 #include "controller/cmd/options.h"
 #include "controller/cmd/signals.h"
@@ -102,7 +102,7 @@ int standaloneCommand(const StandaloneOptions& options) {
   if (!onlyHere("--listen", options.listen, "the embedded API server has no authentication") ||
       !onlyHere("--ops-listen", options.controller.opsListen, "the embedded API server knows no callers"))
     return 2;
-  const auto yaml = readFile(options.nodes);
+  const auto yaml = base::readFile(options.nodes);
   if (!yaml) return fail("--nodes", yaml.status());
   auto nodes = sim::parseNodes(*yaml);
   if (!nodes) return fail("--nodes: " + options.nodes, nodes.status());

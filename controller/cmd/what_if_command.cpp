@@ -2,7 +2,8 @@
 #include <iterator>
 #include <utility>
 
-#include "controller/cmd/files.h"
+#include "controller/base/files.h"
+#include "controller/base/text.h"
 #include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
 
@@ -17,9 +18,8 @@ int questionCommand(const QuestionOptions& options) {
   if (options.file == "-") {
     request.body.assign(std::istreambuf_iterator<char>(std::cin), {});
   } else if (!options.file.empty()) {
-    auto body = readFile(options.file);
-    if (body && body->find_first_not_of(" \t\r\n") == std::string::npos)
-      body = base::Status(base::Code::invalid, options.file + " is empty");
+    auto body = base::readFile(options.file);
+    if (body && base::trimmed(*body).empty()) body = base::Status(base::Code::invalid, options.file + " is empty");
     if (!body) {
       printError("--file: " + body.status().message());
       return 2;

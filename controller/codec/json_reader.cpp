@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "controller/base/text.h"
+
 namespace egpu::codec::internal {
 
 namespace {
@@ -15,12 +17,6 @@ constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-co
 Document::Memory& threadMemory() {
   thread_local Document::Memory memory;
   return memory;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\n' || text.back() == '\r' || text.back() == '\t'))
-    text.remove_suffix(1);
-  return text;
 }
 
 bool isJsonNumber(std::string_view s) {
@@ -202,7 +198,7 @@ bool readQuantity(Value& value, std::string& out, Failure& f) {
     return type == ondemand::json_type::string || type == ondemand::json_type::null
                ? read(value, out, f)
                : f.is("must be a quantity: a string or a number");
-  const std::string_view token = trimmed(value.raw_json_token());
+  const std::string_view token = base::trimmed(value.raw_json_token());
   if (!isJsonNumber(token)) return f.is("is not JSON");
   out = token;
   return true;

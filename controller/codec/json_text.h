@@ -8,9 +8,6 @@
 
 namespace egpu::codec {
 
-/// Length of the well-formed UTF-8 sequence at text[at], 0 if there is none. at < text.size().
-std::size_t utf8SequenceLength(std::string_view text, std::size_t at);
-
 /// Text that is not UTF-8 is written with U+FFFD in its place, so that the output is JSON whatever comes in.
 /// Streams one JSON value. Misuse (a value without a key in an object) asserts in debug builds. Not thread-safe.
 class JsonText {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "controller/codec/json_text.h"
+#include "controller/base/text.h"
 
 namespace egpu::codec {
 
@@ -106,12 +106,6 @@ std::optional<std::string> real(const std::string& text) {
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 
-std::string quoted(std::string_view text) {
-  JsonText j;
-  j.value(text);
-  return j.take();
-}
-
 }  // namespace
 
 std::optional<std::string> scalarToJson(std::string_view tag, std::string_view text, std::string& why) {
@@ -124,7 +118,8 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
       return std::nullopt;
     }
   }
-  if (tag != "?" && tag != "" && (wanted.empty() || wanted == "str" || wanted == "timestamp")) return quoted(text);
+  if (tag != "?" && tag != "" && (wanted.empty() || wanted == "str" || wanted == "timestamp"))
+    return base::quoted(text);
   const auto accept = [&](std::string_view type) { return wanted.empty() || wanted == type; };
 
   if (accept("null") && isNull(text)) return "null";
@@ -138,7 +133,7 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
     if (auto number = integer(plain)) return number;
     if (accept("float") && isFloat(plain)) {
       if (auto number = real(plain)) return number;
-      return quoted(text);  // out of range, so no number
+      return base::quoted(text);  // out of range, so no number
     }
     if (isNotFinite(text)) {
       why = std::string(text) + " has no form in JSON";
@@ -149,12 +144,12 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
     why = "\"" + std::string(text) + "\" is no !!" + std::string(wanted);
     return std::nullopt;
   }
-  return quoted(text);
+  return base::quoted(text);
 }
 
 bool isUtf8(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8SequenceLength(text, i);
+    const std::size_t length = base::utf8SequenceLength(text, i);
     if (length == 0) return false;
     i += length;
   }

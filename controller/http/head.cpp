@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "controller/base/text.h"
+
 namespace egpu::http {
 namespace {
 
@@ -24,12 +26,6 @@ std::string lower(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(), lowered);
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto from = text.find_first_not_of(" \t");
-  if (from == std::string_view::npos) return {};
-  return text.substr(from, text.find_last_not_of(" \t") - from + 1);
 }
 
 bool hasControls(std::string_view text) {
@@ -113,7 +109,7 @@ std::variant<Head, Refusal> parseHead(std::string_view text, const Limits& limit
     if (colon == std::string_view::npos || !isToken(line.substr(0, colon)) || hasControls(line))
       return bad("a header can't be understood");
     std::string name = lower(line.substr(0, colon));
-    const auto value = trimmed(line.substr(colon + 1));
+    const auto value = base::trimmed(line.substr(colon + 1));
     if (auto refused = understand(name, value, limits, hasLength, head)) return *refused;
     head.headers.emplace_back(std::move(name), value);
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "controller/base/subprocess.h"
+#include "controller/base/text.h"
 
 namespace egpu::plugin {
 namespace {
@@ -19,12 +20,6 @@ using base::Status;
 constexpr std::size_t kMost = 64 << 10;  // bytes of a manifest
 
 Status wrong(std::string what) { return {Code::invalid, std::move(what)}; }
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
 
 /// A '#' begins a comment at a line's start or after a blank, as in YAML.
 std::string_view withoutComment(std::string_view line) {
@@ -59,14 +54,14 @@ Result<Manifest> parseManifest(std::string_view text) {
   std::size_t number = 0;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    const std::string_view line = trimmed(withoutComment(text.substr(0, end)));
+    const std::string_view line = base::trimmed(withoutComment(text.substr(0, end)));
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     ++number;
     if (line.empty() || line == "---") continue;
     const std::string where = "line " + std::to_string(number) + ": ";
     const std::size_t colon = line.find(':');
-    const std::string_view name = trimmed(line.substr(0, colon));
-    const std::string_view value = colon == std::string_view::npos ? "" : trimmed(line.substr(colon + 1));
+    const std::string_view name = base::trimmed(line.substr(0, colon));
+    const std::string_view value = colon == std::string_view::npos ? "" : base::trimmed(line.substr(colon + 1));
     bool* field = name == "network" ? &out.network : name == "unixSockets" ? &out.unixSockets : nullptr;
     if (!field) return wrong(where + "\"" + std::string(name) + "\" is not known; known are network, unixSockets");
     if (value != "true" && value != "false")

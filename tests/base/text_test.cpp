@@ -5,6 +5,19 @@
 namespace egpu::base {
 namespace {
 
+TEST(TextTest, IsTrimmed) {
+  EXPECT_EQ(trimmed(" \t a b\r\n"), "a b");
+  EXPECT_EQ(trimmed("a"), "a");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
+TEST(TextTest, IsQuoted) {
+  EXPECT_EQ(quoted("a\"\\/\n\r\t\x1b\x7f é"), "\"a\\\"\\\\/\\n\\r\\t\\u001b\\u007f é\"");
+  EXPECT_EQ(quoted("\xc2\x85 \xff \xc2"), "\"\\u0085 \xEF\xBF\xBD \xEF\xBF\xBD\"");
+  EXPECT_EQ(quoted(""), "\"\"");
+}
+
 TEST(TextTest, KeepsBeginningAndEnd) {
   EXPECT_EQ(shortened("as it is", 16), "as it is");
   const auto text = shortened("begins" + std::string(100, '.') + "ends", 32);

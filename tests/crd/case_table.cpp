@@ -6,6 +6,8 @@
 #include <regex>
 #include <stdexcept>
 
+#include "controller/base/text.h"
+
 namespace egpu::testing {
 namespace {
 
@@ -26,21 +28,12 @@ YAML::Node merge(const YAML::Node& target, const YAML::Node& patch) {
   return merged;
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
 std::string toJson(const YAML::Node& node) {
   if (isNull(node)) return "null";
   std::string out;
   if (node.IsMap()) {
     for (const auto& entry : node)
-      out += (out.empty() ? "" : ",") + quoted(entry.first.Scalar()) + ":" + toJson(entry.second);
+      out += (out.empty() ? "" : ",") + base::quoted(entry.first.Scalar()) + ":" + toJson(entry.second);
     return "{" + out + "}";
   }
   if (node.IsSequence()) {
@@ -51,7 +44,7 @@ std::string toJson(const YAML::Node& node) {
   const auto& text = node.Scalar();
   const bool plain = node.Tag() != "!";  // "!" = written in quotes
   if (plain && (text == "true" || text == "false" || std::regex_match(text, number))) return text;
-  return quoted(text);
+  return base::quoted(text);
 }
 
 Case read(const YAML::Node& node, const YAML::Node& bases) {

@@ -2,11 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "api/v1alpha/validation.h"
+#include "controller/base/files.h"
 #include "controller/codec/codec.h"
 #include "controller/scheduler/card_policy/card_policy.h"
 #include "controller/scheduler/choice/preset.h"
@@ -20,9 +19,7 @@ TEST(Samples, EveryClassIsValidAndEveryPolicyHasOne) {
   std::set<std::string, std::less<>> shown;
   for (const auto& file : std::filesystem::directory_iterator(EGPU_SOURCE_DIR "/manifests/samples/classes")) {
     SCOPED_TRACE(file.path().filename().string());
-    std::stringstream yaml;
-    yaml << std::ifstream(file.path()).rdbuf();
-    const auto json = codec::yamlToJson(yaml.str());
+    const auto json = codec::yamlToJson(*base::readFile(file.path()));
     ASSERT_TRUE(json.ok()) << json.status().message();
     const auto cls = codec::decode<v1alpha::ElasticGPUClass>(*json);
     ASSERT_TRUE(cls.ok()) << cls.status().message();

@@ -1,11 +1,10 @@
 // The rows of controller/scheduler/README.md, worked out anew: each must stand there as it comes out here.
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 
+#include "controller/base/files.h"
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/load_score.h"
 #include "controller/scheduler/choice/preset.h"
@@ -18,11 +17,7 @@ namespace egpu::scheduler::testing {
 namespace {
 
 const std::string& readme() {
-  static const std::string text = [] {
-    std::stringstream all;
-    all << std::ifstream(EGPU_SOURCE_DIR "/controller/scheduler/README.md").rdbuf();
-    return all.str();
-  }();
+  static const std::string text = *base::readFile(EGPU_SOURCE_DIR "/controller/scheduler/README.md");
   return text;
 }
 

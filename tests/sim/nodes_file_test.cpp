@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "api/v1alpha/validation.h"
+#include "controller/base/files.h"
 
 namespace egpu::sim {
 namespace {
@@ -184,10 +183,7 @@ TEST(NodesFile, JunkIsAnErrorNotACrash) {
 TEST(NodesFile, TheSamplesAreValid) {
   std::size_t found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(EGPU_SOURCE_DIR "/manifests/samples/nodes")) {
-    std::ifstream in(entry.path());
-    std::ostringstream text;
-    text << in.rdbuf();
-    EXPECT_GE(parsed(text.str()).size(), 1U) << entry.path();
+    EXPECT_GE(parsed(*base::readFile(entry.path())).size(), 1U) << entry.path();
     ++found;
   }
   EXPECT_GE(found, 3U);

@@ -1,12 +1,11 @@
 #include "controller/kube/config/credentials.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
+#include "controller/base/files.h"
 #include "controller/base/log.h"
-#include "controller/base/timestamp.h"
+#include "controller/base/text.h"
 #include "controller/kube/config/key_pair.h"
 
 namespace egpu::kube {
@@ -25,20 +24,11 @@ constexpr seconds kBetweenRefusals{10};
 constexpr milliseconds kLongestPause{30'000};
 
 /// nullopt, and why: it can't be read or is empty.
-std::optional<std::string> readFile(const std::string& path, std::string& why) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  if (!in || !(text << in.rdbuf())) {
-    why += (why.empty() ? "" : "; ") + path + " can't be read or is empty";
-    return std::nullopt;
-  }
-  return std::move(text).str();
-}
-
-std::string trimmed(std::string text) {
-  const auto end = text.find_last_not_of(" \t\r\n");
-  text.erase(end == std::string::npos ? 0 : end + 1);
-  return text;
+std::optional<std::string> contentOf(const std::string& path, std::string& why) {
+  auto text = base::readFile(path);
+  if (text && !text->empty()) return std::move(*text);
+  why += (why.empty() ? "" : "; ") + path + " can't be read or is empty";
+  return std::nullopt;
 }
 
 }  // namespace
@@ -110,8 +100,8 @@ Status CredentialSource::readFiles() {
 
 bool CredentialSource::readToken(std::string& why) {
   if (endpoint_.tokenFile.empty()) return true;
-  if (auto text = readFile(endpoint_.tokenFile, why)) {
-    std::string token = trimmed(std::move(*text));
+  if (auto text = contentOf(endpoint_.tokenFile, why)) {
+    std::string token(base::trimmed(*text));
     if (!token.empty())
       take(token_, std::move(token));
     else
@@ -122,7 +112,7 @@ bool CredentialSource::readToken(std::string& why) {
 
 bool CredentialSource::readAuthorities(std::string& why) {
   if (endpoint_.caFile.empty() || !endpoint_.caData.empty()) return true;
-  if (auto text = readFile(endpoint_.caFile, why)) take(authorities_, std::move(*text));
+  if (auto text = contentOf(endpoint_.caFile, why)) take(authorities_, std::move(*text));
   return !authorities_.empty();
 }
 
@@ -130,8 +120,9 @@ bool CredentialSource::readPair(std::string& why) {
   const bool fromCertificateFile = endpoint_.clientCertificateData.empty() && !endpoint_.clientCertificateFile.empty();
   const bool fromKeyFile = endpoint_.clientKeyData.empty() && !endpoint_.clientKeyFile.empty();
   if (!fromCertificateFile && !fromKeyFile) return true;
-  auto certificate = fromCertificateFile ? readFile(endpoint_.clientCertificateFile, why) : std::optional(certificate_);
-  auto key = fromKeyFile ? readFile(endpoint_.clientKeyFile, why) : std::optional(key_);
+  auto certificate =
+      fromCertificateFile ? contentOf(endpoint_.clientCertificateFile, why) : std::optional(certificate_);
+  auto key = fromKeyFile ? contentOf(endpoint_.clientKeyFile, why) : std::optional(key_);
   if (certificate && key) {
     if (keyFits(*certificate, *key)) {
       take(certificate_, std::move(*certificate));
@@ -147,7 +138,8 @@ bool CredentialSource::readPair(std::string& why) {
 
 bool CredentialSource::pluginDue() const {
   if (!given_ || givenRefused_) return true;
-  return givenUntil_ && clock_.wall() >= *givenUntil_ && clock_.now() - pluginRan_ >= kBetweenRuns;
+  const auto now = std::chrono::floor<base::Timestamp::duration>(clock_.wall());
+  return givenUntil_ && now >= *givenUntil_ && clock_.now() - pluginRan_ >= kBetweenRuns;
 }
 
 Status CredentialSource::askPlugin(std::unique_lock<std::mutex>& lock, Deadline until, const std::stop_token& stop) {
@@ -169,7 +161,7 @@ void CredentialSource::pluginEnded(Result<codec::ExecCredential> answer) {
   pluginRuns_ = false;
   pluginRan_ = clock_.now();
   if (answer) {
-    std::optional<base::Clock::Wall> until;
+    std::optional<base::Timestamp> until;
     if (!answer->expirationTimestamp.empty()) until = base::parseRfc3339(answer->expirationTimestamp);
     if (!answer->expirationTimestamp.empty() && !until)
       answer = Status(Code::unavailable, "credential plugin " + endpoint_.exec->command +

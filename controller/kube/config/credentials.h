@@ -13,6 +13,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
+#include "controller/base/timestamp.h"
 #include "controller/kube/config/endpoint.h"
 #include "controller/kube/config/exec_plugin.h"
 
@@ -70,7 +71,7 @@ class CredentialSource {
   Steady readAt_{};
   std::string warned_;                          ///< the last thing logged about the files
   std::optional<codec::ExecCredential> given_;  ///< by the plugin
-  std::optional<base::Clock::Wall> givenUntil_;
+  std::optional<base::Timestamp> givenUntil_;
   bool pluginRuns_ = false;
   Steady pluginRan_{};
   base::Status pluginFailed_;

@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
 
+#include "controller/base/files.h"
 #include "controller/base/subprocess.h"
+#include "controller/base/text.h"
 #include "controller/kube/config/base64.h"
 
 namespace egpu::kube {
@@ -42,20 +43,15 @@ std::optional<std::string> executable(const std::string& command) {
   return std::nullopt;
 }
 
-std::string readAll(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::stringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
-
 codec::ExecCluster describe(const ExecPlugin& plugin, const Endpoint& endpoint) {
   codec::ExecCluster out;
   out.server = endpoint.server;
   out.tlsServerName = endpoint.tlsServerName;
   out.insecureSkipTlsVerify = endpoint.insecureSkipTlsVerify;
-  out.certificateAuthorityData =
-      encodeBase64(endpoint.caData.empty() && !endpoint.caFile.empty() ? readAll(endpoint.caFile) : endpoint.caData);
+  std::string authorities = endpoint.caData;
+  if (authorities.empty() && !endpoint.caFile.empty())
+    if (auto read = base::readFile(endpoint.caFile)) authorities = std::move(*read);
+  out.certificateAuthorityData = encodeBase64(authorities);
   out.proxyUrl = endpoint.configuredProxyUrl;
   out.config = plugin.clusterConfig;
   return out;
@@ -98,8 +94,8 @@ std::string lastWords(std::string text) {
   if (text.size() > kErrorsKept) text.erase(0, text.size() - kErrorsKept);
   for (auto& c : text)
     if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  const auto begin = text.find_first_not_of(' '), end = text.find_last_not_of(' ');
-  return begin == std::string::npos ? std::string() : ": " + text.substr(begin, end - begin + 1);
+  const auto words = base::trimmed(text);
+  return words.empty() ? std::string() : ": " + std::string(words);
 }
 
 }  // namespace

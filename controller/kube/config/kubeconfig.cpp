@@ -3,11 +3,12 @@
 #include <yaml-cpp/yaml.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
 
+#include "controller/base/files.h"
+#include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/base64.h"
 #include "controller/kube/config/proxy.h"
@@ -286,23 +287,6 @@ Endpoint resolve(const std::vector<KubeconfigFile>& files, std::string_view cont
   return out;
 }
 
-Result<std::string> readFile(const std::string& name) {
-  std::error_code error;
-  if (std::filesystem::is_directory(name, error)) return Status(Code::invalid, name + ": is a directory");
-  std::ifstream in(name, std::ios::binary);
-  std::stringstream text;
-  if (!in) return Status(Code::notFound, name + ": can't be opened");
-  text << in.rdbuf();
-  if (in.bad()) return Status(Code::invalid, name + ": can't be read");
-  return std::move(text).str();
-}
-
-std::string trimmed(std::string text) {
-  const auto end = text.find_last_not_of(" \t\r\n");
-  text.erase(end == std::string::npos ? 0 : end + 1);
-  return text;
-}
-
 }  // namespace
 
 Result<Endpoint> resolveKubeconfig(const std::vector<KubeconfigFile>& files, std::string_view context) {
@@ -323,19 +307,18 @@ Result<Endpoint> inClusterEndpoint(const Environment& environment) {
   if (port->size() > 5 || port->find_first_not_of("0123456789") != std::string::npos)
     return Status(Code::invalid, "KUBERNETES_SERVICE_PORT: not a port: " + *port);
   const std::string& dir = environment.serviceAccountDir;
-  auto token = readFile(dir + "/token");
+  auto token = base::readFile(dir + "/token");
   if (!token) return Status(Code::invalid, "in-cluster: " + token.status().message());
   Endpoint out;
   const bool v6 = host->find(':') != std::string::npos && host->front() != '[';
   out.server = "https://" + (v6 ? "[" + *host + "]" : *host) + ":" + *port;
   out.tokenFile = dir + "/token";
-  out.token = trimmed(std::move(*token));
-  auto ca = readFile(dir + "/ca.crt");
+  out.token = base::trimmed(*token);
+  auto ca = base::readFile(dir + "/ca.crt");
   if (!ca) return Status(Code::invalid, "in-cluster: " + ca.status().message());
   out.caFile = dir + "/ca.crt";
-  if (auto ns = readFile(dir + "/namespace")) {
-    const std::string name = trimmed(std::move(*ns));
-    if (!name.empty()) out.namespace_ = name;
+  if (auto ns = base::readFile(dir + "/namespace")) {
+    if (const auto name = base::trimmed(*ns); !name.empty()) out.namespace_ = name;
   }
   out.origin = "in-cluster";
   out.inCluster = true;
@@ -346,7 +329,7 @@ namespace {
 
 Result<Endpoint> findEndpoint(const LoadOptions& options, const Environment& environment) {
   if (!options.kubeconfig.empty()) {
-    auto text = readFile(options.kubeconfig);
+    auto text = base::readFile(options.kubeconfig);
     if (!text) return Status(Code::invalid, "--kubeconfig " + text.status().message());
     return resolveKubeconfig({{options.kubeconfig, std::move(*text)}}, options.context);
   }
@@ -356,7 +339,7 @@ Result<Endpoint> findEndpoint(const LoadOptions& options, const Environment& env
     std::stringstream parts(*list);
     for (std::string name; std::getline(parts, name, ':');) {
       if (name.empty() || !seen.insert(name).second) continue;
-      auto text = readFile(name);
+      auto text = base::readFile(name);
       if (text)
         files.push_back({name, std::move(*text)});
       else if (text.status().code() != Code::notFound)
@@ -368,9 +351,9 @@ Result<Endpoint> findEndpoint(const LoadOptions& options, const Environment& env
   std::string tried = "HOME is not set";
   if (const auto home = environment.variable("HOME"); home && !home->empty()) {
     const std::string name = *home + "/.kube/config";
-    auto text = readFile(name);
+    auto text = base::readFile(name);
     if (text) return resolveKubeconfig({{name, std::move(*text)}}, options.context);
-    if (text.status().code() != Code::notFound) return text.status();
+    if (text.status().code() != Code::notFound) return Status(Code::invalid, text.status().message());
     tried = text.status().message();
   }
   auto inside = inClusterEndpoint(environment);

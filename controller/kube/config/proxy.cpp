@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "controller/base/text.h"
 #include "controller/kube/config/url.h"
 
 namespace egpu::kube {
@@ -74,12 +75,6 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 /// One entry of NO_PROXY, in lower case, against a server's host, port and (if the host is one) address.
 bool exempts(std::string_view entry, std::string_view host, std::string_view port,
              const std::optional<Address>& address) {
@@ -105,13 +100,13 @@ bool exempts(std::string_view entry, std::string_view host, std::string_view por
 }
 
 bool bypassed(std::string_view list, const Url& server) {
-  const std::string host = lower(trimmed(server.host));
+  const std::string host = lower(base::trimmed(server.host));
   if (host == "localhost") return true;
   const auto address = parseAddress(host);
   if (address && isLoopback(*address)) return true;
   while (!list.empty()) {
     const auto comma = list.find(',');
-    const std::string entry = lower(trimmed(list.substr(0, comma)));
+    const std::string entry = lower(base::trimmed(list.substr(0, comma)));
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
     if (entry == "*") return true;
     if (!entry.empty() && exempts(entry, host, server.port, address)) return true;

@@ -23,7 +23,7 @@ Refusal refuse(std::string_view why, std::string_view field, std::string message
   return {std::string(why), std::string(field), std::move(message)};
 }
 
-std::string quoted(std::string_view text) {
+std::string shown(std::string_view text) {
   // A megabyte of junk must not end up in a condition's message.
   constexpr std::size_t kShown = 64;
   return '"' + std::string(text.substr(0, kShown)) + (text.size() > kShown ? "…\"" : "\"");
@@ -47,9 +47,9 @@ std::optional<Quantity> readPositive(std::string_view field, std::string_view te
   std::optional<Quantity> q = v1alpha::parseQuantity(text, &error);
   if (!q) {
     refusal = refuse(reason::kInvalidParameter, field,
-                     quoted(text) + " is not a quantity" + (error.empty() ? "" : ": " + error.substr(0, 128)));
+                     shown(text) + " is not a quantity" + (error.empty() ? "" : ": " + error.substr(0, 128)));
   } else if (q->nano <= 0) {
-    refusal = refuse(reason::kInvalidParameter, field, quoted(text) + ": must be greater than zero");
+    refusal = refuse(reason::kInvalidParameter, field, shown(text) + ": must be greater than zero");
     q.reset();
   }
   return q;
@@ -104,12 +104,12 @@ std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), c
   if (!q) return std::nullopt;
   if (q->nano > static_cast<__int128>(max) * kNano) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + " is more than anything has; the most is " + std::to_string(max));
+                     shown(text) + " is more than anything has; the most is " + std::to_string(max));
     return std::nullopt;
   }
   if (q->nano % unit != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + bound + "; nearest: " + neighbours(q->nano * perOne, max * perOne, written));
+                     shown(text) + bound + "; nearest: " + neighbours(q->nano * perOne, max * perOne, written));
     return std::nullopt;
   }
   return static_cast<int64_t>(q->nano / unit);
@@ -134,14 +134,14 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   if (q->nano > static_cast<__int128>(most) * kNano) {
     refusal =
         refuse(reason::kNotRepresentable, field,
-               quoted(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
+               shown(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
     return std::nullopt;
   }
   if (q->form == QuantityForm::bareDecimal) {
     const std::string_view unitName = unit == kGiB ? "GiB" : "MiB";
     const __int128 bytes = q->nano * unit;  // ≤ 2⁵⁰ · 10⁹ < 2⁸⁰
     std::string message =
-        quoted(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
+        shown(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
     if (bytes % kNano == 0 && q->nano % kNano != 0)
       message += v1alpha::formatBytes(static_cast<int64_t>(bytes / kNano)) + ", ";
     refusal = refuse(reason::kNotRepresentable, field, message + neighbours(q->nano, most));
@@ -149,7 +149,7 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   }
   if (q->nano % kNano != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
-                     quoted(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, inBytes));
+                     shown(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, inBytes));
     return std::nullopt;
   }
   return static_cast<int64_t>(q->nano / kNano) * scale;
@@ -166,7 +166,7 @@ Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refus
     const std::string& value = parameter.second;
     const std::string field = "parameters[" + key + "]";
     auto invalid = [&](const std::string& expected) {
-      refusals.push_back(refuse(reason::kInvalidParameter, field, quoted(value) + ": " + expected));
+      refusals.push_back(refuse(reason::kInvalidParameter, field, shown(value) + ": " + expected));
     };
     auto known = [&](const std::string& names) { invalid("unknown; known: " + names); };
     auto limit = [&](int64_t& target) {

@@ -4,11 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "controller/base/files.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/config/kubeconfig.h"
 #include "controller/kube/transport/curl_transport.h"
@@ -108,10 +107,7 @@ void ContractServer::must(Client& client, Method method, const std::string& targ
 void ContractServer::installCrds(Client& client) {
   for (const auto& each : std::filesystem::directory_iterator(EGPU_SOURCE_DIR "/manifests/crd")) {
     if (each.path().filename().string().rfind("elasticgpu.io_", 0) != 0) continue;
-    std::ifstream in(each.path());
-    std::stringstream yaml;
-    yaml << in.rdbuf();
-    auto json = codec::yamlToJson(yaml.str());
+    auto json = codec::yamlToJson(*base::readFile(each.path()));
     if (!json) fail(each.path().string() + ": " + json.status().str());
     must(client, Method::post, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", *json);
   }

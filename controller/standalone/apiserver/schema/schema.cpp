@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "api/v1alpha/quantity.h"
+#include "controller/base/text.h"
+#include "controller/base/timestamp.h"
 #include "controller/standalone/apiserver/schema/schema_node.h"
-#include "controller/standalone/apiserver/show/table.h"
 
 namespace egpu::apiserver {
 namespace {
@@ -239,7 +240,7 @@ class Validator {
           invalidField(path_, value, inBody("should be at least " + std::to_string(*node.minLength) + " chars long")));
     if (node.pattern && !re2::RE2::PartialMatch(text, *node.pattern))
       errors.push_back(invalidField(path_, value, inBody("should match '" + node.pattern->pattern() + "'")));
-    if (node.format == SchemaNode::Format::dateTime && !parseTimestamp(text))
+    if (node.format == SchemaNode::Format::dateTime && !base::parseRfc3339(text))
       errors.push_back(invalidField(path_, value, inBody("must be of type date-time: " + shown(value))));
     if (node.format == SchemaNode::Format::quantity && !v1alpha::parseQuantity(text))
       errors.push_back(invalidField(path_, value,
@@ -329,8 +330,6 @@ class Validator {
   std::string path_;
 };
 
-std::string quote(const std::string& text) { return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 }  // namespace
 
 FieldError invalidField(std::string field, const Json& value, std::string_view detail) {
@@ -345,7 +344,8 @@ FieldError requiredField(std::string field, std::string_view detail) {
 }
 FieldError notSupportedField(std::string field, const Json& value, const std::vector<std::string>& supported) {
   std::string message = "Unsupported value: " + shown(value);
-  for (size_t i = 0; i < supported.size(); ++i) message += (i ? ", " : ": supported values: ") + quote(supported[i]);
+  for (size_t i = 0; i < supported.size(); ++i)
+    message += (i ? ", " : ": supported values: ") + base::quoted(supported[i]);
   return {"FieldValueNotSupported", std::move(field), message};
 }
 FieldError duplicateField(std::string field, const Json& value) {

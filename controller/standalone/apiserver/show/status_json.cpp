@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "controller/base/text.h"
+
 namespace egpu::apiserver {
 namespace {
 
@@ -22,8 +24,6 @@ Json causesOf(const std::string& message, const char* otherwise) {
                        {"field", named ? message.substr(0, colon) : std::string(otherwise)},
                        {"message", named ? message.substr(colon + 2) : message}}});
 }
-
-std::string quoted(std::string_view name) { return "\"" + std::string(name) + "\""; }
 
 }  // namespace
 
@@ -51,18 +51,20 @@ ApiError unsupportedMediaType(std::string message) {
 ApiError tooLargeBody(std::string message) { return {413, "RequestEntityTooLarge", std::move(message), nullptr, 0}; }
 
 ApiError notFound(const Resource& resource, std::string_view name) {
-  return {404, "NotFound", resource.qualified() + " " + quoted(name) + " not found", detailsOf(resource, name), 0};
+  return {404, "NotFound", resource.qualified() + " " + base::quoted(name) + " not found", detailsOf(resource, name),
+          0};
 }
 
 ApiError alreadyExists(const Resource& resource, std::string_view name) {
-  return {409, "AlreadyExists", resource.qualified() + " " + quoted(name) + " already exists",
+  return {409, "AlreadyExists", resource.qualified() + " " + base::quoted(name) + " already exists",
           detailsOf(resource, name), 0};
 }
 
 ApiError conflict(const Resource& resource, std::string_view name, std::string_view why) {
-  return {409, "Conflict",
-          "Operation cannot be fulfilled on " + resource.qualified() + " " + quoted(name) + ": " + std::string(why),
-          detailsOf(resource, name), 0};
+  return {
+      409, "Conflict",
+      "Operation cannot be fulfilled on " + resource.qualified() + " " + base::quoted(name) + ": " + std::string(why),
+      detailsOf(resource, name), 0};
 }
 
 ApiError modified(const Resource& resource, std::string_view name) {
@@ -71,7 +73,7 @@ ApiError modified(const Resource& resource, std::string_view name) {
 }
 
 ApiError forbidden(const Resource& resource, std::string_view name, std::string_view why) {
-  return {403, "Forbidden", resource.qualified() + " " + quoted(name) + " is forbidden: " + std::string(why),
+  return {403, "Forbidden", resource.qualified() + " " + base::quoted(name) + " is forbidden: " + std::string(why),
           detailsOf(resource, name), 0};
 }
 
@@ -82,7 +84,8 @@ ApiError invalid(const Resource& resource, std::string_view name, const std::vec
   if (!resource.group.empty()) details["group"] = resource.group;
   for (const auto& e : errors)
     details["causes"].push_back({{"reason", e.reason}, {"message", e.message}, {"field", e.field}});
-  return {422, "Invalid", kind + " " + quoted(name) + " is invalid: " + joinErrors(errors), std::move(details), 0};
+  return {422, "Invalid", kind + " " + base::quoted(name) + " is invalid: " + joinErrors(errors), std::move(details),
+          0};
 }
 
 ApiError expired(std::string message) { return {410, "Expired", std::move(message), nullptr, 0}; }
@@ -105,8 +108,8 @@ ApiError fromStatus(const base::Status& status, const Resource& resource, std::s
       Json details = {{"kind", resource.kind}, {"name", name}, {"causes", causesOf(status.message(), "object")}};
       if (!resource.group.empty()) details["group"] = resource.group;
       return {422, "Invalid",
-              (resource.group.empty() ? resource.kind : resource.kind + "." + resource.group) + " " + quoted(name) +
-                  " is invalid: " + status.message(),
+              (resource.group.empty() ? resource.kind : resource.kind + "." + resource.group) + " " +
+                  base::quoted(name) + " is invalid: " + status.message(),
               std::move(details), 0};
     }
     case Code::forbidden:

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "controller/base/text.h"
 #include "controller/standalone/apiserver/show/table_builtin.h"
 
 namespace egpu::apiserver {
@@ -35,8 +36,7 @@ Json customCell(const PrinterColumn& column, const Json& object, int64_t now) {
   if (column.type == "boolean") return value.is_boolean() ? value : Json();
   if (column.type == "date") {
     if (!value.is_string()) return nullptr;
-    const auto then = parseTimestamp(value.get_ref<const std::string&>());
-    return then ? humanDuration(now - *then) : "<invalid>";
+    return ageSince(value.get_ref<const std::string&>(), now).value_or("<invalid>");
   }
   return nullptr;
 }
@@ -60,28 +60,22 @@ Json columnDefinitions(const Resource& resource, const BuiltinTable* builtin) {
   return columns;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 std::optional<std::string> tableVersion(std::string_view accept) {
   // Clients list what they like best first; the first form that can be served decides.
   while (!accept.empty()) {
     const size_t comma = accept.find(',');
-    std::string_view one = trimmed(accept.substr(0, comma));
+    std::string_view one = base::trimmed(accept.substr(0, comma));
     accept = comma == std::string_view::npos ? std::string_view() : accept.substr(comma + 1);
     const size_t semicolon = one.find(';');
-    const std::string_view media = trimmed(one.substr(0, semicolon));
+    const std::string_view media = base::trimmed(one.substr(0, semicolon));
     if (media != "application/json" && media != "*/*" && media != "application/*") continue;
     std::string_view as, group, version;
     for (std::string_view rest = semicolon == std::string_view::npos ? std::string_view() : one.substr(semicolon + 1);
          !rest.empty();) {
       const size_t end = rest.find(';');
-      const std::string_view parameter = trimmed(rest.substr(0, end));
+      const std::string_view parameter = base::trimmed(rest.substr(0, end));
       rest = end == std::string_view::npos ? std::string_view() : rest.substr(end + 1);
       if (parameter.substr(0, 3) == "as=") as = parameter.substr(3);
       if (parameter.substr(0, 2) == "g=") group = parameter.substr(2);

@@ -39,7 +39,7 @@ std::vector<nlohmann::json> evaluateJsonPath(const nlohmann::json& object, std::
 /// "5s", "3m20s", "2h", "4d3h", … as kubectl prints durations; "<invalid>" for times ahead by more than a second or
 /// two.
 std::string humanDuration(int64_t seconds);
-/// RFC 3339 → Unix seconds.
-std::optional<int64_t> parseTimestamp(std::string_view text);
+/// So long ago was an RFC 3339 time; nullopt if that is none. now: Unix seconds.
+std::optional<std::string> ageSince(std::string_view timestamp, int64_t now);
 
 }  // namespace egpu::apiserver

@@ -224,8 +224,7 @@ std::string textAt(const Json& object, std::initializer_list<const char*> path) 
 }
 
 std::string ageOfTime(std::string_view timestamp, int64_t now) {
-  const auto then = parseTimestamp(timestamp);
-  return then ? humanDuration(now - *then) : "<unknown>";
+  return ageSince(timestamp, now).value_or("<unknown>");
 }
 std::string ageOf(const Json& object, int64_t now) {
   return ageOfTime(textAt(object, {"metadata", "creationTimestamp"}), now);

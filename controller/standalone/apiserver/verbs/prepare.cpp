@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/standalone/apiserver/kinds/builtin_kinds.h"
 #include "controller/standalone/apiserver/kinds/rules.h"
@@ -16,8 +17,7 @@ constexpr std::size_t kMaxObjectBytes =
     std::size_t{1536} * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
 
 std::string mediaType(std::string_view contentType) {
-  std::string out(contentType.substr(0, contentType.find(';')));
-  while (!out.empty() && out.back() == ' ') out.pop_back();
+  std::string out(base::trimmed(contentType.substr(0, contentType.find(';'))));
   std::transform(out.begin(), out.end(), out.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return out;

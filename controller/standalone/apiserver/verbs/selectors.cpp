@@ -4,16 +4,11 @@
 #include <charconv>
 #include <optional>
 
+#include "controller/base/text.h"
 #include "controller/standalone/apiserver/kinds/builtin_kinds.h"
 
 namespace egpu::apiserver {
 namespace {
-
-std::string_view trim(std::string_view s) {
-  while (!s.empty() && (s.front() == ' ' || s.front() == '\t')) s.remove_prefix(1);
-  while (!s.empty() && (s.back() == ' ' || s.back() == '\t')) s.remove_suffix(1);
-  return s;
-}
 
 // Splits at commas outside parentheses.
 std::vector<std::string_view> parts(std::string_view s) {
@@ -22,7 +17,7 @@ std::vector<std::string_view> parts(std::string_view s) {
   int depth = 0;
   for (std::size_t i = 0; i <= s.size(); ++i) {
     if (i == s.size() || (s[i] == ',' && depth == 0)) {
-      out.push_back(trim(s.substr(from, i - from)));
+      out.push_back(base::trimmed(s.substr(from, i - from)));
       from = i + 1;
     } else if (s[i] == '(') {
       ++depth;
@@ -65,7 +60,7 @@ bool falseWhenAbsent(const std::string& field) { return field == "spec.unschedul
 
 base::Result<Selector> Selector::parse(const Resource& resource, std::string_view labels, std::string_view fields) {
   Selector out;
-  if (!trim(labels).empty()) {
+  if (!base::trimmed(labels).empty()) {
     for (std::string_view part : parts(labels)) {
       LabelRequirement r{};
       std::string_view key;
@@ -76,32 +71,32 @@ base::Result<Selector> Selector::parse(const Resource& resource, std::string_vie
       if (part.empty()) return bad("empty", labels);
       if (part.front() == '!' && part.find('=') == std::string_view::npos) {
         r.op = LabelRequirement::Op::absent;
-        key = trim(part.substr(1));
+        key = base::trimmed(part.substr(1));
       } else if (part.back() == ')') {
         std::size_t open = part.find('(');
         if (open == std::string_view::npos) return bad("found ')' without '(' in", part);
-        std::string_view head = trim(part.substr(0, open));
+        std::string_view head = base::trimmed(part.substr(0, open));
         std::size_t space = head.find_last_of(" \t");
         if (space == std::string_view::npos) return bad("expected 'in' or 'notin' in", part);
         std::string_view word = head.substr(space + 1);
         if (word != "in" && word != "notin") return bad("expected 'in' or 'notin' in", part);
         r.op = word == "in" ? LabelRequirement::Op::in : LabelRequirement::Op::notIn;
-        key = trim(head.substr(0, space));
+        key = base::trimmed(head.substr(0, space));
         values(part.substr(open + 1, part.size() - open - 2));
       } else if ((at = part.find("!=")) != std::string_view::npos) {
         r.op = LabelRequirement::Op::notIn;
-        key = trim(part.substr(0, at));
-        r.values.emplace_back(trim(part.substr(at + 2)));
+        key = base::trimmed(part.substr(0, at));
+        r.values.emplace_back(base::trimmed(part.substr(at + 2)));
       } else if ((at = part.find('=')) != std::string_view::npos) {
         r.op = LabelRequirement::Op::in;
-        key = trim(part.substr(0, at));
+        key = base::trimmed(part.substr(0, at));
         std::string_view rest = part.substr(at + 1);
         if (!rest.empty() && rest.front() == '=') rest.remove_prefix(1);
-        r.values.emplace_back(trim(rest));
+        r.values.emplace_back(base::trimmed(rest));
       } else if ((at = part.find_first_of("<>")) != std::string_view::npos) {
         r.op = part[at] == '>' ? LabelRequirement::Op::greater : LabelRequirement::Op::less;
-        key = trim(part.substr(0, at));
-        auto bound = integer(trim(part.substr(at + 1)));
+        key = base::trimmed(part.substr(0, at));
+        auto bound = integer(base::trimmed(part.substr(at + 1)));
         if (!bound) return bad("for 'Gt', 'Lt' operators, the value must be an integer:", part);
         r.bound = *bound;
       } else {
@@ -115,7 +110,7 @@ base::Result<Selector> Selector::parse(const Resource& resource, std::string_vie
       out.labels_.push_back(std::move(r));
     }
   }
-  if (!trim(fields).empty()) {
+  if (!base::trimmed(fields).empty()) {
     for (std::string_view part : parts(fields)) {
       if (part.empty()) continue;
       FieldRequirement r{};

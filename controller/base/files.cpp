@@ -1,4 +1,4 @@
-#include "controller/cmd/files.h"
+#include "controller/base/files.h"
 
 #include <cerrno>
 #include <filesystem>
@@ -6,20 +6,17 @@
 #include <sstream>
 #include <system_error>
 
-namespace egpu::cmd {
+namespace egpu::base {
 
-using base::Code;
-using base::Status;
-
-base::Result<std::string> readFile(const std::string& path) {
+Result<std::string> readFile(const std::string& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return Status(Code::unavailable, path + " is a folder");
+  if (std::filesystem::is_directory(path, error)) return Status(Code::unavailable, path + " is a directory");
   std::ifstream in(path, std::ios::binary);
   if (!in) return Status(Code::notFound, path + ": " + std::generic_category().message(errno));
   std::ostringstream text;
   text << in.rdbuf();
   if (in.bad()) return Status(Code::unavailable, path + " can't be read");
-  return text.str();
+  return std::move(text).str();
 }
 
-}  // namespace egpu::cmd
+}  // namespace egpu::base
