@@ -11,32 +11,6 @@ using testing::HasSubstr;
 
 Json parse(const char* text) { return Json::parse(text); }
 
-// The examples of RFC 7386, appendix A.
-TEST(MergePatch, FollowsTheRfc) {
-  const char* cases[][3] = {
-      {R"({"a":"b"})", R"({"a":"c"})", R"({"a":"c"})"},
-      {R"({"a":"b"})", R"({"b":"c"})", R"({"a":"b","b":"c"})"},
-      {R"({"a":"b"})", R"({"a":null})", R"({})"},
-      {R"({"a":"b","b":"c"})", R"({"a":null})", R"({"b":"c"})"},
-      {R"({"a":["b"]})", R"({"a":"c"})", R"({"a":"c"})"},
-      {R"({"a":"c"})", R"({"a":["b"]})", R"({"a":["b"]})"},
-      {R"({"a":{"b":"c"}})", R"({"a":{"b":"d","c":null}})", R"({"a":{"b":"d"}})"},
-      {R"({"a":[{"b":"c"}]})", R"({"a":[1]})", R"({"a":[1]})"},
-      {R"(["a","b"])", R"(["c","d"])", R"(["c","d"])"},
-      {R"({"a":"b"})", R"(["c"])", R"(["c"])"},
-      {R"({"a":"foo"})", "null", "null"},
-      {R"({"a":"foo"})", R"("bar")", R"("bar")"},
-      {R"({"e":null})", R"({"a":1})", R"({"e":null,"a":1})"},
-      {"[1,2]", R"({"a":"b","c":null})", R"({"a":"b"})"},
-      {"{}", R"({"a":{"bb":{"ccc":null}}})", R"({"a":{"bb":{}}})"},
-  };
-  for (const auto& [target, patch, want] : cases) {
-    Json value = parse(target);
-    mergePatch(value, parse(patch));
-    EXPECT_EQ(value, parse(want)) << target << " + " << patch;
-  }
-}
-
 // Each: document, patch, and the outcome, or a part of the error message after "!".
 TEST(JsonPatch, FollowsTheRfc) {
   const char* cases[][3] = {
@@ -65,6 +39,23 @@ TEST(JsonPatch, FollowsTheRfc) {
       {R"({"a":1})", R"([{"op":"add","path":"","value":{"b":2}}])", R"({"b":2})"},
       {R"({"a":[1]})", R"([{"op":"replace","path":"/a/00","value":2}])", "!replace operation does not apply"},
       {R"({"a":1})", R"([{"op":"merge","path":"/a"}])", "!Unexpected kind: merge"},
+      // Nothing stands below a plain value or null.
+      {R"({"a":1})", R"([{"op":"add","path":"/a/b","value":1}])", "!add operation does not apply"},
+      {R"({"a":null})", R"([{"op":"add","path":"/a/b","value":1}])", "!add operation does not apply"},
+      {R"({"a":1})", R"([{"op":"remove","path":"/a/b"}])", "!doc is missing path: \"/a/b\""},
+      {R"({"a":[{"b":1},2]})", R"([{"op":"move","from":"/a/0","path":"/a/0/c"}])", "!inside"},
+      {R"({"a":[{"b":1},{},2]})", R"([{"op":"move","from":"/a/0","path":"/a/1/c"}])", "!move operation does not apply"},
+      {R"({"a":[1,2]})", R"([{"op":"move","from":"/a/1","path":"/a/1"}])", R"({"a":[1,2]})"},
+      {R"({"a":1})", R"([{"op":"move","from":"","path":""}])", R"({"a":1})"},
+      {R"({"a":1})", R"([{"op":"remove","path":""}])", "!doc is missing path: \"\""},
+      {R"({"a":[1]})", R"([{"op":"remove","path":"/a/-"}])", "!remove operation does not apply"},
+      {R"({"a":[1]})", R"([{"op":"add","path":"/a/99999999999999999999","value":1}])", "!add operation does not apply"},
+      {R"({"a":null})", R"([{"op":"add","path":"/b","value":null}])", R"({"a":null,"b":null})"},
+      {R"({"a":1})", R"([{"op":"test","path":"/b","value":null},{"op":"test","path":"/b"}])", R"({"a":1})"},
+      {R"({"a":[1]})", R"([{"op":"test","path":"/a/x","value":1}])", "!testing value /a/x failed"},
+      {R"({"a":1})", R"([{"op":"add","path":"/~2","value":1}])", "!malformed path"},
+      {R"({"a":1})", R"([{"op":"copy","path":"/b"}])", "!missing or malformed from field"},
+      {R"({"a":1})", R"([{"op":"add","path":"/a","value":2,"value":3}])", R"({"a":3})"},
       {R"({"a":1})", R"([{"op":"add","path":"a","value":1}])", "!malformed path"},
       {R"({"a":1})", R"([{"op":"add","path":"/a"}])", "!missing value"},
       {R"({"a":1})", R"([5])", "!not an object"},
@@ -128,6 +119,28 @@ TEST(ApplyPatch, ChoosesByContentType) {
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.status().http, 415);
     EXPECT_EQ(refused.status().reason, "UnsupportedMediaType");
+  }
+}
+
+// The examples of RFC 7386, appendix A, in which document and patch are objects.
+TEST(ApplyPatch, MergesByTheRfc) {
+  const char* cases[][3] = {
+      {R"({"a":"b"})", R"({"a":"c"})", R"({"a":"c"})"},
+      {R"({"a":"b"})", R"({"b":"c"})", R"({"a":"b","b":"c"})"},
+      {R"({"a":"b"})", R"({"a":null})", R"({})"},
+      {R"({"a":"b","b":"c"})", R"({"a":null})", R"({"b":"c"})"},
+      {R"({"a":["b"]})", R"({"a":"c"})", R"({"a":"c"})"},
+      {R"({"a":"c"})", R"({"a":["b"]})", R"({"a":["b"]})"},
+      {R"({"a":{"b":"c"}})", R"({"a":{"b":"d","c":null}})", R"({"a":{"b":"d"}})"},
+      {R"({"a":[{"b":"c"}]})", R"({"a":[1]})", R"({"a":[1]})"},
+      {R"({"e":null})", R"({"a":1})", R"({"e":null,"a":1})"},
+      {"{}", R"({"a":{"bb":{"ccc":null}}})", R"({"a":{"bb":{}}})"},
+      {R"({"a":1})", R"({"a":2,"a":3})", R"({"a":3})"},
+  };
+  for (const auto& [target, patch, want] : cases) {
+    const auto merged = applyPatch(kind(true), kMergePatch, parse(target), patch);
+    ASSERT_TRUE(merged.ok()) << target << " + " << patch;
+    EXPECT_EQ(*merged, parse(want)) << target << " + " << patch;
   }
 }
 

@@ -1,11 +1,10 @@
 #include "controller/standalone/apiserver/verbs/patch.h"
 
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "controller/base/text.h"
 #include "controller/standalone/apiserver/schema/schema.h"
 
 namespace egpu::apiserver {
@@ -26,90 +25,28 @@ base::Status doesNotApply(const std::string& why) {
   return failure(422, "Invalid", "the server rejected our request due to an error in our request: " + why);
 }
 
-using Pointer = std::vector<std::string>;
+using Pointer = Json::json_pointer;
 
 std::optional<Pointer> parsePointer(const std::string& text) {
-  Pointer out;
-  if (text.empty()) return out;
-  if (text[0] != '/') return std::nullopt;
-  for (size_t at = 1; at <= text.size();) {
-    size_t end = text.find('/', at);
-    if (end == std::string::npos) end = text.size();
-    std::string token;
-    for (size_t i = at; i < end; ++i) {
-      if (text[i] != '~') {
-        token += text[i];
-      } else if (i + 1 < end && (text[i + 1] == '0' || text[i + 1] == '1')) {
-        token += text[++i] == '0' ? '~' : '/';
-      } else {
-        return std::nullopt;
-      }
-    }
-    out.push_back(std::move(token));
-    at = end + 1;
-  }
-  return out;
-}
-
-// An array index without leading zeros; nullopt if `token` is none.
-std::optional<size_t> arrayIndex(const std::string& token) {
-  size_t index = 0;
-  auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), index);
-  if (error != std::errc() || end != token.data() + token.size() || (token.size() > 1 && token[0] == '0'))
+  try {
+    return Pointer(text);
+  } catch (const Json::exception&) {
     return std::nullopt;
-  return index;
+  }
 }
 
-// Null if there is nothing at `pointer`.
-Json* resolve(Json& document, const Pointer& pointer, size_t length) {
-  Json* at = &document;
-  for (size_t i = 0; i < length; ++i) {
-    if (at->is_object()) {
-      auto it = at->find(pointer[i]);
-      if (it == at->end()) return nullptr;
-      at = &*it;
-    } else if (at->is_array()) {
-      auto index = arrayIndex(pointer[i]);
-      if (!index || *index >= at->size()) return nullptr;
-      at = &(*at)[*index];
-    } else {
-      return nullptr;
-    }
+// Null if there is nothing.
+const Json* find(const Json& document, const Pointer& at) {
+  try {
+    return &document.at(at);
+  } catch (const Json::exception&) {
+    return nullptr;
   }
-  return at;
 }
 
-bool addAt(Json& document, const Pointer& pointer, Json value) {
-  if (pointer.empty()) {
-    document = std::move(value);
-    return true;
-  }
-  Json* parent = resolve(document, pointer, pointer.size() - 1);
-  if (!parent) return false;
-  const std::string& last = pointer.back();
-  if (parent->is_object()) {
-    (*parent)[last] = std::move(value);
-    return true;
-  }
-  if (!parent->is_array()) return false;
-  if (last == "-") {
-    parent->push_back(std::move(value));
-    return true;
-  }
-  auto index = arrayIndex(last);
-  if (!index || *index > parent->size()) return false;
-  parent->insert(parent->begin() + static_cast<std::ptrdiff_t>(*index), std::move(value));
-  return true;
-}
-
-bool removeAt(Json& document, const Pointer& pointer) {
-  if (pointer.empty() || !resolve(document, pointer, pointer.size())) return false;
-  Json* parent = resolve(document, pointer, pointer.size() - 1);
-  if (parent->is_object())
-    parent->erase(pointer.back());
-  else
-    parent->erase(*arrayIndex(pointer.back()));
-  return true;
+const std::string* textOf(const Json& operation, const char* member) {
+  auto it = operation.find(member);
+  return it != operation.end() ? it->get_ptr<const std::string*>() : nullptr;
 }
 
 class JsonPatch {
@@ -118,82 +55,79 @@ class JsonPatch {
 
   base::Status apply(const Json& operation) {
     if (!operation.is_object()) return badRequest("json patch: an operation is not an object");
-    auto text = [&](const char* name) -> const std::string* {
-      auto it = operation.find(name);
-      return it != operation.end() && it->is_string() ? &it->get_ref<const std::string&>() : nullptr;
-    };
-    const std::string* op = text("op");
+    const std::string* op = textOf(operation, "op");
     if (!op) return doesNotApply("Unexpected kind: unknown");
-    const std::string* path = text("path");
+    const std::string* path = textOf(operation, "path");
     if (!path) return doesNotApply(*op + " operation missing path field");
-    auto at = parsePointer(*path);
+    const auto at = parsePointer(*path);
     if (!at) return doesNotApply(*op + " operation has a malformed path \"" + *path + "\"");
-    auto value = operation.find("value");
-    const bool needsValue = *op == "add" || *op == "replace";
-    if (needsValue && value == operation.end())
+    if (*op == "test") return test(operation, *path, *at);
+    if (*op == "move" || *op == "copy") return carry(operation, *op, *path, *at);
+    if (*op != "add" && *op != "remove" && *op != "replace") return doesNotApply("Unexpected kind: " + *op);
+    if (*op != "remove" && !operation.contains("value"))
       return doesNotApply(*op + " operation does not apply: missing value field for path \"" + *path + "\"");
-    auto missing = [&](const std::string& where) {
-      return doesNotApply(*op + " operation does not apply: doc is missing path: \"" + where + "\": missing value");
-    };
-
-    if (*op == "add") return addAt(document_, *at, *value) ? base::Status() : missing(*path);
-    if (*op == "remove") return removeAt(document_, *at) ? base::Status() : missing(*path);
-    if (*op == "replace") {
-      Json* target = resolve(document_, *at, at->size());
-      if (!target) return missing(*path);
-      *target = *value;
-      return {};
-    }
-    if (*op == "test") {
-      const Json* target = resolve(document_, *at, at->size());
-      const Json want = value == operation.end() ? Json() : *value;
-      if (target ? *target == want : want.is_null()) return {};
-      return doesNotApply("testing value " + *path + " failed: test failed");
-    }
-    if (*op != "move" && *op != "copy") return doesNotApply("Unexpected kind: " + *op);
-
-    const std::string* from = text("from");
-    auto source = from ? parsePointer(*from) : std::nullopt;
-    if (!source) return doesNotApply(*op + " operation does not apply: missing or malformed from field");
-    const Json* found = resolve(document_, *source, source->size());
-    if (!found) return missing(*from);
-    Json moved = *found;
-    if (*op == "copy") {
-      // Doubling copies would grow the document exponentially in the size of the patch.
-      copied_ += moved.dump(-1, ' ', false, Json::error_handler_t::replace).size();
-      if (copied_ > kMaxPatchBytes)
-        return doesNotApply("copy operations exceed the limit of " + std::to_string(kMaxPatchBytes) + " bytes");
-      if (!nestsWithin(moved)) return doesNotApply("the patched object nests too deeply");
-    } else {
-      if (at->size() > source->size() && std::equal(source->begin(), source->end(), at->begin()))
-        return doesNotApply("move operation does not apply: \"" + *path + "\" is inside \"" + *from + "\"");
-      removeAt(document_, *source);
-    }
-    return addAt(document_, *at, std::move(moved)) ? base::Status() : missing(*path);
+    return edit(operation, *at) ? base::Status() : missing(*op, *path);
   }
 
   Json take() { return std::move(document_); }
 
  private:
+  static base::Status missing(const std::string& op, const std::string& path) {
+    return doesNotApply(op + " operation does not apply: doc is missing path: \"" + path + "\": missing value");
+  }
+
+  // An add, remove or replace. False if it does not apply. The library would give null children and trusts that the
+  // parent is no plain value.
+  bool edit(Json operation, Pointer at) {
+    if (!at.empty()) {
+      at.pop_back();
+      const Json* parent = find(document_, at);
+      if (!parent || !parent->is_structured()) return false;
+    }
+    try {
+      document_.patch_inplace(Json::array({std::move(operation)}));
+      return true;
+    } catch (const Json::exception&) {
+      return false;
+    }
+  }
+
+  // As on a real server what is absent is null.
+  base::Status test(const Json& operation, const std::string& path, const Pointer& at) const {
+    const Json absent;
+    const Json* found = find(document_, at);
+    if ((found ? *found : absent) == operation.value("value", absent)) return {};
+    return doesNotApply("testing value " + path + " failed: test failed");
+  }
+
+  // A move or a copy.
+  base::Status carry(const Json& operation, const std::string& op, const std::string& path, const Pointer& at) {
+    const std::string* from = textOf(operation, "from");
+    const auto source = from ? parsePointer(*from) : std::nullopt;
+    if (!source) return doesNotApply(op + " operation does not apply: missing or malformed from field");
+    const Json* found = find(document_, *source);
+    if (!found) return missing(op, *from);
+    if (!nestsWithin(*found)) return doesNotApply("the patched object nests too deeply");
+    Json add = {{"op", "add"}, {"path", path}, {"value", *found}};
+    if (op == "copy") {
+      // Doubling copies would grow the document exponentially in the size of the patch.
+      copied_ += found->dump(-1, ' ', false, Json::error_handler_t::replace).size();
+      if (copied_ > kMaxPatchBytes)
+        return doesNotApply("copy operations exceed the limit of " + std::to_string(kMaxPatchBytes) + " bytes");
+    } else {
+      if (path.starts_with(*from + "/"))
+        return doesNotApply("move operation does not apply: \"" + path + "\" is inside \"" + *from + "\"");
+      if (path == *from) return {};
+      edit({{"op", "remove"}, {"path", *from}}, *source);
+    }
+    return edit(std::move(add), at) ? base::Status() : missing(op, path);
+  }
+
   Json document_;
   size_t copied_ = 0;
 };
 
 }  // namespace
-
-void mergePatch(Json& target, const Json& patch) {
-  if (!patch.is_object()) {
-    target = patch;
-    return;
-  }
-  if (!target.is_object()) target = Json::object();
-  for (const auto& [key, value] : patch.items()) {
-    if (value.is_null())
-      target.erase(key);
-    else
-      mergePatch(target[key], value);
-  }
-}
 
 base::Result<Json> jsonPatch(const Json& current, const Json& operations) {
   if (!operations.is_array()) return badRequest("error decoding patch: a JSON patch is an array of operations");
@@ -209,8 +143,7 @@ base::Result<Json> jsonPatch(const Json& current, const Json& operations) {
 
 base::Result<Json> applyPatch(const Resource& resource, std::string_view contentType, const Json& current,
                               std::string_view body) {
-  std::string_view type = contentType.substr(0, contentType.find(';'));
-  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+  const std::string_view type = base::trimmed(contentType.substr(0, contentType.find(';')));
   const bool strategic = type == kStrategicMergePatch && !resource.custom;
   if (type != kJsonPatch && type != kMergePatch && !strategic) {
     std::string known = std::string(kJsonPatch) + ", " + std::string(kMergePatch);
@@ -232,7 +165,7 @@ base::Result<Json> applyPatch(const Resource& resource, std::string_view content
       return badRequest("error decoding patch: cannot unmarshal a patch that is not a JSON object");
     if (strategic) return strategicMergePatch(current, patch, resource.schema);
     Json merged = current;
-    mergePatch(merged, patch);
+    merged.merge_patch(patch);
     return merged;
   }();
   if (!result.ok()) return result;

@@ -23,8 +23,6 @@ inline constexpr size_t kMaxPatchBytes = size_t{3} * 1024 * 1024;  ///< as a rea
 base::Result<nlohmann::json> applyPatch(const Resource& resource, std::string_view contentType,
                                         const nlohmann::json& current, std::string_view body);
 
-/// RFC 7386, in place.
-void mergePatch(nlohmann::json& target, const nlohmann::json& patch);
 /// RFC 6902; all operations or none.
 base::Result<nlohmann::json> jsonPatch(const nlohmann::json& current, const nlohmann::json& operations);
 /// Merge keys are read from `schema`: x-kubernetes-patch-strategy (merge, replace, retainKeys) and
