@@ -7,6 +7,7 @@
 
 #include "controller/base/log.h"
 #include "controller/cmd/compose.h"
+#include "controller/cmd/fail.h"
 #include "controller/cmd/options.h"
 #include "controller/cmd/signals.h"
 #include "controller/kube/config/kubeconfig.h"
@@ -31,6 +32,32 @@ std::optional<kube::LeaderElectionOptions> election(const RunOptions& options, c
   return lease;
 }
 
+CoreOptions controllerOptions(const RunOptions& options, const kube::Endpoint& endpoint, base::Random& random) {
+  CoreOptions out = options.controller;
+  for (const auto& file :
+       {options.kubeconfig, endpoint.tokenFile, endpoint.clientKeyFile, endpoint.clientCertificateFile})
+    if (!file.empty()) out.pluginHidden.push_back(file);
+  out.election = election(options, endpoint, random);
+  return out;
+}
+
+/// Announces a started controller and stops it when a signal comes or it can't go on. The exit status.
+int untilStopped(Core& core, const Signals& signals) {
+  // Beside the wait, so that a signal ends a process whose API server doesn't answer.
+  base::Status announced;
+  std::jthread announcing([&](std::stop_token stop) {
+    announced = core.announce(stop);
+    if (!announced.ok() && !stop.stop_requested()) signals.wake();
+  });
+  const int signal = signals.wait();
+  announcing.request_stop();
+  announcing.join();
+  base::log::info("stopping", {{"signal", signal}});
+  core.stop();
+  if (core.leaseLost()) return kLeaseLost;
+  return announced.ok() || announced.code() == base::Code::cancelled ? 0 : fail("", announced);
+}
+
 }  // namespace
 
 int runCommand(const RunOptions& options) {
@@ -44,48 +71,18 @@ int runCommand(const RunOptions& options) {
   }
   const Signals signals;
   const auto endpoint = kube::loadEndpoint({options.kubeconfig, options.context}, kube::Environment::process());
-  if (!endpoint) {
-    std::fprintf(stderr, "error: %s\n", endpoint.status().message().c_str());
-    return 1;
-  }
+  if (!endpoint) return fail("", endpoint.status());
   base::SystemClock clock;
   base::Random random;
   auto transport = kube::curlTransport(*endpoint, clock);
-  if (!transport) {
-    std::fprintf(stderr, "error: %s: %s\n", endpoint->origin.c_str(), transport.status().message().c_str());
-    return 1;
-  }
-  CoreOptions controller = options.controller;
-  for (const auto& file :
-       {options.kubeconfig, endpoint->tokenFile, endpoint->clientKeyFile, endpoint->clientCertificateFile})
-    if (!file.empty()) controller.pluginHidden.push_back(file);
-  controller.election = election(options, *endpoint, random);
+  if (!transport) return fail(endpoint->origin, transport.status());
+  const CoreOptions controller = controllerOptions(options, *endpoint, random);
   if (controller.election)
-    if (auto s = controller.election->check(); !s.ok()) {
-      std::fprintf(stderr, "error: %s\n", s.message().c_str());
-      return 2;
-    }
+    if (auto s = controller.election->check(); !s.ok()) return fail("", s, 2);
   Core core(**transport, clock, random, controller);
   base::log::info("starting", {{"server", endpoint->server}, {"configuration", endpoint->origin}});
-  if (auto s = core.start([&signals] { signals.wake(); }); !s.ok()) {
-    std::fprintf(stderr, "error: %s\n", s.message().c_str());
-    return 1;
-  }
-  // Beside the wait, so that a signal ends a process whose API server doesn't answer.
-  base::Status announced;
-  std::jthread announcing([&](std::stop_token stop) {
-    announced = core.announce(stop);
-    if (!announced.ok() && !stop.stop_requested()) signals.wake();
-  });
-  const int signal = signals.wait();
-  announcing.request_stop();
-  announcing.join();
-  base::log::info("stopping", {{"signal", signal}});
-  core.stop();
-  if (core.leaseLost()) return kLeaseLost;
-  if (announced.ok() || announced.code() == base::Code::cancelled) return 0;
-  std::fprintf(stderr, "error: %s\n", announced.message().c_str());
-  return 1;
+  if (auto s = core.start([&signals] { signals.wake(); }); !s.ok()) return fail("", s);
+  return untilStopped(core, signals);
 }
 
 }  // namespace egpu::cmd

@@ -4,11 +4,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "controller/base/files.h"
 #include "controller/base/log.h"
 #include "controller/base/private_files.h"
 #include "controller/cmd/compose.h"
+#include "controller/cmd/fail.h"
 #include "controller/cmd/kubeconfig_file.h"
 #include "controller/cmd/options.h"
 #include "controller/cmd/signals.h"
@@ -24,16 +27,6 @@ namespace egpu::cmd {
 namespace {
 
 namespace log = base::log;
-
-int fail(const std::string& what, const base::Status& why) {
-  std::fprintf(stderr, "error: %s: %s\n", what.c_str(), why.message().c_str());
-  return 1;
-}
-
-int fail(const base::Status& why) {
-  std::fprintf(stderr, "error: %s\n", why.message().c_str());
-  return 1;
-}
 
 /// Where the simulated nodes' plugins keep their files: in the data folder, or in one that goes with the process.
 /// Root's plugins run as users of their own, to whom the data folder is closed: theirs lies beside it, FOLDER.plugins.
@@ -95,6 +88,45 @@ base::Status tell(const StandaloneOptions& options, const std::string& url, cons
   return base::Status::okay();
 }
 
+/// For a controller that shares its machine and its files with the embedded server.
+CoreOptions controllerOptions(const StandaloneOptions& options, const std::string& pluginState) {
+  CoreOptions out = options.controller;
+  out.pluginState = pluginState;
+  out.opsAuth = false;
+  for (const auto& file : {options.data, options.writeKubeconfig})
+    if (!file.empty()) out.pluginHidden.push_back(file);
+  return out;
+}
+
+/// The controller and the simulated nodes, on the embedded server at `url`, until a signal comes. The exit status.
+int runCluster(const StandaloneOptions& options, const std::string& url, std::vector<sim::SimNode> nodes,
+               const Signals& signals, base::Clock& clock, base::Random& random) {
+  kube::Endpoint endpoint;
+  endpoint.server = url;
+  endpoint.origin = "standalone";
+  auto transport = kube::curlTransport(endpoint, clock);
+  if (!transport) return fail("API server", transport.status());
+  PluginState state;
+  if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
+  Core core(**transport, clock, random, controllerOptions(options, state.path()));
+  kube::EventRecorder simEvents(core.client(), "simulated-node");
+  sim::Cluster cluster(std::move(nodes), core.client(), core.plugins(), simEvents, clock);
+  log::info("publishing the simulated nodes", {{"file", options.nodes}});
+  if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
+  if (auto s = core.start(); !s.ok()) return fail("", s);
+  cluster.start();
+  if (auto s = tell(options, url, core); !s.ok()) return fail("--write-kubeconfig", s);
+  if (auto s = core.announce(); !s.ok()) return fail("", s);
+
+  const int signal = signals.wait();
+  log::info("stopping", {{"signal", signal}});
+  core.plugins().close();  // the simulated kubelet calls them too
+  cluster.stop();
+  core.stop();
+  simEvents.stop();
+  return 0;
+}
+
 }  // namespace
 
 int standaloneCommand(const StandaloneOptions& options) {
@@ -117,39 +149,9 @@ int standaloneCommand(const StandaloneOptions& options) {
   apiserver::LoopbackGuard guard(**server);
   auto listener = http::listen(options.listen, guard);
   if (!listener) return fail("--listen", listener.status());
-  const std::string url = "http://" + (*listener)->address();
-
-  kube::Endpoint endpoint;
-  endpoint.server = url;
-  endpoint.origin = "standalone";
-  auto transport = kube::curlTransport(endpoint, clock);
-  if (!transport) return fail("API server", transport.status());
-
-  PluginState state;
-  if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
-  CoreOptions controllerOptions = options.controller;
-  controllerOptions.pluginState = state.path();
-  controllerOptions.opsAuth = false;
-  for (const auto& file : {options.data, options.writeKubeconfig})
-    if (!file.empty()) controllerOptions.pluginHidden.push_back(file);
-  Core core(**transport, clock, random, controllerOptions);
-  kube::EventRecorder simEvents(core.client(), "simulated-node");
-  sim::Cluster cluster(std::move(*nodes), core.client(), core.plugins(), simEvents, clock);
-  log::info("publishing the simulated nodes", {{"file", options.nodes}});
-  if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
-  if (auto s = core.start(); !s.ok()) return fail(s);
-  cluster.start();
-  if (auto s = tell(options, url, core); !s.ok()) return fail("--write-kubeconfig", s);
-  if (auto s = core.announce(); !s.ok()) return fail(s);
-
-  const int signal = signals.wait();
-  log::info("stopping", {{"signal", signal}});
-  core.plugins().close();  // the simulated kubelet calls them too
-  cluster.stop();
-  core.stop();
-  simEvents.stop();
+  const int status = runCluster(options, "http://" + (*listener)->address(), std::move(*nodes), signals, clock, random);
   (*listener)->stop();
-  return 0;
+  return status;
 }
 
 }  // namespace egpu::cmd

@@ -305,58 +305,64 @@ void ReflectorLoop::flushCounts(Watch& watch) {
   watch.counts.clear();
 }
 
+namespace {
+
+Status statusOf(const Result<HttpResponse>& end) {
+  if (!end || end->status == 200) return end.status();
+  Status status = codec::decodeStatus(end->status, end->body);
+  status.http = end->status;
+  if (status.ok()) status = Status(Code::internal, "a watch was answered with HTTP " + std::to_string(end->status));
+  return status;
+}
+
+/// The server's Retry-After, from the Status or the header.
+milliseconds retryAfter(const Status& status, const Result<HttpResponse>& end) {
+  if (status.retryAfter) return *status.retryAfter;
+  const std::string header(end ? end->header("retry-after") : std::string_view{});
+  const bool digits =
+      !header.empty() && header.size() <= 4 && header.find_first_not_of("0123456789") == std::string::npos;
+  return digits ? std::min<milliseconds>(std::chrono::seconds(std::stoi(header)), std::chrono::seconds(60))
+                : milliseconds(0);
+}
+
+}  // namespace
+
 ReflectorLoop::PassEnd ReflectorLoop::afterWatch(const Watch& watch, const Result<HttpResponse>& end) {
-  const bool unfinished = watch.initial;  // a WatchList that never told the end of its initial events
   if (watch.tooSlow) {
     watchListRefused_ = true;
     log::warn("the server sends no end of initial events; listing instead", {{"resource", kind_.plural}});
     return {Next::resume, {}};
   }
-  Status status = watch.left ? watch.error : end.status();
-  if (!watch.left && end && end->status != 200) {
-    status = codec::decodeStatus(end->status, end->body);
-    status.http = end->status;
-    if (status.ok()) status = Status(Code::internal, "a watch was answered with HTTP " + std::to_string(end->status));
-  }
-  const milliseconds atLeast = [&] {
-    if (status.retryAfter) return *status.retryAfter;
-    const std::string header(end ? end->header("retry-after") : std::string_view{});
-    const bool digits =
-        !header.empty() && header.size() <= 4 && header.find_first_not_of("0123456789") == std::string::npos;
-    return digits ? std::min<milliseconds>(std::chrono::seconds(std::stoi(header)), std::chrono::seconds(60))
-                  : milliseconds(0);
-  }();
-
+  const Status status = watch.left ? watch.error : statusOf(end);
   const auto lasted = client_.clock().now() - watch.begin;
   maybeRestored_ = !status.ok() || lasted < watch.length;
-  if (status.ok()) {
-    if (unfinished) {
-      watchListRefused_ = true;  // an empty or unmarked stream: this server doesn't know the parameter
-      return {Next::resume, {}};
-    }
-    report({}, "watch");
-    // A server that closes at once would otherwise be asked in a hot loop.
-    return {lasted >= std::chrono::seconds(1) ? Next::resume : Next::resumeLater, {}};
+  if (!status.ok()) return afterError(watch, status, retryAfter(status, end));
+  if (watch.initial) {
+    watchListRefused_ = true;  // an empty or unmarked stream: this server doesn't know the parameter
+    return {Next::resume, {}};
   }
+  report({}, "watch");
+  // A server that closes at once would otherwise be asked in a hot loop.
+  return {lasted >= std::chrono::seconds(1) ? Next::resume : Next::resumeLater, {}};
+}
+
+ReflectorLoop::PassEnd ReflectorLoop::afterError(const Watch& watch, const Status& status, milliseconds atLeast) {
+  const Next again = needList_ ? Next::relist : Next::resumeLater;
+  if (status.code() == Code::cancelled) return {again, {}};
+  if (status.code() == Code::invalid && watch.startedInitial && watch.initial) {  // 400, 422: the parameter is refused
+    watchListRefused_ = true;
+    return {Next::resume, {}};
+  }
+  report(status, "watch");
   switch (status.code()) {
-    case Code::cancelled:
-      return {needList_ ? Next::relist : Next::resumeLater, {}};
     case Code::invalid:
-      if (watch.startedInitial && unfinished) {  // 400, 422: the parameter is refused
-        watchListRefused_ = true;
-        return {Next::resume, {}};
-      }
-      report(status, "watch");
-      return {Next::relist, atLeast};
     case Code::expired:
     case Code::tooLarge:
     case Code::malformed:
       // The version is of no use any more, or what was missed can't be known.
-      report(status, "watch");
       return {Next::relist, atLeast};
     default:
-      report(status, "watch");
-      return {needList_ ? Next::relist : Next::resumeLater, atLeast};
+      return {again, atLeast};
   }
 }
 

@@ -109,6 +109,7 @@ class ReflectorLoop {
   PassEnd askWhetherRestored(std::stop_token stop);
   PassEnd watchOnce(bool initial, std::stop_token stop);
   PassEnd afterWatch(const Watch& watch, const base::Result<HttpResponse>& end);
+  PassEnd afterError(const Watch& watch, const base::Status& status, std::chrono::milliseconds atLeast);
   std::chrono::seconds watchLength();
   HttpRequest watchRequest(bool initial, std::chrono::seconds seconds) const;
   bool onLine(Watch& watch, std::string_view text);

@@ -208,29 +208,9 @@ class CurlTransport final : public Transport {
     t->maxBody = options_.maxBody;
     t->streamBuffer = std::max<std::size_t>(1, options_.streamBuffer);
 
-    append(t->headers, "Expect:");  // no 100-continue round trip
-    for (const auto& [name, value] : request.headers) append(t->headers, oneLine(name) + ": " + oneLine(value));
-    if (!hostHeader_.empty()) append(t->headers, "Host: " + hostHeader_);
-    if (!credentials->token.empty()) append(t->headers, "Authorization: Bearer " + oneLine(credentials->token));
-    for (const auto& line : impersonation_) append(t->headers, line);
-
+    setConnection(e);
     curl_easy_setopt(e, CURLOPT_URL, t->url.c_str());
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
-    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);  // a stuck name look-up must not hold up the I/O thread
-    curl_easy_setopt(e, CURLOPT_VERBOSE, options_.verbose ? 1L : 0L);
-    curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 30L);
-    curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 15L);
-    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connectTimeout.count()));
     curl_easy_setopt(e, CURLOPT_FRESH_CONNECT, request.freshConnection ? 1L : 0L);
-    // Over plain HTTP there is no negotiation to wait for.
-    const bool h2 = https_ && options_.http2;
-    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, static_cast<long>(h2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
-    curl_easy_setopt(e, CURLOPT_PIPEWAIT, h2 ? 1L : 0L);
     t->listen();
     t->setMethod(request.method);
     setProxy(e);
@@ -244,8 +224,35 @@ class CurlTransport final : public Transport {
       append(t->connectTo, connectTo_);
       curl_easy_setopt(e, CURLOPT_CONNECT_TO, t->connectTo.get());
     }
-    curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->headers.get());
+    setHeaders(*t, request, *credentials);
     return t;
+  }
+
+  void setConnection(CURL* e) const {
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);  // a stuck name look-up must not hold up the I/O thread
+    curl_easy_setopt(e, CURLOPT_VERBOSE, options_.verbose ? 1L : 0L);
+    curl_easy_setopt(e, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, 30L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, 15L);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connectTimeout.count()));
+    // Over plain HTTP there is no negotiation to wait for.
+    const bool h2 = https_ && options_.http2;
+    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, static_cast<long>(h2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    curl_easy_setopt(e, CURLOPT_PIPEWAIT, h2 ? 1L : 0L);
+  }
+
+  void setHeaders(Transfer& t, const HttpRequest& request, const Credentials& credentials) const {
+    append(t.headers, "Expect:");  // no 100-continue round trip
+    for (const auto& [name, value] : request.headers) append(t.headers, oneLine(name) + ": " + oneLine(value));
+    if (!hostHeader_.empty()) append(t.headers, "Host: " + hostHeader_);
+    if (!credentials.token.empty()) append(t.headers, "Authorization: Bearer " + oneLine(credentials.token));
+    for (const auto& line : impersonation_) append(t.headers, line);
+    curl_easy_setopt(t.easy.get(), CURLOPT_HTTPHEADER, t.headers.get());
   }
 
   /// The endpoint's own word only: libcurl's reading of the environment differs from Kubernetes'.

@@ -3,8 +3,10 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "controller/base/log.h"
 #include "controller/plugin/sanity/checks.h"
@@ -89,12 +91,45 @@ int runChecks(const Options& options, const std::vector<std::string>& only) {
   return failed == 0 && passed > 0 ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+struct CommandLine {
   Options options;
   std::vector<std::string> only;
   bool verbose = false;
+};
+
+/// Takes a flag that has a value. Empty, or what is wrong with it.
+std::string takeFlag(const std::string& flag, const std::string& value, CommandLine& out) {
+  Options& options = out.options;
+  int64_t number = 0;
+  if (flag == "--param") {
+    const auto equals = value.find('=');
+    if (equals == 0 || equals == std::string::npos) return "--param takes NAME=VALUE, not " + value;
+    options.parameters[value.substr(0, equals)] = value.substr(equals + 1);
+  } else if (flag == "--model") {
+    options.model = value;
+  } else if (flag == "--host") {
+    options.hostBinary = value;
+  } else if (flag == "--only") {
+    out.only.push_back(value);
+    return unknownCheck(value);
+  } else if (flag == "--core") {
+    if (!parseNumber(value, 1000, options.core)) return "--core takes 0 to 1000, not " + value;
+  } else if (flag == "--memory") {
+    if (!parseNumber(value, int64_t{1} << 50, options.memory)) return "--memory takes bytes, not " + value;
+  } else if (flag == "--cards") {
+    if (!parseNumber(value, 8, number) || number < 1) return "--cards takes 1 to 8, not " + value;
+    options.cards = static_cast<int>(number);
+  } else if (flag == "--cycles") {
+    if (!parseNumber(value, 1'000'000, number) || number < 1) return "--cycles takes 1 to 1000000, not " + value;
+    options.cycles = static_cast<int>(number);
+  } else {
+    return "unknown flag " + flag;
+  }
+  return {};
+}
+
+/// The exit status if the program is to end here.
+std::optional<int> readCommandLine(int argc, char** argv, CommandLine& out) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--help") return std::fputs(kUsage.data(), stdout), 0;
@@ -104,46 +139,27 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (flag == "--verbose") {
-      verbose = true;
+      out.verbose = true;
     } else if (flag.rfind("--", 0) == 0) {
       if (i + 1 == argc) return wrongUsage(flag + " needs a value");
-      const std::string value = argv[++i];
-      int64_t number = 0;
-      if (flag == "--param") {
-        const auto equals = value.find('=');
-        if (equals == 0 || equals == std::string::npos) return wrongUsage("--param takes NAME=VALUE, not " + value);
-        options.parameters[value.substr(0, equals)] = value.substr(equals + 1);
-      } else if (flag == "--model") {
-        options.model = value;
-      } else if (flag == "--host") {
-        options.hostBinary = value;
-      } else if (flag == "--only") {
-        if (const std::string wrong = unknownCheck(value); !wrong.empty()) return wrongUsage(wrong);
-        only.push_back(value);
-      } else if (flag == "--core") {
-        if (!parseNumber(value, 1000, options.core)) return wrongUsage("--core takes 0 to 1000, not " + value);
-      } else if (flag == "--memory") {
-        if (!parseNumber(value, int64_t{1} << 50, options.memory))
-          return wrongUsage("--memory takes bytes, not " + value);
-      } else if (flag == "--cards") {
-        if (!parseNumber(value, 8, number) || number < 1) return wrongUsage("--cards takes 1 to 8, not " + value);
-        options.cards = static_cast<int>(number);
-      } else if (flag == "--cycles") {
-        if (!parseNumber(value, 1'000'000, number) || number < 1)
-          return wrongUsage("--cycles takes 1 to 1000000, not " + value);
-        options.cycles = static_cast<int>(number);
-      } else {
-        return wrongUsage("unknown flag " + flag);
-      }
-    } else if (options.path.empty()) {
-      options.path = flag;
+      if (const std::string wrong = takeFlag(flag, argv[++i], out); !wrong.empty()) return wrongUsage(wrong);
+    } else if (out.options.path.empty()) {
+      out.options.path = flag;
     } else {
       return wrongUsage("one plugin at a time");
     }
   }
-  if (options.path.empty()) return wrongUsage("which plugin?");
+  if (out.options.path.empty()) return wrongUsage("which plugin?");
+  return std::nullopt;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine given;
+  if (const auto status = readCommandLine(argc, argv, given)) return *status;
   using egpu::base::log::Level;
-  egpu::base::log::configure(verbose ? Level::debug : Level::off, false);
+  egpu::base::log::configure(given.verbose ? Level::debug : Level::off, false);
   // AddressSanitizer holds back freed memory, which would look like a leak.
   const char* sanitizer = getenv("ASAN_OPTIONS");  // one thread yet
   setenv("ASAN_OPTIONS",
@@ -151,6 +167,6 @@ int main(int argc, char** argv) {
          1);
   const TemporaryFolder state;
   if (state.path.empty()) return wrongUsage("cannot make a temporary folder");
-  options.stateDir = state.path;
-  return runChecks(options, only);
+  given.options.stateDir = state.path;
+  return runChecks(given.options, given.only);
 }

@@ -115,6 +115,115 @@ std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), c
   return static_cast<int64_t>(q->nano / unit);
 }
 
+/// Reads one class's parameters, key by key; what is wrong with a key is said of its field.
+class ParameterReader {
+ public:
+  ParameterReader(const core::StringMap& given, std::vector<Refusal>& refusals) : given_(given), refusals_(refusals) {}
+
+  Parameters read() {
+    // The unit first: minMemory is read with it.
+    if (auto it = given_.find("memoryUnit"); it != given_.end() && it->second == "MiB") out_.memoryUnit = kMiB;
+    for (const auto& [key, value] : given_) {
+      field_ = "parameters[" + key + "]";
+      take(key, value);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  void take(const std::string& key, const std::string& value) {
+    if (key == "nodePolicy") return nodePolicy(value);
+    if (key == "cardPolicy") return cardPolicy(value);
+    if (key == "preset") return preset(value);
+    if (key == "static") return staticPolicy(value);
+    if (key == "split") return split(value);
+    if (key == "memoryUnit" && value != "GiB" && value != "MiB") return known(value, "GiB, MiB");
+    if (key == "coreOvercommit") return overcommit(value, out_.coreOvercommit);
+    if (key == "memoryOvercommit") return overcommit(value, out_.memoryOvercommit);
+    if (key == "maxClaimsPerCard") return limit(value, out_.maxClaimsPerCard);
+    if (key == "maxClaimsPerNode") return limit(value, out_.maxClaimsPerNode);
+    if (key == "model") return models(value);
+    if (key == "minMemory") return minMemory(value);
+  }
+
+  void nodePolicy(const std::string& value) {
+    out_.nodePolicy = value;
+    if (!findNodePolicy(value)) known(value, list(nodePolicyNames()));
+  }
+  void cardPolicy(const std::string& value) {
+    const auto names = cardPolicyNames();
+    if (!given_.contains("static")) out_.cardPolicy = value;
+    if (std::find(names.begin(), names.end(), value) == names.end()) known(value, list(names));
+  }
+  void preset(const std::string& value) {
+    if (const Preset* preset = findPreset(value)) {
+      out_.nodePolicy = std::string(preset->nodePolicy);
+      out_.cardPolicy = std::string(preset->cardPolicy);
+    } else {
+      known(value, list(presetNames()));
+    }
+    if (given_.contains("nodePolicy") || given_.contains("cardPolicy"))
+      invalid(value, "a preset says both nodePolicy and cardPolicy: give either it or those");
+  }
+  void staticPolicy(const std::string& value) {
+    out_.cardPolicy = std::string(card_policy::kStaticPrefix) + value;
+    if (!findCardPolicy(out_.cardPolicy)) known(value, "dgx1-pascal, dgx1-volta, dgx2");
+    const auto policy = given_.find("cardPolicy");
+    if (given_.contains("preset") || (policy != given_.end() && policy->second != "static"))
+      invalid(value, "says the card policy too: give it alone or with cardPolicy static");
+  }
+  void split(const std::string& value) {
+    if (value == "evenly") {
+      out_.split = Split::evenly;
+    } else if (value == "fill") {
+      out_.split = Split::fill;
+    } else if (value != "none") {
+      known(value, "none, evenly, fill");
+    }
+  }
+  void overcommit(const std::string& value, int64_t& target) {
+    if (std::optional<int64_t> n = readOvercommit(value))
+      target = *n;
+    else
+      invalid(value, "must be a decimal from 1 to 1000 with at most three places, such as 1.5");
+  }
+  void limit(const std::string& value, int64_t& target) {
+    Refusal refusal;
+    if (value == "0") {
+      target = 0;  // no limit, spelled out
+    } else if (std::optional<int64_t> n = readCount(field_, value, std::numeric_limits<int32_t>::max(), refusal)) {
+      target = *n;
+    } else {
+      invalid(value, "must be a whole number, 0 for no limit");
+    }
+  }
+  void models(const std::string& value) {
+    if (std::optional<std::vector<std::string>> models = readModels(value))
+      out_.models = std::move(*models);
+    else
+      invalid(value, "must be model names separated by |, such as \"V100|A100\"");
+  }
+  void minMemory(const std::string& value) {
+    Refusal refusal;
+    if (std::optional<int64_t> bytes = readMemory(field_, value, out_.memoryUnit, refusal)) {
+      out_.minMemory = *bytes;
+    } else {
+      refusal.reason = std::string(reason::kInvalidParameter);  // a class is wrong in one way only
+      refusals_.push_back(std::move(refusal));
+    }
+  }
+
+  void invalid(const std::string& value, const std::string& expected) {
+    refusals_.push_back(refuse(reason::kInvalidParameter, field_, shown(value) + ": " + expected));
+  }
+  void known(const std::string& value, const std::string& names) { invalid(value, "unknown; known: " + names); }
+
+  const core::StringMap& given_;
+  std::vector<Refusal>& refusals_;
+  Parameters out_;
+  std::string field_;  ///< of the key that is being read
+};
+
 }  // namespace
 
 std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
@@ -156,94 +265,7 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
 }
 
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals) {
-  Parameters p;
-  const auto& given = cls.parameters;
-  // The unit first: minMemory is read with it.
-  if (auto it = given.find("memoryUnit"); it != given.end() && it->second == "MiB") p.memoryUnit = kMiB;
-
-  for (const auto& parameter : given) {
-    const std::string& key = parameter.first;
-    const std::string& value = parameter.second;
-    const std::string field = "parameters[" + key + "]";
-    auto invalid = [&](const std::string& expected) {
-      refusals.push_back(refuse(reason::kInvalidParameter, field, shown(value) + ": " + expected));
-    };
-    auto known = [&](const std::string& names) { invalid("unknown; known: " + names); };
-    auto limit = [&](int64_t& target) {
-      Refusal refusal;
-      if (value == "0") {
-        target = 0;  // no limit, spelled out
-      } else if (std::optional<int64_t> n = readCount(field, value, std::numeric_limits<int32_t>::max(), refusal)) {
-        target = *n;
-      } else {
-        invalid("must be a whole number, 0 for no limit");
-      }
-    };
-    auto overcommit = [&](int64_t& target) {
-      if (std::optional<int64_t> n = readOvercommit(value)) {
-        target = *n;
-      } else {
-        invalid("must be a decimal from 1 to 1000 with at most three places, such as 1.5");
-      }
-    };
-
-    if (key == "nodePolicy") {
-      p.nodePolicy = value;
-      if (!findNodePolicy(value)) known(list(nodePolicyNames()));
-    } else if (key == "cardPolicy") {
-      const auto names = cardPolicyNames();
-      if (!given.contains("static")) p.cardPolicy = value;
-      if (std::find(names.begin(), names.end(), value) == names.end()) known(list(names));
-    } else if (key == "preset") {
-      if (const Preset* preset = findPreset(value)) {
-        p.nodePolicy = std::string(preset->nodePolicy);
-        p.cardPolicy = std::string(preset->cardPolicy);
-      } else {
-        known(list(presetNames()));
-      }
-      if (given.contains("nodePolicy") || given.contains("cardPolicy"))
-        invalid("a preset says both nodePolicy and cardPolicy: give either it or those");
-    } else if (key == "static") {
-      p.cardPolicy = std::string(card_policy::kStaticPrefix) + value;
-      if (!findCardPolicy(p.cardPolicy)) known("dgx1-pascal, dgx1-volta, dgx2");
-      const auto policy = given.find("cardPolicy");
-      if (given.contains("preset") || (policy != given.end() && policy->second != "static"))
-        invalid("says the card policy too: give it alone or with cardPolicy static");
-    } else if (key == "split") {
-      if (value == "evenly") {
-        p.split = Split::evenly;
-      } else if (value == "fill") {
-        p.split = Split::fill;
-      } else if (value != "none") {
-        known("none, evenly, fill");
-      }
-    } else if (key == "memoryUnit") {
-      if (value != "GiB" && value != "MiB") known("GiB, MiB");
-    } else if (key == "coreOvercommit") {
-      overcommit(p.coreOvercommit);
-    } else if (key == "memoryOvercommit") {
-      overcommit(p.memoryOvercommit);
-    } else if (key == "maxClaimsPerCard") {
-      limit(p.maxClaimsPerCard);
-    } else if (key == "maxClaimsPerNode") {
-      limit(p.maxClaimsPerNode);
-    } else if (key == "model") {
-      if (std::optional<std::vector<std::string>> models = readModels(value)) {
-        p.models = std::move(*models);
-      } else {
-        invalid("must be model names separated by |, such as \"V100|A100\"");
-      }
-    } else if (key == "minMemory") {
-      Refusal refusal;
-      if (std::optional<int64_t> bytes = readMemory(field, value, p.memoryUnit, refusal)) {
-        p.minMemory = *bytes;
-      } else {
-        refusal.reason = std::string(reason::kInvalidParameter);  // a class is wrong in one way only
-        refusals.push_back(std::move(refusal));
-      }
-    }
-  }
-  return p;
+  return ParameterReader(cls.parameters, refusals).read();
 }
 
 std::vector<Refusal> checkParameters(const v1alpha::ElasticGPUClass& cls) {

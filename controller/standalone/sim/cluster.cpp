@@ -323,18 +323,32 @@ bool Cluster::unschedulable(const core::Pod& pod, const std::string& message, st
 }
 
 bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
-  std::vector<std::shared_ptr<const core::ResourceClaim>> claims;
-  std::vector<std::string> claimNodes;
+  Claims claims;
+  if (const std::string waits = claimsOf(pod, claims); !waits.empty()) return unschedulable(pod, waits, stop);
+  const PodChoice choice = chooseNode(pod, claims);
+  if (choice.node.empty()) {
+    if (choice.otherNodeSuits) clearOne(claims, stop);
+    return unschedulable(pod, choice.message, stop);
+  }
+  for (const auto& rc : claims)
+    if (!reserve(pod, *rc, stop)) return false;
+  return bind(pod, choice.node, stop);
+}
+
+std::string Cluster::claimsOf(const core::Pod& pod, Claims& claims) const {
   for (const auto& c : pod.resourceClaims) {
     const auto rc = claimStore_.get({pod.metadata.namespace_, c.resourceClaimName});
-    if (!rc) return unschedulable(pod, "waiting for the ResourceClaim " + c.resourceClaimName + " to be created", stop);
-    if (rc->metadata.deleting())
-      return unschedulable(pod, "ResourceClaim " + c.resourceClaimName + " is being deleted", stop);
-    if (!rc->allocation)
-      return unschedulable(pod, "cannot allocate all claims: " + c.resourceClaimName + " is not allocated", stop);
-    claimNodes.push_back(rc->allocation->nodeName);
+    if (!rc) return "waiting for the ResourceClaim " + c.resourceClaimName + " to be created";
+    if (rc->metadata.deleting()) return "ResourceClaim " + c.resourceClaimName + " is being deleted";
+    if (!rc->allocation) return "cannot allocate all claims: " + c.resourceClaimName + " is not allocated";
     claims.push_back(rc);
   }
+  return {};
+}
+
+PodChoice Cluster::chooseNode(const core::Pod& pod, const Claims& claims) const {
+  std::vector<std::string> claimNodes;
+  for (const auto& rc : claims) claimNodes.push_back(rc->allocation->nodeName);
   std::vector<std::shared_ptr<const core::Node>> held;
   std::vector<const core::Node*> nodes;
   std::map<std::string, NodeUse, std::less<>> used;
@@ -351,31 +365,30 @@ bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
   }
   std::sort(nodes.begin(), nodes.end(),
             [](const auto* a, const auto* b) { return a->metadata.name < b->metadata.name; });
-  const PodChoice choice = choose(pod, nodes, used, claimNodes);
-  if (choice.node.empty()) {
-    if (choice.otherNodeSuits)
-      for (const auto& rc : claims)
-        if (rc->reservedFor
-                .empty()) {  // as the stock scheduler: one allocation is cleared so that it may be made elsewhere
-          const auto body = codec::patch::reservedFor(rc->metadata.uid, rc->metadata.resourceVersion, {}, true);
-          const auto written = client_.patch<core::ResourceClaim>(core::keyOf(rc->metadata), kube::PatchType::merge,
-                                                                  body, "status", stop);
-          if (written) claimStore_.observed(*written);
-          break;
-        }
-    return unschedulable(pod, choice.message, stop);
-  }
-  for (const auto& rc : claims)
-    if (!reserve(pod, *rc, stop)) return false;
+  return choose(pod, nodes, used, claimNodes);
+}
+
+// As the stock scheduler: one allocation is cleared so that it may be made elsewhere.
+void Cluster::clearOne(const Claims& claims, std::stop_token stop) {
+  const auto free = std::find_if(claims.begin(), claims.end(), [](const auto& rc) { return rc->reservedFor.empty(); });
+  if (free == claims.end()) return;
+  const auto& meta = (*free)->metadata;
+  const auto body = codec::patch::reservedFor(meta.uid, meta.resourceVersion, {}, true);
+  const auto written =
+      client_.patch<core::ResourceClaim>(core::keyOf(meta), kube::PatchType::merge, body, "status", stop);
+  if (written) claimStore_.observed(*written);
+}
+
+bool Cluster::bind(const core::Pod& pod, const std::string& node, std::stop_token stop) {
   kube::HttpRequest bind;
   bind.method = kube::Method::post;
   bind.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "binding");
   bind.headers = {{"Content-Type", "application/json"}};
-  bind.body = codec::patch::binding(pod, choice.node);
+  bind.body = codec::patch::binding(pod, node);
   const auto answer = client_.call(std::move(bind), stop);
   if (!answer && answer.status().code() != Code::conflict && answer.status().code() != Code::notFound) return false;
   events_.event(kube::referenceTo(pod), "Normal", "Scheduled",
-                "Successfully assigned " + core::keyOf(pod.metadata).str() + " to " + choice.node + " (simulated)");
+                "Successfully assigned " + core::keyOf(pod.metadata).str() + " to " + node + " (simulated)");
   const auto now = client_.get<core::Pod>(core::keyOf(pod.metadata), stop);  // so that the next choice counts it
   if (now) podStore_.observed(*now);
   return now.ok() || now.status().code() == Code::notFound;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -22,6 +23,7 @@
 #include "controller/kube/reflector.h"
 #include "controller/standalone/sim/kubelet.h"
 #include "controller/standalone/sim/nodes_file.h"
+#include "controller/standalone/sim/pod_scheduler.h"
 
 namespace egpu::sim {
 
@@ -53,7 +55,13 @@ class Cluster {
   /// One look at one key ("pod/ns/name", "claim/ns/name", "leases"); false = try again later.
   bool step(const std::string& key, std::stop_token stop);
   bool syncPod(const core::ObjectKey& key, std::stop_token stop);
+  using Claims = std::vector<std::shared_ptr<const core::ResourceClaim>>;
   bool schedule(const core::Pod& pod, std::stop_token stop);
+  /// Empty, or what the pod waits for.
+  std::string claimsOf(const core::Pod& pod, Claims& claims) const;
+  PodChoice chooseNode(const core::Pod& pod, const Claims& claims) const;
+  void clearOne(const Claims& claims, std::stop_token stop);
+  bool bind(const core::Pod& pod, const std::string& node, std::stop_token stop);
   bool reserve(const core::Pod& pod, const core::ResourceClaim& claim, std::stop_token stop);
   bool unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop);
   bool lostItsNode(const core::Pod& pod, std::stop_token stop);

@@ -147,6 +147,49 @@ struct Link {
   YAML::Node at;
 };
 
+/// numa: one for all cards of the group, or a list with one per card.
+std::vector<int64_t> readNuma(const YAML::Node& g, const std::string& field, int64_t count) {
+  std::vector<int64_t> numa(static_cast<std::size_t>(count), -1);
+  const auto n = g["numa"];
+  if (!n) return numa;
+  if (!n.IsSequence()) {
+    std::fill(numa.begin(), numa.end(), whole(n, field + ".numa", -1, 1023));
+    return numa;
+  }
+  if (n.size() != numa.size())
+    fail(field + ".numa", n, "has " + std::to_string(n.size()) + " entries for " + std::to_string(count) + " cards");
+  for (std::size_t i = 0; i < n.size(); ++i) numa[i] = whole(n[i], field + ".numa", -1, 1023);
+  return numa;
+}
+
+/// Of each card to the switch.
+int64_t readSwitchLinks(const YAML::Node& g, const std::string& field) {
+  const auto s = g["nvswitch"];
+  if (!s) return 0;
+  const auto v = text(s, field + ".nvswitch");
+  if (v == "true") return kDefaultSwitchLinks;
+  return v == "false" ? 0 : whole(s, field + ".nvswitch", 0, 64);
+}
+
+void readLinks(const YAML::Node& g, const std::string& field, std::vector<Link>& links) {
+  const auto l = g["nvlinks"];
+  if (!l) return;
+  if (!l.IsSequence()) fail(field + ".nvlinks", l, "must be a list of [card, card, links]");
+  for (const auto& e : l) {
+    if (!e.IsSequence() || e.size() != 3) fail(field + ".nvlinks", e, "each entry is [card, card, links]");
+    const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1),
+               b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
+    if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
+    const auto low = static_cast<std::size_t>(std::min(a, b)), high = static_cast<std::size_t>(std::max(a, b));
+    if (std::any_of(links.begin(), links.end(), [&](const Link& other) {
+          return std::min(other.a, other.b) == low && std::max(other.a, other.b) == high;
+        }))
+      fail(field + ".nvlinks", e, "links cards " + std::to_string(a) + " and " + std::to_string(b) + " twice");
+    links.push_back({static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64),
+                     field + ".nvlinks", e});
+  }
+}
+
 void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1alpha::Card>& cards,
                   std::vector<Link>& links, std::vector<int64_t>& switchLinks) {
   onlyKeys(g, field, {"model", "count", "memory", "sms", "tflops", "numa", "nvlinks", "nvswitch", "uuid", "uuids"});
@@ -160,47 +203,18 @@ void readGpuGroup(const YAML::Node& g, const std::string& field, std::vector<v1a
   proto.memory = bytes(g["memory"], field + ".memory");
   if (g["sms"]) proto.smCount = whole(g["sms"], field + ".sms", 1, 100'000);
   if (g["tflops"]) proto.milliTflops = tflops(g["tflops"], field + ".tflops");
-  std::vector<int64_t> numa(static_cast<std::size_t>(count), -1);
-  if (const auto n = g["numa"]; n && n.IsSequence()) {
-    if (n.size() != numa.size())
-      fail(field + ".numa", n, "has " + std::to_string(n.size()) + " entries for " + std::to_string(count) + " cards");
-    for (std::size_t i = 0; i < n.size(); ++i) numa[i] = whole(n[i], field + ".numa", -1, 1023);
-  } else if (n) {
-    std::fill(numa.begin(), numa.end(), whole(n, field + ".numa", -1, 1023));
-  }
+  const auto numa = readNuma(g, field, count);
   const auto uuids = readUuids(g, field, count);
-  int64_t toSwitch = 0;
-  if (const auto s = g["nvswitch"]; s) {
-    const auto v = text(s, field + ".nvswitch");
-    if (v == "true")
-      toSwitch = kDefaultSwitchLinks;
-    else if (v != "false")
-      toSwitch = whole(s, field + ".nvswitch", 0, 64);
-  }
-  for (int64_t i = 0; i < count; ++i) {
+  const int64_t toSwitch = readSwitchLinks(g, field);
+  for (std::size_t i = 0; i < uuids.size(); ++i) {
     if (cards.size() == kMaxCards) fail(field, g, "a node has at most " + std::to_string(kMaxCards) + " cards");
     proto.index = static_cast<int64_t>(cards.size());
-    proto.topology.numa = numa[static_cast<std::size_t>(i)];
-    proto.uuid = uuids[static_cast<std::size_t>(i)];
+    proto.topology.numa = numa[i];
+    proto.uuid = uuids[i];
     cards.push_back(proto);
     switchLinks.push_back(toSwitch);
   }
-  if (const auto l = g["nvlinks"]; l) {
-    if (!l.IsSequence()) fail(field + ".nvlinks", l, "must be a list of [card, card, links]");
-    for (const auto& e : l) {
-      if (!e.IsSequence() || e.size() != 3) fail(field + ".nvlinks", e, "each entry is [card, card, links]");
-      const auto a = whole(e[0], field + ".nvlinks", 0, kMaxCards - 1),
-                 b = whole(e[1], field + ".nvlinks", 0, kMaxCards - 1);
-      if (a == b) fail(field + ".nvlinks", e, "links a card with itself");
-      const auto low = static_cast<std::size_t>(std::min(a, b)), high = static_cast<std::size_t>(std::max(a, b));
-      if (std::any_of(links.begin(), links.end(), [&](const Link& other) {
-            return std::min(other.a, other.b) == low && std::max(other.a, other.b) == high;
-          }))
-        fail(field + ".nvlinks", e, "links cards " + std::to_string(a) + " and " + std::to_string(b) + " twice");
-      links.push_back({static_cast<std::size_t>(a), static_cast<std::size_t>(b), whole(e[2], field + ".nvlinks", 1, 64),
-                       field + ".nvlinks", e});
-    }
-  }
+  readLinks(g, field, links);
 }
 
 void wire(std::vector<v1alpha::Card>& cards, const std::vector<Link>& links, const std::vector<int64_t>& switchLinks) {
@@ -246,6 +260,50 @@ std::string documentationAddress(std::size_t n) {
   return text.str();
 }
 
+void readLabels(const YAML::Node& labels, const std::string& field, core::StringMap& out) {
+  if (!labels.IsMap()) fail(field, labels, "must be a mapping");
+  for (const auto& kv : labels) {
+    const auto key = text(kv.first, field);
+    const auto at = field + "." + key;
+    if (!isQualifiedName(key)) fail(at, kv.first, "is not a label key");
+    if (const auto value = text(kv.second, at); value.empty() || isLabelName(value))
+      out[key] = value;
+    else
+      fail(at, kv.second, "\"" + value + "\" is not a label value");
+  }
+}
+
+void readTaints(const YAML::Node& taints, const std::string& field, std::vector<core::Taint>& out) {
+  if (!taints.IsSequence()) fail(field, taints, "must be a list of {key, value, effect}");
+  for (std::size_t i = 0; i < taints.size(); ++i) {
+    const auto t = taints[i];
+    const std::string at = field + "[" + std::to_string(i) + "]";
+    onlyKeys(t, at, {"key", "value", "effect"});
+    core::Taint taint{t["key"] ? text(t["key"], at + ".key") : "", t["value"] ? text(t["value"], at + ".value") : "",
+                      t["effect"] ? text(t["effect"], at + ".effect") : ""};
+    if (taint.key.empty()) fail(at + ".key", t, "is missing");
+    if (taint.effect != "NoSchedule" && taint.effect != "PreferNoSchedule" && taint.effect != "NoExecute")
+      fail(at + ".effect", t, "valid are NoSchedule, PreferNoSchedule, NoExecute");
+    out.push_back(std::move(taint));
+  }
+}
+
+std::vector<v1alpha::Card> readCards(const YAML::Node& gpus, const std::string& field, const std::string& node) {
+  if (!gpus.IsSequence()) fail(field, gpus, "must be a list");
+  std::vector<v1alpha::Card> cards;
+  std::vector<Link> links;
+  std::vector<int64_t> switchLinks;
+  for (std::size_t g = 0; g < gpus.size(); ++g)
+    readGpuGroup(gpus[g], field + "[" + std::to_string(g) + "]", cards, links, switchLinks);
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    if (cards[i].uuid.empty()) cards[i].uuid = cardUuid(node, i);
+    cards[i].nodeName = node;
+    cards[i].topology.pcie = pciBus(i);
+  }
+  wire(cards, links, switchLinks);
+  return cards;
+}
+
 SimNode makeNode(const YAML::Node& n, const std::string& field, const std::string& name) {
   if (!v1alpha::isDnsSubdomain(name)) fail(field + ".name", n["name"], "\"" + name + "\" is not a DNS subdomain name");
   SimNode out;
@@ -254,47 +312,11 @@ SimNode makeNode(const YAML::Node& n, const std::string& field, const std::strin
   out.node.cpuMilli = n["cpu"] ? milli(n["cpu"], field + ".cpu") : 64'000;
   out.node.memoryBytes = n["memory"] ? bytes(n["memory"], field + ".memory") : int64_t{256} << 30;
   out.node.ephemeralBytes = kEphemeralBytes;
-  if (const auto labels = n["labels"]; labels) {
-    if (!labels.IsMap()) fail(field + ".labels", labels, "must be a mapping");
-    for (const auto& kv : labels) {
-      const auto key = text(kv.first, field + ".labels");
-      const auto at = field + ".labels." + key;
-      if (!isQualifiedName(key)) fail(at, kv.first, "is not a label key");
-      if (const auto value = text(kv.second, at); value.empty() || isLabelName(value))
-        out.node.metadata.labels[key] = value;
-      else
-        fail(at, kv.second, "\"" + value + "\" is not a label value");
-    }
-  }
+  if (n["labels"]) readLabels(n["labels"], field + ".labels", out.node.metadata.labels);
   out.node.metadata.labels["kubernetes.io/hostname"] = v1alpha::labelValueOf(name);
   out.node.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";
-  if (const auto taints = n["taints"]; taints) {
-    if (!taints.IsSequence()) fail(field + ".taints", taints, "must be a list of {key, value, effect}");
-    for (std::size_t i = 0; i < taints.size(); ++i) {
-      const auto t = taints[i];
-      const std::string at = field + ".taints[" + std::to_string(i) + "]";
-      onlyKeys(t, at, {"key", "value", "effect"});
-      core::Taint taint{t["key"] ? text(t["key"], at + ".key") : "", t["value"] ? text(t["value"], at + ".value") : "",
-                        t["effect"] ? text(t["effect"], at + ".effect") : ""};
-      if (taint.key.empty()) fail(at + ".key", t, "is missing");
-      if (taint.effect != "NoSchedule" && taint.effect != "PreferNoSchedule" && taint.effect != "NoExecute")
-        fail(at + ".effect", t, "valid are NoSchedule, PreferNoSchedule, NoExecute");
-      out.node.taints.push_back(std::move(taint));
-    }
-  }
-  std::vector<Link> links;
-  std::vector<int64_t> switchLinks;
-  if (const auto gpus = n["gpus"]; gpus) {
-    if (!gpus.IsSequence()) fail(field + ".gpus", gpus, "must be a list");
-    for (std::size_t g = 0; g < gpus.size(); ++g)
-      readGpuGroup(gpus[g], field + ".gpus[" + std::to_string(g) + "]", out.cards, links, switchLinks);
-  }
-  for (std::size_t i = 0; i < out.cards.size(); ++i) {
-    if (out.cards[i].uuid.empty()) out.cards[i].uuid = cardUuid(name, i);
-    out.cards[i].nodeName = name;
-    out.cards[i].topology.pcie = pciBus(i);
-  }
-  wire(out.cards, links, switchLinks);
+  if (n["taints"]) readTaints(n["taints"], field + ".taints", out.node.taints);
+  if (n["gpus"]) out.cards = readCards(n["gpus"], field + ".gpus", name);
   return out;
 }
 

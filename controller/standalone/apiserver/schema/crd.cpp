@@ -72,19 +72,13 @@ std::vector<PrinterColumn> printerColumns(const Json& version) {
   return columns;
 }
 
-base::Result<Resource> convert(const Json& crd) {
-  auto bad = [&](const std::string& what) {
-    return base::Status(base::Code::invalid,
-                        "CustomResourceDefinition " + text(member(crd, "metadata"), "name") + ": " + what);
-  };
-  if (text(crd, "kind") != "CustomResourceDefinition") return bad("kind is not CustomResourceDefinition");
-  const Json& spec = member(crd, "spec");
+// Each reads one part into `r`. Empty, or what is wrong with it.
+std::string readNames(const Json& spec, Resource& r) {
   const Json& names = member(spec, "names");
-  Resource r;
   r.group = text(spec, "group");
   r.kind = text(names, "kind");
   r.plural = text(names, "plural");
-  if (r.kind.empty() || r.plural.empty()) return bad("spec.names needs kind and plural");
+  if (r.kind.empty() || r.plural.empty()) return "spec.names needs kind and plural";
   r.listKind = text(names, "listKind").empty() ? r.kind + "List" : text(names, "listKind");
   r.singular = text(names, "singular");
   if (r.singular.empty())
@@ -92,43 +86,45 @@ base::Result<Resource> convert(const Json& crd) {
   r.shortNames = texts(names, "shortNames");
   r.categories = texts(names, "categories");
   const std::string scope = text(spec, "scope");
-  if (scope != "Namespaced" && scope != "Cluster") return bad("spec.scope must be Namespaced or Cluster");
+  if (scope != "Namespaced" && scope != "Cluster") return "spec.scope must be Namespaced or Cluster";
   r.namespaced = scope == "Namespaced";
+  return {};
+}
 
-  const Json* first = nullptr;
-  for (const auto& version : member(spec, "versions")) {
+std::string readVersions(const Json& versions, Resource& r) {
+  for (const auto& version : versions) {
     const std::string name = text(version, "name");
-    if (name.empty()) return bad("a version has no name");
+    if (name.empty()) return "a version has no name";
     if (member(version, "storage") == true) r.storageVersion = name;
     if (member(version, "served") == true) r.versions.push_back(name);
-    if (!first) {
-      first = &version;
-      continue;
-    }
+    const Json& first = versions.front();
     for (const char* same : {"schema", "additionalPrinterColumns", "subresources", "selectableFields"})
-      if (member(version, same) != member(*first, same))
-        return bad("versions " + text(*first, "name") + " and " + name + " differ in " + same +
-                   "; conversion is not served");
+      if (member(version, same) != member(first, same))
+        return "versions " + text(first, "name") + " and " + name + " differ in " + same + "; conversion is not served";
   }
-  if (r.versions.empty()) return bad("no version is served");
-  if (r.storageVersion.empty()) return bad("no version is stored");
+  if (r.versions.empty()) return "no version is served";
+  if (r.storageVersion.empty()) return "no version is stored";
   std::sort(r.versions.begin(), r.versions.end(), outranks);
+  return {};
+}
 
-  r.columns = printerColumns(*first);
-  for (const auto& [name, value] : member(*first, "subresources").items()) {
+void readSubresources(const Json& version, Resource& r) {
+  for (const auto& [name, value] : member(version, "subresources").items()) {
     if (name == "status")
       r.hasStatus = true;
     else
       r.subresources.push_back(name);
   }
-  for (const auto& field : member(*first, "selectableFields"))
+  for (const auto& field : member(version, "selectableFields"))
     if (std::string path = text(field, "jsonPath"); path.size() > 1 && path[0] == '.')
       r.selectableFields.push_back(path.substr(1));
+}
 
-  r.schema = member(member(*first, "schema"), "openAPIV3Schema");
-  if (!r.schema.is_object()) return bad("schema.openAPIV3Schema is missing");
+std::string readSchema(const Json& version, Resource& r) {
+  r.schema = member(member(version, "schema"), "openAPIV3Schema");
+  if (!r.schema.is_object()) return "schema.openAPIV3Schema is missing";
   auto compiled = Schema::compileObject(r.schema);
-  if (!compiled.ok()) return bad(compiled.status().message());
+  if (!compiled.ok()) return compiled.status().message();
   r.compiled = *compiled;
   Json& properties = r.schema["properties"];
   for (const char* word : {"apiVersion", "kind"})
@@ -138,6 +134,24 @@ base::Result<Resource> convert(const Json& crd) {
   if (!member(properties["kind"], "description").is_string())
     properties["kind"]["description"] = "What this object is.";
   properties["metadata"] = objectMetaSchema();
+  return {};
+}
+
+base::Result<Resource> convert(const Json& crd) {
+  const auto bad = [&](const std::string& what) {
+    return base::Status(base::Code::invalid,
+                        "CustomResourceDefinition " + text(member(crd, "metadata"), "name") + ": " + what);
+  };
+  if (text(crd, "kind") != "CustomResourceDefinition") return bad("kind is not CustomResourceDefinition");
+  const Json& spec = member(crd, "spec");
+  const Json& versions = member(spec, "versions");
+  Resource r;
+  if (const auto wrong = readNames(spec, r); !wrong.empty()) return bad(wrong);
+  if (const auto wrong = readVersions(versions, r); !wrong.empty()) return bad(wrong);
+  const Json& first = versions.front();  // the others are alike
+  r.columns = printerColumns(first);
+  readSubresources(first, r);
+  if (const auto wrong = readSchema(first, r); !wrong.empty()) return bad(wrong);
   return r;
 }
 

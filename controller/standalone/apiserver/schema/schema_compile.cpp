@@ -169,6 +169,33 @@ Json stringMap(const char* description) {
   return {{"type", "object"}, {"description", description}, {"additionalProperties", {{"type", "string"}}}};
 }
 
+Json time(const char* description) {
+  return {{"type", "string"}, {"format", "date-time"}, {"description", description}, {"nullable", true}};
+}
+Json ownerReferences() {
+  const Json owner = {
+      {"type", "object"},
+      {"description", "An object that this one depends on: when all owners are gone, it is deleted."},
+      {"required", {"apiVersion", "kind", "name", "uid"}},
+      {"properties",
+       {{"apiVersion", text("Group and version of the owner.")},
+        {"kind", text("Kind of the owner.")},
+        {"name", text("Name of the owner, in the same namespace or cluster-scoped.")},
+        {"uid", text("Uid of the owner; another object of that name is not the owner.")},
+        {"controller",
+         {{"type", "boolean"}, {"description", "Whether this owner is the one that controls the object."}}},
+        {"blockOwnerDeletion",
+         {{"type", "boolean"},
+          {"description", "Whether a foreground deletion of the owner waits for this object."}}}}}};
+  return {{"type", "array"},
+          {"description", "The objects that this one depends on."},
+          {"x-kubernetes-list-type", "map"},
+          {"x-kubernetes-list-map-keys", {"uid"}},
+          {"x-kubernetes-patch-strategy", "merge"},
+          {"x-kubernetes-patch-merge-key", "uid"},
+          {"items", owner}};
+}
+
 }  // namespace
 
 std::unique_ptr<SchemaNode> compileNode(const Json& schema, const std::string& path, std::string& error) {
@@ -176,69 +203,39 @@ std::unique_ptr<SchemaNode> compileNode(const Json& schema, const std::string& p
 }
 
 const Json& objectMetaSchema() {
-  static const Json schema = [] {
-    const Json time = {{"type", "string"}, {"format", "date-time"}};
-    auto timeField = [&](const char* description) {
-      Json t = time;
-      t["description"] = description;
-      t["nullable"] = true;
-      return t;
-    };
-    Json owner = {{"type", "object"},
-                  {"description", "An object that this one depends on: when all owners are gone, it is deleted."},
-                  {"required", {"apiVersion", "kind", "name", "uid"}},
-                  {"properties",
-                   {{"apiVersion", text("Group and version of the owner.")},
-                    {"kind", text("Kind of the owner.")},
-                    {"name", text("Name of the owner, in the same namespace or cluster-scoped.")},
-                    {"uid", text("Uid of the owner; another object of that name is not the owner.")},
-                    {"controller",
-                     {{"type", "boolean"}, {"description", "Whether this owner is the one that controls the object."}}},
-                    {"blockOwnerDeletion",
-                     {{"type", "boolean"},
-                      {"description", "Whether a foreground deletion of the owner waits for this object."}}}}}};
-    return Json{
-        {"type", "object"},
-        {"description",
-         "What every object carries: its name, labels, annotations and what the API server keeps about it."},
-        {"properties",
-         {{"name", text("Unique among the objects of its kind and namespace. Can't be changed.")},
-          {"generateName", text("A prefix; the API server completes it to a unique name if name is empty.")},
-          {"namespace", text("Where the name is unique; empty for cluster-scoped kinds. Can't be changed.")},
-          {"selfLink", text("Not filled in any more.")},
-          {"uid", text("Unique over time and space, given by the API server.")},
-          {"resourceVersion", text("Changes with every write; a write that carries an old one is refused. Opaque.")},
-          {"generation",
-           {{"type", "integer"}, {"format", "int64"}, {"description", "Counts changes of what is wanted (spec)."}}},
-          {"creationTimestamp", timeField("When the API server made the object.")},
-          {"deletionTimestamp",
-           timeField("When deletion was asked for; the object goes when its finalizers are gone.")},
-          {"deletionGracePeriodSeconds",
-           {{"type", "integer"},
-            {"format", "int64"},
-            {"nullable", true},
-            {"description", "Seconds that the object has to end by itself."}}},
-          {"labels", stringMap("Keys and values to select objects by.")},
-          {"annotations", stringMap("Keys and values for tools and people; not selectable.")},
-          {"ownerReferences",
-           {{"type", "array"},
-            {"description", "The objects that this one depends on."},
-            {"x-kubernetes-list-type", "map"},
-            {"x-kubernetes-list-map-keys", {"uid"}},
-            {"x-kubernetes-patch-strategy", "merge"},
-            {"x-kubernetes-patch-merge-key", "uid"},
-            {"items", owner}}},
-          {"finalizers",
-           {{"type", "array"},
-            {"description", "Who still has to clean up before the object may go."},
-            {"x-kubernetes-list-type", "set"},
-            {"x-kubernetes-patch-strategy", "merge"},
-            {"items", {{"type", "string"}}}}},
-          {"managedFields",
-           {{"type", "array"},
-            {"description", "Who owns which fields under server-side apply; not kept here."},
-            {"items", {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}}}}}}}};
-  }();
+  static const Json schema = {
+      {"type", "object"},
+      {"description",
+       "What every object carries: its name, labels, annotations and what the API server keeps about it."},
+      {"properties",
+       {{"name", text("Unique among the objects of its kind and namespace. Can't be changed.")},
+        {"generateName", text("A prefix; the API server completes it to a unique name if name is empty.")},
+        {"namespace", text("Where the name is unique; empty for cluster-scoped kinds. Can't be changed.")},
+        {"selfLink", text("Not filled in any more.")},
+        {"uid", text("Unique over time and space, given by the API server.")},
+        {"resourceVersion", text("Changes with every write; a write that carries an old one is refused. Opaque.")},
+        {"generation",
+         {{"type", "integer"}, {"format", "int64"}, {"description", "Counts changes of what is wanted (spec)."}}},
+        {"creationTimestamp", time("When the API server made the object.")},
+        {"deletionTimestamp", time("When deletion was asked for; the object goes when its finalizers are gone.")},
+        {"deletionGracePeriodSeconds",
+         {{"type", "integer"},
+          {"format", "int64"},
+          {"nullable", true},
+          {"description", "Seconds that the object has to end by itself."}}},
+        {"labels", stringMap("Keys and values to select objects by.")},
+        {"annotations", stringMap("Keys and values for tools and people; not selectable.")},
+        {"ownerReferences", ownerReferences()},
+        {"finalizers",
+         {{"type", "array"},
+          {"description", "Who still has to clean up before the object may go."},
+          {"x-kubernetes-list-type", "set"},
+          {"x-kubernetes-patch-strategy", "merge"},
+          {"items", {{"type", "string"}}}}},
+        {"managedFields",
+         {{"type", "array"},
+          {"description", "Who owns which fields under server-side apply; not kept here."},
+          {"items", {{"type", "object"}, {"x-kubernetes-preserve-unknown-fields", true}}}}}}}};
   return schema;
 }
 

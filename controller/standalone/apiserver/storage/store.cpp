@@ -83,13 +83,25 @@ base::Result<ObjectPtr> Store::commit(Write write) {
 // One waiting writer does the work of all that queued up meanwhile, so that they share one flush of the journal.
 void Store::lead(std::unique_lock<std::mutex>& lock) {
   leading_ = true;
-  std::vector<Pending*> batch;
+  std::vector<Pending*> batch, later;
   batch.swap(queue_);
   lock.unlock();
 
-  std::vector<Pending*> good, later;
+  const std::vector<Pending*> admitted = number(batch, later);
+  if (!admitted.empty()) keep(admitted);
+
+  lock.lock();
+  queue_.insert(queue_.begin(), later.begin(), later.end());
+  std::sort(later.begin(), later.end());
+  for (Pending* p : batch)
+    if (!std::binary_search(later.begin(), later.end(), p)) p->done = true;
+  leading_ = false;
+  queueChanged_.notify_all();
+}
+
+std::vector<Store::Pending*> Store::number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const {
+  std::vector<Pending*> admitted;
   std::set<std::pair<const Resource*, Key>> touched;
-  std::vector<Journal::Record> records;
   uint64_t version = version_;  // only leaders change it, one at a time
   for (Pending* p : batch) {
     const Write& w = *p->write;
@@ -108,34 +120,33 @@ void Store::lead(std::unique_lock<std::mutex>& lock) {
     const std::string token = "\"resourceVersion\":\"" + placeholder_ + "\"";
     if (auto at = object.text.find(token); at != std::string::npos)
       object.text.replace(at, token.size(), "\"resourceVersion\":\"" + number + "\"");
-    records.push_back({w.resource, &object, w.change == Change::remove});
-    good.push_back(p);
+    admitted.push_back(p);
   }
-  if (!good.empty()) {
-    base::Status kept = journal_ ? journal_->append(records, version) : base::Status();
-    if (!kept.ok()) {
-      for (Pending* p : good) p->status = {base::Code::unavailable, "the state could not be kept: " + kept.message()};
-    } else {
-      std::set<const Resource*> changed;
-      {
-        std::unique_lock state(mutex_);
-        for (Pending* p : good) {
-          apply(*p->write, p->object);
-          changed.insert(p->write->resource);
-        }
-        version_ = version;
-      }
-      for (const Resource* r : changed) of(*r).changed.notify_all();
+  return admitted;
+}
+
+void Store::keep(const std::vector<Pending*>& admitted) {
+  const uint64_t version = admitted.back()->object->version;
+  if (journal_) {
+    std::vector<Journal::Record> records;
+    for (const Pending* p : admitted)
+      records.push_back({p->write->resource, p->object.get(), p->write->change == Change::remove});
+    if (base::Status kept = journal_->append(records, version); !kept.ok()) {
+      for (Pending* p : admitted)
+        p->status = {base::Code::unavailable, "the state could not be kept: " + kept.message()};
+      return;
     }
   }
-
-  lock.lock();
-  queue_.insert(queue_.begin(), later.begin(), later.end());
-  std::sort(later.begin(), later.end());
-  for (Pending* p : batch)
-    if (!std::binary_search(later.begin(), later.end(), p)) p->done = true;
-  leading_ = false;
-  queueChanged_.notify_all();
+  std::set<const Resource*> changed;
+  {
+    std::unique_lock state(mutex_);
+    for (const Pending* p : admitted) {
+      apply(*p->write, p->object);
+      changed.insert(p->write->resource);
+    }
+    version_ = version;
+  }
+  for (const Resource* r : changed) of(*r).changed.notify_all();
 }
 
 // Called by the leader: reads the state without a lock because only leaders change it.

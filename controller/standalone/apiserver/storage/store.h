@@ -152,6 +152,10 @@ class Store {
   void apply(const Write& write, const ObjectPtr& object);
   void index(const Resource& resource, const Object& object, bool present);
   void lead(std::unique_lock<std::mutex>& lock);
+  /// Gives a version to each write that may be stored, and returns those. later: what has to wait for the others.
+  std::vector<Pending*> number(const std::vector<Pending*>& batch, std::vector<Pending*>& later) const;
+  /// Into the journal, then for all to see.
+  void keep(const std::vector<Pending*>& admitted);
 
   const std::size_t historyLength_;
   Journal* const journal_;

@@ -78,6 +78,79 @@ std::vector<FieldError> finalizerErrors(const Json& before, const Json& after) {
       "no new finalizers can be added if the object is being deleted, found new finalizers []string{" + added + "}")};
 }
 
+// The object's metadata, its strings checked and its nulls dropped.
+Json& metadataOf(Json& object) {
+  Json& meta = object["metadata"];
+  if (meta.is_null()) meta = Json::object();
+  if (!meta.is_object()) throw badRequest("metadata is not an object");
+  requireStrings(meta);
+  dropNulls(meta);
+  return meta;
+}
+
+// What a PUT or PATCH made must still be the object that the URL names.
+void checkPath(const Call& call, const Object& old, Json& fresh) {
+  const Resource& r = *call.resource;
+  if (!fresh.is_object()) throw badRequest("the result is not a JSON object");
+  if (fresh.value("kind", Json()) != Json(r.kind)) throw badRequest("the kind of an object can't be changed");
+  if (auto v = fresh.find("apiVersion");
+      v == fresh.end() || !v->is_string() ||
+      (*v != Json(r.apiVersion(call.version)) && *v != Json(r.apiVersion(r.storageVersion))))
+    throw badRequest("the apiVersion of an object can't be changed to one that is not served here");
+  metadataOf(fresh);
+  if (std::string n = metaString(fresh, "name"); n != old.key.name)
+    throw badRequest("the name of the object (" + n + ") does not match the name on the URL (" + old.key.name + ")");
+  if (std::string ns = metaString(fresh, "namespace"); !ns.empty() && ns != old.key.ns)
+    throw badRequest("the namespace of the object (" + ns + ") does not match the namespace on the URL (" + old.key.ns +
+                     ")");
+}
+
+// Of the object that is stored, in the version that is stored.
+void checkIdentity(const Resource& r, const Object& old, const Json& fresh, bool replaces) {
+  const std::string& name = old.key.name;
+  // Who replaces means the object of that uid; a patch of it changes a field that can't change.
+  const std::string uid = metaString(fresh, "uid");
+  const bool otherUid = !uid.empty() && uid != old.uid;
+  if (otherUid && replaces)
+    throw conflict(r, name, "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + old.uid);
+  const std::string version = metaString(fresh, "resourceVersion");
+  if (version.empty()) {
+    if (replaces && (r.custom || r.plural == "leases"))
+      throw invalid(r, name, {invalidField("metadata.resourceVersion", 0, "must be specified for an update")});
+  } else if (version != std::to_string(old.version)) {
+    throw modified(r, name);
+  }
+  if (otherUid) throw invalid(r, name, {invalidField("metadata.uid", uid, "field is immutable")});
+  if (std::string t = metaString(fresh, "deletionTimestamp");
+      !t.empty() && t != metaString(old.body, "deletionTimestamp"))
+    throw invalid(r, name, {invalidField("metadata.deletionTimestamp", t, "field is immutable")});
+}
+
+// What this write may not change stays as it was: spec or status, and the server's own metadata.
+void keepOwned(const Call& call, const Json& old, Json& fresh) {
+  const Resource& r = *call.resource;
+  if (call.subresource == "status") {
+    Json mixed = old;
+    takeFrom(mixed, fresh, "status");
+    if (!r.custom) {
+      // As real servers do: the status of built-in kinds may carry labels and annotations along.
+      takeFrom(mixed["metadata"], fresh["metadata"], "labels");
+      takeFrom(mixed["metadata"], fresh["metadata"], "annotations");
+    }
+    fresh = std::move(mixed);
+  } else if (r.hasStatus) {
+    takeFrom(fresh, old, "status");
+  }
+  Json& meta = fresh["metadata"];
+  for (const char* owned : {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
+                            "resourceVersion", "namespace", "generateName"})
+    takeFrom(meta, old["metadata"], owned);
+  meta.erase("managedFields");
+  meta.erase("selfLink");
+  for (const char* list : {"finalizers", "ownerReferences", "labels", "annotations"})
+    if (auto it = meta.find(list); it != meta.end() && it->empty() && !it->is_null()) meta.erase(it);
+}
+
 }  // namespace
 
 Json decodeBody(std::string_view text, std::string_view contentType, std::vector<std::string>* duplicates) {
@@ -227,16 +300,12 @@ Json Preparation::forCreate(const Call& call, Json object, Warnings& warnings) c
   const Resource& r = *call.resource;
   if (call.request->body.size() > kMaxObjectBytes) throw tooLargeBody("the object is larger than 1.5 MiB");
   object["apiVersion"] = r.apiVersion(r.storageVersion);
-  Json& meta = object["metadata"];
-  if (meta.is_null()) meta = Json::object();
-  if (!meta.is_object()) throw badRequest("metadata is not an object");
-  requireStrings(meta);
+  Json& meta = metadataOf(object);
   if (!metaString(object, "resourceVersion").empty())
     throw badRequest("resourceVersion should not be set on objects to be created");
   for (const char* owned : {"managedFields", "selfLink", "uid", "creationTimestamp", "generation", "deletionTimestamp",
                             "deletionGracePeriodSeconds", "resourceVersion"})
     meta.erase(owned);
-  dropNulls(meta);
   const std::string ns = metaString(object, "namespace");
   if (r.namespaced) {
     if (ns.empty())
@@ -272,73 +341,20 @@ Json Preparation::forCreate(const Call& call, Json object, Warnings& warnings) c
 
 Json Preparation::forUpdate(const Call& call, const Object& old, Json fresh, bool replaces, Warnings& warnings) const {
   const Resource& r = *call.resource;
-  const std::string& name = old.key.name;
-  if (!fresh.is_object()) throw badRequest("the result is not a JSON object");
-  if (fresh.value("kind", Json()) != Json(r.kind)) throw badRequest("the kind of an object can't be changed");
-  if (auto v = fresh.find("apiVersion");
-      v == fresh.end() || !v->is_string() ||
-      (*v != Json(r.apiVersion(call.version)) && *v != Json(r.apiVersion(r.storageVersion))))
-    throw badRequest("the apiVersion of an object can't be changed to one that is not served here");
+  checkPath(call, old, fresh);
+  checkIdentity(r, old, fresh, replaces);
   fresh["apiVersion"] = r.apiVersion(r.storageVersion);
-
-  Json& meta = fresh["metadata"];
-  if (meta.is_null()) meta = Json::object();
-  if (!meta.is_object()) throw badRequest("metadata is not an object");
-  requireStrings(meta);
-  dropNulls(meta);
-  const Json& oldMeta = old.body["metadata"];
-  if (std::string n = metaString(fresh, "name"); n != name)
-    throw badRequest("the name of the object (" + n + ") does not match the name on the URL (" + name + ")");
-  if (std::string ns = metaString(fresh, "namespace"); !ns.empty() && ns != old.key.ns)
-    throw badRequest("the namespace of the object (" + ns + ") does not match the namespace on the URL (" + old.key.ns +
-                     ")");
-  // Who replaces means the object of that uid; a patch of it changes a field that can't change.
-  const std::string uid = metaString(fresh, "uid");
-  const bool otherUid = !uid.empty() && uid != old.uid;
-  if (otherUid && replaces)
-    throw conflict(r, name, "Precondition failed: UID in precondition: " + uid + ", UID in object meta: " + old.uid);
-  const std::string version = metaString(fresh, "resourceVersion");
-  if (version.empty()) {
-    if (replaces && (r.custom || r.plural == "leases"))
-      throw invalid(r, name, {invalidField("metadata.resourceVersion", 0, "must be specified for an update")});
-  } else if (version != std::to_string(old.version)) {
-    throw modified(r, name);
-  }
-  if (otherUid) throw invalid(r, name, {invalidField("metadata.uid", uid, "field is immutable")});
-  if (std::string t = metaString(fresh, "deletionTimestamp");
-      !t.empty() && t != metaString(old.body, "deletionTimestamp"))
-    throw invalid(r, name, {invalidField("metadata.deletionTimestamp", t, "field is immutable")});
-
-  if (call.subresource == "status") {
-    Json mixed = old.body;
-    takeFrom(mixed, fresh, "status");
-    if (!r.custom) {
-      // As real servers do: the status of built-in kinds may carry labels and annotations along.
-      takeFrom(mixed["metadata"], meta, "labels");
-      takeFrom(mixed["metadata"], meta, "annotations");
-    }
-    fresh = std::move(mixed);
-  } else if (r.hasStatus) {
-    takeFrom(fresh, old.body, "status");
-  }
-  Json& target = fresh["metadata"];
-  for (const char* owned : {"uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds",
-                            "resourceVersion", "namespace", "generateName"})
-    takeFrom(target, oldMeta, owned);
-  target.erase("managedFields");
-  target.erase("selfLink");
-  for (const char* list : {"finalizers", "ownerReferences", "labels", "annotations"})
-    if (auto it = target.find(list); it != target.end() && it->empty() && !it->is_null()) target.erase(it);
-
+  keepOwned(call, old.body, fresh);
   prune(call, fresh, warnings);
   const Schema& schema = *schemas_.at(&r);
   schema.applyDefaults(fresh);
   // A status write may carry annotations along (above), which admission may have frozen.
   if (call.subresource.empty() || call.subresource == "status") admit(call, "UPDATE", fresh, &old.body);
   if (fresh == old.body) return fresh;
+  const Json& oldMeta = old.body["metadata"];
   if (isDeleting(old.body)) {
     auto errors = finalizerErrors(oldMeta, fresh["metadata"]);
-    if (!errors.empty()) throw invalid(r, name, errors);
+    if (!errors.empty()) throw invalid(r, old.key.name, errors);
   }
   if (keepsGeneration(r) && !sameDesired(old.body, fresh, r.hasStatus))
     fresh["metadata"]["generation"] = oldMeta.value("generation", int64_t{0}) + 1;

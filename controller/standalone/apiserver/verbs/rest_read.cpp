@@ -104,6 +104,29 @@ ListQuery listQuery(const Call& call, bool watching, bool continuing) {
   return q;
 }
 
+/// All that a list is about, before selectors and limit: from the page on that the token names. version: of that state.
+std::vector<ObjectPtr> objectsFor(const Store& store, const Call& call, const ListQuery& q, std::string_view token,
+                                  uint64_t& version) {
+  std::vector<ObjectPtr> all;
+  if (!token.empty()) {
+    Key last;
+    if (!parsePageToken(token, version, last)) throw badRequest("continue key is not valid");
+    if (!store.listAt(*call.resource, call.key.ns, version, last, all))
+      throw expired(
+          "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+          "without the continue parameter.");
+  } else if (q.match == "Exact") {
+    version = *q.version;
+    if (version > store.version()) throw versionTooLarge(version, store.version());
+    if (!store.listAt(*call.resource, call.key.ns, version, Key{}, all))
+      throw expired("The resourceVersion for the provided list is too old.");
+  } else {
+    all = store.list(*call.resource, call.key.ns, version);
+    if (q.version && *q.version > version) throw versionTooLarge(*q.version, version);
+  }
+  return all;
+}
+
 }  // namespace
 
 Selector Rest::selectorOf(const Call& call) const {
@@ -134,24 +157,8 @@ http::Response Rest::list(const Call& call) {
   if (!token.empty() && q.version && *q.version != 0)
     throw badRequest("specifying resource version is not allowed when using continue");
 
-  std::vector<ObjectPtr> all;
   uint64_t version = 0;
-  if (!token.empty()) {
-    Key last;
-    if (!parsePageToken(token, version, last)) throw badRequest("continue key is not valid");
-    if (!store_.listAt(*call.resource, call.key.ns, version, last, all))
-      throw expired(
-          "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-          "without the continue parameter.");
-  } else if (q.match == "Exact") {
-    version = *q.version;
-    if (version > store_.version()) throw versionTooLarge(version, store_.version());
-    if (!store_.listAt(*call.resource, call.key.ns, version, Key{}, all))
-      throw expired("The resourceVersion for the provided list is too old.");
-  } else {
-    all = store_.list(*call.resource, call.key.ns, version);
-    if (q.version && *q.version > version) throw versionTooLarge(*q.version, version);
-  }
+  std::vector<ObjectPtr> all = objectsFor(store_, call, q, token, version);
 
   std::vector<ObjectPtr> page;
   std::size_t at = 0, bytes = 0;

@@ -60,87 +60,99 @@ bool falseWhenAbsent(const std::string& field) { return field == "spec.unschedul
 
 base::Result<Selector> Selector::parse(const Resource& resource, std::string_view labels, std::string_view fields) {
   Selector out;
-  if (!base::trimmed(labels).empty()) {
+  if (!base::trimmed(labels).empty())
     for (std::string_view part : parts(labels)) {
-      LabelRequirement r{};
-      std::string_view key;
-      auto values = [&](std::string_view list) {
-        for (std::string_view v : parts(list)) r.values.emplace_back(v);
-      };
-      std::size_t at;
       if (part.empty()) return bad("empty", labels);
-      if (part.front() == '!' && part.find('=') == std::string_view::npos) {
-        r.op = LabelRequirement::Op::absent;
-        key = base::trimmed(part.substr(1));
-      } else if (part.back() == ')') {
-        std::size_t open = part.find('(');
-        if (open == std::string_view::npos) return bad("found ')' without '(' in", part);
-        std::string_view head = base::trimmed(part.substr(0, open));
-        std::size_t space = head.find_last_of(" \t");
-        if (space == std::string_view::npos) return bad("expected 'in' or 'notin' in", part);
-        std::string_view word = head.substr(space + 1);
-        if (word != "in" && word != "notin") return bad("expected 'in' or 'notin' in", part);
-        r.op = word == "in" ? LabelRequirement::Op::in : LabelRequirement::Op::notIn;
-        key = base::trimmed(head.substr(0, space));
-        values(part.substr(open + 1, part.size() - open - 2));
-      } else if ((at = part.find("!=")) != std::string_view::npos) {
-        r.op = LabelRequirement::Op::notIn;
-        key = base::trimmed(part.substr(0, at));
-        r.values.emplace_back(base::trimmed(part.substr(at + 2)));
-      } else if ((at = part.find('=')) != std::string_view::npos) {
-        r.op = LabelRequirement::Op::in;
-        key = base::trimmed(part.substr(0, at));
-        std::string_view rest = part.substr(at + 1);
-        if (!rest.empty() && rest.front() == '=') rest.remove_prefix(1);
-        r.values.emplace_back(base::trimmed(rest));
-      } else if ((at = part.find_first_of("<>")) != std::string_view::npos) {
-        r.op = part[at] == '>' ? LabelRequirement::Op::greater : LabelRequirement::Op::less;
-        key = base::trimmed(part.substr(0, at));
-        auto bound = integer(base::trimmed(part.substr(at + 1)));
-        if (!bound) return bad("for 'Gt', 'Lt' operators, the value must be an integer:", part);
-        r.bound = *bound;
-      } else {
-        r.op = LabelRequirement::Op::exists;
-        key = part;
-      }
-      if (!isQualifiedName(key)) return bad("not a label key:", key);
-      for (const auto& v : r.values)
+      auto r = labelRequirement(part);
+      if (!r) return r.status();
+      if (!isQualifiedName(r->key)) return bad("not a label key:", r->key);
+      for (const auto& v : r->values)
         if (!isLabelValue(v)) return bad("not a label value:", v);
-      r.key = key;
-      out.labels_.push_back(std::move(r));
+      out.labels_.push_back(std::move(*r));
     }
-  }
-  if (!base::trimmed(fields).empty()) {
+  if (!base::trimmed(fields).empty())
     for (std::string_view part : parts(fields)) {
       if (part.empty()) continue;
-      FieldRequirement r{};
-      std::size_t at = part.find('=');
-      if (at == std::string_view::npos)
-        return base::Status(base::Code::malformed, "invalid selector: '" + std::string(fields) +
-                                                       "'; can't understand '" + std::string(part) + "'");
-      r.equal = !(at > 0 && part[at - 1] == '!');
-      std::string_view name = part.substr(0, r.equal ? at : at - 1);
-      std::string_view value = part.substr(at + 1);
-      if (r.equal && !value.empty() && value.front() == '=') value.remove_prefix(1);
-      const std::string field(name);
-      bool known = field == "metadata.name" || (resource.namespaced && field == "metadata.namespace") ||
-                   std::find(resource.selectableFields.begin(), resource.selectableFields.end(), field) !=
-                       resource.selectableFields.end();
-      if (!known) return base::Status(base::Code::malformed, "field label not supported: " + field);
-      for (std::size_t from = 0; from <= field.size();) {
-        std::size_t dot = std::min(field.find('.', from), field.size());
-        r.path.push_back(field.substr(from, dot - from));
-        from = dot + 1;
-      }
-      r.value = value;
-      if (falseWhenAbsent(field) && r.value == "false") {
-        r.value = "true";
-        r.equal = !r.equal;
-      }
-      out.fields_.push_back(std::move(r));
+      auto r = fieldRequirement(resource, fields, part);
+      if (!r) return r.status();
+      out.fields_.push_back(std::move(*r));
     }
-  }
   return out;
+}
+
+base::Result<Selector::LabelRequirement> Selector::labelRequirement(std::string_view part) {
+  using Op = LabelRequirement::Op;
+  LabelRequirement r{};
+  std::size_t at;
+  const auto keyBefore = [&](std::size_t end) { return std::string(base::trimmed(part.substr(0, end))); };
+  if (part.front() == '!' && part.find('=') == std::string_view::npos) {
+    r.op = Op::absent;
+    r.key = base::trimmed(part.substr(1));
+  } else if (part.back() == ')') {
+    return setRequirement(part);
+  } else if ((at = part.find("!=")) != std::string_view::npos) {
+    r.op = Op::notIn;
+    r.key = keyBefore(at);
+    r.values.emplace_back(base::trimmed(part.substr(at + 2)));
+  } else if ((at = part.find('=')) != std::string_view::npos) {
+    r.op = Op::in;
+    r.key = keyBefore(at);
+    std::string_view rest = part.substr(at + 1);
+    if (!rest.empty() && rest.front() == '=') rest.remove_prefix(1);
+    r.values.emplace_back(base::trimmed(rest));
+  } else if ((at = part.find_first_of("<>")) != std::string_view::npos) {
+    r.op = part[at] == '>' ? Op::greater : Op::less;
+    r.key = keyBefore(at);
+    auto bound = integer(base::trimmed(part.substr(at + 1)));
+    if (!bound) return bad("for 'Gt', 'Lt' operators, the value must be an integer:", part);
+    r.bound = *bound;
+  } else {
+    r.op = Op::exists;
+    r.key = part;
+  }
+  return r;
+}
+
+base::Result<Selector::LabelRequirement> Selector::setRequirement(std::string_view part) {
+  const std::size_t open = part.find('(');
+  if (open == std::string_view::npos) return bad("found ')' without '(' in", part);
+  const std::string_view head = base::trimmed(part.substr(0, open));
+  const std::size_t space = head.find_last_of(" \t");
+  const std::string_view word = space == std::string_view::npos ? "" : head.substr(space + 1);
+  if (word != "in" && word != "notin") return bad("expected 'in' or 'notin' in", part);
+  LabelRequirement r{};
+  r.op = word == "in" ? LabelRequirement::Op::in : LabelRequirement::Op::notIn;
+  r.key = base::trimmed(head.substr(0, space));
+  for (std::string_view value : parts(part.substr(open + 1, part.size() - open - 2))) r.values.emplace_back(value);
+  return r;
+}
+
+base::Result<Selector::FieldRequirement> Selector::fieldRequirement(const Resource& resource, std::string_view fields,
+                                                                    std::string_view part) {
+  FieldRequirement r{};
+  const std::size_t at = part.find('=');
+  if (at == std::string_view::npos)
+    return base::Status(base::Code::malformed, "invalid selector: '" + std::string(fields) + "'; can't understand '" +
+                                                   std::string(part) + "'");
+  r.equal = !(at > 0 && part[at - 1] == '!');
+  const std::string field(part.substr(0, r.equal ? at : at - 1));
+  std::string_view value = part.substr(at + 1);
+  if (r.equal && !value.empty() && value.front() == '=') value.remove_prefix(1);
+  const bool known = field == "metadata.name" || (resource.namespaced && field == "metadata.namespace") ||
+                     std::find(resource.selectableFields.begin(), resource.selectableFields.end(), field) !=
+                         resource.selectableFields.end();
+  if (!known) return base::Status(base::Code::malformed, "field label not supported: " + field);
+  for (std::size_t from = 0; from <= field.size();) {
+    const std::size_t dot = std::min(field.find('.', from), field.size());
+    r.path.push_back(field.substr(from, dot - from));
+    from = dot + 1;
+  }
+  r.value = value;
+  if (falseWhenAbsent(field) && r.value == "false") {
+    r.value = "true";
+    r.equal = !r.equal;
+  }
+  return r;
 }
 
 bool Selector::matches(const nlohmann::json& object) const {

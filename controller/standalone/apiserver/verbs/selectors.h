@@ -33,6 +33,12 @@ class Selector {
     std::string value;
     bool equal;
   };
+  // One requirement each; what is said of a label is checked by parse().
+  static base::Result<LabelRequirement> labelRequirement(std::string_view part);
+  static base::Result<LabelRequirement> setRequirement(std::string_view part);  ///< "key in (a,b)"
+  static base::Result<FieldRequirement> fieldRequirement(const Resource& resource, std::string_view fields,
+                                                         std::string_view part);
+
   std::vector<LabelRequirement> labels_;
   std::vector<FieldRequirement> fields_;
 };
