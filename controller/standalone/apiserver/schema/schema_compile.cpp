@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 // Words without a meaning for validation here. CEL rules are stated in api/v1alpha/validation.h; patch keys are read by
-// patch.cpp.
+// verbs/strategic_patch.cpp.
 constexpr std::array<std::string_view, 10> kIgnored = {"description",
                                                        "title",
                                                        "example",
