@@ -1,4 +1,4 @@
-// Texts trimmed, quoted and shortened.
+// Texts trimmed, lowered, quoted and shortened.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,9 @@ namespace egpu::base {
 
 /// Without blanks and line breaks at its ends.
 std::string_view trimmed(std::string_view text);
+
+/// With the letters A to Z in lower case.
+std::string lowered(std::string_view text);
 
 /// Length of the well-formed UTF-8 sequence at text[at], 0 if there is none. at < text.size().
 std::size_t utf8SequenceLength(std::string_view text, std::size_t at);

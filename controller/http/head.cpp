@@ -20,14 +20,6 @@ bool isToken(std::string_view text) {
   });
 }
 
-char lowered(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), lowered);
-  return out;
-}
-
 bool hasControls(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == '\x7f'; });
 }
@@ -80,17 +72,18 @@ std::optional<Refusal> understand(const std::string& name, std::string_view valu
     return refused;
   }
   if (name == "transfer-encoding") {
-    if (lower(value) != "chunked" || head.chunked) return bad("the only transfer encoding served is chunked");
+    if (base::lowered(value) != "chunked" || head.chunked) return bad("the only transfer encoding served is chunked");
     head.chunked = true;
   } else if (name == "content-encoding") {
-    if (lower(value) != "identity")
+    if (base::lowered(value) != "identity")
       return Refusal{415, "UnsupportedMediaType", "compressed bodies are not taken: send it without Content-Encoding"};
   } else if (name == "connection") {
-    const std::string how = lower(value);
+    const std::string how = base::lowered(value);
     if (how.find("close") != std::string::npos) head.closes = true;
     if (how.find("keep-alive") != std::string::npos) head.closes = false;
   } else if (name == "expect") {
-    if (lower(value) != "100-continue") return Refusal{417, "ExpectationFailed", "only 100-continue can be expected"};
+    if (base::lowered(value) != "100-continue")
+      return Refusal{417, "ExpectationFailed", "only 100-continue can be expected"};
     head.continues = true;
   }
   return std::nullopt;
@@ -108,7 +101,7 @@ std::variant<Head, Refusal> parseHead(std::string_view text, const Limits& limit
     const auto colon = line.find(':');
     if (colon == std::string_view::npos || !isToken(line.substr(0, colon)) || hasControls(line))
       return bad("a header can't be understood");
-    std::string name = lower(line.substr(0, colon));
+    std::string name = base::lowered(line.substr(0, colon));
     const auto value = base::trimmed(line.substr(colon + 1));
     if (auto refused = understand(name, value, limits, hasLength, head)) return *refused;
     head.headers.emplace_back(std::move(name), value);

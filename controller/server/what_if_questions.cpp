@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <string_view>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/printable.h"
+#include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/what_if_question.h"
 #include "controller/codec/yaml_text.h"
@@ -46,9 +46,7 @@ http::Response plain(int status, std::string body) {
 
 /// As JSON or YAML, or as what a client says that was not told (curl, and those that say nothing).
 bool isReadable(std::string_view contentType) {
-  auto type = std::string(contentType.substr(0, contentType.find(';')));
-  std::transform(type.begin(), type.end(), type.begin(), [](unsigned char c) { return std::tolower(c); });
-  type.erase(type.find_last_not_of(" \t") + 1);
+  const auto type = base::lowered(base::trimmed(contentType.substr(0, contentType.find(';'))));
   return type.empty() || type == "application/json" || type == "application/yaml" ||
          type == "application/x-www-form-urlencoded";
 }

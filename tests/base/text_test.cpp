@@ -12,6 +12,8 @@ TEST(TextTest, IsTrimmed) {
   EXPECT_EQ(trimmed(""), "");
 }
 
+TEST(TextTest, IsLowered) { EXPECT_EQ(lowered("AZ[az]Ä0"), "az[az]Ä0"); }
+
 TEST(TextTest, IsQuoted) {
   EXPECT_EQ(quoted("a\"\\/\n\r\t\x1b\x7f é"), "\"a\\\"\\\\/\\n\\r\\t\\u001b\\u007f é\"");
   EXPECT_EQ(quoted("\xc2\x85 \xff \xc2"), "\"\\u0085 \xEF\xBF\xBD \xEF\xBF\xBD\"");

@@ -68,13 +68,6 @@ std::optional<bool> blockHolds(std::string_view block, const std::optional<Addre
   return true;
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (auto& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
-
 /// One entry of NO_PROXY, in lower case, against a server's host, port and (if the host is one) address.
 bool exempts(std::string_view entry, std::string_view host, std::string_view port,
              const std::optional<Address>& address) {
@@ -100,13 +93,13 @@ bool exempts(std::string_view entry, std::string_view host, std::string_view por
 }
 
 bool bypassed(std::string_view list, const Url& server) {
-  const std::string host = lower(base::trimmed(server.host));
+  const std::string host = base::lowered(base::trimmed(server.host));
   if (host == "localhost") return true;
   const auto address = parseAddress(host);
   if (address && isLoopback(*address)) return true;
   while (!list.empty()) {
     const auto comma = list.find(',');
-    const std::string entry = lower(base::trimmed(list.substr(0, comma)));
+    const std::string entry = base::lowered(base::trimmed(list.substr(0, comma)));
     list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
     if (entry == "*") return true;
     if (!entry.empty() && exempts(entry, host, server.port, address)) return true;

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "controller/base/text.h"
+
 namespace egpu::kube {
 
 struct Url {
@@ -20,7 +22,7 @@ inline std::optional<Url> parseUrl(std::string_view text) {
   Url out;
   const auto colon = text.find("://");
   if (colon == std::string_view::npos || colon == 0) return std::nullopt;
-  for (const char c : text.substr(0, colon)) out.scheme += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  out.scheme = base::lowered(text.substr(0, colon));
   text.remove_prefix(colon + 3);
   const auto slash = text.find_first_of("/?#");
   if (slash != std::string_view::npos) out.path = text.substr(slash);

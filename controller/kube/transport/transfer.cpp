@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "controller/base/text.h"
+
 namespace egpu::kube {
 
 using base::Code;
@@ -49,12 +51,8 @@ std::size_t onHeader(char* data, std::size_t size, std::size_t n, void* user) {
     t.headDone = t.response.status >= 200;
     t.changed.notify_all();
   } else if (const auto colon = line.find(':'); colon != std::string_view::npos) {
-    std::string name(line.substr(0, colon));
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
-    std::string_view value = line.substr(colon + 1);
-    while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
-    t.response.headers.emplace_back(std::move(name), std::string(value));
+    t.response.headers.emplace_back(base::lowered(line.substr(0, colon)),
+                                    std::string(base::trimmed(line.substr(colon + 1))));
   }
   return size * n;
 }

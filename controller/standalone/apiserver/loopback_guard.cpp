@@ -2,22 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <string>
 #include <utility>
 
+#include "controller/base/text.h"
 #include "controller/standalone/apiserver/show/status_json.h"
 
 namespace egpu::apiserver {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 /// What is shown of a header that anybody may have written.
 std::string shown(std::string_view text) {
@@ -52,8 +45,7 @@ bool needsPreflight(std::string_view contentType) {
                                                              "application/apply-patch+yaml",
                                                              "application/vnd.kubernetes.protobuf",
                                                              "application/cbor"};
-  auto type = lower(contentType.substr(0, contentType.find(';')));
-  while (!type.empty() && type.back() == ' ') type.pop_back();
+  const auto type = base::lowered(base::trimmed(contentType.substr(0, contentType.find(';'))));
   return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
 }
 
@@ -66,7 +58,7 @@ std::optional<ApiError> objection(const http::Request& request) {
         "this server has no authentication and is only for programs on this machine: the request's Host is " +
         shown(host) + ", not localhost, 127.0.0.1 or [::1]");
   const auto origin = request.header("origin");
-  if (!origin.empty() && lower(origin) != "http://" + lower(host))
+  if (!origin.empty() && base::lowered(origin) != "http://" + base::lowered(host))
     return refused("this server has no authentication and takes no requests from web pages: the request's Origin is " +
                    shown(origin));
   const bool reads = request.method == "GET" || request.method == "HEAD" || request.method == "OPTIONS";
@@ -100,7 +92,7 @@ bool LoopbackGuard::isLoopback(std::string_view host) {
   const bool digits = port.size() > 1 && port.front() == ':' &&
                       port.substr(1).find_first_not_of("0123456789") == std::string_view::npos;
   if (!port.empty() && !digits) return false;
-  return name == "[::1]" || lower(name) == "localhost" || isLoopbackV4(name);
+  return name == "[::1]" || base::lowered(name) == "localhost" || isLoopbackV4(name);
 }
 
 http::Response LoopbackGuard::handle(const http::Request& request, std::stop_token stop) {

@@ -12,6 +12,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/validation.h"
 #include "controller/base/ids.h"
+#include "controller/base/text.h"
 #include "controller/codec/codec.h"
 
 namespace egpu::sim {
@@ -109,18 +110,13 @@ std::string cardUuid(const std::string& node, std::size_t index) {
          b.substr(4, 12);
 }
 
-std::string lowered(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 /// A uuid that names an object, in lower case, of a length that a label takes.
 std::string statedUuid(const YAML::Node& n, const std::string& field) {
   auto uuid = text(n, field);
-  if (uuid.size() > 63 || !v1alpha::isDnsSubdomain(lowered(uuid)))
+  if (uuid.size() > 63 || !v1alpha::isDnsSubdomain(base::lowered(uuid)))
     fail(field, n, "\"" + uuid + "\" can't name a card: 1 to 63 letters, digits, '-' and '.', such as GPU-0a1b2c3d");
-  if (lowered(uuid).starts_with("egpu-")) fail(field, n, "\"" + uuid + "\" begins with egpu-, as devices' names do");
+  if (base::lowered(uuid).starts_with("egpu-"))
+    fail(field, n, "\"" + uuid + "\" begins with egpu-, as devices' names do");
   return uuid;
 }
 
@@ -344,7 +340,7 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
       if (!names.insert(node.node.metadata.name).second)
         fail(field + ".name", n, "\"" + node.node.metadata.name + "\" is used twice");
       for (const auto& card : node.cards)
-        if (!uuids.insert(lowered(card.uuid)).second)
+        if (!uuids.insert(base::lowered(card.uuid)).second)
           fail(field + ".gpus", n["gpus"], "uuid \"" + card.uuid + "\" is used twice");
       node.node.internalIP = documentationAddress(out.size());
       if (out.size() == kMaxNodes) fail("nodes", list, "more than " + std::to_string(kMaxNodes) + " nodes");
@@ -361,7 +357,7 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
 v1alpha::ElasticGPU cardObject(const v1alpha::Card& card) {
   namespace keys = v1alpha::keys;
   v1alpha::ElasticGPU out;
-  out.metadata.name = lowered(card.uuid);
+  out.metadata.name = base::lowered(card.uuid);
   out.metadata.labels[std::string(keys::kRoleLabel)] = keys::kRoleCard;
   out.metadata.labels[std::string(keys::kNodeLabel)] = v1alpha::labelValueOf(card.nodeName);
   out.metadata.labels[std::string(keys::kSimulatedLabel)] = "true";

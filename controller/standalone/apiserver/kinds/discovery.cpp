@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "controller/base/text.h"
 #include "controller/standalone/apiserver/kinds/unserved.h"
 
 namespace egpu::apiserver {
@@ -55,12 +55,6 @@ std::vector<UnservedKind> unserved(const ResourceTable& table, std::string_view 
   std::erase_if(kinds, [&](const auto& k) { return k.group != group || k.version != version; });
   return kinds;
 }
-std::string singular(const UnservedKind& kind) {
-  std::string out(kind.kind);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
 
 Json resourceList(const ResourceTable& table, std::string_view group, std::string_view version) {
   Json resources = Json::array();
@@ -89,7 +83,7 @@ Json resourceList(const ResourceTable& table, std::string_view group, std::strin
   }
   for (const auto& k : unserved(table, group, version)) {
     Json entry = {{"name", k.plural},
-                  {"singularName", singular(k)},
+                  {"singularName", base::lowered(k.kind)},
                   {"namespaced", k.namespaced},
                   {"kind", k.kind},
                   {"verbs", Json::array()}};
@@ -136,7 +130,7 @@ Json aggregatedVersion(const ResourceTable& table, std::string_view group, const
     Json entry = {{"resource", k.plural},
                   {"responseKind", {{"group", k.group}, {"version", version}, {"kind", k.kind}}},
                   {"scope", k.namespaced ? "Namespaced" : "Cluster"},
-                  {"singularResource", singular(k)},
+                  {"singularResource", base::lowered(k.kind)},
                   {"verbs", Json::array()}};
     if (!k.shortName.empty()) entry["shortNames"] = {k.shortName};
     resources.push_back(std::move(entry));

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/standalone/apiserver/schema/crd_texts.h"
 #include "controller/standalone/apiserver/schema/schema.h"
@@ -81,8 +82,7 @@ std::string readNames(const Json& spec, Resource& r) {
   if (r.kind.empty() || r.plural.empty()) return "spec.names needs kind and plural";
   r.listKind = text(names, "listKind").empty() ? r.kind + "List" : text(names, "listKind");
   r.singular = text(names, "singular");
-  if (r.singular.empty())
-    for (char c : r.kind) r.singular += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  if (r.singular.empty()) r.singular = base::lowered(r.kind);
   r.shortNames = texts(names, "shortNames");
   r.categories = texts(names, "categories");
   const std::string scope = text(spec, "scope");

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "controller/base/text.h"
 #include "controller/standalone/apiserver/show/table.h"
 
 namespace egpu::apiserver {
@@ -113,9 +114,7 @@ Cells eventCells(const Json& event, int64_t now) {
     const std::string time = textAt(event, {key});
     return ageOfTime(time.empty() ? eventTime : time, now);
   };
-  std::string kind = textAt(event, {"involvedObject", "kind"});
-  for (char& c : kind)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string kind = base::lowered(textAt(event, {"involvedObject", "kind"}));
   std::string source = textAt(event, {"source", "component"});
   if (source.empty()) source = textAt(event, {"reportingComponent"});
   if (const std::string host = textAt(event, {"source", "host"}); !host.empty()) source += ", " + host;

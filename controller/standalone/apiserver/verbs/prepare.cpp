@@ -16,13 +16,6 @@ namespace {
 constexpr std::size_t kMaxObjectBytes =
     std::size_t{1536} * 1024;  // what etcd takes, so that nothing works here that fails on a cluster
 
-std::string mediaType(std::string_view contentType) {
-  std::string out(base::trimmed(contentType.substr(0, contentType.find(';'))));
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
 // The fields that decide what an object is must be strings before anything else looks at them.
 void requireStrings(const Json& meta) {
   for (const char* name : {"name", "generateName", "namespace", "uid", "resourceVersion", "deletionTimestamp"}) {
@@ -154,7 +147,7 @@ void keepOwned(const Call& call, const Json& old, Json& fresh) {
 }  // namespace
 
 Json decodeBody(std::string_view text, std::string_view contentType, std::vector<std::string>* duplicates) {
-  const std::string type = mediaType(contentType);
+  const std::string type = base::lowered(base::trimmed(contentType.substr(0, contentType.find(';'))));
   std::string converted;
   if (type == "application/yaml" || type == "text/yaml") {
     auto json = codec::yamlToJson(text);
