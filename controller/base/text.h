@@ -21,7 +21,7 @@ std::string quoted(std::string_view text);
 /// The same, at the end of `out`.
 void appendQuoted(std::string& out, std::string_view text);
 
-/// For what bounds its texts: conditions and events are refused, or cut anywhere, beyond a length.
+/// For conditions, events and the like, which others refuse, or cut anywhere, beyond a length.
 /// The text if it has at most that many bytes; else its beginning and, as the remedy often stands last, its end, with "
 /// … " between. Never cuts a UTF-8 sequence. most ≥ 16.
 std::string shortened(std::string text, std::size_t most);
