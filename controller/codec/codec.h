@@ -43,8 +43,7 @@ struct WatchEvent {
 template <class T>
 base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line);
 
-/// The same into an event that may hold an earlier one, which is replaced whole; its memory is used again, which saves
-/// most of the allocations. After an error it holds nothing of use.
+/// The same into an event that may hold an earlier one, which is replaced whole. After an error it holds nothing of use.
 template <class T>
 base::Status decodeWatchEvent(std::string_view line, WatchEvent<T>& event);
 

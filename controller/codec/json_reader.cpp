@@ -1,22 +1,29 @@
 #include "controller/codec/json_reader.h"
 
+#include <simdjson.h>
+
 #include <cmath>
-#include <cstring>
-#include <utility>
+
+#include "api/v1alpha/quantity.h"
 
 #include "controller/base/text.h"
 
 namespace egpu::codec::internal {
 
+namespace ondemand = simdjson::ondemand;
+
+class Value : public ondemand::value {};
+
 namespace {
 
-constexpr std::size_t kKeep = std::size_t{4} << 20;  // bytes of text for which a thread keeps its parser
+/// simdjson's get() takes nothing derived.
+ondemand::value& inner(Value& value) { return value; }
+
 /// Carries a whole copy of the object for kubectl alone; dropping it halves what a cached object costs.
 constexpr std::string_view kLastApplied = "kubectl.kubernetes.io/last-applied-configuration";
 
-Document::Memory& threadMemory() {
-  thread_local Document::Memory memory;
-  return memory;
+bool is(Failure& f, simdjson::error_code code, std::string_view wrongType = {}) {
+  return f.is(code == simdjson::INCORRECT_TYPE && !wrongType.empty() ? wrongType : simdjson::error_message(code));
 }
 
 bool isJsonNumber(std::string_view s) {
@@ -43,8 +50,18 @@ bool isJsonNumber(std::string_view s) {
 }
 
 bool readText(Value& value, std::string_view& out, Failure& f) {
-  if (const auto e = value.get_string().get(out))
-    return e == simdjson::INCORRECT_TYPE ? f.is("must be a string") : f.is(e);
+  if (const auto e = value.get_string().get(out)) return is(f, e, "must be a string");
+  return true;
+}
+
+bool eachField(ondemand::object& object, Failure& f, const FieldFn& fn) {
+  for (auto entry : object) {
+    std::string_view key;
+    Value child;
+    if (const auto e = entry.unescaped_key().get(key)) return is(f, e);
+    if (const auto e = entry.value().get(inner(child))) return is(f, e);
+    if (!fn(key, child)) return f.under(key);
+  }
   return true;
 }
 
@@ -56,7 +73,6 @@ bool Failure::under(std::string_view field) {
   path = whole + path;
   return false;
 }
-bool Failure::underIndex(std::size_t index) { return underKey(std::to_string(index)); }
 bool Failure::underKey(std::string_view key) {
   std::string whole = "[" + std::string(key) + "]";
   if (!path.empty() && path.front() != '[') whole += '.';
@@ -65,53 +81,53 @@ bool Failure::underKey(std::string_view key) {
 }
 base::Status Failure::status() const { return {base::Code::malformed, path.empty() ? what : path + ": " + what}; }
 
-Document::Document(std::string_view json) : memory_(&threadMemory()), size_(json.size()) {
-  if (memory_->busy) {
-    own_ = std::make_unique<Memory>();
-    memory_ = own_.get();
-  }
-  memory_->busy = true;
-  const std::size_t needed = size_ + simdjson::SIMDJSON_PADDING;
-  if (memory_->capacity < needed) {
-    memory_->text.reset(new char[needed]);
-    memory_->capacity = needed;
-  }
-  if (size_ > 0) std::memcpy(memory_->text.get(), json.data(), size_);
-  std::memset(memory_->text.get() + size_, ' ', simdjson::SIMDJSON_PADDING);
-}
-
-Document::~Document() {
-  memory_->busy = false;
-  if (!own_ && memory_->capacity > kKeep) {
-    memory_->text.reset();
-    memory_->capacity = 0;
-    memory_->parser = ondemand::parser();
-  }
-}
-
-bool Document::root(ondemand::object& out, Failure& failure) {
-  if (const auto e = memory_->parser.iterate(memory_->text.get(), size_, memory_->capacity).get(document_))
-    return failure.is(e);
-  if (const auto e = document_.get_object().get(out))
-    return e == simdjson::INCORRECT_TYPE ? failure.is("must be an object") : failure.is(e);
+bool readDocument(std::string_view json, Failure& f, const FieldFn& fn) {
+  const simdjson::padded_string text(json);
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object root;
+  if (const auto e = parser.iterate(text).get(document)) return is(f, e);
+  if (const auto e = document.get_object().get(root)) return is(f, e, "must be an object");
+  if (!eachField(root, f, fn)) return false;
+  const char* at = nullptr;
+  if (document.current_location().get(at) == simdjson::SUCCESS && at < text.data() + text.size())
+    return f.is("something follows the object");
   return true;
 }
 
-bool Document::finished(Failure& failure) {
-  const char* at = nullptr;
-  if (document_.current_location().get(at) == simdjson::SUCCESS && at < memory_->text.get() + size_)
-    return failure.is("something follows the object");
+bool eachField(Value& value, Failure& f, const FieldFn& fn) {
+  bool isNull = false;
+  if (!peekNull(value, isNull, f)) return false;
+  if (isNull) return true;
+  ondemand::object object;
+  if (const auto e = value.get_object().get(object)) return is(f, e, "must be an object");
+  return eachField(object, f, fn);
+}
+
+bool eachElement(Value& value, Failure& f, const ElementFn& fn) {
+  bool isNull = false;
+  if (!peekNull(value, isNull, f)) return false;
+  if (isNull) return true;
+  ondemand::array array;
+  if (const auto e = value.get_array().get(array)) return is(f, e, "must be an array");
+  std::size_t index = 0;
+  for (auto entry : array) {
+    Value child;
+    if (const auto e = entry.get(inner(child))) return is(f, e);
+    if (!fn(child)) return f.underKey(std::to_string(index));
+    ++index;
+  }
   return true;
 }
 
 bool peekNull(Value& value, bool& isNull, Failure& f) {
   ondemand::json_type type{};
-  if (const auto e = value.type().get(type)) return f.is(e);
+  if (const auto e = value.type().get(type)) return is(f, e);
   if (type != ondemand::json_type::null) {
     isNull = false;
     return true;
   }
-  if (const auto e = value.is_null().get(isNull)) return f.is(e);
+  if (const auto e = value.is_null().get(isNull)) return is(f, e);
   return isNull || f.is("is not JSON");
 }
 
@@ -127,7 +143,7 @@ bool read(Value& value, std::string& out, Failure& f) {
 
 bool read(Value& value, int64_t& out, Failure& f) {
   ondemand::json_type type{};
-  if (const auto e = value.type().get(type)) return f.is(e);
+  if (const auto e = value.type().get(type)) return is(f, e);
   bool isNull = false;
   if (type == ondemand::json_type::null) return peekNull(value, isNull, f);
   if (type != ondemand::json_type::number) return f.is("must be an integer");
@@ -149,51 +165,33 @@ bool read(Value& value, bool& out, Failure& f) {
   return true;
 }
 
-namespace {
-
-/// Calls readText(value, text) for each entry but kubectl's copy.
-template <class Read>
-bool readEntries(Value& value, core::StringMap& out, Failure& f, Read&& readText) {
+static bool readEntries(Value& value, core::StringMap& out, Failure& f,
+                        bool (*readEntry)(Value&, std::string&, Failure&)) {
+  out.clear();
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
-  if (isNull) {
-    out.clear();
-    return true;
-  }
+  if (isNull) return true;
   ondemand::object object;
-  if (const auto e = value.get_object().get(object))
-    return e == simdjson::INCORRECT_TYPE ? f.is("must be an object") : f.is(e);
-  auto old = out.begin();  // from here on they are left from before
+  if (const auto e = value.get_object().get(object)) return is(f, e, "must be an object");
   for (auto entry : object) {
     std::string_view key;
     Value child;
-    if (const auto e = entry.unescaped_key().get(key)) return f.is(e);
-    if (const auto e = entry.value().get(child)) return f.is(e);
+    if (const auto e = entry.unescaped_key().get(key)) return is(f, e);
+    if (const auto e = entry.value().get(inner(child))) return is(f, e);
     if (key == kLastApplied) continue;
-    auto at = old;
-    if (old != out.end() && old->first == key) {
-      old++->second.clear();
-    } else {
-      out.erase(old, out.end());
-      // The API server sends keys sorted, so that the end is where most belong.
-      at = out.insert_or_assign(out.end(), std::string(key), std::string());
-      old = out.end();
-    }
-    if (!readText(child, at->second)) return f.underKey(key);
+    // The API server sends keys sorted, so that the end is where most belong.
+    const auto at = out.insert_or_assign(out.end(), std::string(key), std::string());
+    if (!readEntry(child, at->second, f)) return f.underKey(key);
   }
-  out.erase(old, out.end());
   return true;
 }
 
-}  // namespace
+bool read(Value& value, core::StringMap& out, Failure& f) { return readEntries(value, out, f, read); }
 
-bool read(Value& value, core::StringMap& out, Failure& f) {
-  return readEntries(value, out, f, [&f](Value& v, std::string& text) { return read(v, text, f); });
-}
-
-bool readQuantity(Value& value, std::string& out, Failure& f) {
+/// One quantity: a string, or a number as it was written.
+static bool readQuantity(Value& value, std::string& out, Failure& f) {
   ondemand::json_type type{};
-  if (const auto e = value.type().get(type)) return f.is(e);
+  if (const auto e = value.type().get(type)) return is(f, e);
   if (type != ondemand::json_type::number)
     return type == ondemand::json_type::string || type == ondemand::json_type::null
                ? read(value, out, f)
@@ -204,8 +202,52 @@ bool readQuantity(Value& value, std::string& out, Failure& f) {
   return true;
 }
 
-bool readQuantities(Value& value, core::StringMap& out, Failure& f) {
-  return readEntries(value, out, f, [&f](Value& v, std::string& text) { return readQuantity(v, text, f); });
+bool readQuantities(Value& value, core::StringMap& out, Failure& f) { return readEntries(value, out, f, readQuantity); }
+
+bool readAmount(Value& value, std::string_view unit, int64_t& out, Failure& f) {
+  std::string text;
+  if (!readQuantity(value, text, f)) return false;
+  if (text.empty()) return true;
+  std::string error;
+  const auto quantity = v1alpha::parseQuantity(text, &error);
+  if (!quantity) return f.is("must be a quantity: " + error);
+  __int128 units = quantity->nano / (unit == "m" ? 1'000'000 : 1'000'000'000);
+  constexpr __int128 most = INT64_MAX;
+  if (units > most) units = most;
+  if (units < -most) units = -most;
+  out = static_cast<int64_t>(units);
+  return true;
+}
+
+bool readThousandths(Value& value, int64_t& out, Failure& f) {
+  std::string text;
+  if (!readQuantity(value, text, f)) return false;
+  if (text.empty()) return true;
+  const auto quantity = v1alpha::parseQuantity(text);
+  const auto milli = quantity ? quantity->asMilli() : std::nullopt;
+  if (!milli) return f.is("must be a number such as 312 or \"19.5\", of at most three decimals");
+  out = *milli;
+  return true;
+}
+
+bool readNames(Value& value, std::vector<std::string>& out, Failure& f) {
+  out.clear();
+  return eachElement(value, f, [&](Value& element) {
+    std::string& name = out.emplace_back();
+    return eachField(element, f, [&](std::string_view key, Value& v) { return key != "name" || read(v, name, f); });
+  });
+}
+
+bool readEntry(Value& value, std::string_view type, std::string_view field, std::string& out, Failure& f) {
+  return eachElement(value, f, [&](Value& element) {
+    std::string its, text;
+    const bool good = eachField(element, f, [&](std::string_view key, Value& v) {
+      if (key == "type") return read(v, its, f);
+      return key != field || read(v, text, f);
+    });
+    if (its == type && out.empty()) out = std::move(text);
+    return good;
+  });
 }
 
 bool readKind(Value& value, std::string_view expected, Failure& f) {
@@ -218,70 +260,18 @@ bool readKind(Value& value, std::string_view expected, Failure& f) {
   return f.is("is " + std::string(text) + ", expected " + std::string(expected));
 }
 
-bool read(Value& value, core::OwnerReference& out, Failure& f) {
-  return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "apiVersion") return read(v, out.apiVersion, f);
-    if (key == "kind") return read(v, out.kind, f);
-    if (key == "name") return read(v, out.name, f);
-    if (key == "uid") return read(v, out.uid, f);
-    if (key == "controller") return read(v, out.controller, f);
-    if (key == "blockOwnerDeletion") return read(v, out.blockOwnerDeletion, f);
-    return true;
-  });
+bool Reader::field(std::string_view key, Value& value, const List& list) {
+  const auto outerKey = std::exchange(key_, key);
+  auto* const outerValue = std::exchange(value_, &value);
+  list();
+  key_ = outerKey;
+  value_ = outerValue;
+  return good_;
 }
 
-bool read(Value& value, core::ObjectMeta& out, Failure& f) {
-  auto labels = std::move(out.labels), annotations = std::move(out.annotations);
-  auto finalizers = std::move(out.finalizers);
-  empty(out);
-  return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "name") return read(v, out.name, f);
-    if (key == "namespace") return read(v, out.namespace_, f);
-    if (key == "uid") return read(v, out.uid, f);
-    if (key == "resourceVersion") return read(v, out.resourceVersion, f);
-    if (key == "generation") return read(v, out.generation, f);
-    if (key == "creationTimestamp") return read(v, out.creationTimestamp, f);
-    if (key == "deletionTimestamp") return read(v, out.deletionTimestamp, f);
-    if (key == "labels") return read(v, out.labels = std::move(labels), f);
-    if (key == "annotations") return read(v, out.annotations = std::move(annotations), f);
-    if (key == "finalizers") return read(v, out.finalizers = std::move(finalizers), f);
-    if (key == "ownerReferences") return read(v, out.ownerReferences, f);
-    return true;
-  });
-}
-
-bool read(Value& value, core::Condition& out, Failure& f) {
-  return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "type") return read(v, out.type, f);
-    if (key == "status") return read(v, out.status, f);
-    if (key == "reason") return read(v, out.reason, f);
-    if (key == "message") return read(v, out.message, f);
-    if (key == "lastTransitionTime") return read(v, out.lastTransitionTime, f);
-    if (key == "observedGeneration") return read(v, out.observedGeneration, f);
-    return true;
-  });
-}
-
-bool read(Value& value, core::NodeSelectorRequirement& out, Failure& f) {
-  return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "key") return read(v, out.key, f);
-    if (key == "operator") return read(v, out.op, f);
-    if (key == "values") return read(v, out.values, f);
-    return true;
-  });
-}
-bool read(Value& value, core::NodeSelectorTerm& out, Failure& f) {
-  return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "matchExpressions") return read(v, out.matchExpressions, f);
-    if (key == "matchFields") return read(v, out.matchFields, f);
-    return true;
-  });
-}
-bool read(Value& value, core::NodeSelector& out, Failure& f) {
-  return eachField(value, f, [&](std::string_view key, Value& v) {
-    if (key == "nodeSelectorTerms") return read(v, out.terms, f);
-    return true;
-  });
+bool Reader::firstOf(Value& list, const List& fields) {
+  bool first = true;
+  return eachElement(list, f_, [&](Value& element) { return !std::exchange(first, false) || each(element, fields); });
 }
 
 }  // namespace egpu::codec::internal

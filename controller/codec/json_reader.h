@@ -1,12 +1,11 @@
-// Reading primitives over simdjson's On-Demand API, for the decoders of this folder only. Every reader returns false on
-// the first error and each level on the way out puts its own name before the path, so that nothing is paid for paths
-// where there is no error.
+// Reads JSON over simdjson's On-Demand API into what a list of fields (fields_core.h) names; for this folder only. Every
+// reader returns false on the first error, and each level on the way out puts its own name before the path.
 #pragma once
 
-#include <simdjson.h>
-
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,8 +16,9 @@
 
 namespace egpu::codec::internal {
 
-namespace ondemand = simdjson::ondemand;
-using Value = ondemand::value;
+/// A value not yet read; it may be read once, or left. Only json_reader.cpp knows what is in it, as simdjson takes long
+/// to compile.
+class Value;
 
 /// Where and why decoding stopped.
 struct Failure {
@@ -28,144 +28,205 @@ struct Failure {
     what = reason;
     return false;
   }
-  bool is(simdjson::error_code code) {
-    what = simdjson::error_message(code);
-    return false;
-  }
   /// Puts a field's name before the path; false, for the way out.
   bool under(std::string_view field);
-  bool underIndex(std::size_t index);
   bool underKey(std::string_view key);
   base::Status status() const;
 };
 
-/// A parser and a padded copy of the text. One per thread is kept between calls unless it grew large.
-class Document {
- public:
-  explicit Document(std::string_view json);
-  ~Document();
-  Document(const Document&) = delete;
-  Document& operator=(const Document&) = delete;
-  /// The root, which must be an object. Call once.
-  bool root(ondemand::object& out, Failure& failure);
-  /// Nothing may follow the root once it has been read.
-  bool finished(Failure& failure);
+using FieldFn = std::function<bool(std::string_view key, Value& value)>;
+using ElementFn = std::function<bool(Value& value)>;
 
-  struct Memory {
-    ondemand::parser parser;
-    std::unique_ptr<char[]> text;
-    std::size_t capacity = 0;
-    bool busy = false;
-  };
-
- private:
-  std::unique_ptr<Memory> own_;  // when the thread's is in use further up the stack
-  Memory* memory_;
-  std::size_t size_;
-  ondemand::document document_;
-};
-
-/// Calls fn(key, value) → bool for each field; the value may be left unread.
-template <class Fn>
-bool eachField(ondemand::object& object, Failure& f, Fn&& fn) {
-  for (auto entry : object) {
-    std::string_view key;
-    Value child;
-    if (const auto e = entry.unescaped_key().get(key)) return f.is(e);
-    if (const auto e = entry.value().get(child)) return f.is(e);
-    if (!fn(key, child)) return f.under(key);
-  }
-  return true;
-}
-
+/// Calls fn for each field of the text, which must hold one object and nothing else.
+bool readDocument(std::string_view json, Failure& f, const FieldFn& fn);
+/// Null has no fields and no elements.
+bool eachField(Value& value, Failure& f, const FieldFn& fn);
+bool eachElement(Value& value, Failure& f, const ElementFn& fn);
 /// False with `f` set if the value has no type at all; isNull says whether to leave the field unset.
 bool peekNull(Value& value, bool& isNull, Failure& f);
 
-template <class Fn>
-bool eachField(Value& value, Failure& f, Fn&& fn) {
-  bool isNull = false;
-  if (!peekNull(value, isNull, f)) return false;
-  if (isNull) return true;
-  ondemand::object object;
-  if (const auto e = value.get_object().get(object))
-    return e == simdjson::INCORRECT_TYPE ? f.is("must be an object") : f.is(e);
-  return eachField(object, f, std::forward<Fn>(fn));
-}
-
-/// Calls fn(value) → bool for each element.
-template <class Fn>
-bool eachElement(Value& value, Failure& f, Fn&& fn) {
-  bool isNull = false;
-  if (!peekNull(value, isNull, f)) return false;
-  if (isNull) return true;
-  ondemand::array array;
-  if (const auto e = value.get_array().get(array))
-    return e == simdjson::INCORRECT_TYPE ? f.is("must be an array") : f.is(e);
-  std::size_t index = 0;
-  for (auto entry : array) {
-    Value child;
-    if (const auto e = entry.get(child)) return f.is(e);
-    if (!fn(child)) return f.underIndex(index);
-    ++index;
-  }
-  return true;
-}
-
-/// As it is made, but with the memory of its texts.
-template <class T>
-void empty(T& out) {
-  static const T kEmpty{};
-  out = kEmpty;
-}
-
-// JSON null leaves the target as it is, as Kubernetes' own decoders do. Maps, lists and metadata may hold another
-// object's and are replaced whole; what they have the same is not allocated anew.
+// JSON null leaves text, number and flag as they are, as Kubernetes' own decoders do. All else is replaced whole.
 bool read(Value& value, std::string& out, Failure& f);
 bool read(Value& value, int64_t& out, Failure& f);
 bool read(Value& value, bool& out, Failure& f);
-/// An object of strings.
+/// Without kubectl's copy of the object.
 bool read(Value& value, core::StringMap& out, Failure& f);
-/// An object of quantities: strings, or numbers as they were written.
+
+// Of the words in fields_core.h.
 bool readQuantities(Value& value, core::StringMap& out, Failure& f);
-/// One quantity: a string, or a number as it was written.
-bool readQuantity(Value& value, std::string& out, Failure& f);
-
-bool read(Value& value, core::ObjectMeta& out, Failure& f);
-bool read(Value& value, core::OwnerReference& out, Failure& f);
-bool read(Value& value, core::Condition& out, Failure& f);
-bool read(Value& value, core::NodeSelectorRequirement& out, Failure& f);
-bool read(Value& value, core::NodeSelectorTerm& out, Failure& f);
-bool read(Value& value, core::NodeSelector& out, Failure& f);
-bool read(Value& value, core::Toleration& out, Failure& f);
-
-template <class T>
-bool read(Value& value, std::vector<T>& out, Failure& f) {
-  std::size_t size = 0;
-  const bool good = eachElement(value, f, [&](Value& element) {
-    if (size == out.size())
-      out.emplace_back();
-    else
-      empty(out[size]);
-    return read(element, out[size++], f);
-  });
-  out.resize(size);
-  return good;
-}
+bool readAmount(Value& value, std::string_view unit, int64_t& out, Failure& f);
+bool readThousandths(Value& value, int64_t& out, Failure& f);
+bool readNames(Value& value, std::vector<std::string>& out, Failure& f);
+/// The first that is not empty.
+bool readEntry(Value& value, std::string_view type, std::string_view field, std::string& out, Failure& f);
 
 /// kind must be absent or the expected one: a Status or a foreign object never passes for an empty one.
 bool readKind(Value& value, std::string_view expected, Failure& f);
+/// A Kubernetes Status object, as the error it stands for.
+bool readServerStatus(Value& value, base::Status& out, Failure& f);
 
-/// A Kubernetes Status object.
-struct ServerStatus {
-  std::string kind, status, message, reason;
-  int64_t code = 0;
-  int64_t retryAfterSeconds = 0;
-  struct Cause {
-    std::string reason, message, field;
-  };
-  std::vector<Cause> causes;
+template <class T>
+bool read(Value& value, T& out, Failure& f);
+
+template <class T>
+bool read(Value& value, std::optional<T>& out, Failure& f) {
+  bool isNull = false;
+  out.reset();
+  return peekNull(value, isNull, f) && (isNull || read(value, out.emplace(), f));
+}
+
+template <class T>
+bool readMore(Value& value, std::vector<T>& out, Failure& f) {
+  return eachElement(value, f, [&](Value& element) { return read(element, out.emplace_back(), f); });
+}
+template <class T>
+bool read(Value& value, std::vector<T>& out, Failure& f) {
+  out.clear();
+  return readMore(value, out, f);
+}
+
+template <class T>
+bool read(Value& value, std::map<std::string, T, std::less<>>& out, Failure& f) {
+  out.clear();
+  return eachField(value, f, [&](std::string_view key, Value& v) {
+    bool isNull = false;
+    return peekNull(v, isNull, f) && (isNull || read(v, out[std::string(key)], f));
+  });
+}
+
+/// The words of fields_core.h, for reading: for each field that is met, the list is gone through to find its name.
+class Reader {
+ public:
+  using List = std::function<void()>;
+
+  explicit Reader(Failure& failure) : f_(failure) {}
+
+  bool document(std::string_view json, const List& list) {
+    return readDocument(json, f_, [&](std::string_view key, Value& v) { return field(key, v, list); });
+  }
+  bool each(Value& value, const List& list) {
+    return eachField(value, f_, [&](std::string_view key, Value& v) { return field(key, v, list); });
+  }
+
+  void kind(const core::Kind& kind) {
+    if (at("kind")) good_ = readKind(*value_, kind.kind, f_);
+  }
+  template <class M>
+  void operator()(std::string_view name, M& member) {
+    if (at(name)) good_ = read(*value_, member, f_);
+  }
+  template <class M>
+  void always(std::string_view name, M& member) {
+    (*this)(name, member);
+  }
+
+  template <class Fn>
+  void object(std::string_view name, const Fn& list) {
+    if (at(name)) good_ = each(*value_, list);
+  }
+  template <class Fn>
+  void object(std::string_view name, bool& present, const Fn& list) {
+    if (!at(name)) return;
+    present = there();
+    if (present) good_ = each(*value_, list);
+  }
+  template <class Fn>
+  void objectAlways(std::string_view name, const Fn& list) {
+    object(name, list);
+  }
+  template <class Fn>
+  void first(std::string_view name, const Fn& list) {
+    if (at(name)) good_ = firstOf(*value_, list);
+  }
+  template <class Fn>
+  void firstAlways(std::string_view name, const Fn& list) {
+    first(name, list);
+  }
+  /// source has a kind, and is ambiguous if it had another before.
+  template <class Source, class Kind, class Fn>
+  void choice(std::string_view name, Source& source, Kind kind, const Fn& list) {
+    if (!at(name) || !there()) return;
+    const bool another = source.kind != Kind{};
+    source = {};
+    source.kind = kind;
+    source.ambiguous = another;
+    good_ = each(*value_, list);
+  }
+
+  template <class T>
+  void adding(std::string_view name, std::vector<T>& all) {
+    if (at(name)) good_ = readMore(*value_, all, f_);
+  }
+  template <class T>
+  void some(std::string_view name, std::vector<T>& all, bool (*which)(const T&)) {
+    if (!at(name)) return;
+    good_ = read(*value_, all, f_);
+    std::erase_if(all, [&](const T& each) { return !which(each); });
+  }
+  void names(std::string_view name, std::vector<std::string>& all) {
+    if (at(name)) good_ = readNames(*value_, all, f_);
+  }
+  void only(std::string_view name, std::vector<std::string>& texts) {
+    if (!at(name)) return;
+    texts.assign(1, {});
+    good_ = read(*value_, texts.front(), f_);
+  }
+  void entry(std::string_view name, std::string_view type, std::string_view field, std::string& text) {
+    if (at(name)) good_ = readEntry(*value_, type, field, text, f_);
+  }
+  void entry(std::string_view name, std::string_view type, std::string_view field, bool& flag) {
+    std::string text;
+    entry(name, type, field, text);
+    if (at(name)) flag = text == "True";
+  }
+  void word(std::string_view name, bool& flag, std::string_view word, bool meaning) {
+    std::string text;
+    (*this)(name, text);
+    if (at(name)) flag = (text == word) == meaning;
+  }
+  template <class As>
+  void as(std::string_view name, std::string& text, As (*)(const std::string&), std::string (*from)(const As&)) {
+    As got{};
+    (*this)(name, got);
+    if (at(name)) text = from(got);
+  }
+
+  void quantities(std::string_view name, core::StringMap& all) {
+    if (at(name)) good_ = readQuantities(*value_, all, f_);
+  }
+  void amount(std::string_view name, int64_t& number, std::string_view unit) {
+    if (at(name)) good_ = readAmount(*value_, unit, number, f_);
+  }
+  void thousandths(std::string_view name, int64_t& number) {
+    if (at(name)) good_ = readThousandths(*value_, number, f_);
+  }
+  template <class Fn>
+  void readOnly(const Fn& list) {
+    list();
+  }
+
+ private:
+  bool at(std::string_view name) const { return key_ == name; }
+  /// Not null.
+  bool there() {
+    bool isNull = false;
+    good_ = peekNull(*value_, isNull, f_);
+    return good_ && !isNull;
+  }
+  bool field(std::string_view key, Value& value, const List& list);
+  bool firstOf(Value& list, const List& fields);
+
+  Failure& f_;
+  std::string_view key_;  // of the field that is met, and its value
+  Value* value_ = nullptr;
+  bool good_ = true;
 };
-bool read(Value& value, ServerStatus& out, Failure& f);
-base::Status toStatus(int http, const ServerStatus& status);
+
+template <class T>
+bool read(Value& value, T& out, Failure& f) {
+  out = T{};
+  Reader reader(f);
+  return reader.each(value, [&] { allFields(reader, out); });
+}
 
 }  // namespace egpu::codec::internal

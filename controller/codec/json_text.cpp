@@ -8,6 +8,15 @@
 
 namespace egpu::codec {
 
+bool isUtf8(std::string_view text) {
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = base::utf8SequenceLength(text, i);
+    if (length == 0) return false;
+    i += length;
+  }
+  return true;
+}
+
 void JsonText::comma() {
   if (afterKey_) {
     afterKey_ = false;

@@ -8,6 +8,8 @@
 
 namespace egpu::codec {
 
+bool isUtf8(std::string_view text);
+
 /// Text that is not UTF-8 is written with U+FFFD in its place, so that the output is JSON whatever comes in.
 /// Streams one JSON value. Misuse (a value without a key in an object) asserts in debug builds. Not thread-safe.
 class JsonText {

@@ -1,16 +1,15 @@
 #include "controller/codec/patch.h"
 
 #include "api/v1alpha/obstacle.h"
-#include "controller/codec/encode_object.h"
-#include "controller/codec/encode_parts.h"
+#include "controller/codec/fields_v1alpha.h"
 #include "controller/codec/json_text.h"
+#include "controller/codec/json_writer.h"
 
 namespace egpu::codec::patch {
 
 namespace {
 
-using internal::put;
-using internal::write;
+using internal::Writer;
 
 /// metadata with the preconditions, left open.
 void beginMetadata(JsonText& j, std::string_view uid, std::string_view resourceVersion) {
@@ -24,19 +23,11 @@ void putPreconditions(JsonText& j, std::string_view uid, std::string_view resour
   j.endObject();
 }
 
-void putTexts(JsonText& j, std::string_view key, const std::vector<std::string>& texts) {
-  j.key(key).beginArray();
-  for (const auto& text : texts) j.value(text);
-  j.endArray();
-}
-
 /// A field of `after`, or null if only `before` has it.
-void replace(JsonText& j, std::string_view key, const std::string& before, const std::string& after) {
-  if (!after.empty()) {
-    j.key(key).value(after);
-  } else if (!before.empty()) {
-    j.key(key).null();
-  }
+template <class T>
+void replace(JsonText& j, std::string_view key, const T& before, const T& after) {
+  Writer writer(j, !before.empty());
+  writer(key, after);
 }
 void replace(JsonText& j, std::string_view key, const core::StringMap& before, const core::StringMap& after) {
   if (after.empty()) {
@@ -49,15 +40,6 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
     if (!after.contains(name)) j.key(name).null();
   j.endObject();
 }
-void replaceConditions(JsonText& j, const std::vector<core::Condition>& before,
-                       const std::vector<core::Condition>& after) {
-  if (!after.empty()) {
-    internal::putConditions(j, after);
-  } else if (!before.empty()) {
-    j.key("conditions").null();
-  }
-}
-
 void op(JsonText& j, std::string_view name, std::string_view path) {
   j.beginObject().key("op").value(name).key("path").value(path);
 }
@@ -97,7 +79,7 @@ std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, co
   j.beginObject();
   putPreconditions(j, cardUid, {});
   j.key("spec").beginObject().key("allocations").beginObject().key(deviceUid);
-  write(j, entry);
+  Writer(j).write(entry);
   j.endObject().endObject().endObject();
   return j.take();
 }
@@ -113,7 +95,7 @@ std::string finalizers(std::string_view uid, std::string_view resourceVersion, c
   JsonText j;
   j.beginObject();
   beginMetadata(j, uid, resourceVersion);
-  putTexts(j, "finalizers", all);
+  Writer(j).always("finalizers", all);
   j.endObject().endObject();
   return j.take();
 }
@@ -123,7 +105,7 @@ std::string claimBind(std::string_view uid, std::string_view resourceVersion,
   JsonText j;
   j.beginObject();
   beginMetadata(j, uid, resourceVersion);
-  putTexts(j, "finalizers", finalizers);
+  Writer(j).always("finalizers", finalizers);
   j.endObject();
   if (elasticGPUName) j.key("spec").beginObject().key("elasticGPUName").value(*elasticGPUName).endObject();
   j.endObject();
@@ -145,7 +127,7 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   replace(j, "nodeName", before.nodeName, after.nodeName);
   replace(j, "egpuClassName", before.className, after.className);
   replace(j, "capacity", before.capacity, after.capacity);
-  replaceConditions(j, before.conditions, after.conditions);
+  replace(j, "conditions", before.conditions, after.conditions);
   j.endObject().endObject();
   return j.take();
 }
@@ -159,7 +141,7 @@ std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, co
   replace(j, "phase", before.phase, after.phase);
   replace(j, "reason", before.reason, after.reason);
   replace(j, "message", before.message, after.message);
-  replaceConditions(j, before.conditions, after.conditions);
+  replace(j, "conditions", before.conditions, after.conditions);
   if (after.allocated) {
     j.key("allocated").beginObject();
     j.key("core").value(after.allocated->core);
@@ -182,9 +164,9 @@ std::string classStatus(std::string_view uid, std::string_view resourceVersion,
   JsonText j;
   j.beginObject();
   putPreconditions(j, uid, resourceVersion);
-  j.key("status").beginObject().key("conditions").beginArray();
-  for (const auto& condition : conditions) write(j, condition);
-  j.endArray().endObject().endObject();
+  j.key("status").beginObject();
+  Writer(j).always("conditions", conditions);
+  j.endObject().endObject();
   return j.take();
 }
 
@@ -195,7 +177,7 @@ std::string claimRef(std::string_view uid, std::string_view resourceVersion,
   putPreconditions(j, uid, resourceVersion);
   j.key("spec").beginObject().key("claimRef");
   if (ref) {
-    write(j, *ref);
+    Writer(j).write(*ref);
   } else {
     j.null();
   }
@@ -205,19 +187,17 @@ std::string claimRef(std::string_view uid, std::string_view resourceVersion,
 
 std::string cardSpec(const v1alpha::ElasticGPU& card) {
   JsonText j;
+  Writer writer(j);
   j.beginObject();
   if (!card.metadata.uid.empty() || !card.metadata.labels.empty()) {
     beginMetadata(j, card.metadata.uid, {});
-    put(j, "labels", card.metadata.labels);
+    writer("labels", card.metadata.labels);
     j.endObject();
   }
   j.key("spec").beginObject();
-  put(j, "capacity", card.spec.capacity);
-  internal::putSource(j, card.spec.source);
-  if (card.spec.card) {
-    j.key("card");
-    write(j, *card.spec.card, true);
-  }
+  writer("capacity", card.spec.capacity);
+  fields(writer, card.spec.source);
+  if (card.spec.card) Writer(j, true).always("card", *card.spec.card);
   j.endObject().endObject();
   return j.take();
 }
@@ -229,7 +209,7 @@ std::string allocation(std::string_view uid, std::string_view resourceVersion,
   putPreconditions(j, uid, resourceVersion);
   j.key("status").beginObject().key("allocation");
   if (allocation) {
-    write(j, *allocation);
+    Writer(j).write(*allocation);
   } else {
     j.null();
   }
@@ -242,17 +222,9 @@ std::string marks(std::string_view uid, std::string_view resourceVersion, const 
   JsonText j;
   j.beginObject();
   beginMetadata(j, uid, resourceVersion);
-  putTexts(j, "finalizers", finalizers);
-  j.key("ownerReferences").beginArray();
-  for (const auto& owner : owners) {
-    j.beginObject();
-    j.key("apiVersion").value(owner.apiVersion).key("kind").value(owner.kind);
-    j.key("name").value(owner.name).key("uid").value(owner.uid);
-    if (owner.controller) j.key("controller").value(true);
-    if (owner.blockOwnerDeletion) j.key("blockOwnerDeletion").value(true);
-    j.endObject();
-  }
-  j.endArray().endObject().endObject();
+  Writer(j).always("finalizers", finalizers);
+  Writer(j).always("ownerReferences", owners);
+  j.endObject().endObject();
   return j.take();
 }
 

@@ -7,7 +7,7 @@
 
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/codec.h"
-#include "controller/codec/yaml_bounded.h"
+#include "controller/codec/yaml_text.h"
 
 namespace egpu::codec {
 

@@ -14,8 +14,7 @@
 
 #include "controller/codec/codec.h"
 #include "controller/codec/json_text.h"
-#include "controller/codec/yaml_bounded.h"
-#include "controller/codec/yaml_scalar.h"
+#include "controller/codec/yaml_text.h"
 
 namespace egpu::codec {
 

@@ -1,19 +1,160 @@
 #include "controller/codec/yaml_text.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "controller/base/text.h"
 #include "controller/codec/json_text.h"
-#include "controller/codec/yaml_scalar.h"
 
 namespace egpu::codec {
+
+namespace {
+
+template <std::size_t N>
+bool oneOf(std::string_view text, const std::array<std::string_view, N>& words) {
+  for (const auto& word : words)
+    if (word == text) return true;
+  return false;
+}
+
+bool isNull(std::string_view text) {
+  return oneOf(text, std::array<std::string_view, 5>{"", "~", "null", "Null", "NULL"});
+}
+bool isTrue(std::string_view text) {
+  return oneOf(
+      text, std::array<std::string_view, 11>{"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"});
+}
+bool isFalse(std::string_view text) {
+  return oneOf(text, std::array<std::string_view, 11>{"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off",
+                                                      "Off", "OFF"});
+}
+bool isNotFinite(std::string_view text) {
+  if (oneOf(text, std::array<std::string_view, 3>{".nan", ".NaN", ".NAN"})) return true;
+  if (!text.empty() && (text.front() == '+' || text.front() == '-')) text.remove_prefix(1);
+  return oneOf(text, std::array<std::string_view, 3>{".inf", ".Inf", ".INF"});
+}
+
+bool isDigit(char c) { return c >= '0' && c <= '9'; }
+
+/// An integer with an optional sign and a base prefix (0x, 0o, 0b or a bare 0 for octal) that fits 64 bits.
+std::optional<std::string> integer(std::string_view text) {
+  const bool negative = !text.empty() && text.front() == '-';
+  if (!text.empty() && (text.front() == '-' || text.front() == '+')) text.remove_prefix(1);
+  int base = 10;
+  if (text.size() > 1 && text[0] == '0') {
+    const char c = text[1];
+    base = c == 'x' || c == 'X' ? 16 : c == 'b' || c == 'B' ? 2 : 8;
+    text.remove_prefix(base != 8 || c == 'o' || c == 'O' ? 2 : 1);
+  }
+  uint64_t magnitude = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), magnitude, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (negative && magnitude > uint64_t{1} << 63) return std::nullopt;
+  return (negative && magnitude != 0 ? "-" : "") + std::to_string(magnitude);
+}
+
+/// [-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?
+bool isFloat(std::string_view s) {
+  std::size_t i = 0;
+  const auto digits = [&] {
+    const std::size_t from = i;
+    while (i < s.size() && isDigit(s[i])) ++i;
+    return i - from;
+  };
+  if (i < s.size() && (s[i] == '-' || s[i] == '+')) ++i;
+  const std::size_t whole = digits();
+  if (i < s.size() && s[i] == '.') {
+    ++i;
+    if (digits() == 0 && whole == 0) return false;
+  } else if (whole == 0) {
+    return false;
+  }
+  if (i < s.size() && (s[i] == 'e' || s[i] == 'E')) {
+    ++i;
+    if (i < s.size() && (s[i] == '-' || s[i] == '+')) ++i;
+    if (digits() == 0) return false;
+  }
+  return i == s.size();
+}
+
+/// A double as Go's encoding/json writes it: the shortest digits, fixed between 1e-6 and 1e21. Nothing if it is out of
+/// range.
+std::optional<std::string> real(const std::string& text) {
+  const double number = std::strtod(text.c_str(), nullptr);
+  if (!std::isfinite(number)) return std::nullopt;
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, number, std::chars_format::scientific).ptr;
+  const std::string_view shortest(buffer, static_cast<std::size_t>(end - buffer));  // "-1.234e+05"
+  const std::size_t e = shortest.find('e');
+  const int exponent = std::atoi(std::string(shortest.substr(e + 1)).c_str());
+  std::string sign;
+  std::string digits;
+  for (const char c : shortest.substr(0, e)) {
+    if (c == '-') sign = "-";
+    if (isDigit(c)) digits += c;
+  }
+  if (exponent < -6 || exponent >= 21) {
+    std::string out = sign + digits.substr(0, 1);
+    if (digits.size() > 1) out += "." + digits.substr(1);
+    return out + "e" + (exponent > 0 ? "+" : "") + std::to_string(exponent);
+  }
+  if (exponent < 0) return sign + "0." + std::string(static_cast<std::size_t>(-exponent) - 1, '0') + digits;
+  const auto whole = static_cast<std::size_t>(exponent) + 1;
+  if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0');
+  return sign + digits.substr(0, whole) + "." + digits.substr(whole);
+}
+
+}  // namespace
+
+std::optional<std::string> scalarToJson(std::string_view tag, std::string_view text, std::string& why) {
+  constexpr std::string_view standard = "tag:yaml.org,2002:";
+  std::string_view wanted;  // of the standard's types, the one a tag asks for
+  if (tag.substr(0, standard.size()) == standard) {
+    wanted = tag.substr(standard.size());
+    if (!oneOf(wanted, std::array<std::string_view, 6>{"str", "int", "float", "bool", "null", "timestamp"})) {
+      why = "tag !!" + std::string(wanted) + " is not supported";
+      return std::nullopt;
+    }
+  }
+  if (tag != "?" && tag != "" && (wanted.empty() || wanted == "str" || wanted == "timestamp"))
+    return base::quoted(text);
+  const auto accept = [&](std::string_view type) { return wanted.empty() || wanted == type; };
+
+  if (accept("null") && isNull(text)) return "null";
+  if (accept("bool") && isTrue(text)) return "true";
+  if (accept("bool") && isFalse(text)) return "false";
+  if ((accept("int") || accept("float")) && !text.empty() &&
+      (isDigit(text[0]) || text[0] == '-' || text[0] == '+' || text[0] == '.')) {
+    std::string plain;
+    for (const char c : text)
+      if (c != '_') plain += c;
+    if (auto number = integer(plain)) return number;
+    if (accept("float") && isFloat(plain)) {
+      if (auto number = real(plain)) return number;
+      return base::quoted(text);  // out of range, so no number
+    }
+    if (isNotFinite(text)) {
+      why = std::string(text) + " has no form in JSON";
+      return std::nullopt;
+    }
+  }
+  if (!wanted.empty()) {
+    why = "\"" + std::string(text) + "\" is no !!" + std::string(wanted);
+    return std::nullopt;
+  }
+  return base::quoted(text);
+}
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
 bool isLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool isDigit(char c) { return c >= '0' && c <= '9'; }
 
 /// Whether a text needs no quotes: printable ASCII without YAML's signs, and not read as anything but a text.
 bool standsBare(const std::string& text) {

@@ -1,0 +1,289 @@
+// The fields of each struct, named once for reading and writing: what every object carries, and Kubernetes' own kinds as
+// far as this project uses them. fields(v, o) tells v (a Reader or a Writer) of o's fields, in the order in which they are
+// written. A JSON null counts as absent. The words:
+//
+//   v(name, member)            left out if it is empty
+//   v.always(name, member)     written even if it is empty
+//   v.object(name, list)       the fields of `list` stand in an object, left out if it is empty. With a bool before the
+//                              list: whether the object is there, which may be all that counts.
+//   v.objectAlways(name, list) written even if it is empty
+//   v.first, v.firstAlways     as these two, but the object is the first and only one of a list
+//   v.adding(name, list)       what is read is added to the list
+//   v.some(name, list, which)  only those are kept for which `which` says true
+//   v.names(name, texts)       a list of objects that have a name only
+//   v.only(name, texts)        the first of the texts, and not as a list
+//   v.entry(name, type, field, member)  a field of the entry of that type in a list; a bool is "True" or "False"
+//   v.word(name, flag, word, meaning)   the flag is `meaning` if that word stands there, and otherwise not
+//   v.choice(name, source, kind, list)  the object is there if the source is of that kind
+//   v.as(name, text, to, from) the text is written as what `to` makes of it
+//   v.quantities(name, map)    strings, or numbers as they were written
+//   v.amount(name, number, unit)  one quantity, rounded down to that unit ("m" or none); always written
+//   v.thousandths(name, number)   19500 is "19.5" and 19000 is 19; always written
+//   v.readOnly(list)           never written
+#pragma once
+
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "api/core/objects.h"
+
+namespace egpu::codec::internal {
+
+template <class T, class Of>
+concept Is = std::is_same_v<std::remove_const_t<T>, Of>;
+
+/// fields(v, o), and of an API object its kind and metadata before them.
+void allFields(auto& v, auto& o) {
+  constexpr const core::Kind& kind = core::kindOf<std::remove_cvref_t<decltype(o)>>;
+  if constexpr (!kind.kind.empty()) {
+    v.kind(kind);
+    v.always("metadata", o.metadata);
+  }
+  fields(v, o);
+}
+
+void fields(auto& v, Is<core::OwnerReference> auto& o) {
+  v("apiVersion", o.apiVersion);
+  v("kind", o.kind);
+  v("name", o.name);
+  v("uid", o.uid);
+  v("controller", o.controller);
+  v("blockOwnerDeletion", o.blockOwnerDeletion);
+}
+
+void fields(auto& v, Is<core::ObjectMeta> auto& o) {
+  v("name", o.name);
+  v("namespace", o.namespace_);
+  v("uid", o.uid);
+  v("resourceVersion", o.resourceVersion);
+  v("generation", o.generation);
+  v("creationTimestamp", o.creationTimestamp);
+  v("deletionTimestamp", o.deletionTimestamp);
+  v("labels", o.labels);
+  v("annotations", o.annotations);
+  v("finalizers", o.finalizers);
+  v("ownerReferences", o.ownerReferences);
+}
+
+void fields(auto& v, Is<core::Condition> auto& o) {
+  v("type", o.type);
+  v("status", o.status);
+  v("reason", o.reason);
+  v("message", o.message);
+  v("lastTransitionTime", o.lastTransitionTime);
+  v("observedGeneration", o.observedGeneration);
+}
+
+void fields(auto& v, Is<core::NodeSelectorRequirement> auto& o) {
+  v("key", o.key);
+  v("operator", o.op);
+  v("values", o.values);
+}
+
+void fields(auto& v, Is<core::NodeSelectorTerm> auto& o) {
+  v("matchExpressions", o.matchExpressions);
+  v("matchFields", o.matchFields);
+}
+
+void fields(auto& v, Is<core::NodeSelector> auto& o) {
+  v.always("nodeSelectorTerms", o.terms);  // required by Kubernetes
+}
+
+void fields(auto& v, Is<core::LabelSelector> auto& o) {
+  v("matchLabels", o.matchLabels);
+  v("matchExpressions", o.matchExpressions);
+}
+
+void fields(auto& v, Is<core::Taint> auto& o) {
+  v("key", o.key);
+  v("value", o.value);
+  v("effect", o.effect);
+}
+
+void fields(auto& v, Is<core::Toleration> auto& o) {
+  v("key", o.key);
+  v("operator", o.op);
+  v("value", o.value);
+  v("effect", o.effect);
+}
+
+void fields(auto& v, Is<core::Namespace> auto& o) {
+  v.object("status", [&] { v("phase", o.phase); });
+}
+
+void fields(auto& v, Is<core::Node> auto& o) {
+  v.object("spec", [&] {
+    v("unschedulable", o.unschedulable);
+    v("taints", o.taints);
+  });
+  v.objectAlways("status", [&] {
+    v.objectAlways("allocatable", [&] {
+      v.amount("cpu", o.cpuMilli, "m");
+      v.amount("memory", o.memoryBytes, "");
+      v.amount("ephemeral-storage", o.ephemeralBytes, "");
+      v.amount("pods", o.maxPods, "");
+    });
+    v.entry("addresses", "InternalIP", "address", o.internalIP);
+    v.entry("conditions", "Ready", "status", o.ready);
+  });
+}
+
+void fields(auto& v, Is<core::Container> auto& o) {
+  v("name", o.name);
+  v("image", o.image);
+  v.word("restartPolicy", o.sidecar, "Always", true);
+  v.object("resources", [&] {
+    v.quantities("requests", o.requests);
+    v.names("claims", o.resourceClaims);
+  });
+}
+
+void fields(auto& v, Is<core::PodResourceClaim> auto& o) {
+  v("name", o.name);
+  v("resourceClaimName", o.resourceClaimName);
+}
+
+void fields(auto& v, Is<core::PodVolume> auto& o) {
+  v("name", o.name);
+  v.object("persistentVolumeClaim", [&] { v("claimName", o.claimName); });
+  v.object("ephemeral", o.ephemeral, [] {});
+}
+
+void fields(auto& v, Is<core::PreferredNodes> auto& o) {
+  v.always("weight", o.weight);
+  v.always("preference", o.term);
+}
+
+void affinityFields(auto& v, Is<core::Pod> auto& o) {
+  v.object("affinity", o.hasAffinity, [&] {
+    v.object("nodeAffinity", o.hasNodeAffinity, [&] {
+      v("requiredDuringSchedulingIgnoredDuringExecution", o.requiredNodeAffinity);
+      v("preferredDuringSchedulingIgnoredDuringExecution", o.preferredNodeAffinity);
+    });
+  });
+}
+
+inline bool hasClaim(const core::PodVolume& volume) { return volume.ephemeral || !volume.claimName.empty(); }
+
+void fields(auto& v, Is<core::Pod> auto& o) {
+  v.objectAlways("spec", [&] {
+    v("nodeName", o.nodeName);
+    v("schedulerName", o.schedulerName);
+    v.names("schedulingGates", o.schedulingGates);
+    v.adding("resourceClaims", o.resourceClaims);
+    v("initContainers", o.initContainers);
+    v("containers", o.containers);
+    v.object("resources", [&] { v.quantities("requests", o.requests); });
+    v.quantities("overhead", o.overhead);
+    v.some("volumes", o.volumes, hasClaim);
+    v("priority", o.priority);
+    v.word("preemptionPolicy", o.preempts, "Never", false);
+    v("nodeSelector", o.nodeSelector);
+    affinityFields(v, o);
+    v("tolerations", o.tolerations);
+  });
+  v.object("status", [&] {
+    v("phase", o.phase);
+    v("nominatedNodeName", o.nominatedNodeName);
+    v("conditions", o.conditions);
+    // What stands for the pod's templates.
+    v.readOnly([&] { v.adding("resourceClaimStatuses", o.resourceClaims); });
+  });
+}
+
+/// The selector that pins a node by matchFields metadata.name; none for no node.
+inline std::optional<core::NodeSelector> selectorOf(const std::string& node) {
+  if (node.empty()) return std::nullopt;
+  core::NodeSelector selector;
+  selector.terms.emplace_back().matchFields.push_back({"metadata.name", "In", {node}});
+  return selector;
+}
+/// The node that a selector pins, empty if it pins none.
+inline std::string nodeOf(const std::optional<core::NodeSelector>& selector) {
+  if (!selector) return {};
+  for (const auto& term : selector->terms)
+    for (const auto& requirement : term.matchFields)
+      if (requirement.key == "metadata.name" && requirement.op == "In" && requirement.values.size() == 1)
+        return requirement.values.front();
+  return {};
+}
+
+void fields(auto& v, Is<core::ResourceClaimAllocation> auto& o) {
+  v("allocationTimestamp", o.allocationTimestamp);
+  v.objectAlways("devices", [&] {
+    v.firstAlways("results", [&] {
+      v("request", o.request);
+      v("driver", o.driver);
+      v("pool", o.pool);
+      v("device", o.device);
+    });
+  });
+  v.as("nodeSelector", o.nodeName, selectorOf, nodeOf);
+}
+
+void fields(auto& v, Is<core::ResourceClaimConsumer> auto& o) {
+  v("resource", o.resource);
+  v("name", o.name);
+  v("uid", o.uid);
+}
+
+void fields(auto& v, Is<core::ResourceClaim> auto& o) {
+  v.objectAlways("spec", [&] {
+    v.object("devices", [&] {
+      v.first("requests", [&] {
+        v("name", o.requestName);
+        v.object("exactly", [&] { v("deviceClassName", o.deviceClassName); });
+      });
+    });
+  });
+  v.object("status", [&] {
+    v("allocation", o.allocation);
+    v("reservedFor", o.reservedFor);
+  });
+}
+
+void fields(auto& v, Is<core::PersistentVolumeClaim> auto& o) {
+  v.objectAlways("spec", [&] { v("volumeName", o.volumeName); });
+}
+
+void fields(auto& v, Is<core::PersistentVolume> auto& o) {
+  v.objectAlways("spec", [&] { v.object("nodeAffinity", [&] { v("required", o.nodeAffinity); }); });
+}
+
+void fields(auto& v, Is<core::DeviceClass> auto& o) {
+  v.objectAlways("spec",
+                 [&] { v.first("selectors", [&] { v.object("cel", [&] { v("expression", o.celSelector); }); }); });
+}
+
+void fields(auto& v, Is<core::ObjectReference> auto& o) {
+  v("apiVersion", o.apiVersion);
+  v("kind", o.kind);
+  v("namespace", o.namespace_);
+  v("name", o.name);
+  v("uid", o.uid);
+  v("resourceVersion", o.resourceVersion);
+}
+
+void fields(auto& v, Is<core::Event> auto& o) {
+  v.always("involvedObject", o.involvedObject);
+  v("reason", o.reason);
+  v("message", o.message);
+  v("type", o.type);
+  v.object("source", [&] { v("component", o.component); });
+  v.always("count", o.count);
+  v("firstTimestamp", o.firstTimestamp);
+  v("lastTimestamp", o.lastTimestamp);
+}
+
+void fields(auto& v, Is<core::Lease> auto& o) {
+  v.objectAlways("spec", [&] {
+    v("holderIdentity", o.holderIdentity);
+    v("leaseDurationSeconds", o.leaseDurationSeconds);
+    v("acquireTime", o.acquireTime);
+    v("renewTime", o.renewTime);
+    v("leaseTransitions", o.leaseTransitions);
+  });
+}
+
+}  // namespace egpu::codec::internal

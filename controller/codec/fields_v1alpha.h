@@ -1,0 +1,141 @@
+// The fields of the group elasticgpu.io, in the words of fields_core.h.
+#pragma once
+
+#include "api/v1alpha/types.h"
+#include "controller/codec/fields_core.h"
+
+namespace egpu::codec::internal {
+
+void fields(auto& v, Is<v1alpha::CardLink> auto& o) {
+  v("peer", o.peer);
+  v("type", o.type);
+  v.always("count", o.count);
+}
+
+void fields(auto& v, Is<v1alpha::CardTopology> auto& o) {
+  v.always("numa", o.numa);
+  v("pcie", o.pcie);
+  v("links", o.links);
+}
+
+void fields(auto& v, Is<v1alpha::Card> auto& o) {
+  v("uuid", o.uuid);
+  v("nodeName", o.nodeName);
+  v.always("index", o.index);
+  v("model", o.model);
+  v.always("smCount", o.smCount);
+  v.thousandths("tflops", o.milliTflops);
+  v.always("core", o.core);
+  v.always("memory", o.memory);
+  v.always("topology", o.topology);
+}
+
+void fields(auto& v, Is<v1alpha::LedgerEntry> auto& o) {
+  v("device", o.device);
+  v("claim", o.claim);
+  v.always("core", o.core);
+  v.always("memory", o.memory);
+}
+
+void fields(auto& v, Is<v1alpha::DeviceCard> auto& o) {
+  v("name", o.name);
+  v("uuid", o.uuid);
+  v.always("core", o.core);
+  v.always("memory", o.memory);
+  v.always("chargedCore", o.chargedCore);
+  v.always("chargedMemory", o.chargedMemory);
+}
+
+void fields(auto& v, Is<v1alpha::ClaimRef> auto& o) {
+  v("namespace", o.namespace_);
+  v("name", o.name);
+  v("uid", o.uid);
+}
+
+/// Of the object that holds the source.
+void fields(auto& v, Is<v1alpha::Source> auto& o) {
+  using Kind = v1alpha::SourceKind;
+  v.choice("physicalGPU", o, Kind::physicalGPU, [&] { v("gpuNames", o.gpuNames); });
+  v.choice("gpuShare", o, Kind::gpuShare, [&] { v.only("gpuName", o.gpuNames); });
+  v.choice("qGPU", o, Kind::qGPU, [&] {
+    v.only("gpuName", o.gpuNames);
+    v("deviceName", o.deviceName);
+    v("paths", o.paths);
+  });
+  v.choice("mig", o, Kind::mig, [&] {
+    v.only("gpuName", o.gpuNames);
+    v("profile", o.profile);
+    v("instances", o.instances);
+  });
+  v.choice("remote", o, Kind::remote, [&] { v("endpoint", o.endpoint); });
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUSpec> auto& o) {
+  v.quantities("capacity", o.capacity);
+  fields(v, o.source);
+  v("card", o.card);
+  v("allocations", o.allocations);
+  v("nodeName", o.nodeName);
+  v("cards", o.cards);
+  v("provisioner", o.provisioner);
+  v("parameters", o.parameters);
+  v("egpuClassName", o.className);
+  v("reclaimPolicy", o.reclaimPolicy);
+  v.object("nodeAffinity", [&] { v("required", o.nodeAffinityRequired); });
+  v("claimRef", o.claimRef);
+}
+
+void fields(auto& v, Is<v1alpha::AllocatedSummary> auto& o) {
+  v.always("core", o.core);
+  v.always("memory", o.memory);
+  v.always("claims", o.claims);
+  v("coreText", o.coreText);
+  v("memoryText", o.memoryText);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUStatus> auto& o) {
+  v("phase", o.phase);
+  v("reason", o.reason);
+  v("message", o.message);
+  v("conditions", o.conditions);
+  v("allocated", o.allocated);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {
+  v.always("spec", o.spec);
+  v("status", o.status);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUClaimSpec> auto& o) {
+  v("egpuClassName", o.className);
+  v("elasticGPUClassName", o.classNameAlias);
+  v("elasticGPUName", o.elasticGPUName);
+  v.object("resources", [&] { v.quantities("requests", o.requests); });
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
+  v("phase", o.phase);
+  v("elasticGPUName", o.elasticGPUName);
+  v("nodeName", o.nodeName);
+  v("egpuClassName", o.className);
+  v("capacity", o.capacity);
+  v("conditions", o.conditions);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUClaim> auto& o) {
+  v.always("spec", o.spec);
+  v("status", o.status);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUClass> auto& o) {
+  v("provisioner", o.provisioner);
+  v("parameters", o.parameters);
+  // Absent they would read as the default.
+  v.always("reclaimPolicy", o.reclaimPolicy);
+  v.always("egpuBindingMode", o.bindingMode);
+  v("allowedNamespaces", o.allowedNamespaces);
+  v("tolerations", o.tolerations);
+  v.object("status", [&] { v("conditions", o.conditions); });
+}
+
+}  // namespace egpu::codec::internal

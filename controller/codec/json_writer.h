@@ -1,0 +1,160 @@
+// Writes what a list of fields (fields_core.h) names as JSON; for this folder only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "api/v1alpha/quantity.h"
+#include "controller/codec/fields_core.h"
+#include "controller/codec/json_text.h"
+
+namespace egpu::codec::internal {
+
+/// The words of fields_core.h, for writing.
+class Writer {
+ public:
+  using List = std::function<void()>;
+
+  /// nulls: for a merge patch that shall leave nothing of what was there before, unset fields are null instead of left
+  /// out. Only for structs whose fields need no other words than name and always.
+  explicit Writer(JsonText& j, bool nulls = false) : j_(j), nulls_(nulls) {}
+
+  void write(const std::string& text) { j_.value(text); }
+  void write(int64_t number) { j_.value(number); }
+  void write(bool flag) { j_.value(flag); }
+  template <class T>
+  void write(const std::optional<T>& o) {
+    write(*o);
+  }
+  template <class T>
+  void write(const std::vector<T>& all) {
+    const bool nulls = std::exchange(nulls_, false);  // a merge patch replaces lists whole
+    j_.beginArray();
+    for (const auto& each : all) write(each);
+    j_.endArray();
+    nulls_ = nulls;
+  }
+  template <class T>
+  void write(const std::map<std::string, T, std::less<>>& all) {
+    j_.beginObject();
+    for (const auto& [key, each] : all) {
+      j_.key(key);
+      write(each);
+    }
+    j_.endObject();
+  }
+  template <class T>
+  void write(const T& o) {
+    j_.beginObject();
+    allFields(*this, o);
+    j_.endObject();
+  }
+
+  void kind(const core::Kind& kind) { j_.key("apiVersion").value(kind.apiVersion()).key("kind").value(kind.kind); }
+  template <class M>
+  void operator()(std::string_view name, const M& member) {
+    if (!isEmpty(member))
+      always(name, member);
+    else if (nulls_)
+      j_.key(name).null();
+  }
+  template <class M>
+  void always(std::string_view name, const M& member) {
+    j_.key(name);
+    write(member);
+  }
+
+  void object(std::string_view name, const List& list) {
+    if (const auto text = textOf(list); text != "{}") j_.key(name).raw(text);
+  }
+  void object(std::string_view name, bool present, const List& list) {
+    if (const auto text = textOf(list); present || text != "{}") j_.key(name).raw(text);
+  }
+  void objectAlways(std::string_view name, const List& list) { j_.key(name).raw(textOf(list)); }
+  void first(std::string_view name, const List& list) {
+    if (const auto text = textOf(list); text != "{}") j_.key(name).beginArray().raw(text).endArray();
+  }
+  void firstAlways(std::string_view name, const List& list) { j_.key(name).beginArray().raw(textOf(list)).endArray(); }
+  template <class Source, class Kind>
+  void choice(std::string_view name, const Source& source, Kind kind, const List& list) {
+    if (source.kind == kind) objectAlways(name, list);
+  }
+
+  template <class T>
+  void adding(std::string_view name, const std::vector<T>& all) {
+    (*this)(name, all);
+  }
+  template <class T>
+  void some(std::string_view name, const std::vector<T>& all, bool (*)(const T&)) {
+    (*this)(name, all);
+  }
+  void names(std::string_view name, const std::vector<std::string>& all) {
+    if (all.empty()) return;
+    j_.key(name).beginArray();
+    for (const auto& each : all) j_.beginObject().key("name").value(each).endObject();
+    j_.endArray();
+  }
+  void only(std::string_view name, const std::vector<std::string>& texts) {
+    if (!texts.empty()) j_.key(name).value(texts.front());
+  }
+  void entry(std::string_view name, std::string_view type, std::string_view field, const std::string& text) {
+    if (text.empty()) return;
+    j_.key(name).beginArray().beginObject();
+    j_.key("type").value(type).key(field).value(text).endObject().endArray();
+  }
+  void entry(std::string_view name, std::string_view type, std::string_view field, bool flag) {
+    entry(name, type, field, std::string(flag ? "True" : "False"));
+  }
+  void word(std::string_view name, bool flag, std::string_view word, bool meaning) {
+    if (flag == meaning) j_.key(name).value(word);
+  }
+  template <class As>
+  void as(std::string_view name, const std::string& text, As (*to)(const std::string&), std::string (*)(const As&)) {
+    (*this)(name, to(text));
+  }
+
+  void quantities(std::string_view name, const core::StringMap& all) { (*this)(name, all); }
+  void amount(std::string_view name, int64_t number, std::string_view unit) {
+    j_.key(name).value(std::to_string(number) + std::string(unit));
+  }
+  void thousandths(std::string_view name, int64_t number) {
+    j_.key(name);
+    if (number % 1000 == 0)
+      j_.value(number / 1000);
+    else
+      j_.value(v1alpha::formatThousandths(number));
+  }
+  template <class Fn>
+  void readOnly(const Fn&) {}
+
+ private:
+  template <class M>
+  static bool isEmpty(const M& member) {
+    if constexpr (requires { member.empty(); })
+      return member.empty();
+    else if constexpr (requires { member.has_value(); })
+      return !member.has_value();
+    else
+      return member == M{};
+  }
+
+  std::string textOf(const List& list) {
+    JsonText whole = std::exchange(j_, {});
+    j_.beginObject();
+    list();
+    j_.endObject();
+    std::string text = j_.take();
+    j_ = std::move(whole);
+    return text;
+  }
+
+  JsonText& j_;
+  bool nulls_;
+};
+
+}  // namespace egpu::codec::internal
