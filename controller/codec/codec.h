@@ -43,7 +43,8 @@ struct WatchEvent {
 template <class T>
 base::Result<WatchEvent<T>> decodeWatchEvent(std::string_view line);
 
-/// The same into an event that may hold an earlier one, which is replaced whole. After an error it holds nothing of use.
+/// The same into an event that may hold an earlier one, which is replaced whole; after an error it holds nothing of
+/// use.
 template <class T>
 base::Status decodeWatchEvent(std::string_view line, WatchEvent<T>& event);
 

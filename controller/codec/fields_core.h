@@ -1,6 +1,6 @@
-// The fields of each struct, named once for reading and writing: what every object carries, and Kubernetes' own kinds as
-// far as this project uses them. fields(v, o) tells v (a Reader or a Writer) of o's fields, in the order in which they are
-// written. A JSON null counts as absent. The words:
+// The fields of each struct, named once for reading and writing: what every object carries, and Kubernetes' own kinds
+// as far as this project uses them. fields(v, o) tells v (a Reader or a Writer) of o's fields, in the order in which
+// they are written. A JSON null counts as absent. The words:
 //
 //   v(name, member)            left out if it is empty
 //   v.always(name, member)     written even if it is empty

@@ -1,5 +1,5 @@
-// Reads JSON over simdjson's On-Demand API into what a list of fields (fields_core.h) names; for this folder only. Every
-// reader returns false on the first error, and each level on the way out puts its own name before the path.
+// Reads JSON over simdjson's On-Demand API into what a list of fields (fields_core.h) names; for this folder only.
+// Every reader returns false on the first error, and each level on the way out puts its own name before the path.
 #pragma once
 
 #include <cstdint>

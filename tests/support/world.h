@@ -14,7 +14,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
-#include "controller/codec/node_patch.h"
+#include "controller/codec/simulated.h"
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/standalone/apiserver/server.h"

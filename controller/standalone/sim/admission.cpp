@@ -6,7 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
 #include "controller/codec/codec.h"
-#include "controller/codec/pod_claims.h"
+#include "controller/codec/simulated.h"
 
 namespace egpu::sim {
 

@@ -6,8 +6,8 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
-#include "controller/codec/node_patch.h"
 #include "controller/codec/patch.h"
+#include "controller/codec/simulated.h"
 #include "controller/standalone/sim/pod_scheduler.h"
 
 namespace egpu::sim {

@@ -5,8 +5,8 @@
 #include "api/v1alpha/keys.h"
 #include "controller/base/ids.h"
 #include "controller/base/log.h"
-#include "controller/codec/node_patch.h"
 #include "controller/codec/patch.h"
+#include "controller/codec/simulated.h"
 
 namespace egpu::sim {
 
