@@ -166,7 +166,7 @@ bool read(Value& value, bool& out, Failure& f) {
 }
 
 static bool readEntries(Value& value, core::StringMap& out, Failure& f,
-                        bool (*readEntry)(Value&, std::string&, Failure&)) {
+                        bool (*readOne)(Value&, std::string&, Failure&)) {
   out.clear();
   bool isNull = false;
   if (!peekNull(value, isNull, f)) return false;
@@ -181,7 +181,7 @@ static bool readEntries(Value& value, core::StringMap& out, Failure& f,
     if (key == kLastApplied) continue;
     // The API server sends keys sorted, so that the end is where most belong.
     const auto at = out.insert_or_assign(out.end(), std::string(key), std::string());
-    if (!readEntry(child, at->second, f)) return f.underKey(key);
+    if (!readOne(child, at->second, f)) return f.underKey(key);
   }
   return true;
 }

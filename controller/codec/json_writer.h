@@ -20,8 +20,8 @@ class Writer {
  public:
   using List = std::function<void()>;
 
-  /// nulls: for a merge patch that shall leave nothing of what was there before, unset fields are null instead of left
-  /// out. Only for structs whose fields need no other words than name and always.
+  /// nulls: for a merge patch that shall leave nothing of what was there before, v(name, member) writes null for what
+  /// is empty. The other words don't know of it.
   explicit Writer(JsonText& j, bool nulls = false) : j_(j), nulls_(nulls) {}
 
   void write(const std::string& text) { j_.value(text); }
