@@ -63,7 +63,7 @@ CardInfo makeCard(const std::string& name, const std::string& node, int64_t inde
 
 Amount PlainCard::used() const {
   Amount sum;
-  for (const auto& [device, amount] : takes) {
+  for (const auto& [device, amount] : allocations) {
     sum.core += amount.core;
     sum.memory += amount.memory;
   }

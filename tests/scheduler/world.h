@@ -20,15 +20,15 @@ CardInfo makeCard(const std::string& name, const std::string& node, int64_t inde
 
 struct PlainCard {
   CardInfo info;
-  std::map<std::string, Amount> takes;
-  std::map<std::string, NodeAmount> ofNode;  ///< what those takes take of the node, if anything
+  std::map<std::string, Amount> allocations;
+  std::map<std::string, NodeAmount> ofNode;  ///< what those allocations take of the node, if anything
 
   Amount used() const;
 };
 
 struct PlainNode {
   NodeInfo info;
-  std::map<std::string, NodeAmount> takes;  ///< of pods without cards
+  std::map<std::string, NodeAmount> allocations;  ///< of pods without cards
 };
 
 struct World {

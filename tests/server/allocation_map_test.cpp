@@ -156,8 +156,8 @@ TEST(AllocationMap, NoTwoClaimsOfANodeLookAlike) {
   cache::MapNode n;
   n.name = "n";
   std::vector<cache::MapAllocation> allocations;
-  for (int i = 0; i < 30; ++i) takes.push_back({"d", "u", "ns/c" + std::to_string(i), "Bound", 10, 0});
-  n.cards = {card(0, takes)};
+  for (int i = 0; i < 30; ++i) allocations.push_back({"d", "u", "ns/c" + std::to_string(i), "Bound", 10, 0});
+  n.cards = {card(0, allocations)};
   map.nodes.push_back(n);
   const auto text = toText(map, {false, 200});
   std::set<char> letters;
