@@ -139,7 +139,9 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
     return outcome.isDone() ? Outcome::again().says(std::move(outcome.said)) : outcome;
   }
   if (claim->status.phase == phase::kLost) {
-    if (inUse(*claim) || (isStatic(*claim) && !stores_.gpu(claim->spec.elasticGPUName))) return Outcome::done();
+    const auto named = isStatic(*claim) ? stores_.gpu(claim->spec.elasticGPUName) : nullptr;
+    const bool waitsForNamed = isStatic(*claim) && (!named || named->metadata.deleting());
+    if (waitsForNamed || inUse(*claim)) return Outcome::done();
     const auto carrier = carrier_.release(core::keyOf(claim->metadata), claim->metadata.uid, name, stop);
     if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
     if (carrier.state == Carrier::Release::inUse) return Outcome::done();
