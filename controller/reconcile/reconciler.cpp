@@ -12,6 +12,7 @@ namespace phase = v1alpha::keys::phase;
 
 namespace {
 constexpr int kStatesAtOnce = 16;  ///< of a claim, more than lie between nothing and Bound; then others' turn comes
+constexpr std::chrono::milliseconds kOthersTurn{50};
 }  // namespace
 
 Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
@@ -76,8 +77,16 @@ Outcome Reconciler::node(const std::string& name) {
 
 Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
   const auto status = status_.say(outcome.said, stop);
-  if (status.ok() || status.code() == base::Code::notFound || outcome.isRetry()) return outcome;
-  return Outcome::nextState(status);
+  const bool lookedAtAnyway = outcome.isRetry() && status.code() == base::Code::conflict;
+  return status.ok() || lookedAtAnyway ? outcome : Outcome::nextState(status);
+}
+
+Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
+  auto outcome = claims_.calls(plugin);
+  // One claim that can't be written to must not stretch the key of all: what was not said is said next time.
+  const auto status = status_.say(outcome.said, stop);
+  if (!status.ok()) base::log::debug("not said on all claims", {{"plugin", plugin}, {"why", status.str()}});
+  return outcome;
 }
 
 Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
@@ -85,9 +94,9 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
   for (int state = 0; state < kStatesAtOnce; ++state) {
     waiting_.room.remove(claimKey(key));  // until it is seen to wait
     outcome = say(claims_.step(key, stop), stop);
-    if (!outcome.isAgain() || stop.stop_requested()) break;
+    if (!outcome.isAgain() || stop.stop_requested()) return outcome;
   }
-  return outcome;
+  return Outcome::after(kOthersTurn);
 }
 
 Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
@@ -115,7 +124,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::plugin:
       return sweeper_.plugin(object.name, stop);
     case Concern::calls:
-      return say(claims_.calls(object.name), stop);
+      return calls(object.name, stop);
     case Concern::assumed: {
       auto outcome = auditor_.assumed(stop);
       if (outcome.isDone()) watchingAssumed_ = false;

@@ -62,6 +62,7 @@ class Reconciler {
   Outcome claim(const core::ObjectKey& key, std::stop_token stop);
   Outcome pod(const core::ObjectKey& key, std::stop_token stop);
   Outcome node(const std::string& name);
+  Outcome calls(const std::string& plugin, std::stop_token stop);
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes what a step says on claims.
   Outcome say(Outcome outcome, std::stop_token stop);

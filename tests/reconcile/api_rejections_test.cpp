@@ -281,5 +281,42 @@ TEST_F(ApiRejectionsTest, ConditionsAreNeverTooLongToBeWritten) {
   world.plugin.answer({});
 }
 
+TEST_F(ApiRejectionsTest, TheStatusOfAClaimWhosePluginIsDown) {
+  refuse(kube::Method::patch, "/elasticgpuclaims/a/status");
+  world.plugin.answer({{plugin::ReplyCode::crashed, "signal 11"}, {plugin::ReplyCode::crashed, "signal 11"}, {}});
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  driver->run();
+  EXPECT_GE(told("a Warning Refused"), 1);
+  line.refuses = nullptr;
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(ApiRejectionsTest, OneClaimsStatusDoesNotHoldUpTheWordAboutAPluginsOtherCalls) {
+  refuse(kube::Method::patch, "/elasticgpuclaims/a/status");
+  Outcome outcome;
+  world.plugin.before = [&] {
+    world.clock.advance(std::chrono::seconds(2));
+    outcome = driver->reconciler.step(callsKey(support::World::kPlugin));
+  };
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  world.plugin.before = nullptr;
+  EXPECT_EQ(outcome.kind, Outcome::Kind::after);
+  EXPECT_GE(line.refused, 1);
+}
+
+TEST_F(ApiRejectionsTest, AClaimThatIsAlwaysAnotherOneLeavesOthersTheirTurn) {
+  line.code = 409;
+  refuse(kube::Method::patch, "/elasticgpuclaims/a/status");
+  world.addClaim("a", "nosuch", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_GE(line.refused, 1);
+  EXPECT_LE(line.refused, 40) << "and then it rests a moment";
+  line.refuses = nullptr;
+  driver->run();
+  EXPECT_EQ(world.reason("a"), "ClassNotFound");
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

@@ -26,5 +26,31 @@ TEST_F(ConditionsTest, WaitingIsToldAsNormalAndRefusalAsWarning) {
   EXPECT_TRUE(told("b Warning NoFit"));
 }
 
+TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  world.addClaim("b", "late", {{"gpu-core", "10"}});
+  settle();
+  Writer writer(world.client, driver->stores);
+  ClaimStatus status(writer, driver->stores, driver->events, world.clock);
+  auto a = notBound(world.claim("a"), "NoFit", "of a");
+  const auto b = notBound(world.claim("b"), "NoFit", "of b");
+  const auto gone = Said::of({}, Said::As::notBound, "NoFit", "of nobody");
+  a.resourceVersion = "1";
+  EXPECT_EQ(status.say({gone, a, b}, {}).code(), base::Code::conflict);
+  EXPECT_EQ(world.message("b"), "of b");
+  EXPECT_NE(world.message("a"), "of a") << "it is looked at again";
+}
+
+TEST_F(ConditionsTest, ThatAClaimMovesIsToldThoughTheMoveChangedIt) {
+  world.addClaim("a", "late", {{"gpu-core", "10"}});
+  settle();
+  Writer writer(world.client, driver->stores);
+  ClaimStatus status(writer, driver->stores, driver->events, world.clock);
+  auto moves = Said::of(world.claim("a").metadata, Said::As::moves, "NodeUnsuitable", "n1 is full");
+  moves.resourceVersion = "1";
+  EXPECT_TRUE(status.say({moves}, {}).ok());
+  EXPECT_EQ(told("a Warning NodeUnsuitable n1 is full"), 1);
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

@@ -81,6 +81,21 @@ TEST_F(ProvisioningTest, W3_AClaimSaysThatItsPluginTakesItsTime) {
   EXPECT_EQ(writes() - before, 6u) << "the usual call is not worth a word";
 }
 
+TEST_F(ProvisioningTest, W3_WhatCameOfASlowCallIsSaidAtOnce) {
+  world.plugin.before = [&] {
+    world.clock.advance(std::chrono::seconds(2));
+    (void)driver->reconciler.step(callsKey(support::World::kPlugin));
+  };
+  world.plugin.answer({{plugin::ReplyCode::crashed, "signal 11"}, {}});
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.plugin.provisions(), 1);
+  EXPECT_EQ(world.reason("a"), "ProvisionerUnavailable");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  world.plugin.before = nullptr;
+}
+
 TEST_F(ProvisioningTest, C7_ACrowdBeforeABusyPluginComesSeldom) {
   base::NoMetrics metrics;
   Provisioning provisioning(world.registry, driver->stores, world.clock, 0);

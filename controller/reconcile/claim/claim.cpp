@@ -253,7 +253,12 @@ Outcome ClaimSync::provision(const ClaimPtr& claim, const GpuPtr& device, std::s
     return reserved(*claim) ? refused(*claim, refusal) : giveUp(*claim, *device, {}, stop);
   const auto reply = provisioning_.provision(*device);  // W3
   if (!reply) return Outcome::after(provisioning_.delay(*device));
-  if (!reply->ok()) return notProvisioned(*claim, *device, *reply, stop);
+  if (!reply->ok()) {
+    // A call that takes long is said on the claim meanwhile: what came of it is said of the claim as it is now.
+    const auto now = stores_.claims.get(core::keyOf(claim->metadata));
+    if (!now || now->metadata.uid != claim->metadata.uid) return Outcome::done();  // its device's step goes on
+    return notProvisioned(*now, *device, *reply, stop);
+  }
   const auto now = binder_.commitDevice(*device, stop);  // W4
   if (!now.ok()) {
     // 409, 404: read anew by now. Bound → we go on. Rolled back meanwhile → its undo may have been before our effect:

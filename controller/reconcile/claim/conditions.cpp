@@ -72,16 +72,29 @@ base::Status ClaimStatus::say(const std::vector<Said>& all, std::stop_token stop
   base::Status failed;
   for (auto first = all.begin(); first != all.end();) {
     const auto last = std::find_if(first, all.end(), [&](const auto& said) { return said.uid != first->uid; });
-    const auto claim = stores_.claims.get(first->claim);
-    if (claim && claim->metadata.uid == first->uid) {
-      if (claim->metadata.resourceVersion != first->resourceVersion) return {base::Code::conflict, "the claim changed"};
-      auto after = claim->status;
-      std::for_each(first, last, [&](const auto& said) { put(*claim, said, after); });
-      if (auto status = write(*claim, after, stop); !status.ok()) failed = std::move(status);
-    }
+    auto status = sayOnOne({first, last}, stop);
+    const bool worse = failed.ok() || failed.code() == base::Code::conflict;
+    if (!status.ok() && worse) failed = std::move(status);
     first = last;
   }
   return failed;
+}
+
+base::Status ClaimStatus::sayOnOne(std::span<const Said> all, std::stop_token stop) {
+  const auto claim = stores_.claims.get(all.front().claim);
+  if (!claim || claim->metadata.uid != all.front().uid) return {};
+  auto after = claim->status;
+  base::Status changed;
+  for (const auto& said : all) {
+    // What was given up is so, whatever became of the claim; all else is found out anew.
+    if (said.as == Said::As::moves || said.resourceVersion == claim->metadata.resourceVersion)
+      put(*claim, said, after);
+    else
+      changed = {base::Code::conflict, "the claim changed"};
+  }
+  auto status = write(*claim, after, stop);
+  if (status.code() == base::Code::notFound) return {};
+  return status.ok() ? changed : status;
 }
 
 void ClaimStatus::put(const cache::Claim& claim, const Said& said, Status& after) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -42,14 +43,15 @@ class ClaimStatus {
   ClaimStatus(Writer& writer, const cache::Stores& stores, kube::EventSink& events, base::Clock& clock)
       : writer_(writer), stores_(stores), events_(events), clock_(clock) {}
 
-  /// Writes what the claims don't say already, one write each, with events where it is news. Code::conflict: a claim is
-  /// no longer what it was when this was found out.
+  /// Writes what the claims don't say already, one write each, with events where it is news. A claim that is gone needs
+  /// no word. Code::conflict: a claim is no longer what it was when this was found out; the others were told.
   base::Status say(const std::vector<Said>& all, std::stop_token stop);
   /// W6: Bound to this device, with what it was granted, and whether its cards work.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
 
  private:
   using Status = v1alpha::ElasticGPUClaimStatus;
+  base::Status sayOnOne(std::span<const Said> all, std::stop_token stop);  ///< all of the same claim
   void put(const cache::Claim& claim, const Said& said, Status& after);
   void putPending(const cache::Claim& claim, const Said& said, Status& after);
   void putCarried(const cache::Claim& claim, const Said& said, Status& after);
