@@ -2,7 +2,14 @@
 // the code, in the tests and here.
 // clang-format off
 //
-//   CLAIM (claim.cpp)                                             DEVICE egpu-<claim uid> (device.cpp)
+// WHERE IT IS.
+//   claim/claim.cpp (C1) (C5) (C7) (C8) (C10)     claim/asking.cpp (C2) to (C4)     claim/no_fit.cpp (C6)     claim/given_device.cpp (C9)
+//   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
+//   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
+//   claim/carrier.cpp W7, W8, (S4)                pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
+//   card/auditor.cpp which hardware is gone, drift
+//
+//   CLAIM (claim/)                                                DEVICE egpu-<claim uid> (device/)
 //
 //   (C1) unbound ── class, plugin, request refused ─► Pending     absent
 //     │  │             (C2 ClassNotFound, C3 ProvisionerUnavail-    │ W1 create: the intent, finalizer in it
@@ -48,8 +55,9 @@
 //             back and decided together
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   held:     its claim gone, a pod that ran then, or had its ResourceClaim reserved, runs still, or that is reserved still: which
-//             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the condition follows. Later pods
-//             of that name use another device. Claim deleting, ResourceClaim torn out: condition Held alone
+//             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the
+//             condition follows. Later pods of that name use another device. Claim deleting, ResourceClaim torn out: condition
+//             Held alone
 //   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; no running pod names the claim, by quorum read
 //             after it was seen to go (a tenant can tear out claim and ResourceClaim, marks and all; model: look=skipped);
 //             device status Released; Delete: delete device,
@@ -59,19 +67,23 @@
 //             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
-// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named ElasticGPU,
-// carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards' entries, routing.cpp. By time, as no event tells it: a node refused for a while, a provisioner's refusal, a plugin whose turns are taken.
+// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named
+// ElasticGPU, carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
+// entries, routing.cpp. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
+// (claim/provisioners_left_alone.h), a plugin whose turns are taken (device/provisioning.h).
 // A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
-// A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too. A (D2) device whose
-// claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their age. A node that changes: its rejections end, and all who wait are tried.
+// A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
+// A (D2) device whose claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their
+// age. A node that changes: its rejections end, and all who wait are tried.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
 //
-// GARBAGE (sweeper.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen, gone, of another uid, or does
-// not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the start, when the plugin changes, and when a device goes without our undo; (S3) a deleted card's finalizer once
-// its ledger is empty; (S4) a carrier of ours, marked or allocated by us, whose claim is gone. Keys are never reused, so a dead leader's late write is only garbage,
-// and a late null removes only what is dead.
+// GARBAGE (card/sweeper.cpp; S4: claim/carrier.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen,
+// gone, of another uid, or does not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the
+// start, when the plugin changes, and when a device goes without our undo; (S3) a deleted card's finalizer once its ledger is empty;
+// (S4) a carrier of ours, marked or allocated by us, whose claim is gone. Keys are never reused, so a dead leader's late write is only
+// garbage, and a late null removes only what is dead.
 // clang-format on
 #pragma once
 

@@ -23,8 +23,8 @@ constexpr milliseconds kPollBackground{500};
 constexpr milliseconds kAvailableSoon{500};
 constexpr milliseconds kUsualCall{1'000};
 constexpr milliseconds kNameTaken{15'000};
-constexpr milliseconds kRefusedFor{300'000};
-constexpr int kStaleDecisions = 3;  ///< so often a ledger may refuse before it is not only a race
+constexpr milliseconds kRefusedFor{300'000};  ///< by the provisioner; by the API server at most
+constexpr int kStaleDecisions = 3;            ///< so often a ledger may refuse before it is not only a race
 
 /// How long a claim rests after the API server said 422 to its decision for the `times`-th time.
 milliseconds afterRefusals(int times) { return std::min(milliseconds(1000 << std::min(times - 1, 10)), kRefusedFor); }

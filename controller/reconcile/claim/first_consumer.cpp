@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kRejectFor{120'000};
-constexpr milliseconds kPlaceWithin{300'000};
+constexpr milliseconds kRejectFor{120'000};    ///< a node that plugin or scheduler refused
+constexpr milliseconds kPlaceWithin{300'000};  ///< by the scheduler
 constexpr std::size_t kLongestQuote = 300;
 
 /// What the scheduler says about a pod that it can't place.

@@ -16,7 +16,8 @@ class ProvisionersLeftAlone {
  public:
   explicit ProvisionersLeftAlone(base::Clock& clock) : clock_(clock) {}
 
-  /// What this claim asks for was refused: not tried again until the plugin changes or the time is over.
+  /// What this claim asks for was refused: not tried again until the plugin changes or the time is over. How long that
+  /// is stands with the callers, in claim.cpp.
   void refused(const std::string& claimUid, const std::string& provisioner, const std::string& message,
                std::chrono::milliseconds howLong);
   /// The message, or empty if it may be tried.

@@ -16,7 +16,7 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kRefusedFor{120'000};
+constexpr milliseconds kRefusedFor{120'000};  ///< a node on which the API server refused the device
 constexpr std::size_t kLooksUnderLock = 256;  ///< at nodes, while nobody else can decide
 }  // namespace
 

@@ -1,5 +1,14 @@
 // Pods that use claims: the first consumer chooses a node for all its claims together, and a gated pod is let go once
 // they are carried.
+//
+// What keeps a gate, in the order of a step (what the pod hears of it: tell, tellConditions):
+//   claimsOf     a claim isn't there, or is being deleted
+//   gather       claims are on several nodes, and some can move
+//   choose       a claim has no device: its class or plugin refuses (choiceOf), no node has room and suits (noFit), the
+//                API server refused the device (writeIntents). Of an Immediate class: its own step says why
+//   letGo        a claim is Lost, its device Failed or going; areApart; allCarried: no allocation yet, or an Immediate
+//                claim is not Bound; the node does not suit the pod (unsuited)
+//   liftGate     the API server refuses the patch: ApiRejections says so
 #pragma once
 
 #include <chrono>
