@@ -1,4 +1,5 @@
-// Metrics as an interface: modules count, cmd decides what collects (prometheus-cpp in server/).
+// Metrics as an interface: modules count, cmd decides what collects (prometheus-cpp in server/, where the help texts
+// stand: operations/prometheus_metrics.cpp).
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// The fields of the group elasticgpu.io, in the words of fields_core.h.
+// The fields of the group elasticgpu.io, in the words of fields_core.h. Statuses are written by patch.cpp, which names
+// their fields once more; what_if_question.cpp names those of a claim's spec.
 #pragma once
 
 #include "api/v1alpha/types.h"

@@ -13,7 +13,8 @@
 
 namespace egpu::plugin {
 
-/// The slots of egpu_provisioner, in its order. Values are on the wire.
+/// The slots of egpu_provisioner, in its order. Values are on the wire. call.cpp has their names and deadlines,
+/// loader.cpp calls them.
 enum class Slot : uint8_t {
   describe,
   validate,

@@ -1,4 +1,5 @@
-// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, and the probes once more.
+// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, and the probes once more. README.md
+// says what a new path or question takes.
 #pragma once
 
 #include <chrono>
