@@ -49,7 +49,7 @@ TEST_F(RulesTest, RefusalsNameTheField) {
             422);
 }
 
-// Section 4 of the design: the API server itself keeps a card from being given out twice.
+// The ledger: the API server itself keeps a card from being given out twice.
 TEST_F(RulesTest, FortyWritersOnRoomForNine) {
   make(kGpus, card("gpu-1"));
   std::atomic<int> taken{0}, refused{0}, other{0};

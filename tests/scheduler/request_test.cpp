@@ -1,4 +1,4 @@
-// Units, class parameters and what is refused: design section 2, "Requests".
+// Units, class parameters and what is refused (controller/scheduler/request.h).
 #include "controller/scheduler/request.h"
 
 #include <gtest/gtest.h>
