@@ -144,7 +144,8 @@ TEST_F(Discovery, NamesAlsoWhatFewEverAskFor) {
 TEST_F(Discovery, DoesNotNameTwiceWhatItServes) {
   for (const char* path : {"/api/v1", "/apis/resource.k8s.io/v1", "/apis/coordination.k8s.io/v1"}) {
     std::set<std::string> seen;
-    for (const auto& r : get(path)["resources"])
+    const auto resources = get(path)["resources"];
+    for (const auto& r : resources)
       EXPECT_TRUE(seen.insert(r["name"].get<std::string>()).second) << path << " " << r["name"];
   }
 }
