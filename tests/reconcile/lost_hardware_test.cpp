@@ -86,6 +86,7 @@ TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
   world.addPod("q", {"a"});
   settle();
   EXPECT_FALSE(world.pod("q").schedulingGates.empty());
+  EXPECT_EQ(told("q Warning WaitingForClaim claim a: " + world.reason("a") + ": "), 1) << "why it stays gated";
   world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Available","reason":null}})", "status");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");

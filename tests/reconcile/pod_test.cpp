@@ -64,6 +64,17 @@ TEST_F(PodTest, W9_AGatedPodIsToldWhatItWaitsFor) {
   EXPECT_EQ(told(""), 2) << "the same again";
 }
 
+TEST_F(PodTest, W9_AGatedPodIsToldThatThePluginFails) {
+  world.plugin.answer({{plugin::ReplyCode::internal, "no room on the disk"}}, true);
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  driver->run();
+  EXPECT_EQ(told("p Warning WaitingForClaim claim a: ProvisionFailed: "), 1);
+  world.plugin.answer({});
+  driver->run();
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+}
+
 TEST_F(PodTest, W9_ANodeThatThePodExcludesIsNamedAndFollowed) {
   world.addClaim("a", "share", {{"gpu-core", "10"}});
   world.addPod("p", {"a"}, true, {{"zone", "x"}});

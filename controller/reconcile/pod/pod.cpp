@@ -129,6 +129,14 @@ void PodSync::freed(const std::string& node) {
     if (shortOf(is.requests, stores_.usage.of(node, pod), *object).empty()) enqueue_(podKey(pod));
 }
 
+namespace {
+/// What Bound says of a claim that has a device is mostly of before it had one. Not that: what became of the device.
+bool isOfDevice(const cache::Claim& claim, const core::Condition& bound) {
+  return claim.status.phase == phase::kLost || bound.reason == reason::kProvisionFailed ||
+         bound.reason == reason::kProvisionerUnavailable;
+}
+}  // namespace
+
 void PodSync::tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message) {
   if (!gated(pod)) return;
   {
@@ -151,11 +159,11 @@ void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used
         return tell(pod, name, said.reason, said.reason + ": " + said.message);
     const auto claim = stores_.claims.get(core::keyOf(one.claim->metadata));
     if (!claim) continue;
-    const bool decided = claims_.deviceOf(*claim) != nullptr;  // then what Bound says is of before
+    const bool decided = claims_.deviceOf(*claim) != nullptr;
     for (const auto type : {kBound, kCarried}) {
-      if (type == kBound && decided) continue;
       const auto* condition = findCondition(claim->status.conditions, type);
       if (condition == nullptr || condition->status != "False" || condition->message.empty()) continue;
+      if (type == kBound && decided && !isOfDevice(*claim, *condition)) continue;
       if (condition->reason == reason::kWaitingForConsumer || condition->reason == reason::kProvisioning) continue;
       return tell(pod, name, condition->reason, condition->reason + ": " + condition->message);
     }
