@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "api/v1alpha/quantity.h"
-
 #include "controller/base/text.h"
 
 namespace egpu::codec::internal {
