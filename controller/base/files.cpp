@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
 namespace egpu::base {
@@ -13,10 +12,10 @@ Result<std::string> readFile(const std::string& path) {
   if (std::filesystem::is_directory(path, error)) return Status(Code::unavailable, path + " is a directory");
   std::ifstream in(path, std::ios::binary);
   if (!in) return Status(Code::notFound, path + ": " + std::generic_category().message(errno));
-  std::ostringstream text;
-  text << in.rdbuf();
+  std::string text;
+  for (char c = 0; in.get(c);) text += c;  // what writes rdbuf() keeps an error to itself
   if (in.bad()) return Status(Code::unavailable, path + " can't be read");
-  return std::move(text).str();
+  return text;
 }
 
 }  // namespace egpu::base
