@@ -26,6 +26,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -70,21 +71,21 @@ class Store {
 
   Ptr get(const core::ObjectKey& key) const {
     std::shared_lock lock(mutex_);
-    const auto item = items_.find(key);
-    return item == items_.end() ? nullptr : item->second.object;
+    const auto entry = entries_.find(key);
+    return entry == entries_.end() ? nullptr : entry->object;
   }
   /// In the order of their keys.
   std::vector<Ptr> find(int index, std::string_view value) const {
     std::vector<Ptr> found;
     std::shared_lock lock(mutex_);
-    const auto& items = indexes_[static_cast<std::size_t>(index)].items;
-    if (const auto of = items.find(value); of != items.end())
-      for (const auto* const item : of->second) found.push_back(item->second.object);
+    const auto& entries = indexes_[static_cast<std::size_t>(index)].entries;
+    if (const auto of = entries.find(value); of != entries.end())
+      for (const auto* const entry : of->second) found.push_back(entry->object);
     return found;
   }
   bool any(int index, std::string_view value) const {
     std::shared_lock lock(mutex_);
-    return indexes_[static_cast<std::size_t>(index)].items.contains(value);
+    return indexes_[static_cast<std::size_t>(index)].entries.contains(value);
   }
   /// Each object that is there all the while, as it is when it is visited, in the order of their keys. The lock is not
   /// held during a visit.
@@ -93,16 +94,16 @@ class Store {
     while (true) {
       {
         std::shared_lock lock(mutex_);
-        const auto next = object ? items_.upper_bound(core::keyOf(object->metadata)) : items_.begin();
-        if (next == items_.end()) return;
-        object = next->second.object;
+        const auto next = object ? entries_.upper_bound(object->metadata) : entries_.begin();
+        if (next == entries_.end()) return;
+        object = next->object;
       }
       visit(object);
     }
   }
   std::size_t size() const {
     std::shared_lock lock(mutex_);
-    return items_.size();
+    return entries_.size();
   }
   bool synced() const {
     std::shared_lock lock(mutex_);
@@ -142,7 +143,7 @@ class Store {
     {
       std::shared_lock lock(mutex_);
       const bool wentBack = version != 0 && version < informed_;
-      for (const auto& [key, entry] : items_) {
+      for (const auto& entry : entries_) {
         if (entry.listed == list_) continue;
         const bool younger = versionOf(entry.object->metadata.resourceVersion) > version;
         if (!younger || (wentBack && entry.put != list_)) vanished.push_back(entry.object);
@@ -165,19 +166,23 @@ class Store {
   void observedGone(const core::ObjectKey& key, std::string_view uid) { bury(key, std::string(uid), 0); }
 
  private:
+  /// In its set by the object's key, which is that of every state of it.
   struct Entry {
-    Ptr object;
-    uint64_t listed = 0;  ///< the last list that had it
-    uint64_t put = 0;     ///< the list that had begun last when this state came
+    mutable Ptr object;
+    mutable uint32_t listed = 0;  ///< the last list that had it
+    mutable uint32_t put = 0;     ///< the list that had begun last when this state came
   };
-  using Items = std::map<core::ObjectKey, Entry>;
-  using Item = typename Items::value_type;
   struct ByKey {
-    bool operator()(const Item* a, const Item* b) const { return a->first < b->first; }
+    using is_transparent = void;
+    static auto keyOf(const core::ObjectKey& key) { return std::tie(key.namespace_, key.name); }
+    static auto keyOf(const core::ObjectMeta& meta) { return std::tie(meta.namespace_, meta.name); }
+    static auto keyOf(const Entry& entry) { return keyOf(entry.object->metadata); }
+    static auto keyOf(const Entry* entry) { return keyOf(*entry); }
+    bool operator()(const auto& a, const auto& b) const { return keyOf(a) < keyOf(b); }
   };
   struct Index {
     Extract extract;
-    std::map<std::string, std::set<const Item*, ByKey>, std::less<>> items;  ///< by value; no set is empty
+    std::map<std::string, std::set<const Entry*, ByKey>, std::less<>> entries;  ///< by value; no set is empty
   };
   static constexpr std::size_t kRemembered = 4096;
 
@@ -185,30 +190,29 @@ class Store {
 
   void put(const T& object, By by) {
     const auto& meta = object.metadata;
-    const auto key = core::keyOf(meta);
     const auto version = versionOf(meta.resourceVersion);
     Ptr before, after;
     {
       std::unique_lock lock(mutex_);
       if (by == By::watch) informed_ = std::max(informed_, version);
-      const auto known = items_.find(key);
-      const bool there = known != items_.end();
-      if (there && by == By::list) known->second.listed = list_;
+      auto entry = entries_.find(meta);
+      const bool there = entry != entries_.end();
+      if (there && by == By::list) entry->listed = list_;
       if (isGone(meta.uid, by)) return;
       if (there) {
-        before = known->second.object;
-        const bool replaces = by == By::list && known->second.put != list_;
+        before = entry->object;
+        const bool replaces = by == By::list && entry->put != list_;
         if (replaces && *before == object) return;
         if (!replaces && version != 0 && version <= versionOf(before->metadata.resourceVersion))
           return;  // we know this or newer
         if (before->metadata.uid != meta.uid) remember(before->metadata.uid);
       }
       after = std::make_shared<const T>(object);
-      auto& item = *items_.try_emplace(key).first;
-      item.second.object = after;
-      item.second.put = list_;
-      if (by == By::list) item.second.listed = list_;
-      reindex(item, before.get(), after.get());
+      if (!there) entry = entries_.insert({after}).first;
+      entry->object = after;
+      entry->put = list_;
+      if (by == By::list) entry->listed = list_;
+      reindex(*entry, before.get(), after.get());
     }
     tell(before.get(), after.get());
   }
@@ -239,14 +243,14 @@ class Store {
     {
       std::unique_lock lock(mutex_);
       informed_ = std::max(informed_, version);
-      const auto known = items_.find(key);
-      const bool there = known != items_.end();
-      if (there && only != nullptr && known->second.object.get() != only) return;
+      const auto known = entries_.find(key);
+      const bool there = known != entries_.end();
+      if (there && only != nullptr && known->object.get() != only) return;
       if (forGood) remember(uid);
-      if (!there || known->second.object->metadata.uid != uid) return;
-      before = known->second.object;
+      if (!there || known->object->metadata.uid != uid) return;
+      before = known->object;
       reindex(*known, before.get(), nullptr);
-      items_.erase(known);
+      entries_.erase(known);
     }
     tell(before.get(), nullptr);
   }
@@ -257,17 +261,17 @@ class Store {
     return values;
   }
   /// Takes an object from the values that it had before to those that it has now. With mutex_ held.
-  void reindex(const Item& item, const T* before, const T* after) {
-    for (auto& [extract, items] : indexes_) {
+  void reindex(const Entry& entry, const T* before, const T* after) {
+    for (auto& [extract, entries] : indexes_) {
       const auto had = valuesOf(extract, before);
       const auto has = valuesOf(extract, after);
       if (had == has) continue;
       for (const auto& value : had) {
-        const auto of = items.find(value);
-        of->second.erase(&item);
-        if (of->second.empty()) items.erase(of);
+        const auto of = entries.find(value);
+        of->second.erase(&entry);
+        if (of->second.empty()) entries.erase(of);
       }
-      for (const auto& value : has) items[value].insert(&item);
+      for (const auto& value : has) entries[value].insert(&entry);
     }
   }
 
@@ -280,11 +284,11 @@ class Store {
 
   // Protected by mutex_.
   mutable std::shared_mutex mutex_;
-  Items items_;
+  std::set<Entry, ByKey> entries_;
   std::vector<Index> indexes_;
-  std::unordered_map<std::string, uint64_t> gone_;  ///< uids, and list_ when they went; no watch brings one back
+  std::unordered_map<std::string, uint32_t> gone_;  ///< uids, and list_ when they went; no watch brings one back
   std::deque<std::string> goneOrder_;
-  uint64_t list_ = 1;  ///< counts those that have begun
+  uint32_t list_ = 1;  ///< counts those that have begun
   uint64_t informed_ = 0;
   bool synced_ = false;
 };
