@@ -37,13 +37,19 @@ bool namesClaims(const core::Pod& pod) {
   return any;
 }
 
+/// Whether a device of this name was made for the claim of this uid.
+bool isNamedAfter(std::string_view device, std::string_view claimUid) {
+  return device.starts_with(keys::kDevicePrefix) && device.substr(keys::kDevicePrefix.size()) == claimUid;
+}
+
 }  // namespace
 
 Stores::Stores() {
   using core::Node;
   using core::Pod;
   byClaimUid_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
-    if (d.spec.claimRef && !d.spec.claimRef->reserves()) emit(d.spec.claimRef->uid);
+    const auto& ref = d.spec.claimRef;
+    if (ref && !ref->reserves() && !isNamedAfter(d.metadata.name, ref->uid)) emit(ref->uid);
   });
   byReservation_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     const auto& ref = d.spec.claimRef;
@@ -59,17 +65,18 @@ Stores::Stores() {
   byCard_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     for (const auto& card : d.spec.cards) emit(card.name);
   });
-  byDeviceNode_ = devices.addIndex([](const Gpu& d, const Emit& emit) { emit(d.spec.nodeName); });
-  byProvisioner_ = devices.addIndex([](const Gpu& d, const Emit& emit) { emit(d.spec.provisioner); });
+  byProvisioner_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
+    if (d.metadata.deleting()) emit(d.spec.provisioner);
+  });
   byCardNode_ = cards.addIndex(
       [](const Gpu& c, const Emit& emit) { emit(c.spec.card ? std::string_view(c.spec.card->nodeName) : ""); });
   byGpuName_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     const auto& name = c.spec.elasticGPUName;
-    const bool own = name.size() == keys::kDevicePrefix.size() + c.metadata.uid.size() &&
-                     name.compare(keys::kDevicePrefix.size(), std::string::npos, c.metadata.uid) == 0;
-    if (!name.empty() && !own) emit(name);
+    if (!name.empty() && !isNamedAfter(name, c.metadata.uid)) emit(name);
   });
-  byClass_ = claims.addIndex([](const Claim& c, const Emit& emit) { emit(c.spec.effectiveClass()); });
+  byClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {
+    if (c.status.phase != phase::kBound) emit(c.spec.effectiveClass());
+  });
   byPodClaim_ = pods.addIndex([](const Pod& p, const Emit& emit) {
     for (const auto& claim : p.resourceClaims)
       if (!claim.resourceClaimName.empty()) emit(p.metadata.namespace_ + "/" + claim.resourceClaimName);
@@ -90,6 +97,14 @@ Stores::Stores() {
                     [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; }))
       emit("yes");
   });
+}
+
+std::vector<Store<Gpu>::Ptr> Stores::devicesOfClaim(std::string_view claimUid) const {
+  auto found = devices.find(byClaimUid_, claimUid);
+  if (auto own = devices.get({"", std::string(keys::kDevicePrefix).append(claimUid)});
+      own && own->spec.claimRef && own->spec.claimRef->uid == claimUid)
+    found.push_back(std::move(own));
+  return found;
 }
 
 Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {

@@ -48,15 +48,13 @@ class Stores {
   NodeTaints taints{nodes};
   NodeUsage usage;  ///< of all pods, those without claims too
 
-  /// Devices whose claimRef has this uid.
-  std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const {
-    return devices.find(byClaimUid_, claimUid);
-  }
+  /// Devices whose claimRef has this uid; the one that is named after it comes last.
+  std::vector<Store<Gpu>::Ptr> devicesOfClaim(std::string_view claimUid) const;
   /// Devices that name this card.
   std::vector<Store<Gpu>::Ptr> devicesOnCard(std::string_view card) const { return devices.find(byCard_, card); }
-  std::vector<Store<Gpu>::Ptr> devicesOnNode(std::string_view node) const { return devices.find(byDeviceNode_, node); }
-  std::vector<Store<Gpu>::Ptr> devicesOfProvisioner(std::string_view name) const {
-    return devices.find(byProvisioner_, name);
+  /// Devices of this provisioner that are being deleted.
+  std::vector<Store<Gpu>::Ptr> devicesToUndo(std::string_view provisioner) const {
+    return devices.find(byProvisioner_, provisioner);
   }
   /// Devices that nobody has and that an administrator reserved for a claim of this name: claimRef without uid.
   std::vector<Store<Gpu>::Ptr> devicesReservedFor(const core::ObjectKey& claim) const {
@@ -69,8 +67,8 @@ class Stores {
   /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the
   /// uid).
   std::vector<Store<Claim>::Ptr> claimsNaming(std::string_view gpu) const { return claims.find(byGpuName_, gpu); }
-  /// Claims of a class; "" = those that want the default class.
-  std::vector<Store<Claim>::Ptr> claimsOfClass(std::string_view cls) const { return claims.find(byClass_, cls); }
+  /// Claims of a class that are not Bound; "" = those that want the default class.
+  std::vector<Store<Claim>::Ptr> openClaimsOfClass(std::string_view cls) const { return claims.find(byClass_, cls); }
   /// Pods, finished ones too, that use "namespace/name" of a claim.
   std::vector<Store<core::Pod>::Ptr> podsOfClaim(const core::ObjectKey& claim) const {
     return pods.find(byPodClaim_, claim.str());
@@ -108,9 +106,8 @@ class Stores {
   friend class GpuSink;
   void sawPod(const core::Pod& pod);
 
-  int byClaimUid_ = 0, byCard_ = 0, byDeviceNode_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0,
-      byClass_ = 0, byPodClaim_ = 0, byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0,
-      byPodAnnotation_ = 0;
+  int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
+      byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0;
 };
 
 template <class T>

@@ -183,11 +183,11 @@ void Routing::onNode(const core::Node* before, const core::Node* after) {
 void Routing::openClaimsOf(const cache::Class& cls, std::string_view namespace_) {
   const auto each = [&](const auto& claims) {
     for (const auto& claim : olderFirst(claims))
-      if (claim->status.phase != phase::kBound && (namespace_.empty() || claim->metadata.namespace_ == namespace_))
+      if (namespace_.empty() || claim->metadata.namespace_ == namespace_)
         enqueue_(claimKey(core::keyOf(claim->metadata)));
   };
-  each(stores_.claimsOfClass(cls.metadata.name));
-  if (ClassSync::isDefault(cls)) each(stores_.claimsOfClass(""));
+  each(stores_.openClaimsOfClass(cls.metadata.name));
+  if (ClassSync::isDefault(cls)) each(stores_.openClaimsOfClass(""));
   // Claims that name a device obey its class, whatever they name as theirs.
   for (const auto& device : stores_.devicesInPhase(phase::kAvailable))
     if (device->spec.className == cls.metadata.name) claimsOfDevice(*device);
@@ -230,8 +230,7 @@ void Routing::onPlugin(const std::string& name) {
     enqueue_(classKey(cls->metadata.name));
     openClaimsOf(*cls);
   });
-  for (const auto& device : stores_.devicesOfProvisioner(name))
-    if (device->metadata.deleting()) enqueue_(deviceKey(device->metadata.name));
+  for (const auto& device : stores_.devicesToUndo(name)) enqueue_(deviceKey(device->metadata.name));
 }
 
 }  // namespace egpu::reconcile

@@ -54,7 +54,7 @@ Outcome Sweeper::plugin(const std::string& name, std::stop_token stop) {
   if (!listing) return Outcome::after(milliseconds(100));
   if (!listing->reply.ok()) return Outcome::done();  // its recovery is an event
   std::set<std::string> unknown(listing->keys.begin(), listing->keys.end());
-  for (const auto& device : stores_.devicesOfProvisioner(name)) unknown.erase(device->metadata.uid);
+  stores_.devices.forEach([&](const auto& device) { unknown.erase(device->metadata.uid); });
   if (unknown.empty()) return Outcome::done();
   // The list came first; devices that are there now, by a quorum read, keep their keys.
   auto all = writer_.client().listAll<cache::Gpu>({}, stop);
