@@ -68,6 +68,8 @@ class Store {
     return static_cast<int>(indexes_.size()) - 1;
   }
   void listen(Listener listener) { listeners_.push_back(std::move(listener)); }
+  /// Before anything is stored: empties what nobody reads of the objects here.
+  void leaveOut(std::function<void(T& object)> unread) { unread_ = std::move(unread); }
 
   Ptr get(const core::ObjectKey& key) const {
     std::shared_lock lock(mutex_);
@@ -189,9 +191,11 @@ class Store {
   enum class By { watch, list, us };
 
   void put(const T& object, By by) {
+    const auto after = std::make_shared<T>(object);
+    if (unread_) unread_(*after);
     const auto& meta = object.metadata;
     const auto version = versionOf(meta.resourceVersion);
-    Ptr before, after;
+    Ptr before;
     {
       std::unique_lock lock(mutex_);
       if (by == By::watch) informed_ = std::max(informed_, version);
@@ -202,12 +206,11 @@ class Store {
       if (there) {
         before = entry->object;
         const bool replaces = by == By::list && entry->put != list_;
-        if (replaces && *before == object) return;
+        if (replaces && *before == *after) return;
         if (!replaces && version != 0 && version <= versionOf(before->metadata.resourceVersion))
           return;  // we know this or newer
         if (before->metadata.uid != meta.uid) remember(before->metadata.uid);
       }
-      after = std::make_shared<const T>(object);
       if (!there) entry = entries_.insert({after}).first;
       entry->object = after;
       entry->put = list_;
@@ -281,6 +284,7 @@ class Store {
 
   // Constant once objects are stored.
   std::vector<Listener> listeners_;
+  std::function<void(T&)> unread_;
 
   // Protected by mutex_.
   mutable std::shared_mutex mutex_;

@@ -45,8 +45,24 @@ bool isNamedAfter(std::string_view device, std::string_view claimUid) {
 }  // namespace
 
 Stores::Stores() {
-  using core::Node;
-  using core::Pod;
+  claims.leaveOut([](Claim& c) { c.metadata.labels = c.metadata.annotations = {}; });
+  for (auto* gpus : {&cards, &devices})
+    gpus->leaveOut([](Gpu& g) {
+      g.metadata.labels = g.spec.capacity = {};
+      g.spec.source = {};
+      g.spec.nodeAffinityRequired.reset();
+    });
+  indexGpus();
+  indexClaims();
+  indexPods();
+  byAvoided_ = nodes.addIndex([](const core::Node& n, const Emit& emit) {
+    if (std::any_of(n.taints.begin(), n.taints.end(),
+                    [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; }))
+      emit("yes");
+  });
+}
+
+void Stores::indexGpus() {
   byClaimUid_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     const auto& ref = d.spec.claimRef;
     if (ref && !ref->reserves() && !isNamedAfter(d.metadata.name, ref->uid)) emit(ref->uid);
@@ -70,6 +86,9 @@ Stores::Stores() {
   });
   byCardNode_ = cards.addIndex(
       [](const Gpu& c, const Emit& emit) { emit(c.spec.card ? std::string_view(c.spec.card->nodeName) : ""); });
+}
+
+void Stores::indexClaims() {
   byGpuName_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     const auto& name = c.spec.elasticGPUName;
     if (!name.empty() && !isNamedAfter(name, c.metadata.uid)) emit(name);
@@ -77,25 +96,23 @@ Stores::Stores() {
   byClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     if (c.status.phase != phase::kBound) emit(c.spec.effectiveClass());
   });
-  byPodClaim_ = pods.addIndex([](const Pod& p, const Emit& emit) {
+}
+
+void Stores::indexPods() {
+  byPodClaim_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     for (const auto& claim : p.resourceClaims)
       if (!claim.resourceClaimName.empty()) emit(p.metadata.namespace_ + "/" + claim.resourceClaimName);
   });
-  byGate_ = pods.addIndex([](const Pod& p, const Emit& emit) {
+  byGate_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     if (std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end())
       emit("gated");
   });
-  byPodAnnotation_ = pods.addIndex([](const Pod& p, const Emit& emit) {
+  byPodAnnotation_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     eachAnnotated(p, [&](const std::string& claim) {
       if (std::none_of(p.resourceClaims.begin(), p.resourceClaims.end(),
                        [&](const auto& used) { return used.resourceClaimName == claim; }))
         emit(p.metadata.namespace_ + "/" + claim);
     });
-  });
-  byAvoided_ = nodes.addIndex([](const Node& n, const Emit& emit) {
-    if (std::any_of(n.taints.begin(), n.taints.end(),
-                    [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; }))
-      emit("yes");
   });
 }
 

@@ -30,7 +30,8 @@ struct Trouble {
 };
 Trouble troubleOf(const Gpu& card);
 
-/// Thread-safe, as its stores are. Listeners are registered before the reflectors start.
+/// Thread-safe, as its stores are. Listeners are registered before the reflectors start. Claims are kept without labels
+/// and annotations, ElasticGPUs without labels, capacity, source and node affinity.
 class Stores {
  public:
   Stores();
@@ -104,6 +105,9 @@ class Stores {
 
  private:
   friend class GpuSink;
+  void indexGpus();
+  void indexClaims();
+  void indexPods();
   void sawPod(const core::Pod& pod);
 
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
