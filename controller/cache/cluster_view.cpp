@@ -25,6 +25,9 @@ void giveWay(std::unique_lock<std::mutex>& lock) {
   lock.lock();
 }
 
+/// Whether the device should have its entries on its cards.
+bool committed(const Gpu& device) { return phase::committed(device.status.phase) && !device.metadata.deleting(); }
+
 bool holds(const Amount& has, const Amount& needs) { return has.core >= needs.core && has.memory >= needs.memory; }
 
 constexpr std::string_view kAssumed = "claim/";
@@ -109,19 +112,15 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
     std::lock_guard lock(mutex_);
     const auto device = stores_.devices.get({"", name});
     if (const auto known = devices_.find(name);
-        known != devices_.end() && (!device || device->metadata.uid != known->second.uid))
+        known != devices_.end() && (!device || device->metadata.uid != known->second.object->metadata.uid))
       removeDevice(known);
     if (device) {
-      const auto [it, fresh] = devices_.try_emplace(name);
-      auto& state = it->second;
-      const bool wasCommitted = state.committed;
-      state.committed = phase::committed(device->status.phase) && !device->metadata.deleting();
-      if (fresh) addDevice(*it, *device);
-      const auto& node = device->spec.nodeName;
-      const bool moved = state.node != node;
-      state.node = node;
-      if (fresh || moved || wasCommitted != state.committed)
-        for (const auto* card : state.cards) offer(*card);
+      auto& entry = *devices_.try_emplace(name).first;
+      const auto was = std::exchange(entry.second.object, device);
+      const bool fresh = !was;
+      if (fresh) addDevice(entry);
+      if (fresh || was->spec.nodeName != device->spec.nodeName || committed(*was) != committed(*device))
+        for (const auto* card : entry.second.cards) offer(*card);
       // One that is going may be known of late, and its claim decided anew.
       if (fresh || !device->metadata.deleting()) settle(*device);
     }
@@ -129,14 +128,14 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
   announce();
 }
 
-void ClusterView::addDevice(Devices::value_type& entry, const Gpu& device) {
+void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
-  state.uid = device.metadata.uid;
+  const auto& device = *state.object;
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
     if (std::find(state.cards.begin(), state.cards.end(), card) == state.cards.end()) state.cards.push_back(card);
-    setTake(*card, state.uid, AllocationSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
+    setTake(*card, device.metadata.uid, AllocationSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
   }
 }
 
@@ -153,7 +152,7 @@ void ClusterView::settle(const Gpu& device) {
 }
 
 void ClusterView::removeDevice(Devices::iterator known) {
-  const auto uid = known->second.uid;
+  const auto uid = known->second.object->metadata.uid;
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
   devices_.erase(known);
@@ -200,12 +199,13 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   std::string first, why;  // of the devices that speak against it, the one that comes first by name
   for (const auto& held : state.held) {
     if (!held.device) continue;
-    const auto& [deviceName, device] = *held.device;
-    const bool elsewhere = !device.node.empty() && device.node != node;
-    if (!elsewhere && (!device.committed || held.take.says(AllocationSource::ledger))) continue;
+    const auto& device = *held.device->second.object;
+    const auto& deviceName = device.metadata.name;
+    const bool elsewhere = !device.spec.nodeName.empty() && device.spec.nodeName != node;
+    if (!elsewhere && (!committed(device) || held.take.says(AllocationSource::ledger))) continue;
     if (!why.empty() && first < deviceName) continue;
     first = deviceName;
-    why = elsewhere ? "device " + deviceName + " has it on node " + device.node
+    why = elsewhere ? "device " + deviceName + " has it on node " + device.spec.nodeName
                     : "the entry of device " + deviceName + " is being restored";
   }
   return why;
@@ -355,7 +355,7 @@ void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) 
   for (const auto& name : devices) {
     const auto known = devices_.find(name);
     if (known == devices_.end()) continue;
-    const auto& uid = known->second.uid;
+    const auto& uid = known->second.object->metadata.uid;
     for (auto* const card : known->second.cards) {
       const auto* const held = card->second.find(uid);
       if (held == nullptr || !card->second.present) continue;
@@ -557,7 +557,7 @@ CardAudit ClusterView::audit(std::string_view card) const {
       audit.ledgerCore += entry->core;
       audit.ledgerMemory += entry->memory;
       if (!held.device) audit.entryWithoutDevice.push_back(held.take.uid());
-    } else if (held.device && held.device->second.committed) {
+    } else if (held.device && committed(*held.device->second.object)) {
       audit.deviceWithoutEntry.push_back(held.device->first);
     }
   }

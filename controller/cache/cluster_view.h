@@ -150,9 +150,7 @@ class ClusterView {
   struct CardState;
   using Cards = std::map<std::string, CardState, std::less<>>;
   struct DeviceState {
-    std::string uid;
-    bool committed = false;
-    std::string node;                       ///< empty: it names none
+    Store<Gpu>::Ptr object;                 ///< set while the lock is free
     std::vector<Cards::value_type*> cards;  ///< those that it names, each once; they stay while it does
   };
   using Devices = std::unordered_map<std::string, DeviceState>;
@@ -182,7 +180,7 @@ class ClusterView {
   /// `device`: the one that says so, if a device does.
   void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
                const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
-  void addDevice(Devices::value_type& entry, const Gpu& device);
+  void addDevice(Devices::value_type& entry);
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
   std::string reasonAgainst(const Cards::value_type& card) const;
