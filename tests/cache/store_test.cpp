@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "controller/cache/stores.h"
@@ -353,6 +355,56 @@ TEST(StoreTest, ReadersSeeWholeObjectsWhileOthersWrite) {
   EXPECT_GT(heard, 0);
   EXPECT_EQ(store.size(), 8u);
   store.forEach([&](const auto& one) { EXPECT_EQ(versionOf(one->metadata.resourceVersion), 300u); });
+}
+
+TEST(StoresTest, AClaimsDevicesAreFoundUnderWhateverName) {
+  Stores stores;
+  const auto add = [&](const std::string& name, const std::string& claimUid) {
+    Gpu device;
+    device.metadata = claim(name, "uid of " + name, 1).metadata;
+    device.metadata.namespace_.clear();
+    device.spec.claimRef = v1alpha::ClaimRef{"ns", "a", claimUid};
+    stores.devices.informed(device);
+  };
+  add("egpu-u1", "u1");
+  add("by-hand", "u1");
+  add("egpu-u2", "u3");  // u2 is gone, and u3 was given its device
+  std::set<std::string> names;
+  for (const auto& device : stores.devicesOfClaim("u1")) names.insert(device->metadata.name);
+  EXPECT_EQ(names, (std::set<std::string>{"by-hand", "egpu-u1"}));
+  EXPECT_TRUE(stores.devicesOfClaim("u2").empty());
+  ASSERT_EQ(stores.devicesOfClaim("u3").size(), 1u);
+  EXPECT_EQ(stores.devicesOfClaim("u3").front()->metadata.name, "egpu-u2");
+}
+
+TEST(StoresTest, OpenClaimsAreThoseThatAreNotBound) {
+  Stores stores;
+  auto c = claim("a", "u", 1, "Pending");
+  c.spec.className = "share";
+  stores.claims.informed(c);
+  EXPECT_EQ(stores.openClaimsOfClass("share").size(), 1u);
+  c.metadata.resourceVersion = "2";
+  c.status.phase = "Bound";
+  stores.claims.informed(c);
+  EXPECT_TRUE(stores.openClaimsOfClass("share").empty());
+}
+
+TEST(StoresTest, WhatNobodyReadsIsLeftOut) {
+  Stores stores;
+  int told = 0;
+  stores.claims.listen([&](const Claim*, const Claim*) { ++told; });
+  auto c = claim("a", "u", 1, "Bound");
+  c.metadata.labels = {{"team", "x"}};
+  c.status.capacity = {{"core", "10%"}};
+  for (int list = 0; list < 2; ++list) {
+    stores.claims.listBegins();
+    stores.claims.listed(c);
+    stores.claims.listEnds("5");
+  }
+  EXPECT_EQ(told, 1);  // what was left out is no change
+  const auto kept = stores.claims.get({"ns", "a"});
+  EXPECT_TRUE(kept->metadata.labels.empty());
+  EXPECT_EQ(kept->status, c.status);
 }
 
 }  // namespace
