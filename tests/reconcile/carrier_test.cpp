@@ -1,5 +1,6 @@
 // The ResourceClaim that carries a bound claim to scheduler and kubelet: who may have it, when it is repaired, and in
 // which order it goes.
+#include <algorithm>
 #include <memory>
 
 #include "tests/reconcile/fixture.h"

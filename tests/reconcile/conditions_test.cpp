@@ -1,4 +1,6 @@
 // What is said on a claim, and as what.
+#include <algorithm>
+
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {

@@ -1,4 +1,6 @@
 // (C11): cards and nodes that go, and come back.
+#include <algorithm>
+
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {

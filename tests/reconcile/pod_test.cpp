@@ -1,4 +1,6 @@
 // (C5), (C10), W9: the pod that uses a claim.
+#include <algorithm>
+
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {
