@@ -13,22 +13,18 @@
 // So a reader always sees its own writes. Only this class compares resourceVersions.
 #pragma once
 
-#include <algorithm>
-#include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "api/core/meta.h"
@@ -36,17 +32,12 @@
 namespace egpu::cache {
 
 /// A resourceVersion as a number; 0 for what isn't one.
-inline uint64_t versionOf(std::string_view resourceVersion) {
-  uint64_t value = 0;
-  const char* const end = resourceVersion.data() + resourceVersion.size();
-  const auto [at, error] = std::from_chars(resourceVersion.data(), end, value);
-  return error == std::errc() && at == end ? value : 0;
-}
+uint64_t versionOf(std::string_view resourceVersion);
 
 /// Takes a value under which an object is found.
 using Emit = std::function<void(std::string_view value)>;
 
-/// Thread-safe. Objects are handed out as shared snapshots that never change.
+/// Of the kinds that store.cpp names. Thread-safe. Objects are handed out as shared snapshots that never change.
 template <class T>
 class Store {
  public:
@@ -58,109 +49,43 @@ class Store {
   /// keeps state reads the store again.
   using Listener = std::function<void(const T* before, const T* after)>;
 
-  Store() = default;
+  Store();
+  ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
   /// Before anything is stored. The index's number is the order of the calls, from 0.
-  int addIndex(Extract extract) {
-    indexes_.push_back({std::move(extract), {}});
-    return static_cast<int>(indexes_.size()) - 1;
-  }
-  void listen(Listener listener) { listeners_.push_back(std::move(listener)); }
+  int addIndex(Extract extract);
+  void listen(Listener listener);
   /// Before anything is stored: empties what nobody reads of the objects here.
-  void leaveOut(std::function<void(T& object)> unread) { unread_ = std::move(unread); }
+  void leaveOut(std::function<void(T& object)> unread);
 
-  Ptr get(const core::ObjectKey& key) const {
-    std::shared_lock lock(mutex_);
-    const auto entry = entries_.find(key);
-    return entry == entries_.end() ? nullptr : entry->object;
-  }
+  Ptr get(const core::ObjectKey& key) const;
   /// In the order of their keys.
-  std::vector<Ptr> find(int index, std::string_view value) const {
-    std::vector<Ptr> found;
-    std::shared_lock lock(mutex_);
-    const auto& entries = indexes_[static_cast<std::size_t>(index)].entries;
-    if (const auto of = entries.find(value); of != entries.end())
-      for (const auto* const entry : of->second) found.push_back(entry->object);
-    return found;
-  }
-  bool any(int index, std::string_view value) const {
-    std::shared_lock lock(mutex_);
-    return indexes_[static_cast<std::size_t>(index)].entries.contains(value);
-  }
+  std::vector<Ptr> find(int index, std::string_view value) const;
+  bool any(int index, std::string_view value) const;
   /// Each object that is there all the while, as it is when it is visited, in the order of their keys. The lock is not
   /// held during a visit.
-  void forEach(const std::function<void(const Ptr&)>& visit) const {
-    Ptr object;
-    while (true) {
-      {
-        std::shared_lock lock(mutex_);
-        const auto next = object ? entries_.upper_bound(object->metadata) : entries_.begin();
-        if (next == entries_.end()) return;
-        object = next->object;
-      }
-      visit(object);
-    }
-  }
-  std::size_t size() const {
-    std::shared_lock lock(mutex_);
-    return entries_.size();
-  }
-  bool synced() const {
-    std::shared_lock lock(mutex_);
-    return synced_;
-  }
+  void forEach(const std::function<void(const Ptr&)>& visit) const;
+  std::size_t size() const;
+  bool synced() const;
   /// Version up to which the informer has told everything.
-  uint64_t version() const {
-    std::shared_lock lock(mutex_);
-    return informed_;
-  }
+  uint64_t version() const;
 
   /// The informer: an object was added or changed.
   void informed(const T& object) { put(object, By::watch); }
   /// The informer: an object is gone; `object` is its last state.
-  void informedGone(const T& object) {
-    const auto version = versionOf(object.metadata.resourceVersion);
-    bury(core::keyOf(object.metadata), object.metadata.uid, version);
-  }
+  void informedGone(const T& object);
   /// The informer: everything up to this version has been told.
-  void informedUpTo(const std::string& resourceVersion) {
-    std::unique_lock lock(mutex_);
-    informed_ = std::max(informed_, versionOf(resourceVersion));
-  }
+  void informedUpTo(const std::string& resourceVersion);
   /// The informer: the whole world follows, one listed() at a time, up to listEnds().
-  void listBegins() {
-    std::unique_lock lock(mutex_);
-    ++list_;
-  }
+  void listBegins();
   void listed(const T& object) { put(object, By::list); }
   /// The informer: what was listed is gone again.
   void unlisted(const T& object) { bury(core::keyOf(object.metadata), object.metadata.uid, 0); }
   /// The informer: that was the world at this version. What was not listed is gone unless it is younger: written by us
   /// while the list was under way or, while the server's versions have not gone back, at all.
-  void listEnds(const std::string& resourceVersion) {
-    const auto version = versionOf(resourceVersion);
-    std::vector<Ptr> vanished;
-    {
-      std::shared_lock lock(mutex_);
-      const bool wentBack = version != 0 && version < informed_;
-      for (const auto& entry : entries_) {
-        if (entry.listed == list_) continue;
-        const bool younger = versionOf(entry.object->metadata.resourceVersion) > version;
-        if (!younger || (wentBack && entry.put != list_)) vanished.push_back(entry.object);
-      }
-    }
-    for (const auto& object : vanished) {
-      const auto& meta = object->metadata;
-      // What is younger than the list may be there all the same: then the watch from the list's version shows it again.
-      const bool forGood = versionOf(meta.resourceVersion) <= version;
-      bury(core::keyOf(meta), meta.uid, 0, object.get(), forGood);
-    }
-    std::unique_lock lock(mutex_);
-    if (version != 0) informed_ = version;
-    synced_ = true;
-  }
+  void listEnds(const std::string& resourceVersion);
 
   /// What the API server answered to our own write or quorum read.
   void observed(const T& object) { put(object, By::us); }
@@ -190,97 +115,23 @@ class Store {
 
   enum class By { watch, list, us };
 
-  void put(const T& object, By by) {
-    const auto after = std::make_shared<T>(object);
-    if (unread_) unread_(*after);
-    const auto& meta = object.metadata;
-    const auto version = versionOf(meta.resourceVersion);
-    Ptr before;
-    {
-      std::unique_lock lock(mutex_);
-      if (by == By::watch) informed_ = std::max(informed_, version);
-      auto entry = entries_.find(meta);
-      const bool there = entry != entries_.end();
-      if (there && by == By::list) entry->listed = list_;
-      if (isGone(meta.uid, by)) return;
-      if (there) {
-        before = entry->object;
-        const bool replaces = by == By::list && entry->put != list_;
-        if (replaces && *before == *after) return;
-        if (!replaces && version != 0 && version <= versionOf(before->metadata.resourceVersion))
-          return;  // we know this or newer
-        if (before->metadata.uid != meta.uid) remember(before->metadata.uid);
-      }
-      if (!there) entry = entries_.insert({after}).first;
-      entry->object = after;
-      entry->put = list_;
-      if (by == By::list) entry->listed = list_;
-      reindex(*entry, before.get(), after.get());
-    }
-    tell(before.get(), after.get());
-  }
+  void put(const T& object, By by);
 
   // With mutex_ held.
   /// Whether that uid is known to be gone. A list that began after it went and shows it again is right.
-  bool isGone(const std::string& uid, By by) {
-    const auto went = gone_.find(uid);
-    if (went == gone_.end()) return false;
-    if (by != By::list || went->second == list_) return true;
-    gone_.erase(went);
-    std::erase(goneOrder_, uid);
-    return false;
-  }
-  void remember(const std::string& uid) {
-    if (uid.empty() || !gone_.emplace(uid, list_).second) return;
-    goneOrder_.push_back(uid);
-    if (goneOrder_.size() <= kRemembered) return;
-    gone_.erase(goneOrder_.front());
-    goneOrder_.pop_front();
-  }
+  bool isGone(const std::string& uid, By by);
+  void remember(const std::string& uid);
 
   /// Removes the object if it is of that uid. With `only`: unless another state was put meanwhile. With `forGood` the
   /// uid is remembered.
   void bury(const core::ObjectKey& key, const std::string& uid, uint64_t version, const T* only = nullptr,
-            bool forGood = true) {
-    Ptr before;
-    {
-      std::unique_lock lock(mutex_);
-      informed_ = std::max(informed_, version);
-      const auto known = entries_.find(key);
-      const bool there = known != entries_.end();
-      if (there && only != nullptr && known->object.get() != only) return;
-      if (forGood) remember(uid);
-      if (!there || known->object->metadata.uid != uid) return;
-      before = known->object;
-      reindex(*known, before.get(), nullptr);
-      entries_.erase(known);
-    }
-    tell(before.get(), nullptr);
-  }
+            bool forGood = true);
 
-  static std::set<std::string> valuesOf(const Extract& extract, const T* object) {
-    std::set<std::string> values;
-    if (object != nullptr) extract(*object, [&values](std::string_view value) { values.emplace(value); });
-    return values;
-  }
+  static std::set<std::string> valuesOf(const Extract& extract, const T* object);
   /// Takes an object from the values that it had before to those that it has now. With mutex_ held.
-  void reindex(const Entry& entry, const T* before, const T* after) {
-    for (auto& [extract, entries] : indexes_) {
-      const auto had = valuesOf(extract, before);
-      const auto has = valuesOf(extract, after);
-      if (had == has) continue;
-      for (const auto& value : had) {
-        const auto of = entries.find(value);
-        of->second.erase(&entry);
-        if (of->second.empty()) entries.erase(of);
-      }
-      for (const auto& value : has) entries[value].insert(&entry);
-    }
-  }
+  void reindex(const Entry& entry, const T* before, const T* after);
 
-  void tell(const T* before, const T* after) const {
-    for (const auto& listener : listeners_) listener(before, after);
-  }
+  void tell(const T* before, const T* after) const;
 
   // Constant once objects are stored.
   std::vector<Listener> listeners_;

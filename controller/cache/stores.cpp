@@ -1,6 +1,7 @@
 #include "controller/cache/stores.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "api/v1alpha/keys.h"
 
@@ -61,6 +62,8 @@ Stores::Stores() {
       emit("yes");
   });
 }
+
+Stores::~Stores() = default;
 
 void Stores::indexGpus() {
   byClaimUid_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
@@ -139,6 +142,32 @@ void Stores::sawPod(const core::Pod& pod) {
   usage.seen(pod);
   if (namesClaims(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
 }
+
+template <class T>
+void StoreSink<T>::apply(codec::WatchEvent<T>&& event) {
+  switch (event.type) {
+    case codec::EventType::added:
+    case codec::EventType::modified:
+      store_.informed(event.object);
+      break;
+    case codec::EventType::deleted:
+      store_.informedGone(event.object);
+      break;
+    case codec::EventType::bookmark:
+      store_.informedUpTo(event.object.metadata.resourceVersion);
+      break;
+    case codec::EventType::error:
+      break;
+  }
+}
+
+template class StoreSink<Gpu>;
+template class StoreSink<Claim>;
+template class StoreSink<Class>;
+template class StoreSink<core::Pod>;
+template class StoreSink<core::Node>;
+template class StoreSink<core::ResourceClaim>;
+template class StoreSink<core::Namespace>;
 
 void GpuSink::beginList() {
   stores_.cards.listBegins();

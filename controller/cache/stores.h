@@ -35,6 +35,7 @@ Trouble troubleOf(const Gpu& card);
 class Stores {
  public:
   Stores();
+  ~Stores();
   Stores(const Stores&) = delete;
   Stores& operator=(const Stores&) = delete;
 
@@ -135,7 +136,7 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
   }
 }
 
-/// What a reflector of T fills. Keeps a reference to its store.
+/// What a reflector of T fills, of the kinds that stores.cpp names. Keeps a reference to its store.
 template <class T>
 class StoreSink : public kube::Sink<T> {
  public:
@@ -144,22 +145,7 @@ class StoreSink : public kube::Sink<T> {
   void listed(const T& object) override { store_.listed(object); }
   void unlisted(const T& object) override { store_.unlisted(object); }
   void endList(const std::string& resourceVersion) override { store_.listEnds(resourceVersion); }
-  void apply(codec::WatchEvent<T>&& event) override {
-    switch (event.type) {
-      case codec::EventType::added:
-      case codec::EventType::modified:
-        store_.informed(event.object);
-        break;
-      case codec::EventType::deleted:
-        store_.informedGone(event.object);
-        break;
-      case codec::EventType::bookmark:
-        store_.informedUpTo(event.object.metadata.resourceVersion);
-        break;
-      case codec::EventType::error:
-        break;
-    }
-  }
+  void apply(codec::WatchEvent<T>&& event) override;
 
  private:
   Store<T>& store_;
