@@ -241,4 +241,87 @@ Result<codec::ListMeta> Client::listRaw(const core::Kind& kind, const ListOption
   }
 }
 
+template <class T>
+Result<T> Client::decodeWritten(Result<HttpResponse> answer) {
+  if (!answer) return answer.status();
+  auto object = codec::decode<T>(answer->body);
+  if (object) return object;
+  Status unknown(Code::unknownOutcome, "the answer to a write can't be read: " + object.status().message());
+  unknown.http = answer->status;
+  return unknown;
+}
+
+template <class T>
+Result<T> Client::get(const core::ObjectKey& key, std::stop_token stop) {
+  auto answer = getRaw(core::kindOf<T>, key, std::move(stop));
+  if (!answer) return answer.status();
+  return codec::decode<T>(answer->body);
+}
+
+template <class T>
+Result<codec::ListMeta> Client::list(const ListOptions& options, const std::function<void(T&&)>& each,
+                                     const std::function<void()>& restart, std::stop_token stop) {
+  return listRaw(
+      core::kindOf<T>, options, [&each](std::string_view body) { return codec::decodeList<T>(body, each); }, restart,
+      std::move(stop));
+}
+
+template <class T>
+Result<std::vector<T>> Client::listAll(const ListOptions& options, std::stop_token stop) {
+  std::vector<T> all;
+  auto meta = list<T>(
+      options, [&all](T&& object) { all.push_back(std::move(object)); }, [&all] { all.clear(); }, std::move(stop));
+  if (!meta) return meta.status();
+  return all;
+}
+
+template <class T>
+Result<T> Client::create(const T& object, std::stop_token stop) {
+  return decodeWritten<T>(
+      createRaw(core::kindOf<T>, object.metadata.namespace_, codec::encode<T>(object), std::move(stop)));
+}
+
+template <class T>
+Result<T> Client::patch(const core::ObjectKey& key, PatchType type, std::string_view body, std::string_view subresource,
+                        std::stop_token stop) {
+  return decodeWritten<T>(patchRaw(core::kindOf<T>, key, type, body, subresource, std::move(stop)));
+}
+
+template <class T>
+Result<T> Client::replace(const T& object, std::string_view subresource, std::stop_token stop) {
+  return decodeWritten<T>(replaceRaw(core::kindOf<T>, core::keyOf(object.metadata), codec::encode<T>(object),
+                                     subresource, std::move(stop)));
+}
+
+template <class T>
+Status Client::remove(const core::ObjectKey& key, std::string_view options, std::stop_token stop) {
+  return removeRaw(core::kindOf<T>, key, options, std::move(stop));
+}
+
+// NOLINTBEGIN(bugprone-macro-parentheses): a type can't stand in them.
+#define EGPU_CLIENT(T)                                                                                       \
+  template Result<T> Client::get<T>(const core::ObjectKey&, std::stop_token);                                \
+  template Result<codec::ListMeta> Client::list<T>(const ListOptions&, const std::function<void(T &&)>&,     \
+                                                   const std::function<void()>&, std::stop_token);           \
+  template Result<std::vector<T>> Client::listAll<T>(const ListOptions&, std::stop_token);                   \
+  template Result<T> Client::create<T>(const T&, std::stop_token);                                           \
+  template Result<T> Client::patch<T>(const core::ObjectKey&, PatchType, std::string_view, std::string_view, \
+                                      std::stop_token);                                                      \
+  template Result<T> Client::replace<T>(const T&, std::string_view, std::stop_token);                        \
+  template Status Client::remove<T>(const core::ObjectKey&, std::string_view, std::stop_token)
+// NOLINTEND(bugprone-macro-parentheses)
+
+EGPU_CLIENT(v1alpha::ElasticGPU);
+EGPU_CLIENT(v1alpha::ElasticGPUClaim);
+EGPU_CLIENT(v1alpha::ElasticGPUClass);
+EGPU_CLIENT(core::Namespace);
+EGPU_CLIENT(core::Node);
+EGPU_CLIENT(core::Pod);
+EGPU_CLIENT(core::ResourceClaim);
+EGPU_CLIENT(core::PersistentVolumeClaim);
+EGPU_CLIENT(core::PersistentVolume);
+EGPU_CLIENT(core::DeviceClass);
+EGPU_CLIENT(core::Event);
+EGPU_CLIENT(core::Lease);
+
 }  // namespace egpu::kube

@@ -41,7 +41,8 @@ struct ClientOptions {
 };
 
 /// Thread-safe; keeps references to transport, clock, random and metrics, which must outlive it.
-/// Every call blocks until answered, given up (retries included) or stopped.
+/// Every call blocks until answered, given up (retries included) or stopped. The templates are defined for every struct
+/// with a kindOf.
 /// Writes: a retried 5xx/unavailable is safe because every write of this project is idempotent or carries
 /// preconditions; an unknown outcome of a write (time-outs included) is returned as Code::unknownOutcome, and the
 /// caller reads before it decides. Waits between attempts: the server's Retry-After (at most 60 s), else 0.1 s doubling
@@ -127,62 +128,5 @@ class Client {
   base::Metrics& metrics_;
   const ClientOptions options_;
 };
-
-template <class T>
-base::Result<T> Client::get(const core::ObjectKey& key, std::stop_token stop) {
-  auto answer = getRaw(core::kindOf<T>, key, std::move(stop));
-  if (!answer) return answer.status();
-  return codec::decode<T>(answer->body);
-}
-
-template <class T>
-base::Result<codec::ListMeta> Client::list(const ListOptions& options, const std::function<void(T&&)>& each,
-                                           const std::function<void()>& restart, std::stop_token stop) {
-  return listRaw(
-      core::kindOf<T>, options, [&each](std::string_view body) { return codec::decodeList<T>(body, each); }, restart,
-      std::move(stop));
-}
-
-template <class T>
-base::Result<std::vector<T>> Client::listAll(const ListOptions& options, std::stop_token stop) {
-  std::vector<T> all;
-  auto meta = list<T>(
-      options, [&all](T&& object) { all.push_back(std::move(object)); }, [&all] { all.clear(); }, std::move(stop));
-  if (!meta) return meta.status();
-  return all;
-}
-
-template <class T>
-base::Result<T> Client::create(const T& object, std::stop_token stop) {
-  return decodeWritten<T>(
-      createRaw(core::kindOf<T>, object.metadata.namespace_, codec::encode<T>(object), std::move(stop)));
-}
-
-template <class T>
-base::Result<T> Client::patch(const core::ObjectKey& key, PatchType type, std::string_view body,
-                              std::string_view subresource, std::stop_token stop) {
-  return decodeWritten<T>(patchRaw(core::kindOf<T>, key, type, body, subresource, std::move(stop)));
-}
-
-template <class T>
-base::Result<T> Client::replace(const T& object, std::string_view subresource, std::stop_token stop) {
-  return decodeWritten<T>(replaceRaw(core::kindOf<T>, core::keyOf(object.metadata), codec::encode<T>(object),
-                                     subresource, std::move(stop)));
-}
-
-template <class T>
-base::Status Client::remove(const core::ObjectKey& key, std::string_view options, std::stop_token stop) {
-  return removeRaw(core::kindOf<T>, key, options, std::move(stop));
-}
-
-template <class T>
-base::Result<T> Client::decodeWritten(base::Result<HttpResponse> answer) {
-  if (!answer) return answer.status();
-  auto object = codec::decode<T>(answer->body);
-  if (object) return object;
-  base::Status unknown(base::Code::unknownOutcome, "the answer to a write can't be read: " + object.status().message());
-  unknown.http = answer->status;
-  return unknown;
-}
 
 }  // namespace egpu::kube
