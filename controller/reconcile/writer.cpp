@@ -1,0 +1,82 @@
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+template <class T>
+base::Result<T> Writer::create(const T& object, std::stop_token stop) {
+  return seen<T>(core::keyOf(object.metadata), {}, client_.create<T>(object, stop), stop);
+}
+
+template <class T>
+base::Result<T> Writer::patch(const T& object, std::string_view body, std::string_view subresource,
+                              std::stop_token stop, kube::PatchType type) {
+  const auto key = core::keyOf(object.metadata);
+  return seen<T>(key, object.metadata.uid, client_.patch<T>(key, type, body, subresource, stop), stop);
+}
+
+template <class T>
+base::Status Writer::remove(const T& object, std::stop_token stop) {
+  const auto key = core::keyOf(object.metadata);
+  const auto options = codec::patch::deleteOptions(object.metadata.uid, object.metadata.resourceVersion);
+  auto status = client_.remove<T>(key, options, stop);
+  auto now = read<T>(key, object.metadata.uid, stop);
+  if (status.code() == base::Code::notFound) return {};
+  return status;
+}
+
+template <class T>
+base::Result<T> Writer::read(const core::ObjectKey& key, std::string_view uid, std::stop_token stop) {
+  auto result = client_.get<T>(key, stop);
+  if (result.ok()) {
+    if (!uid.empty() && result->metadata.uid != uid) stores_.observedGone<T>(key, uid);
+    stores_.observed(*result);
+  } else if (result.status().code() == base::Code::notFound && !uid.empty()) {
+    stores_.observedGone<T>(key, uid);
+  }
+  return result;
+}
+
+template <class T>
+base::Result<T> Writer::seen(const core::ObjectKey& key, std::string_view uid, base::Result<T> result,
+                             std::stop_token stop) {
+  if (result.ok()) {
+    // An object whose last finalizer goes while it is being deleted is answered once more and then is no more.
+    const auto& meta = result->metadata;
+    if (meta.deleting() && meta.finalizers.empty())
+      stores_.observedGone<T>(key, meta.uid);
+    else
+      stores_.observed(*result);
+    return result;
+  }
+  switch (result.status().code()) {
+    case base::Code::conflict:
+    case base::Code::alreadyExists:
+    case base::Code::notFound:
+    case base::Code::unknownOutcome:
+    case base::Code::deadline: {
+      auto now = read<T>(key, uid, stop);
+      break;
+    }
+    default:
+      break;
+  }
+  return result;
+}
+
+// NOLINTBEGIN(bugprone-macro-parentheses): a type can't stand in them.
+#define EGPU_WRITER(T)                                                                                     \
+  template base::Result<T> Writer::create<T>(const T&, std::stop_token);                                   \
+  template base::Result<T> Writer::patch<T>(const T&, std::string_view, std::string_view, std::stop_token, \
+                                            kube::PatchType);                                              \
+  template base::Status Writer::remove<T>(const T&, std::stop_token);                                      \
+  template base::Result<T> Writer::read<T>(const core::ObjectKey&, std::string_view, std::stop_token)
+// NOLINTEND(bugprone-macro-parentheses)
+
+EGPU_WRITER(cache::Gpu);
+EGPU_WRITER(cache::Claim);
+EGPU_WRITER(cache::Class);
+EGPU_WRITER(core::Node);
+EGPU_WRITER(core::Pod);
+EGPU_WRITER(core::ResourceClaim);
+
+}  // namespace egpu::reconcile
