@@ -1,31 +1,36 @@
 #include "controller/base/ids.h"
 
+#include <random>
+
 namespace egpu::base {
 
-Random::Random() {
+struct Random::Engine : std::mt19937_64 {};
+
+Random::Random() : engine_(std::make_unique<Engine>()) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
-  engine_.seed(seed);
+  engine_->seed(seed);
 }
-Random::Random(uint64_t seed) : engine_(seed) {}
+Random::Random(uint64_t seed) : engine_(std::make_unique<Engine>()) { engine_->seed(seed); }
+Random::~Random() = default;
 
 uint64_t Random::below(uint64_t bound) {
   if (bound == 0) return 0;
   std::lock_guard lock(mutex_);
-  return std::uniform_int_distribution<uint64_t>(0, bound - 1)(engine_);
+  return std::uniform_int_distribution<uint64_t>(0, bound - 1)(*engine_);
 }
 
 double Random::unit() {
   std::lock_guard lock(mutex_);
-  return std::uniform_real_distribution<double>(0.0, 1.0)(engine_);
+  return std::uniform_real_distribution<double>(0.0, 1.0)(*engine_);
 }
 
 std::string Random::uuid() {
   uint64_t hi = 0, lo = 0;
   {
     std::lock_guard lock(mutex_);
-    hi = engine_();
-    lo = engine_();
+    hi = (*engine_)();
+    lo = (*engine_)();
   }
   hi = (hi & 0xffffffffffff0fffULL) | 0x4000ULL;
   lo = (lo & 0x3fffffffffffffffULL) | 0x8000000000000000ULL;

@@ -1,9 +1,10 @@
 // Ids and jitter as injected dependencies: the scheduler has none, tests seed them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <random>
 #include <string>
 #include <string_view>
 
@@ -12,16 +13,18 @@ namespace egpu::base {
 /// Random numbers for back-off jitter and object uids. Thread-safe.
 class Random {
  public:
-  Random();                           ///< seeded by the operating system
-  explicit Random(uint64_t seed);     ///< the same sequence for the same seed
+  Random();                        ///< seeded by the operating system
+  explicit Random(uint64_t seed);  ///< the same sequence for the same seed
+  ~Random();
   uint64_t below(uint64_t bound);     ///< uniform in [0, bound); bound 0 → 0
   double unit();                      ///< uniform in [0, 1)
   std::string uuid();                 ///< RFC 4122 version 4, lower case
   std::string suffix(std::size_t n);  ///< n characters of the alphabet that Kubernetes uses for generateName
 
  private:
+  struct Engine;  // elsewhere, for <random> takes long to compile
   std::mutex mutex_;
-  std::mt19937_64 engine_;
+  const std::unique_ptr<Engine> engine_;
 };
 
 /// 64-bit FNV-1a as 16 hex digits: stable names from content, not security.
