@@ -1,5 +1,4 @@
 // The rules in C++ against the same table that tests the CRDs' rules on a real API server.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

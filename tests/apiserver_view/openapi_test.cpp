@@ -1,6 +1,5 @@
 #include "controller/standalone/apiserver/schema/openapi.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <optional>
