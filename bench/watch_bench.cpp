@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench/samples.h"
+#include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
 #include "controller/codec/codec.h"
 #include "controller/kube/line_framer.h"

@@ -1,10 +1,10 @@
-// The informers' stores of everything this project looks at, with the indexes that reconciling needs, and the sinks
-// that feed them.
+// The informers' stores of everything this project looks at, with the indexes that reconciling needs.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "api/core/objects.h"
@@ -12,7 +12,6 @@
 #include "controller/cache/node_taints.h"
 #include "controller/cache/node_usage.h"
 #include "controller/cache/store.h"
-#include "controller/kube/reflector.h"
 
 namespace egpu::cache {
 
@@ -29,6 +28,8 @@ struct Trouble {
   bool operator==(const Trouble&) const = default;
 };
 Trouble troubleOf(const Gpu& card);
+/// By resourceClaims or by annotation.
+bool namesClaims(const core::Pod& pod);
 
 /// Thread-safe, as its stores are. Listeners are registered before the reflectors start. Claims are kept without labels
 /// and annotations, ElasticGPUs without labels, capacity, source and node affinity.
@@ -105,7 +106,6 @@ class Stores {
   bool synced() const;
 
  private:
-  friend class GpuSink;
   void indexGpus();
   void indexClaims();
   void indexPods();
@@ -135,50 +135,5 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     carriers.observedGone(key, uid);
   }
 }
-
-/// What a reflector of T fills, of the kinds that stores.cpp names. Keeps a reference to its store.
-template <class T>
-class StoreSink : public kube::Sink<T> {
- public:
-  explicit StoreSink(Store<T>& store) : store_(store) {}
-  void beginList() override { store_.listBegins(); }
-  void listed(const T& object) override { store_.listed(object); }
-  void unlisted(const T& object) override { store_.unlisted(object); }
-  void endList(const std::string& resourceVersion) override { store_.listEnds(resourceVersion); }
-  void apply(codec::WatchEvent<T>&& event) override;
-
- private:
-  Store<T>& store_;
-};
-
-/// One watch of ElasticGPUs feeds two stores.
-class GpuSink final : public kube::Sink<Gpu> {
- public:
-  explicit GpuSink(Stores& stores) : stores_(stores) {}
-  void beginList() override;
-  void listed(const Gpu& object) override { stores_.storeOf(object).listed(object); }
-  void unlisted(const Gpu& object) override { stores_.storeOf(object).unlisted(object); }
-  void endList(const std::string& resourceVersion) override;
-  void apply(codec::WatchEvent<Gpu>&& event) override;
-
- private:
-  Stores& stores_;
-};
-
-/// Of pods that name no claims only what they ask of their nodes is kept.
-class PodSink final : public kube::Sink<core::Pod> {
- public:
-  explicit PodSink(Stores& stores) : usage_(stores.usage), pods_(stores.pods), inner_(stores.pods) {}
-  void beginList() override;
-  void listed(const core::Pod& pod) override;
-  void unlisted(const core::Pod& pod) override;
-  void endList(const std::string& resourceVersion) override;
-  void apply(codec::WatchEvent<core::Pod>&& event) override;
-
- private:
-  NodeUsage& usage_;
-  Store<core::Pod>& pods_;
-  StoreSink<core::Pod> inner_;
-};
 
 }  // namespace egpu::cache

@@ -18,24 +18,9 @@
 
 #include "api/core/objects.h"
 #include "controller/kube/client.h"
+#include "controller/kube/event_sink.h"
 
 namespace egpu::kube {
-
-/// What reconcilers see. Thread-safe; returns at once.
-class EventSink {
- public:
-  virtual ~EventSink() = default;
-  /// type: "Normal" | "Warning"; reason: CamelCase, one word.
-  virtual void event(const core::ObjectReference& about, std::string_view type, std::string_view reason,
-                     std::string_view message) = 0;
-};
-
-template <class T>
-core::ObjectReference referenceTo(const T& object) {
-  const core::Kind& kind = core::kindOf<T>;
-  return {kind.apiVersion(),    std::string(kind.kind), object.metadata.namespace_,
-          object.metadata.name, object.metadata.uid,    object.metadata.resourceVersion};
-}
 
 struct EventOptions {
   std::size_t queue = 1000;  ///< beyond it new events are dropped and counted

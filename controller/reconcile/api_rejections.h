@@ -9,7 +9,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/kube/events.h"
+#include "controller/kube/event_sink.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/queue_key.h"
 

@@ -12,7 +12,7 @@
 #include "controller/base/metrics.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/kube/client.h"
-#include "controller/kube/events.h"
+#include "controller/kube/event_sink.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/card/auditor.h"

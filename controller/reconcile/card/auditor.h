@@ -13,7 +13,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
 #include "controller/cache/cluster_view.h"
-#include "controller/kube/events.h"
+#include "controller/kube/event_sink.h"
 #include "controller/reconcile/card/sweeper.h"
 #include "controller/reconcile/claim/binder.h"
 

@@ -12,7 +12,7 @@
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
-#include "controller/kube/events.h"
+#include "controller/kube/event_sink.h"
 #include "controller/reconcile/outcome.h"
 #include "controller/reconcile/writer.h"
 

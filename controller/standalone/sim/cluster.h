@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
+#include "controller/cache/sinks.h"
 #include "controller/cache/store.h"
-#include "controller/cache/stores.h"
 #include "controller/kube/client.h"
-#include "controller/kube/events.h"
+#include "controller/kube/event_sink.h"
 #include "controller/kube/reflector.h"
 #include "controller/standalone/sim/kubelet.h"
 #include "controller/standalone/sim/nodes_file.h"

@@ -14,7 +14,7 @@
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
-#include "controller/kube/events.h"
+#include "controller/kube/event_sink.h"
 #include "controller/plugin/provisioner.h"
 #include "controller/standalone/sim/container_edits.h"
 
