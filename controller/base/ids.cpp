@@ -4,33 +4,33 @@
 
 namespace egpu::base {
 
-struct Random::Engine : std::mt19937_64 {};
+struct Random::Twister : std::mt19937_64 {};
 
-Random::Random() : engine_(std::make_unique<Engine>()) {
+Random::Random() : twister_(std::make_unique<Twister>()) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
-  engine_->seed(seed);
+  twister_->seed(seed);
 }
-Random::Random(uint64_t seed) : engine_(std::make_unique<Engine>()) { engine_->seed(seed); }
+Random::Random(uint64_t seed) : twister_(std::make_unique<Twister>()) { twister_->seed(seed); }
 Random::~Random() = default;
 
 uint64_t Random::below(uint64_t bound) {
   if (bound == 0) return 0;
   std::lock_guard lock(mutex_);
-  return std::uniform_int_distribution<uint64_t>(0, bound - 1)(*engine_);
+  return std::uniform_int_distribution<uint64_t>(0, bound - 1)(*twister_);
 }
 
 double Random::unit() {
   std::lock_guard lock(mutex_);
-  return std::uniform_real_distribution<double>(0.0, 1.0)(*engine_);
+  return std::uniform_real_distribution<double>(0.0, 1.0)(*twister_);
 }
 
 std::string Random::uuid() {
   uint64_t hi = 0, lo = 0;
   {
     std::lock_guard lock(mutex_);
-    hi = (*engine_)();
-    lo = (*engine_)();
+    hi = (*twister_)();
+    lo = (*twister_)();
   }
   hi = (hi & 0xffffffffffff0fffULL) | 0x4000ULL;
   lo = (lo & 0x3fffffffffffffffULL) | 0x8000000000000000ULL;

@@ -22,9 +22,9 @@ class Random {
   std::string suffix(std::size_t n);  ///< n characters of the alphabet that Kubernetes uses for generateName
 
  private:
-  struct Engine;  // elsewhere, for <random> takes long to compile
+  struct Twister;  // std::mt19937_64, elsewhere: <random> takes long to compile
   std::mutex mutex_;
-  const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<Twister> twister_;
 };
 
 /// 64-bit FNV-1a as 16 hex digits: stable names from content, not security.
