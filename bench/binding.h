@@ -77,7 +77,7 @@ class Site {
   void publish(int claims) {
     sim::Cluster cluster(
         must(sim::parseNodes("nodes: [{name: n, count: 100, gpus: [{model: A100, count: 8, memory: 80Gi}]}]")), client,
-        plugins, events, clock);
+        plugins, events, clock, {});
     must(cluster.publish({}));
     v1alpha::ElasticGPUClass cls;
     cls.metadata.name = "share";

@@ -83,17 +83,16 @@ TEST(WorkedExamples, WhichNodeLosesLeast) {
   const Request request = share("fragmentation", "binpack");
   const Cluster::State& state = cluster.state();
   Needs needs(state, request);
-  const CardPolicy& policy = *findCardPolicy("binpack");
-  CardChoice cards(state, request, policy, needs);
-  fragmentation::Counting counting(std::make_shared<const fragmentation::Prices>(*state.outlook.prices()));
-  fragmentation::NodeScorer judge(state, request, cards, policy, counting);
+  CardChoice cards(state, request, *findCardPolicy("binpack"), needs);
+  const fragmentation::Prices& prices = *state.outlook.prices();
+  fragmentation::FitCounts counts(prices.shapes());
+  fragmentation::NodeScorer scorer(state, request, cards, prices, counts);
   std::string row = "| `fragmentation` |";
   for (const char* node : kNodes) {
-    fragmentation::KnownState known;
-    fragmentation::readNode(state, state.findNode(node), known.state);
-    judge.appraise(known);
-    uint16_t chosen = fragmentation::Judge::kUnchosen;
-    row += ' ' + std::to_string(judge.judge(state.findNode(node), known, chosen)) + " |";
+    const NodeId id = state.findNode(node);
+    fragmentation::NodeState before;
+    fragmentation::readNode(state, id, before);
+    row += ' ' + std::to_string(scorer.score(id, fragmentation::NodeCopies(before, counts))) + " |";
   }
   expectRow(row + ' ' + decide(cluster, request).node + " |");
 }

@@ -6,7 +6,6 @@
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/split.h"
-#include "controller/scheduler/fragmentation/wide.h"
 
 namespace egpu::scheduler::fragmentation {
 namespace {
@@ -62,33 +61,6 @@ bool needsAtLeast(const DemandClass& a, const DemandClass& b) {
   return a.size >= b.size || (b.shape.cards == 1 && a.shape.cards > 1);
 }
 
-/// What classes need, by column, rounded: one is held against all of them side by side.
-struct Columns {
-  explicit Columns(const std::vector<DemandClass>& wanted) {
-    for (const DemandClass& each : wanted) {
-      cpu.push_back(static_cast<float>(each.shape.ofNode.cpuMilli));
-      memory.push_back(static_cast<float>(each.shape.ofNode.memory));
-      cards.push_back(static_cast<float>(each.shape.cards));
-      size.push_back(static_cast<float>(each.size));
-    }
-  }
-
-  /// `may`: by class, 0 if it surely needs less of something than the i-th.
-  EGPU_WIDE void sift(std::size_t i, int32_t* may) const {
-    const float itsCpu = cpu[i], itsMemory = memory[i], itsCards = cards[i], itsSize = size[i];
-    const float sizeOfSeveral = itsCards > 1 ? itsSize : 0;
-    const float *const cpus = cpu.data(), *const memories = memory.data();
-    const float *const numbers = cards.data(), *const sizes = size.data();
-    for (std::size_t j = 0; j < cpu.size(); ++j) {
-      const bool least = (cpus[j] >= itsCpu) & (memories[j] >= itsMemory) & (numbers[j] >= itsCards) &
-                         (sizes[j] >= (numbers[j] > 1 ? sizeOfSeveral : itsSize));
-      may[j] = least ? 1 : 0;
-    }
-  }
-
-  std::vector<float> cpu, memory, cards, size;
-};
-
 }  // namespace
 
 int64_t shareOfCard(const Amount& amount, const CardType& type) {
@@ -101,34 +73,23 @@ int64_t shareOfCard(const Amount& amount, const CardType& type) {
 }
 
 Supply::Supply(const Cluster::State& state, const NodeStates& nodeStates)
-    : cards(nodeStates.cards()), allFree(nodeStates.free()), free(state.types.size(), 0) {
-  for (TypeId type = 0; type < cards.size(); ++type)
-    if (cards[type] > 0) all |= only(type);
-  for (uint32_t number = 0; number < nodeStates.states(); ++number) {
+    : cards(state.types.size(), 0), free(state.types.size(), 0) {
+  for (uint32_t number = 1; number < nodeStates.numbers(); ++number) {
     const double nodes = nodeStates.nodesIn(number);
-    if (nodes <= 0) continue;
-    for (const CardState& card : nodeStates.known(number).state.cards)
-      free[card.type] += nodes * static_cast<double>(freeShare(card, state.types[card.type]));  // exact: whole numbers
+    if (nodes == 0) continue;
+    for (const CardState& card : nodeStates.state(number).cards) {
+      cards[card.type] += nodes;
+      free[card.type] += nodes * static_cast<double>(freeShare(card, state.types[card.type]));
+    }
   }
-  std::map<std::tuple<int64_t, int64_t, TypeId, int64_t>, double> alike;
-  for (NodeId node = 0; node < state.nodes.size(); ++node) {
-    const uint32_t number = nodeStates.stateOf(node);
-    if (number == NodeStates::kNotOffered) continue;
-    const std::vector<CardState>& here = nodeStates.known(number).state.cards;
-    if (here.empty()) continue;
-    const auto ofFirst =
-        std::count_if(here.begin(), here.end(), [&](const CardState& card) { return card.type == here.front().type; });
-    const NodeAmount& capacity = state.nodes[node].capacity;
-    alike[{capacity.cpuMilli, capacity.memory, here.front().type, ofFirst}] += 1;
-  }
-  for (const auto& [kind, count] : alike) {
-    const auto& [cpu, memory, type, number] = kind;
-    kinds.push_back({{cpu, memory}, type, number, count});
+  for (TypeId type = 0; type < cards.size(); ++type) {
+    allFree += free[type];
+    if (cards[type] > 0) all |= only(type);
   }
 }
 
-bool demandClassesOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request,
-                     DemandClass& out) {
+bool demandClassOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request,
+                   DemandClass& out) {
   if (request.cards <= 0) return false;
   if (!divides(request)) return shapeOf(state, cards, request, out);
   // As if it were divided evenly over as few cards as could hold it.
@@ -143,7 +104,7 @@ std::vector<DemandClass> demandClassesOf(const Cluster::State& state, const std:
   for (const Demand::Class& each : demand.classes()) {
     if (wanted.size() == kMostClasses) break;
     DemandClass one;
-    if (!demandClassesOf(state, cards, each.request, one)) continue;
+    if (!demandClassOf(state, cards, each.request, one)) continue;
     one.weight = each.weight;
     one.hash = each.hash;
     wanted.push_back(std::move(one));
@@ -152,18 +113,30 @@ std::vector<DemandClass> demandClassesOf(const Cluster::State& state, const std:
   return wanted;
 }
 
-std::vector<DemandClass> wholeNodes(const Cluster::State& state, const Supply& supply) {
+std::vector<DemandClass> wholeNodes(const Cluster::State& state, const NodeStates& nodeStates) {
+  using Kind = std::tuple<int64_t, int64_t, TypeId, int64_t>;  // CPU, memory, type of the first card, cards of it
+  std::map<Kind, double> kinds;                                // how many nodes
+  for (NodeId node = 0; node < state.nodes.size(); ++node) {
+    const uint32_t number = nodeStates.numberOf(node);
+    if (number == NodeStates::kNotOffered || nodeStates.state(number).cards.empty()) continue;
+    const std::vector<CardState>& here = nodeStates.state(number).cards;
+    const TypeId type = here.front().type;
+    const int64_t cards = std::count_if(here.begin(), here.end(), [&](const CardState& c) { return c.type == type; });
+    const NodeAmount& capacity = state.nodes[node].capacity;
+    kinds[{capacity.cpuMilli, capacity.memory, type, cards}] += 1;
+  }
   std::vector<DemandClass> wanted;
-  for (const Supply::Kind& kind : supply.kinds) {
+  for (const auto& [kind, nodes] : kinds) {
+    const auto& [cpu, memory, type, cards] = kind;
     DemandClass& one = wanted.emplace_back();
-    one.shape.cards = kind.cards;
+    one.shape.cards = cards;
     one.shape.wholeCards = true;
-    one.shape.ofNode = kind.capacity;
+    one.shape.ofNode = {cpu, memory};
     one.shape.on.resize(state.types.size());
-    one.shape.on[kind.type] = {true, {state.types[kind.type].core, state.types[kind.type].memory}};
-    one.types = only(kind.type);
+    one.shape.on[type] = {true, {state.types[type].core, state.types[type].memory}};
+    one.types = only(type);
     one.size = 1000;
-    one.weight = kind.count;
+    one.weight = nodes;
   }
   std::stable_sort(wanted.begin(), wanted.end(),
                    [](const DemandClass& a, const DemandClass& b) { return a.volume() > b.volume(); });
@@ -173,14 +146,10 @@ std::vector<DemandClass> wholeNodes(const Cluster::State& state, const Supply& s
 }
 
 std::vector<double> partsConfinedTo(const std::vector<DemandClass>& wanted) {
-  const Columns columns(wanted);
   std::vector<double> confined(wanted.size(), 0);
-  std::vector<int32_t> may(wanted.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    columns.sift(i, may.data());
-    for (std::size_t j = 0; j < wanted.size(); ++j)
-      if (may[j] != 0 && needsAtLeast(wanted[j], wanted[i])) confined[i] += wanted[j].part;
-  }
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    for (const DemandClass& each : wanted)
+      if (needsAtLeast(each, wanted[i])) confined[i] += each.part;
   return confined;
 }
 

@@ -18,18 +18,10 @@ inline TypeSet only(TypeId type) { return TypeSet{1} << (type < 63 ? type : 63);
 struct Supply {
   Supply(const Cluster::State& state, const NodeStates& nodeStates);
 
-  const std::vector<double>& cards;  ///< by type: how many healthy ones; NodeStates'
-  double allFree = 0;                ///< milli-cards
-  std::vector<double> free;          ///< by type: milli-cards
-  TypeSet all = 0;                   ///< types of which there are cards
-  /// Nodes that are alike, were they empty: what is known of the demand while nothing has been seen.
-  struct Kind {
-    NodeAmount capacity;
-    TypeId type = kNone;  ///< of its first card
-    int64_t cards = 0;    ///< of that type
-    double count = 0;     ///< nodes
-  };
-  std::vector<Kind> kinds;
+  std::vector<double> cards;  ///< by type: how many healthy ones
+  std::vector<double> free;   ///< by type: milli-cards
+  double allFree = 0;         ///< milli-cards
+  TypeSet all = 0;            ///< types of which there are cards
 };
 
 /// A class of requests.
@@ -46,13 +38,14 @@ struct DemandClass {
 
 /// False if it takes no card or no card here could ever hold it. Without weight, part and hash.
 /// `cards`: how many healthy ones there are, by type.
-bool demandClassesOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request,
-                     DemandClass& out);
+bool demandClassOf(const Cluster::State& state, const std::vector<double>& cards, const Request& request,
+                   DemandClass& out);
 /// The classes that take cards and could have them here, at most 256: the heaviest. Their `part`s add up to 1.
 std::vector<DemandClass> demandClassesOf(const Cluster::State& state, const std::vector<double>& cards,
                                          const Demand& demand);
-/// Whole nodes of each kind, at most 64 kinds; parts by the cards they have, adding up to 1.
-std::vector<DemandClass> wholeNodes(const Cluster::State& state, const Supply& supply);
+/// Whole nodes of each kind, at most 64 kinds; parts by the cards they have, adding up to 1. Of one kind are nodes that
+/// would be alike if they were empty.
+std::vector<DemandClass> wholeNodes(const Cluster::State& state, const NodeStates& nodeStates);
 
 /// Per class the parts, added up in their order, of those that need at least what it needs (itself among them):
 /// whatever holds a copy of them holds one of it, so they can only go where it can. O(classes²).

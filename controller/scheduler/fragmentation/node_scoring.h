@@ -9,54 +9,48 @@
 // Small differences do not count, so that of nearly equal nodes the lowest name is filled first and others stay whole.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "controller/scheduler/choice/card_choice.h"
-#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/fragmentation/fit_counts.h"
 #include "controller/scheduler/fragmentation/prices.h"
-#include "controller/scheduler/fragmentation/scores.h"
 
 namespace egpu::scheduler::fragmentation {
 
-/// Prices and what is counted under them, kept together from one decision to the next.
-struct Counting {
-  explicit Counting(std::shared_ptr<const Prices> of) : prices(std::move(of)), copies(prices->shapes()) {}
-  std::shared_ptr<const Prices> prices;
-  FitCounts copies;
-  // Room to work in, so that a decision need not allocate.
-  std::vector<CardChoice::Pick> picks;
-  Parts partsAfter;
+/// Higher is better.
+using Score = int32_t;
+inline constexpr Score kUnfit = std::numeric_limits<Score>::min();  ///< the node can't hold the request
+
+/// What a node holds of the priced requests.
+struct NodeCopies {
+  NodeCopies(const NodeState& node, FitCounts& counts);
+  Counts room;    ///< FitCounts::roomOn(node)
+  Counts copies;  ///< that fit
 };
 
-class NodeScorer : public Judge {
+class NodeScorer {
  public:
-  static constexpr float kStep = 80;  ///< milli-cards of loss per point
+  static constexpr double kStep = 80;  ///< milli-cards of loss per point
 
-  /// All of them must outlive it.
-  NodeScorer(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
-             Counting& counting);
+  /// All of them must outlive it; `counts` are of the priced shapes.
+  NodeScorer(const Cluster::State& state, const Request& request, CardChoice& cards, const Prices& prices,
+             FitCounts& counts)
+      : state_(state), request_(request), cards_(cards), prices_(prices), counts_(counts) {}
 
-  FreeRoom leastOn(TypeId type) override;
-  void appraise(KnownState& state) override;
-  Score judge(NodeId node, const KnownState& state, uint16_t& chosen) override;
-  bool byStateAlone() const override { return byStateAlone_; }
+  /// `before`: of this node, or of one in an equal state.
+  Score score(NodeId node, const NodeCopies& before);
 
  private:
-  float worthOf(const NodeAmount& free, const Parts& parts, int32_t rests) const;
   int32_t restOf(const CardState& card) const;
-  float pressureOn(const CardState& card, const Amount& charged) const;
-  static Score scoreOf(float loss);
-  /// Of a request for one card that is not divided: which of the node's healthy cards it is given.
-  bool choose(const NodeRecord& node, uint16_t& chosen);
-  Score judgeOne(const KnownState& before, const CardState& card);
-  Score judgeSeveral(const NodeRecord& node, const KnownState& before);
 
   const Cluster::State& state_;
   const Request& request_;
   CardChoice& cards_;
-  Counting& counting_;
-  bool byStateAlone_, oneCard_;
-  Needs& needs_;
+  const Prices& prices_;
+  FitCounts& counts_;
+  std::vector<CardChoice::Pick> picks_;
+  Counts room_;
 };
 
 }  // namespace egpu::scheduler::fragmentation

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "controller/scheduler/fragmentation/node_scoring.h"
 #include "controller/scheduler/fragmentation/node_states.h"
 #include "controller/scheduler/fragmentation/prices.h"
 #include "controller/scheduler/fragmentation/scores.h"
@@ -29,10 +28,12 @@ struct Outlook::Kept {
   int64_t nextLook = 0;  // by Demand::seen
   // What can be worked out again.
   NodeStates nodeStates;
-  Scores scores;
-  std::optional<Counting> counting;
+  std::optional<Scores> scores;  // under `prices`
 
-  void read(const Cluster::State& state) { scores.note(nodeStates.read(state), state.nodes.size()); }
+  void read(const Cluster::State& state) {
+    const NodeStates::Changes& changes = nodeStates.read(state);
+    if (scores) scores->forget(changes);
+  }
 };
 
 Outlook::Outlook() : kept_(std::make_unique<Kept>()) {}
@@ -44,8 +45,7 @@ Outlook& Outlook::operator=(const Outlook& other) {
   kept_->prices = other.kept_->prices;
   kept_->nextLook = other.kept_->nextLook;
   kept_->nodeStates = {};
-  kept_->scores = {};
-  kept_->counting.reset();
+  kept_->scores.reset();
   return *this;
 }
 
@@ -65,13 +65,10 @@ void Outlook::observe(const Cluster::State& state, const Request& request) {
   kept.read(state);
   kept.prices = std::make_shared<const Prices>(state, kept.nodeStates, kept.demand, kept.prices.get());
   kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
-  kept.scores.repriced();
-  kept.counting.reset();
+  kept.scores.reset();
 }
 
 void Outlook::changed(NodeId node) { kept_->nodeStates.changed(node); }
-
-void Outlook::replaced(NodeId node) { kept_->nodeStates.replaced(node); }
 
 const Demand& Outlook::demand() const { return kept_->demand; }
 
@@ -79,10 +76,9 @@ const Prices* Outlook::prices() const { return kept_->prices.get(); }
 
 NodeId Outlook::best(const Cluster::State& state, const Request& request, CardChoice& cards, const CardPolicy& policy,
                      const NodePredicate& suits) const {
-  if (!kept_->counting) kept_->counting.emplace(kept_->prices);
   kept_->read(state);
-  NodeScorer judge(state, request, cards, policy, *kept_->counting);
-  return kept_->scores.best(state, kept_->nodeStates, request, judge, suits);
+  if (!kept_->scores) kept_->scores.emplace(kept_->prices);
+  return kept_->scores->best(state, kept_->nodeStates, request, cards, policy, suits);
 }
 
 }  // namespace egpu::scheduler::fragmentation

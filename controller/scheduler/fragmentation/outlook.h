@@ -29,10 +29,8 @@ class Outlook {
   Outlook& operator=(const Outlook&);
 
   void observe(const Cluster::State& state, const Request& request);
-  /// A node has more or less free.
+  /// A node came or went, or has more or less free, or its cards, health or readiness changed.
   void changed(NodeId node);
-  /// A node came or went, or its cards, health or readiness changed.
-  void replaced(NodeId node);
 
   const Demand& demand() const;
   /// Null until they were made: without, best() must not be called.

@@ -59,7 +59,7 @@ Prices::Prices(const Cluster::State& state, const NodeStates& nodeStates, const 
 
   const double unknown = wanted.empty() ? 1 : kUnknown / (kUnknown + demand.total());
   for (DemandClass& each : wanted) each.part *= 1 - unknown;
-  for (DemandClass& each : wholeNodes(state, supply)) {
+  for (DemandClass& each : wholeNodes(state, nodeStates)) {
     each.part *= unknown;
     wanted.push_back(std::move(each));
   }
@@ -90,7 +90,7 @@ void Prices::priceTypes(const Supply& supply, const std::vector<DemandClass>& wa
     const double offered = free / std::max(1.0, supply.allFree);
     const double ratio = offered > 1e-9 ? part / offered : kMostPressure;
     for (TypeId type = 0; type < types_; ++type)
-      if ((set & only(type)) != 0) pressure_[type] += static_cast<float>(std::min(kMostPressure, ratio));
+      if ((set & only(type)) != 0) pressure_[type] += std::min(kMostPressure, ratio);
   }
 }
 
@@ -98,16 +98,15 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
   std::vector<DemandShape> all;
   all.reserve(wanted.size());
   for (const DemandClass& each : wanted) all.push_back(each.shape);
-  FitCounts counting(std::move(all));
-  std::vector<double> fitting(counting.padded(), 0);
-  Parts parts;
-  for (uint32_t number = 0; number < nodeStates.states(); ++number) {
+  FitCounts counts(std::move(all));
+  std::vector<double> fitting(wanted.size(), 0);
+  for (uint32_t number = 1; number < nodeStates.numbers(); ++number) {
     const double nodes = nodeStates.nodesIn(number);
-    if (nodes <= 0) continue;
-    const NodeState& node = nodeStates.known(number).state;
-    counting.partsOn(node, parts);
-    if (std::all_of(parts.begin(), parts.end(), [](uint16_t n) { return n == 0; })) continue;
-    counting.addCopies(node.free, parts, nodes, fitting);
+    if (nodes == 0) continue;
+    const NodeState& node = nodeStates.state(number);
+    const Counts room = counts.roomOn(node);
+    for (std::size_t i = 0; i < room.size(); ++i)
+      fitting[i] += nodes * static_cast<double>(counts.copies(i, node.free, room[i]));
   }
   const std::vector<double> confined = partsConfinedTo(wanted);
   std::vector<double> perCopy(wanted.size(), 0);
@@ -128,9 +127,8 @@ void Prices::priceCopies(const NodeStates& nodeStates, std::vector<DemandClass>&
   }
   for (const std::size_t i : order) {
     shapes_.push_back(std::move(wanted[i].shape));
-    perCopy_.push_back(static_cast<float>(perCopy[i]));
+    perCopy_.push_back(perCopy[i]);
   }
-  perCopy_.resize((perCopy_.size() + FitCounts::kLanes - 1) / FitCounts::kLanes * FitCounts::kLanes, 0);
 }
 
 int32_t Prices::cardWorth(TypeId type, int64_t freeShare) const {
@@ -145,7 +143,7 @@ double Prices::moved(const Cluster::State& state, const std::vector<double>& car
     double each = 0;
     if (then != asked_.end()) {
       each = then->second.each;
-    } else if (DemandClass wanted; demandClassesOf(state, cards, request, wanted)) {
+    } else if (DemandClass wanted; demandClassOf(state, cards, request, wanted)) {
       each = wanted.volumeEach();
     }
     parts.emplace_back(weight * each, then != asked_.end() ? then->second.part : 0);
@@ -160,9 +158,9 @@ double Prices::moved(const Cluster::State& state, const std::vector<double>& car
 }
 
 bool Prices::outdated(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand) const {
-  const double free = nodeStates.free();
-  if (std::abs(free - free_) > kMoved * std::min(free, free_)) return true;
-  return demand.known() && moved(state, nodeStates.cards(), demand) > kMoved;
+  const Supply supply(state, nodeStates);
+  if (std::abs(supply.allFree - free_) > kMoved * std::min(supply.allFree, free_)) return true;
+  return demand.known() && moved(state, supply.cards, demand) > kMoved;
 }
 
 }  // namespace egpu::scheduler::fragmentation

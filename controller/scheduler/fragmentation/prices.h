@@ -40,16 +40,15 @@ class Prices {
   /// the demand alone.
   Prices(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand, const Prices* before);
 
-  /// The requests a copy of which is worth something, and what, in milli-cards; as long as FitCounts' padded lists.
+  /// The requests a copy of which is worth something, and what, in milli-cards.
   const std::vector<DemandShape>& shapes() const { return shapes_; }
-  const std::vector<float>& perCopy() const { return perCopy_; }
+  const std::vector<double>& perCopy() const { return perCopy_; }
   /// A healthy card with so much free, in milli-cards: 0 … 2000. A type that came later is worth nothing.
   int32_t cardWorth(TypeId type, int64_t freeShare) const;
   /// Per milli-card of this type that is given away.
-  float pressure(TypeId type) const { return type < pressure_.size() ? pressure_[type] : 0; }
+  double pressure(TypeId type) const { return type < pressure_.size() ? pressure_[type] : 0; }
 
-  /// Whether the world has moved on by a tenth: what is asked for, by volume, or what is free. The
-  /// NodeStates must be up to date.
+  /// Whether what is asked for, by volume, or what is free has changed by a tenth. NodeStates must be up to date.
   bool outdated(const Cluster::State& state, const NodeStates& nodeStates, const Demand& demand) const;
   bool knowsTypes(std::size_t types) const { return types <= types_; }
 
@@ -67,9 +66,9 @@ class Prices {
 
   std::size_t types_ = 0;
   std::vector<DemandShape> shapes_;
-  std::vector<float> perCopy_;
+  std::vector<double> perCopy_;
   std::vector<std::shared_ptr<const CardWorth>> cardWorth_;  // by type
-  std::vector<float> pressure_;
+  std::vector<double> pressure_;
   std::unordered_map<std::size_t, ClassVolume> asked_;  // by demandHash; when cardWorth_ was made
   double free_ = 0;                                     // milli-cards
 };

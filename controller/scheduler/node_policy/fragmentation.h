@@ -1,7 +1,7 @@
 // Node policy fragmentation: the node that loses least of what it is worth for the requests that are expected. What is
-// expected is learned from recent requests (demand.h); what it makes of free cards stands in fragmentation/prices.h,
-// and how a node is scored by it in fragmentation/judging.h. Equal scores: the lower name. It goes best with the card
-// policy binpack. Until the cluster has observed a request for it: as binpack.
+// expected is learned from recent requests (state/demand.h); fragmentation/README.md tells what that makes of free
+// cards, fragmentation/node_scoring.h how a node is scored by it. Equal scores: the lower name. It goes best with the
+// card policy binpack. Until the cluster has observed a request for it: as binpack.
 //
 // Example: nodes of two cards each (core 1000); what is asked for is halves of cards. A request of core 300.
 //   a: free 500 and 500    worth two halves before, one half after      loses a half

@@ -16,7 +16,7 @@ enum class NodeOrder {
   fill,            ///< the walk alone
   usedScore,       ///< the highest sum of load scores (load_score.h) of the healthy cards
   availableScore,  ///< likewise of what is available
-  fragmentation,   ///< the least loss of worth (fragmentation/judging.h), then the lower name; unpriced: the walk alone
+  fragmentation,   ///< the least loss (fragmentation/node_scoring.h), then the lower name; unpriced: the walk alone
 };
 
 struct NodePolicy {

@@ -366,7 +366,7 @@ void Cluster::State::giveBackOfNode(NodeId id, std::string_view uid) {
 }
 
 void Cluster::State::refresh(NodeId id) {
-  outlook.replaced(id);
+  outlook.changed(id);
   const NodeRecord& node = nodes[id];
   if (!node.offered()) {
     index.remove(id);

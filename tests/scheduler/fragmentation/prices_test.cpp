@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/decide.h"
+#include "controller/scheduler/fragmentation/node_scoring.h"
 #include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::fragmentation {
@@ -51,20 +53,16 @@ TEST(FitCounts, AreBoundByCardsCpuAndMemory) {
   NodeState node;
   node.cards.assign(5, CardState{0, {1000, 32 * kGi}, true});
   node.cards[4] = {0, {700, 32 * kGi}, false};
-  Parts parts;
   const auto count = [&](NodeAmount free) {
-    copies.partsOn(node, parts);
-    std::vector<double> sum(copies.padded(), 0);
-    sum[1] = 100;
-    copies.addCopies(free, parts, 3, sum);
-    return std::pair(sum[0] / 3, (sum[1] - 100) / 3);
+    const Counts room = copies.roomOn(node);
+    return std::pair(copies.copies(0, free, room[0]), copies.copies(1, free, room[1]));
   };
-  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2., 14.));
-  EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1., 14.));
-  EXPECT_EQ(count({6'000, 100 * kGi}), std::pair(2., 14.));
-  EXPECT_EQ(count({100'000, 5 * kGi - 1}), std::pair(0., 14.));
+  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(2, 14));
+  EXPECT_EQ(count({5'999, 100 * kGi}), std::pair(1, 14));
+  EXPECT_EQ(count({6'000, 100 * kGi}), std::pair(2, 14));
+  EXPECT_EQ(count({100'000, 5 * kGi - 1}), std::pair(0, 14));
   node.cards[0].type = 1;  // of which nothing is known
-  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(1., 11.));
+  EXPECT_EQ(count({100'000, 100 * kGi}), std::pair(1, 11));
 }
 
 TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
@@ -75,10 +73,41 @@ TEST(Prices, WhileNothingIsKnownWholeNodesAre) {
   ASSERT_EQ(prices.shapes().size(), 1u);
   EXPECT_EQ(prices.shapes()[0].cards, 8);
   // Two are expected, 2 · √2 more for chance, and two are there: more than twice as many. 2 · (2 − ½)² · 1 · 8000.
-  EXPECT_FLOAT_EQ(prices.perCopy()[0], 36'000);
+  EXPECT_DOUBLE_EQ(prices.perCopy()[0], 36'000);
   EXPECT_EQ(prices.cardWorth(0, 1000), 2000);
   EXPECT_EQ(prices.cardWorth(0, 999), 0);
   EXPECT_EQ(prices.pressure(0), 0);
+}
+
+/// The example in the folder's README.
+TEST(Prices, ASetThatIsBrokenAlreadyIsUsedUpFirst) {
+  Cluster cluster;
+  addNode(cluster, "a", 8);
+  addNode(cluster, "b", 8);
+  const Request request = whole(1);
+  const auto scores = [&] {
+    const Cluster::State& state = cluster.state();
+    const Prices& prices = *state.outlook.prices();
+    Needs needs(state, request);
+    CardChoice cards(state, request, *findCardPolicy("binpack"), needs);
+    FitCounts counts(prices.shapes());
+    NodeScorer scorer(state, request, cards, prices, counts);
+    std::vector<Score> of;
+    for (const char* node : {"a", "b"}) {
+      NodeState before;
+      readNode(state, state.findNode(node), before);
+      of.push_back(scorer.score(state.findNode(node), NodeCopies(before, counts)));
+    }
+    return of;
+  };
+  cluster.observe(request);
+  EXPECT_EQ(scores(), (std::vector<Score>{-475, -475}));
+  const Decision first = decide(cluster, request);
+  EXPECT_EQ(first.node, "a");
+  scheduler::testing::commit(cluster, first, "first");
+  cluster.observe(request);
+  EXPECT_EQ(scores(), (std::vector<Score>{-25, -475}));
+  EXPECT_EQ(decide(cluster, request).node, "a");
 }
 
 TEST(Prices, AModelThatIsAskedForIsUnderPressure) {

@@ -110,23 +110,21 @@ class Site {
   int64_t next_ = 0;
 };
 
-/// The policy without anything kept: every node judged anew.
+/// The policy without anything kept: every node scored anew.
 NodeId scan(const Cluster& cluster, const Request& request, const Prices& prices, const NodePredicate& suits) {
   const Cluster::State& state = cluster.state();
   const CardPolicy& policy = *findCardPolicy(request.cardPolicy);
   Needs needs(state, request);
   CardChoice cards(state, request, policy, needs);
-  Counting counting(std::shared_ptr<const Prices>(&prices, [](const Prices*) {}));
-  NodeScorer judge(state, request, cards, policy, counting);
+  FitCounts counts(prices.shapes());
+  NodeScorer scorer(state, request, cards, prices, counts);
   NodeId best = kNone;
   Score highest = kUnfit;
   for (const auto& [name, id] : state.nodesByName()) {
     if (!state.nodes[id].offered() || (suits && !suits(name))) continue;
-    KnownState known;
-    readNode(state, id, known.state);
-    judge.appraise(known);
-    uint16_t chosen = Judge::kUnchosen;
-    const Score score = judge.judge(id, known, chosen);
+    NodeState node;
+    readNode(state, id, node);
+    const Score score = scorer.score(id, NodeCopies(node, counts));
     if (score == kUnfit || (best != kNone && score <= highest)) continue;
     best = id;
     highest = score;
