@@ -39,6 +39,11 @@ HOST(reply_mount, 8);
 HOST(reply_cdi_device, 9);
 HOST(reply_gpu, 10);
 HOST(reply_health, 11);
+HOST(reply_process, 12);
+
+/* egpu_gpu as plugins built before its first addition fill it in, and where the additions begin. */
+_Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(char*) + 4 * sizeof(int64_t),
+               "egpu_gpu grows at its end only");
 
 int main(void) {
   egpu_provisioner half = {.struct_size = offsetof(egpu_provisioner, list)};

@@ -70,6 +70,38 @@ TEST(LoaderTest, AbsentSlotsAreAnsweredAsTheHeaderSays) {
   EXPECT_THAT(mounted.edits.env, ElementsAre(std::pair<std::string, std::string>("DEVICE", "egpu-key")));
 }
 
+TEST(LoaderTest, CardsComeWithAllThatIsKnownOfThem) {
+  const auto loaded = LoadedPlugin::open(zoo("discovers"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  const Answer answer = loaded.value()->call(call(Slot::discover), nullptr);
+  ASSERT_EQ(answer.outcome, ReplyCode::ok) << answer.message;
+  Gpu a{"NPU-A", "Example-9000", 0, int64_t{64} << 30, 96, 1, "0000:41:00.0"};
+  Gpu b = a, old = a;
+  old.uuid = "NPU-OLD";  // built before cards had a rating, links and attributes
+  b.uuid = "NPU-B", b.index = 1, b.pciAddress = "0000:42:00.0";
+  a.milliTflops = b.milliTflops = 256'500;
+  a.links = {{"NPU-B", "system", 1}, {"NPU-B", "hostbridge", 1}};
+  b.links = {{"NPU-A", "hostbridge", 1}};
+  a.attributes = {{"firmware", "7.3"}};
+  EXPECT_THAT(answer.gpus, ElementsAre(a, b, old));
+}
+
+TEST(LoaderTest, CardsThatCannotBeAreGarbage) {
+  const auto loaded = LoadedPlugin::open(zoo("discovers"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  for (const auto& [how, why] : {std::pair{"twice", "the card NPU-A twice"},
+                                 {"unnamed", "an empty or unprintable uuid"},
+                                 {"negative", "NPU-B a negative amount"},
+                                 {"null-peer", "a null text"}}) {
+    Call spoil = call(Slot::validate);
+    spoil.parameters = {{"spoil", how}};
+    loaded.value()->call(spoil, nullptr);
+    const Answer answer = loaded.value()->call(call(Slot::discover), nullptr);
+    EXPECT_EQ(answer.outcome, ReplyCode::garbage) << how;
+    EXPECT_THAT(answer.message, HasSubstr(why));
+  }
+}
+
 TEST(LoaderTest, GarbageIsNamedAsSuch) {
   const auto loaded = LoadedPlugin::open(zoo("garbage_code"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();

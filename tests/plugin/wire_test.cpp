@@ -27,8 +27,10 @@ Answer someAnswer() {
   a.description = {"a.b", "1", "mig", "Enforced"};
   a.keys = {"k1", "k2"};
   a.edits = {{{"A", "1"}}, {{"/dev/x", "/dev/y", "rwm"}}, {{"/h", "/c", {"ro", "bind"}}}, {"v/c=n"}};
-  a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0"}};
+  a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0", 19500, {{"GPU-1", "nvlink", 2}}, {{"driverVersion", "1"}}},
+            {"GPU-1", "", -1, 0, 0, -1, ""}};
   a.health = {{"GPU-0", false, "xid 79"}};
+  a.processes = {{"GPU-0", 4711, 1 << 20}, {"GPU-0", 12, -1}};
   return a;
 }
 
@@ -72,6 +74,7 @@ TEST(WireTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(a.edits, want.edits);
   EXPECT_EQ(a.gpus, want.gpus);
   EXPECT_EQ(a.health, want.health);
+  EXPECT_EQ(a.processes, want.processes);
 }
 
 TEST(WireTest, ConfinedComesBackAsItWas) {
