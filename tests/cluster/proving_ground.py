@@ -24,6 +24,7 @@ LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/lease
 NODE_NAMES = [f"n-{index}" for index in range(4)]
 CARDS = 4
 REPLICAS = ("first", "second")
+SECOND = "second-apiserver"
 KEPT = 10  # items that stay while everything settles: there is room for these on half the cards
 KWOK_PATIENCE = 20  # seconds that a pod on a node may stay Pending before kwok is reminded of it
 # Only the wall clock: no kernel lets the monotonic one jump.
@@ -172,19 +173,20 @@ class ProvingGround:
         if not pki.exists():
             make_authority(pki)
             issue(pki, "apiserver", "/CN=kube-apiserver", "subjectAltName=IP:127.0.0.1,DNS:localhost\nextendedKeyUsage=serverAuth")
-            for name in ("sa.pub", "sa.key"):
+            for name in ("sa.pub", "sa.key", "admin.crt", "admin.key"):
                 shutil.copy(self.cluster.pki / name, pki / name)
             self.next_authority = pki / "ca.crt"
         self.etcd_gate = Gate(self.loop, int(self.cluster.etcd_url.rsplit(":", 1)[1]))
         port, = parts.free_ports(1)
-        self.cluster.processes.start("second-apiserver", parts.kube_apiserver(
+        self.cluster.processes.start(SECOND, parts.kube_apiserver(
             self.cluster.binaries / "kube-apiserver", pki, f"http://127.0.0.1:{self.etcd_gate.port}", port, service_accounts=True))
         probe = Client(f"https://127.0.0.1:{port}", ssl.create_default_context(cafile=str(self.next_authority)))
         until("the second API server is ready", lambda: self._ready(probe))
         return port
 
-    @staticmethod
-    def _ready(probe):
+    def _ready(self, probe):
+        if self.cluster.processes.ended() == SECOND:
+            raise Failure(f"the second API server ended by itself:\n{self.cluster.processes.tail(SECOND)}")
         try:
             probe.get("/readyz")
         except Refused:
@@ -194,7 +196,7 @@ class ProvingGround:
         return True
 
     def stop_second(self):
-        self.cluster.processes.kill("second-apiserver")
+        self.cluster.processes.kill(SECOND)
         self.etcd_gate.close()
 
     # What must hold afterwards.
