@@ -112,7 +112,7 @@ typedef struct egpu_device {
   size_t parameter_count;
 } egpu_device;
 
-/** The container that mount and unmount are about.
+/** The container that mount and unmount are about. Both texts are "" where it is every container that names the claim.
  *  OWNERSHIP: the host's, as long as the call. */
 typedef struct egpu_container {
   size_t struct_size;
@@ -131,17 +131,33 @@ typedef struct egpu_description {
   const char* isolation; /**< Enforced: a container cannot take more than its grant. Advisory: it is asked not to */
 } egpu_description;
 
+/** How a card reaches another one of its node. A pair of cards may have several: its PCIe path and its NVLinks. Frozen:
+ *  never grows.
+ *  OWNERSHIP: the plugin's, as the egpu_gpu it belongs to. */
+typedef struct egpu_link {
+  const char* peer; /**< the other card's uuid */
+  const char* type; /**< nvlink | nvswitch | board | single | multiple | hostbridge | cpu | system */
+  int64_t count;    /**< links; 1 for a path that has no number */
+} egpu_link;
+
 /** A card that discover found on this node.
- *  OWNERSHIP: the plugin's; the host copies before reply_gpu returns. */
+ *  OWNERSHIP: the plugin's; the host copies before reply_gpu returns.
+ *  ERRORS: no uuid or one that is given twice, a negative amount: the answer is garbage. */
 typedef struct egpu_gpu {
   size_t struct_size;
   const char* uuid;
   const char* model;
-  int64_t index;     /**< minor number */
-  int64_t memory;    /**< bytes */
+  int64_t index;     /**< minor number; -1 if unknown */
+  int64_t memory;    /**< bytes that can be given out; 0 if unknown */
   int64_t sm_count;  /**< 0 if unknown */
   int64_t numa_node; /**< -1 if unknown */
   const char* pci_address;
+  /* Appended; what lies beyond struct_size is unknown or none. */
+  int64_t milli_tflops;   /**< the rating in thousandths of a TFLOPS; 0 if unknown */
+  const egpu_link* links; /**< NULL if link_count is 0 */
+  size_t link_count;
+  const egpu_pair* attributes; /**< what has no member here, by the vendor's names; NULL if attribute_count is 0 */
+  size_t attribute_count;
 } egpu_gpu;
 
 /** The host's functions.
@@ -174,8 +190,14 @@ typedef struct egpu_host {
   int (*reply_cdi_device)(const egpu_call* call, const char* name);
   /** discover: once per card. */
   int (*reply_gpu)(const egpu_call* call, const egpu_gpu* gpu);
-  /** health: once per card that the plugin has an opinion on. healthy 0 or 1. */
+  /** health: once per card that the plugin has an opinion on. healthy 0 or 1. A message such as "Xid79: it has fallen off
+   *  the bus; reboot" has at its head the reason of the card's condition: a word of letters and digits that begins with a
+   *  capital. */
   int (*reply_health)(const egpu_call* call, const char* uuid, int healthy, const char* message);
+  /* Appended; to be called only if EGPU_HAS says that the host has it. */
+  /** health: once per process and card that it computes on. pid as the plugin's own process sees it; memory in bytes, -1
+   *  if unknown. */
+  int (*reply_process)(const egpu_call* call, const char* uuid, int64_t pid, int64_t memory);
 } egpu_host;
 
 /** The plugin's functions. describe, validate, provision, deprovision, list and mount are required; any other may be

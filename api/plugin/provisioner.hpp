@@ -80,11 +80,13 @@ class Call {
   std::int64_t remainingMs() const { return host_.remaining_ms(&call_); }
   bool cancelled() const { return host_.cancelled(&call_) != 0; }
 
+  /// A line in the host's log, for the operator alone. Levels: egpu_log_level.
+  void log(int level, const std::string& text) { host_.log(level, text.c_str()); }
   void message(const std::string& text) { host_.reply_message(&call_, text.c_str()); }
   void listed(const std::string& key) { host_.reply_key(&call_, key.c_str()); }
   void env(const std::string& name, const std::string& value) { host_.reply_env(&call_, name.c_str(), value.c_str()); }
-  void deviceNode(const std::string& path, const std::string& permissions = "rw") {
-    host_.reply_device_node(&call_, path.c_str(), "", permissions.c_str());
+  void deviceNode(const std::string& path, const std::string& permissions = "rw", const std::string& hostPath = "") {
+    host_.reply_device_node(&call_, path.c_str(), hostPath.c_str(), permissions.c_str());
   }
   void mount(const std::string& hostPath, const std::string& containerPath, const std::string& options = "") {
     host_.reply_mount(&call_, hostPath.c_str(), containerPath.c_str(), options.c_str());
@@ -93,6 +95,9 @@ class Call {
   void gpu(const egpu_gpu& gpu) { host_.reply_gpu(&call_, &gpu); }
   void health(const std::string& uuid, bool healthy, const std::string& why) {
     host_.reply_health(&call_, uuid.c_str(), healthy ? 1 : 0, why.c_str());
+  }
+  void process(const std::string& uuid, std::int64_t pid, std::int64_t memory) {
+    if (EGPU_HAS(&host_, egpu_host, reply_process)) host_.reply_process(&call_, uuid.c_str(), pid, memory);
   }
   void description(const Description& d) {
     egpu_description out{};

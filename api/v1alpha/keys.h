@@ -14,6 +14,8 @@ inline constexpr std::string_view kRoleCard = "card";
 inline constexpr std::string_view kRoleDevice = "device";
 inline constexpr std::string_view kNodeLabel =
     "elasticgpu.io/node";  ///< convenience only; spec.card.nodeName is the truth
+/// card: the provisioner whose plugin discovered it (labelValueOf its name); it alone can say that the card is gone.
+inline constexpr std::string_view kDiscoveredByLabel = "elasticgpu.io/discovered-by";
 inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  ///< "true" on what the simulation made
 
 // Annotations.

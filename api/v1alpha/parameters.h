@@ -7,9 +7,10 @@
 
 namespace egpu::v1alpha {
 
-inline constexpr std::array<std::string_view, 12> kCoreParameters{
+inline constexpr std::array<std::string_view, 13> kCoreParameters{
     "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
-    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory",  "static"};
+    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory",  "static",
+    "hostPaths"};
 
 inline bool isCoreParameter(std::string_view name) {
   return std::find(kCoreParameters.begin(), kCoreParameters.end(), name) != kCoreParameters.end();

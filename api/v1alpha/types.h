@@ -35,6 +35,7 @@ struct Card {
   int64_t core = 1000;      ///< milli-cards
   int64_t memory = 0;       ///< bytes
   CardTopology topology;
+  StringMap attributes;  ///< what else its vendor's plugin says of it, by the vendor's names: driverVersion, migMode, …
   bool operator==(const Card&) const = default;
 };
 

@@ -59,8 +59,6 @@ base::Status named(const char* flag, const base::Status& status) {
 
 }  // namespace
 
-std::string defaultPluginFolder() { return base::executableFolder() + "/../lib/provisioners"; }
-
 Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options)
     : options_(options),
       clock_(clock),

@@ -88,7 +88,4 @@ class Core {
   std::unique_ptr<http::Listener> listener_, probesListener_;
 };
 
-/// Where the built-in provisioners lie beside the running executable.
-std::string defaultPluginFolder();
-
 }  // namespace egpu::cmd

@@ -2,15 +2,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
-#include "controller/base/log.h"
 #include "controller/base/printable.h"
+#include "controller/cmd/flags.h"
 #include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
 
@@ -20,33 +18,9 @@ using namespace egpu;
 
 constexpr int kUsage = 2;
 
-bool pluginsIn(const std::string& folder) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-    if (at->path().extension() == ".so") return true;
-  return false;
-}
-
 void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
-  app.add_option("--plugins", o.plugins,
-                 "Folder of provisioner plugins (default: ../lib/provisioners beside the executable)")
-      ->check(CLI::ExistingDirectory)
-      ->each([](const std::string& folder) {
-        if (pluginsIn(folder)) return;
-        std::fprintf(stderr, "warning: --plugins: %s holds no .so: no class can be served\n", folder.c_str());
-      });
-  app.add_option("--plugin-memory", o.pluginLimits.memory,
-                 "Address space of a plugin's process: 2GiB, 512MiB; 0 = no limit of its own")
-      ->transform(CLI::AsSizeValue(false))
-      ->default_str("2GiB");
-  app.add_option("--plugin-files", o.pluginLimits.files, "Files that it may have open; 0 = no limit of its own")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--plugin-processes", o.pluginLimits.processes,
-                 "Processes and threads that its user may have; 0 = no limit of its own")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  cmd::addPlugins(app, o.plugins, o.pluginLimits);
   app.add_option("--ops-listen", o.opsListen,
                  "Address of /metrics, /allocation-map, /explain, /simulate, /forecast; [::]:PORT = all of both "
                  "families; port 0 = any free one")
@@ -108,15 +82,6 @@ void addElection(CLI::App& app, cmd::RunOptions& o) {
   addDuration(app, "--leader-elect-renew-deadline", o.lease.renewDeadline,
               "How long the leader works on without a renewal before it ends with status 3");
   addDuration(app, "--leader-elect-retry-period", o.lease.retryPeriod, "Between attempts to get or renew the lease");
-}
-
-void addLog(CLI::App& app, cmd::LogOptions& o) {
-  app.add_option("--log-level", o.level, "Least level that is logged")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
-      ->capture_default_str();
-  app.add_option("--log-format", o.format, "Form of a log line on standard error")
-      ->check(CLI::IsMember({"text", "json"}))
-      ->capture_default_str();
 }
 
 /// A flag that becomes a parameter of the question.
@@ -203,7 +168,7 @@ CLI::App* addRun(CLI::App& app, cmd::RunOptions& o, cmd::LogOptions& log) {
   addController(*sub, o.controller);
   addCallers(*sub, o.controller);
   addElection(*sub, o);
-  addLog(*sub, log);
+  cmd::addLog(*sub, log);
   return sub;
 }
 
@@ -221,7 +186,7 @@ CLI::App* addStandalone(CLI::App& app, cmd::StandaloneOptions& o, cmd::LogOption
                   "Add context elastic-gpu-standalone to this kubeconfig, or make it; what else it holds stays, its "
                   "current context, too");
   addController(*sub, o.controller);
-  addLog(*sub, log);
+  cmd::addLog(*sub, log);
   return sub;
 }
 
@@ -281,9 +246,7 @@ int execute(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
-  auto level = base::log::Level::info;
-  base::log::parseLevel(log.level, level);
-  base::log::configure(level, log.format == "json");
+  cmd::configureLog(log);
   if (*runApp) return cmd::runCommand(run);
   if (*standaloneApp) return cmd::standaloneCommand(standalone);
   if (*explainApp) return cmd::questionCommand(explain);

@@ -8,10 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "controller/base/subprocess.h"
 #include "controller/kube/leader_election.h"
 #include "controller/plugin/hosted.h"
 
 namespace egpu::cmd {
+
+/// Where the built-in provisioners lie beside the running executable.
+inline std::string defaultPluginFolder() { return base::executableFolder() + "/../lib/provisioners"; }
 
 struct LogOptions {
   std::string level = "info";   ///< debug | info | warn | error | off

@@ -110,7 +110,8 @@ int runCluster(const StandaloneOptions& options, const std::string& url, std::ve
   if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
   Core core(**transport, clock, random, controllerOptions(options, state.path()));
   kube::EventRecorder simEvents(core.client(), "simulated-node");
-  sim::Cluster cluster(std::move(nodes), core.client(), core.plugins(), simEvents, clock);
+  sim::Cluster cluster(std::move(nodes), core.client(), core.plugins(), simEvents, clock,
+                       {(options.data.empty() ? state.path() : options.data) + "/cdi", state.path()});
   log::info("publishing the simulated nodes", {{"file", options.nodes}});
   if (auto s = cluster.publish({}); !s.ok()) return fail("publishing the nodes", s);
   if (auto s = core.start(); !s.ok()) return fail("", s);

@@ -29,6 +29,7 @@ void fields(auto& v, Is<v1alpha::Card> auto& o) {
   v.always("core", o.core);
   v.always("memory", o.memory);
   v.always("topology", o.topology);
+  v("attributes", o.attributes);
 }
 
 void fields(auto& v, Is<v1alpha::LedgerEntry> auto& o) {

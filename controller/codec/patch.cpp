@@ -49,6 +49,13 @@ void testText(JsonText& j, std::string_view path, std::string_view text) {
   j.key("value").value(text).endObject();
 }
 
+/// A name as a part of a JSON pointer.
+std::string escaped(std::string_view name) {
+  std::string out;
+  for (const char c : name) out += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
+  return out;
+}
+
 /// Removes our gate where the pod was seen to have it; the test catches a list that changed since. Nothing if it has
 /// none.
 void removeGate(JsonText& j, const core::Pod& pod, std::string_view gate) {
@@ -199,6 +206,31 @@ std::string cardSpec(const v1alpha::ElasticGPU& card) {
   fields(writer, card.spec.source);
   if (card.spec.card) Writer(j, true).always("card", *card.spec.card);
   j.endObject().endObject();
+  return j.take();
+}
+
+std::string publishedCard(const v1alpha::ElasticGPU& before, const v1alpha::ElasticGPU& after) {
+  JsonText j;
+  Writer writer(j);
+  j.beginArray();
+  testText(j, "/metadata/uid", before.metadata.uid);
+  const auto add = [&](const std::string& path, const auto& value) {
+    op(j, "add", path);
+    j.key("value");
+    writer.write(value);
+    j.endObject();
+  };
+  if (before.metadata.labels.empty() && !after.metadata.labels.empty()) {
+    add("/metadata/labels", after.metadata.labels);
+  } else {
+    for (const auto& [name, value] : after.metadata.labels)
+      if (const auto have = before.metadata.labels.find(name);
+          have == before.metadata.labels.end() || have->second != value)
+        add("/metadata/labels/" + escaped(name), value);
+  }
+  if (before.spec.capacity != after.spec.capacity) add("/spec/capacity", after.spec.capacity);
+  if (before.spec.card != after.spec.card) add("/spec/card", after.spec.card);
+  j.endArray();
   return j.take();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include "api/v1alpha/parameters.h"
@@ -85,6 +86,22 @@ std::string editsGarbage(const ContainerEdits& edits) {
   return {};
 }
 
+std::string gpusGarbage(const std::vector<Gpu>& gpus) {
+  std::set<std::string_view> seen;
+  for (const auto& g : gpus) {
+    if (g.uuid.empty() || !printable(g.uuid)) return "discover gave a card with an empty or unprintable uuid";
+    if (!seen.insert(g.uuid).second) return "discover gave the card " + g.uuid + " twice";
+    if (g.memory < 0 || g.smCount < 0 || g.milliTflops < 0)
+      return "discover gave the card " + g.uuid + " a negative amount";
+    if (!printable(g.model) || !printable(g.pciAddress))
+      return "discover gave the card " + g.uuid + " an unprintable model or PCI address";
+    for (const auto& link : g.links)
+      if (link.peer.empty() || link.type.empty() || link.count < 0)
+        return "discover gave the card " + g.uuid + " a link without peer, type or number";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view toString(Slot slot) {
@@ -96,6 +113,7 @@ std::string findGarbage(Slot slot, const Answer& answer) {
   if (answer.outcome != ReplyCode::ok && answer.outcome != ReplyCode::noChange) return {};
   if (slot == Slot::describe) return describeGarbage(answer.description);
   if (slot == Slot::mount) return editsGarbage(answer.edits);
+  if (slot == Slot::discover) return gpusGarbage(answer.gpus);
   if (slot == Slot::list)
     for (const auto& key : answer.keys)
       if (key.empty() || !printable(key)) return "list gave an empty or unprintable key";
@@ -201,7 +219,7 @@ Reply CallingProvisioner::unstage(const std::string& key) { return plain(perform
 
 HealthReply CallingProvisioner::health() {
   Answer answer = perform(begin(Slot::health, {}));
-  return {{answer.outcome, std::move(answer.message)}, std::move(answer.health)};
+  return {{answer.outcome, std::move(answer.message)}, std::move(answer.health), std::move(answer.processes)};
 }
 
 }  // namespace egpu::plugin

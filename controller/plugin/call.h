@@ -51,6 +51,7 @@ struct Answer {
   ContainerEdits edits;
   std::vector<Gpu> gpus;
   std::vector<CardHealth> health;
+  std::vector<CardProcess> processes;
 };
 
 /// The largest answer that is taken from a plugin, in bytes of text; egpu_host documents it.

@@ -157,7 +157,19 @@ int hostGpu(const egpu_call* call, const egpu_gpu* g) {
     return EGPU_INVALID;
   }
   if (!r.take({g->uuid, g->model, g->pci_address})) return EGPU_INVALID;
-  r.answer.gpus.push_back({g->uuid, g->model, g->index, g->memory, g->sm_count, g->numa_node, g->pci_address});
+  Gpu out{g->uuid, g->model, g->index, g->memory, g->sm_count, g->numa_node, g->pci_address};
+  if (EGPU_HAS(g, egpu_gpu, milli_tflops)) out.milliTflops = g->milli_tflops;
+  for (std::size_t i = 0; EGPU_HAS(g, egpu_gpu, link_count) && i < g->link_count; ++i) {
+    const egpu_link& link = g->links[i];
+    if (!r.take({link.peer, link.type})) return EGPU_INVALID;
+    out.links.push_back({link.peer, link.type, link.count});
+  }
+  for (std::size_t i = 0; EGPU_HAS(g, egpu_gpu, attribute_count) && i < g->attribute_count; ++i) {
+    const egpu_pair& attribute = g->attributes[i];
+    if (!r.take({attribute.key, attribute.value})) return EGPU_INVALID;
+    out.attributes[attribute.key] = attribute.value;
+  }
+  r.answer.gpus.push_back(std::move(out));
   return EGPU_OK;
 }
 
@@ -169,11 +181,19 @@ int hostHealth(const egpu_call* call, const char* uuid, int healthy, const char*
   return EGPU_OK;
 }
 
+int hostProcess(const egpu_call* call, const char* uuid, int64_t pid, int64_t memory) {
+  Running& r = running(call);
+  const std::lock_guard lock(r.mutex);
+  if (!r.take({uuid})) return EGPU_INVALID;
+  r.answer.processes.push_back({uuid, pid, memory});
+  return EGPU_OK;
+}
+
 }  // extern "C"
 
 const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog, hostRemaining, hostCancelled,
                          hostMessage,       hostDescription,  hostKey, hostEnv,       hostDeviceNode,
-                         hostMount,         hostCdiDevice,    hostGpu, hostHealth};
+                         hostMount,         hostCdiDevice,    hostGpu, hostHealth,    hostProcess};
 
 /// The C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {

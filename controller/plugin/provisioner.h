@@ -5,9 +5,9 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "api/core/container_edits.h"
 #include "api/core/meta.h"
 #include "controller/base/status.h"
 
@@ -57,23 +57,9 @@ struct DeviceRequest {
   core::StringMap parameters;
 };
 
-/// CDI containerEdits.
-struct DeviceNode {
-  std::string path, hostPath, permissions;
-  bool operator==(const DeviceNode&) const = default;
-};
-struct Mount {
-  std::string hostPath, containerPath;
-  std::vector<std::string> options;
-  bool operator==(const Mount&) const = default;
-};
-struct ContainerEdits {
-  std::vector<std::pair<std::string, std::string>> env;
-  std::vector<DeviceNode> deviceNodes;
-  std::vector<Mount> mounts;
-  std::vector<std::string> cdiDevices;  ///< foreign CDI devices, "nvidia.com/gpu=GPU-…"
-  bool operator==(const ContainerEdits&) const = default;
-};
+using core::ContainerEdits;
+using core::DeviceNode;
+using core::Mount;
 struct MountReply {
   Reply reply;
   ContainerEdits edits;
@@ -83,14 +69,23 @@ struct ListReply {
   std::vector<std::string> keys;
 };
 
+/// How a card reaches another one; as v1alpha::CardLink.
+struct GpuLink {
+  std::string peer, type;
+  int64_t count = 0;
+  bool operator==(const GpuLink&) const = default;
+};
 /// A card that discover found.
 struct Gpu {
   std::string uuid, model;
-  int64_t index = 0;
-  int64_t memory = 0;     ///< bytes
+  int64_t index = -1;     ///< minor number, -1 = unknown
+  int64_t memory = 0;     ///< bytes, 0 = unknown
   int64_t smCount = 0;    ///< 0 = unknown
   int64_t numaNode = -1;  ///< -1 = unknown
   std::string pciAddress;
+  int64_t milliTflops = 0;  ///< 0 = unknown
+  std::vector<GpuLink> links{};
+  core::StringMap attributes{};  ///< by the vendor's names
   bool operator==(const Gpu&) const = default;
 };
 struct DiscoverReply {
@@ -104,9 +99,17 @@ struct CardHealth {
   std::string message;
   bool operator==(const CardHealth&) const = default;
 };
+/// A process that computes on a card.
+struct CardProcess {
+  std::string uuid;
+  int64_t pid = 0;
+  int64_t memory = -1;  ///< bytes, -1 = unknown
+  bool operator==(const CardProcess&) const = default;
+};
 struct HealthReply {
   Reply reply;
   std::vector<CardHealth> cards;
+  std::vector<CardProcess> processes{};
 };
 
 struct Description {

@@ -185,10 +185,13 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
   list(answer.edits.cdiDevices, [&](const auto& c) { put(out, c); });
   list(answer.gpus, [&](const auto& g) {
     put(out, g.uuid), put(out, g.model), put(out, g.pciAddress);
-    put(out, g.index), put(out, g.memory), put(out, g.smCount), put(out, g.numaNode);
+    put(out, g.index), put(out, g.memory), put(out, g.smCount), put(out, g.numaNode), put(out, g.milliTflops);
+    list(g.links, [&](const auto& l) { put(out, l.peer), put(out, l.type), put(out, l.count); });
+    put(out, g.attributes);
   });
   list(answer.health,
        [&](const auto& h) { put(out, h.uuid), put(out, static_cast<uint8_t>(h.healthy)), put(out, h.message); });
+  list(answer.processes, [&](const auto& p) { put(out, p.uuid), put(out, p.pid), put(out, p.memory); });
   return finish(std::move(out));
 }
 
@@ -220,13 +223,24 @@ bool decode(std::string_view body, Answer& out) {
     Gpu g;
     g.uuid = r.text(), g.model = r.text(), g.pciAddress = r.text();
     g.index = r.number<int64_t>(), g.memory = r.number<int64_t>();
-    g.smCount = r.number<int64_t>(), g.numaNode = r.number<int64_t>();
+    g.smCount = r.number<int64_t>(), g.numaNode = r.number<int64_t>(), g.milliTflops = r.number<int64_t>();
+    r.list([&] {
+      GpuLink link;
+      link.peer = r.text(), link.type = r.text(), link.count = r.number<int64_t>();
+      g.links.push_back(std::move(link));
+    });
+    g.attributes = map(r);
     out.gpus.push_back(std::move(g));
   });
   r.list([&] {
     CardHealth h;
     h.uuid = r.text(), h.healthy = r.number<uint8_t>() != 0, h.message = r.text();
     out.health.push_back(std::move(h));
+  });
+  r.list([&] {
+    CardProcess p;
+    p.uuid = r.text(), p.pid = r.number<int64_t>(), p.memory = r.number<int64_t>();
+    out.processes.push_back(std::move(p));
   });
   return r.done();
 }

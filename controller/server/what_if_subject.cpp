@@ -57,7 +57,6 @@ void ofClass(WhatIfSubject& subject, const cache::Class& cls) {
 std::string classNames(const Stores& stores) {
   std::vector<std::string> names;
   stores.classes.forEach([&](const auto& cls) { names.push_back(cls->metadata.name); });
-  std::sort(names.begin(), names.end());
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "; there are " : ", ") + name;
   return text.empty() ? "; there is none" : text;

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
+#include "provisioners/nvidia/container.h"
+#include "provisioners/nvidia/node.h"
 
 namespace {
 
@@ -91,10 +93,15 @@ class GpuShare final : public Provisioner {
 
   Status list(Call& call) override { return records_.list(call); }
 
+  Status discover(Call& call) override { return egpu::nvidia::discover(call); }
+  Status health(Call& call) override { return egpu::nvidia::health(call); }
+
   Status stage(Call&, const Device& device) override {
+    const Status cards = egpu::nvidia::stageCards(device);
+    if (cards.code != EGPU_OK && cards.code != EGPU_NO_CHANGE) return cards;
     switch (isolationOf(device.parameters)) {
       case Isolation::none:
-        return noChange();
+        return cards;
       case Isolation::hamiCore:
         if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
         if (!makeDirs(cacheDir(device.key)) || !makeDirs(stateDir() + "/hami-core/lock"))
@@ -122,13 +129,7 @@ class GpuShare final : public Provisioner {
       call.env("ELASTICGPU_CORE_" + n, std::to_string(device.cards[i].core));      // milli-cards
       call.env("ELASTICGPU_MEMORY_" + n, std::to_string(device.cards[i].memory));  // bytes
     }
-    call.env("NVIDIA_VISIBLE_DEVICES", uuids);
-    for (const auto& card : device.cards) {
-      call.deviceNode("/dev/nvidia" + std::to_string(card.index));
-      call.cdiDevice("nvidia.com/gpu=" + card.uuid);
-    }
-    call.deviceNode("/dev/nvidiactl");
-    call.deviceNode("/dev/nvidia-uvm");
+    if (Status status = egpu::nvidia::mountCards(call, device); status.code != EGPU_OK) return status;
     const Isolation isolation = isolationOf(device.parameters);
     call.env("ELASTICGPU_ISOLATION", parameter(device.parameters, "isolation", "none"));
     if (isolation == Isolation::hamiCore) editForHamiCore(call, device);

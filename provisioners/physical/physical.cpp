@@ -3,6 +3,8 @@
 #include <string>
 
 #include "api/plugin/provisioner.hpp"
+#include "provisioners/nvidia/container.h"
+#include "provisioners/nvidia/node.h"
 
 namespace {
 
@@ -28,17 +30,16 @@ class Physical final : public Provisioner {
 
   Status list(Call& call) override { return records_.list(call); }
 
+  Status discover(Call& call) override { return egpu::nvidia::discover(call); }
+  Status health(Call& call) override { return egpu::nvidia::health(call); }
+
+  Status stage(Call&, const Device& device) override { return egpu::nvidia::stageCards(device); }
+
   Status mount(Call& call, const Device& device, const Container&) override {
     if (Status status = whole(device); status.code != EGPU_OK) return status;
+    if (Status status = egpu::nvidia::mountCards(call, device); status.code != EGPU_OK) return status;
     std::string uuids;
-    for (const auto& card : device.cards) {
-      uuids += (uuids.empty() ? "" : ",") + card.uuid;
-      call.deviceNode("/dev/nvidia" + std::to_string(card.index));
-      call.cdiDevice("nvidia.com/gpu=" + card.uuid);
-    }
-    call.deviceNode("/dev/nvidiactl");
-    call.deviceNode("/dev/nvidia-uvm");
-    call.env("NVIDIA_VISIBLE_DEVICES", uuids);
+    for (const auto& card : device.cards) uuids += (uuids.empty() ? "" : ",") + card.uuid;
     call.env("ELASTICGPU_DEVICE", device.device);
     call.env("ELASTICGPU_CLAIM", device.claim);
     call.env("ELASTICGPU_CARDS", uuids);

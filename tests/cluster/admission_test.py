@@ -417,18 +417,20 @@ def real(report):
 
 
 def connections(client, report):
-    """The NetworkPolicy names the Deployment's pods and ports: probes for all, operations for namespaces with the label."""
-    policy, deployment = (client.get(f"{group}/namespaces/{installation.NAMESPACE}/{kind}/{installation.CONTROLLER}")["spec"] for group, kind in (
-        ("/apis/networking.k8s.io/v1", "networkpolicies"), ("/apis/apps/v1", "deployments")))
-    template = deployment["template"]
-    report.check("it selects the controller's pods", policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items())
-    container = template["spec"]["containers"][0]
-    listens = {each["name"] for each in container["ports"]}
-    to = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
-    report.check("it has a rule for each port, and no other", set(to) == listens, (to, listens))
-    probed = {container[each]["httpGet"]["port"] for each in ("livenessProbe", "readinessProbe", "startupProbe")}
-    report.check("probes are for all, operations for namespaces with the label", {port for port, who in to.items() if not who} == probed and all(
-        who == [{"namespaceSelector": {"matchLabels": {"elasticgpu.io/operations": "allowed"}}}] for who in to.values() if who), to)
+    """Each NetworkPolicy names its pods and their ports: probes for all, operations for namespaces with the label."""
+    for name, kind in ((installation.CONTROLLER, "deployments"), (AGENT, "daemonsets")):
+        policy, workload = (client.get(f"{group}/namespaces/{installation.NAMESPACE}/{resource}/{name}")["spec"] for group, resource in (
+            ("/apis/networking.k8s.io/v1", "networkpolicies"), ("/apis/apps/v1", kind)))
+        template = workload["template"]
+        report.check(f"{name}: it selects its pods", policy["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items())
+        container = template["spec"]["containers"][0]
+        listens = {each["name"] for each in container["ports"]}
+        to = {port["port"]: rule.get("from") for rule in policy["ingress"] for port in rule["ports"]}
+        report.check(f"{name}: it has a rule for each port, and no other", set(to) == listens, (to, listens))
+        probed = {container[each]["httpGet"]["port"] for each in ("livenessProbe", "readinessProbe", "startupProbe")}
+        report.check(f"{name}: probes are for all, operations for namespaces with the label",
+                     {port for port, who in to.items() if not who} == probed and all(
+                         who == [{"namespaceSelector": {"matchLabels": {"elasticgpu.io/operations": "allowed"}}}] for who in to.values() if who), to)
 
 
 def well_typed(client, report):

@@ -4,7 +4,8 @@
 #
 #   build.sh [NAME...]   default: etcd kube-apiserver
 #                        also: kubectl kube-scheduler kube-controller-manager kubelet kwok
-#   EGPU_KUBERNETES=1.36   an older Kubernetes instead of the newest: 1.36, or 1.34, the oldest that is supported (no kubectl, no kubelet)
+#   build.sh containerd    containerd, its shim and ctr, which have a folder of their own
+#   EGPU_KUBERNETES=1.36   an older Kubernetes instead of the newest: 1.36, or 1.34, the oldest that is supported (no kubectl)
 #
 # Beside kwok stands kwok-stages.yaml: its module's rules for nodes and pods without kubelets.
 # What is there already is left alone, so a second run costs nothing; two runs at
@@ -27,9 +28,15 @@ readonly modules="$here/kubernetes${EGPU_KUBERNETES:+-$EGPU_KUBERNETES}"
 kubernetes=$(pinned k8s.io/kubernetes "$modules/go.mod")
 etcd=$(pinned go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
 kwok=$(pinned sigs.k8s.io/kwok "$here/kwok/go.mod")
-readonly kubernetes etcd kwok
+containerd=$(pinned github.com/containerd/containerd/v2 "$here/containerd/go.mod")
+readonly kubernetes etcd kwok containerd
 readonly root="${EGPU_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/elastic-gpu/cluster}"
-readonly bin="$root/$kubernetes-etcd-$etcd-kwok-$kwok/bin"
+bin="$root/$kubernetes-etcd-$etcd-kwok-$kwok/bin"
+if [[ $* == containerd ]]; then
+  set -- containerd containerd-shim-runc-v2 ctr
+  bin="$root/containerd-$containerd/bin"
+fi
+readonly bin
 
 say() { printf 'cluster: %s\n' "$*" >&2; }
 
@@ -76,6 +83,10 @@ build() { # NAME
   local name=$1 module package flags="-s -w"
   case $name in
   etcd) module=$here/etcd package=go.etcd.io/etcd/server/v3 ;;
+  containerd | containerd-shim-runc-v2 | ctr)
+    module=$here/containerd package=github.com/containerd/containerd/v2/cmd/$name
+    flags+=" -X github.com/containerd/containerd/v2/version.Version=$containerd"
+    ;;
   kwok)
     module=$here/kwok package=sigs.k8s.io/kwok/cmd/kwok
     write_stages || return 1
@@ -88,7 +99,7 @@ build() { # NAME
   esac
   # Renamed into place, so that what stands in the cache is always whole.
   (cd "$module" && with_progress "building $name" \
-    env CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off \
+    env CGO_ENABLED=0 GOFLAGS="-buildvcs=false ${GOFLAGS:-}" GOWORK=off \
     go build -trimpath -ldflags "$flags" -o "$bin/.$name.new" "$package") &&
     mv "$bin/.$name.new" "$bin/$name"
 }
@@ -99,6 +110,10 @@ main() {
   for name in "${names[@]}"; do
     case $name in
     etcd | kube-apiserver | kubectl | kube-scheduler | kube-controller-manager | kubelet | kwok) ;;
+    containerd | containerd-shim-runc-v2 | ctr) [[ $bin == "$root/containerd-"* ]] || {
+      say "containerd is asked for alone"
+      exit 1
+    } ;;
     *)
       say "no such part: $name"
       exit 1
@@ -123,7 +138,7 @@ main() {
       say "not built: Go >= 1.$go_floor is needed to build ${missing[*]}, found $(go env GOVERSION 2>/dev/null || echo none)"
       exit 77
     fi
-    say "first run: building ${missing[*]} (Kubernetes $kubernetes, etcd $etcd, kwok $kwok); 5 to 15 minutes on two cores"
+    say "first run: building ${missing[*]} (Kubernetes $kubernetes, etcd $etcd, kwok $kwok, containerd $containerd); 5 to 15 minutes on two cores"
     for name in "${missing[@]}"; do
       build "$name" || {
         say "FAILED: $name did not build"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A whole Kubernetes on loopback with Elastic GPU installed, to try things on: `make cluster`, `make cluster-down`.
 
-    cluster.py up DIR BIN_DIR [NODES [CARDS]]   start it in DIR; default 5 nodes of 8 cards
-    cluster.py down DIR                         end exactly what up started
+    cluster.py up DIR BIN_DIR [NODES [CARDS]] [--real-node]   start it in DIR; default 5 nodes of 8 cards
+    cluster.py down DIR                                       end exactly what up started
 
-Exit status 77: Go is missing, so there is nothing to start (1 where EGPU_REQUIRE_CLUSTER is 1).
+Exit status 77: Go is missing, so there is nothing to start (1 where EGPU_REQUIRE_CLUSTER is 1), or the machine permits no real node.
 """
 
 import pathlib
@@ -15,6 +15,7 @@ import sys
 import installation
 import nodes
 import processes
+import real_node
 from apiserver import Cluster, guarded
 from client import until
 from parts import WHOLE
@@ -25,13 +26,23 @@ def say(text):
     print(f"cluster: {text}", flush=True)
 
 
-def up(folder, bin_dir, node_count, cards_each):
+REAL = f"""
+The node {real_node.NAME} is real: containers run on it that print what they got, and then wait.
+
+  kubectl run it --image={real_node.IMAGE} --overrides='{{"spec": {{"nodeSelector": {{"{real_node.LABEL}": "true"}}}}}}'
+  kubectl logs it; kubectl exec -it it -- sh
+"""
+
+
+def up(folder, bin_dir, node_count, cards_each, real=False):
     if names := processes.running(folder):
         raise Failure(f"{', '.join(names)} of {folder} still run; make cluster-down ends them")
     if folder.exists():
         if any(folder.iterdir()) and not (folder / "pki" / "ca.crt").exists():
             raise Failure(f"{folder} holds other things than a cluster; they would be deleted")
         shutil.rmtree(folder)
+    if real:
+        real_node.permitted()
     cluster = Cluster(folder, stays=True, wanted=WHOLE).start()
     try:
         say(f"Kubernetes is ready on {cluster.url}; installing")
@@ -40,6 +51,9 @@ def up(folder, bin_dir, node_count, cards_each):
         names = [f"gpu-{index}" for index in range(node_count)]
         nodes.publish(admin, names, cards_each)
         until("the nodes are ready", lambda: nodes.all_ready(admin, names))
+        if real:
+            say("starting the real node")
+            real_node.RealNode(cluster).start(admin)
         operations = installation.start_controller(cluster, bin_dir, arguments=["--ops-auth=off"])  # on loopback
     except BaseException:
         cluster.stop()
@@ -56,7 +70,7 @@ Kubernetes with {node_count} simulated nodes of {cards_each} cards runs in {fold
 The controller runs as a process, with the rights of its service account ({folder}/controller.log);
   {bin_dir}/elastic-gpu-controller map --server http://{operations.removeprefix('http://')}   shows who has what.
 Its Deployment is scaled to 0: pods on simulated nodes only look as if they ran.
-make cluster-down ends it all.""")
+{REAL if real else ""}make cluster-down ends it all.""")
     return 0
 
 
@@ -67,10 +81,11 @@ def down(folder):
 
 
 def main(arguments):
-    match arguments:
+    real = "--real-node" in arguments
+    match [each for each in arguments if each != "--real-node"]:
         case ["up", folder, bin_dir, *counts] if len(counts) <= 2 and all(each.isdecimal() for each in counts):
             node_count, cards_each = [*map(int, counts), *(5, 8)[len(counts):]]
-            return up(pathlib.Path(folder).resolve(), pathlib.Path(bin_dir).resolve(), node_count, cards_each)
+            return up(pathlib.Path(folder).resolve(), pathlib.Path(bin_dir).resolve(), node_count, cards_each, real)
         case ["down", folder]:
             return down(pathlib.Path(folder).resolve())
         case _:

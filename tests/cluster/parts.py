@@ -24,9 +24,10 @@ class Skip(Exception):
     """The cluster can't be built here; says why."""
 
 
-def binaries(*names):
-    """The folder that holds the named parts; builds what is missing."""
-    done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False)
+def binaries(*names, version=None):
+    """The folder that holds the named parts; builds what is missing. version: as EGPU_KUBERNETES takes it, which it overrides."""
+    environment = {**os.environ, **({"EGPU_KUBERNETES": version} if version else {})}
+    done = subprocess.run([HERE / "build.sh", *names], stdout=subprocess.PIPE, text=True, check=False, env=environment)
     if done.returncode == SKIPPED:
         why = "Go >= 1.26 is missing, so there is no real Kubernetes to test against"
         if os.environ.get("EGPU_REQUIRE_CLUSTER") == "1":
@@ -62,6 +63,9 @@ def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None, fe
             f"--service-account-key-file={pki}/sa.pub", f"--service-account-signing-key-file={pki}/sa.key",
             "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
             "--authorization-mode=Node,RBAC", "--allow-privileged=true",
+            # For kubectl logs and exec on a real node.
+            "--kubelet-preferred-address-types=InternalIP", f"--kubelet-client-certificate={pki}/admin.crt",
+            f"--kubelet-client-key={pki}/admin.key",
             # Off by default, on in some distributions; it asks for one right more.
             "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
             *([f"--feature-gates={features}"] if features else []),

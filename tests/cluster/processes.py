@@ -40,24 +40,24 @@ class Processes:
     def __init__(self, folder, stays=False):
         self.folder = pathlib.Path(folder)
         self.stays = stays
-        self.commands = {}  # name -> (command, environment), also of what has ended: restart() needs it
+        self.commands = {}  # name -> (command, environment, inside), also of what has ended: restart() needs it
         self.children = {}  # name -> Popen, in the order of their start
 
-    def start(self, name, command, environment=None):
-        """Starts it; a log of an earlier one of that name is appended to."""
-        self.commands[name] = (command, environment)
+    def start(self, name, command, environment=None, inside=None):
+        """Starts it; a log of an earlier one of that name is appended to. inside: the Namespaces that it is to run in."""
+        self.commands[name] = (command, environment, inside)
+        popen = inside.popen if inside else subprocess.Popen
         with open(self.folder / f"{name}.log", "ab") as log:
-            child = subprocess.Popen([str(each) for each in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                     env={**os.environ, **(environment or {})}, start_new_session=self.stays,
-                                     preexec_fn=None if self.stays else die_with_parent)
+            child = popen([str(each) for each in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                          env={**os.environ, **(environment or {})}, start_new_session=self.stays,
+                          preexec_fn=None if self.stays else die_with_parent)
         self.children[name] = child
         self._record()
         return child
 
     def restart(self, name):
         """Starts again, with the same command, what stop() or kill() ended."""
-        command, environment = self.commands[name]
-        return self.start(name, command, environment)
+        return self.start(name, *self.commands[name])
 
     def stop(self, name):
         """SIGTERM, and SIGKILL for what takes too long. Its exit status, None where it does not run."""

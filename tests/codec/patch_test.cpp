@@ -129,6 +129,26 @@ TEST(CardPatch, leavesTheLedgerAndForgetsOldHardwareFacts) {
   EXPECT_EQ(after.metadata.label("elasticgpu.io/role"), "card");
 }
 
+TEST(PublishedCardPatch, writesWhatDiffersAndNothingElse) {
+  auto before = card();
+  before.metadata.uid = "u";
+  EXPECT_EQ(publishedCard(before, before), R"([{"op":"test","path":"/metadata/uid","value":"u"}])");
+  auto after = before;
+  after.metadata.labels = {{"a~b/c", "1"}};
+  after.spec.capacity = {{"gpu-core", "100"}};
+  after.spec.card->attributes = {{"migMode", "enabled"}};
+  after.spec.allocations.clear();
+  const std::string first = publishedCard(before, after);
+  EXPECT_NE(first.find(R"({"op":"add","path":"/metadata/labels","value":{"a~b/c":"1"}})"), std::string::npos) << first;
+  EXPECT_NE(first.find(R"({"op":"add","path":"/spec/capacity","value":{"gpu-core":"100"}})"), std::string::npos);
+  EXPECT_NE(first.find(R"("attributes":{"migMode":"enabled"})"), std::string::npos);
+  EXPECT_EQ(first.find("allocations"), std::string::npos);
+  before.metadata.labels = {{"kept", "yes"}};
+  before.spec = after.spec;
+  EXPECT_EQ(publishedCard(before, after), R"([{"op":"test","path":"/metadata/uid","value":"u"},)"
+                                          R"({"op":"add","path":"/metadata/labels/a~0b~1c","value":"1"}])");
+}
+
 TEST(AllocationPatch, setAndCleared) {
   core::ResourceClaim claim;
   claim.requestName = "gpu";

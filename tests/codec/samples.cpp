@@ -170,6 +170,7 @@ class Fill {
       card.memory = number();
       card.topology.numa = number();
       card.topology.pcie = text();
+      if (chance()) card.attributes = {{"a" + text(), text()}};
       for (std::size_t n = count(); n > 0; --n) {
         const auto type = text();
         card.topology.links.push_back({text(), type, number()});

@@ -1,5 +1,6 @@
 """A scripted run with the real kubectl, each version found: the samples, 1,000 claims over 100 nodes × 8 cards, deletes, exhaustion and
 recovery, a kill -9, bad manifests.  run_test.py BIN_DIR CACHE_DIR"""
+import glob
 import os
 import sys
 import tempfile
@@ -98,6 +99,33 @@ def named_twice(k, _, r):
     r.check("…and under both names", "first" in got.split(":")[0] and "again" in got.split(":")[0], got)
     k.ok("delete", "pod", "twice")
     k.ok("delete", "elasticgpuclaim", "twice", "--timeout=60s")
+
+
+def cdi_files(s):
+    return sorted(os.path.basename(f) for f in glob.glob(os.path.join(s.data, "cdi", "*", "*")))
+
+
+def prepared(k, s, r):
+    r.check("what was given back leaves no CDI file", until(lambda: not cdi_files(s)), cdi_files(s))
+    k.ok("apply", "-f", "-", stdin=CLASS + "".join(
+        claim(f"given{i}", {"gpu-core": 10, "gpu-memory": "4Gi"})
+        + f"apiVersion: v1\nkind: Pod\nmetadata: {{name: given{i}, annotations: {{egpuc.elasticgpu.io/x: given{i}}}}}\n"
+          "spec: {containers: [{name: main, image: x}]}\n---\n" for i in (1, 2)))
+    k.ok("wait", "--for=condition=Ready", "--timeout=60s", "pod", "given1", "given2")
+    two = cdi_files(s)
+    r.check("two pods, two CDI files", len(two) == 2 and all(f.endswith(".json") for f in two), two)
+    s.kill()
+    for part in ("x~", ""):  # what a death in the middle of a write leaves
+        with open(os.path.join(glob.glob(os.path.join(s.data, "cdi", "*"))[0], f"elasticgpu.io-device_dead.json.part{part}"), "w", encoding="utf-8") as f:
+            f.write("{")
+    s.start()
+    k.env["KUBECONFIG"] = s.kubeconfig
+    k.ok("delete", "pod", "given1")
+    r.check("after a kill -9 what no pod uses goes, half a file too, and what runs stays",
+            until(lambda: len(cdi_files(s)) == 1 and cdi_files(s)[0] in two), (two, cdi_files(s)))
+    k.ok("delete", "pod", "given2")
+    r.check("…until its pod goes", until(lambda: not cdi_files(s)), cdi_files(s))
+    k.ok("delete", "elasticgpuclaims", "given1", "given2", "--timeout=60s")
 
 
 def thousand(k, s, r):
@@ -213,7 +241,7 @@ def main(bin_dir, cache):
             s = Standalone(bin_dir, NODES_100, data=data)
             try:
                 k = Kubectl(binary, s.kubeconfig, os.path.join(s.work, "home"))
-                for part in (samples, named_twice, thousand, exhaustion, bad_manifests):
+                for part in (samples, named_twice, prepared, thousand, exhaustion, bad_manifests):
                     failed = r.failed
                     try:
                         part(k, s, r)

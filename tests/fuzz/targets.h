@@ -11,6 +11,8 @@ void fuzzQuantity(std::string_view bytes);    ///< parseQuantity
 void fuzzWatch(std::string_view bytes);       ///< line framing, watch events, lists, statuses
 void fuzzKubeconfig(std::string_view bytes);  ///< kubeconfig files
 void fuzzObject(std::string_view bytes);      ///< YAML → JSON → objects → validation, and back
+void fuzzDriver(std::string_view bytes);      ///< what NVIDIA's plugins read of a host: ld.so.cache, CDI specs
+void fuzzCdiSpec(std::string_view bytes);     ///< CDI files, and back
 
 /// Aborts with the promise that was broken.
 inline void promise(bool kept, const char* what) {

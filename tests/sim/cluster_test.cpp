@@ -9,6 +9,7 @@
 #include "controller/standalone/apiserver/server.h"
 #include "tests/support/fake_plugins.h"
 #include "tests/support/handler_transport.h"
+#include "tests/support/scratch_folder.h"
 
 namespace egpu::sim {
 namespace {
@@ -63,7 +64,9 @@ class ClusterTest : public ::testing::Test {
   kube::Client client{transport, clock, random, metrics};
   support::FakeRegistry plugins;
   NoEvents events;
-  Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"), client, plugins, events, clock};
+  support::ScratchFolder folder;
+  Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"),      client, plugins, events, clock,
+                  {folder.path() + "/cdi", folder.path() + "/state"}};
 };
 
 TEST_F(ClusterTest, PodsOfADeletedNodeEnd) {

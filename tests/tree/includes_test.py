@@ -25,7 +25,8 @@ ALLOWED = {
     "controller/server": COMMON + ["controller/http", "controller/cache", "controller/codec", "controller/kube",
                                    "controller/scheduler", "controller/reconcile"],
     "controller/standalone/apiserver": COMMON + ["controller/codec", "controller/http"],
-    "controller/standalone/sim": COMMON + ["controller/kube", "controller/cache", "controller/codec", "controller/plugin"],
+    "controller/standalone/sim": COMMON + ["controller/kube", "controller/cache", "controller/codec", "controller/plugin",
+                                           "controller/agent/cdi", "controller/agent/prepare"],
     "controller/agent": COMMON + ["controller/kube", "controller/cache", "controller/codec", "controller/plugin"],
     "controller/cmd": ["api", "controller"],
     "provisioners": ["api/plugin"],
@@ -39,8 +40,9 @@ LIBRARY = {
     r"sqlite3\.h": ["controller/standalone/apiserver"],
     r"prometheus/": ["controller/server"],
     r"CLI/": ["controller/cmd"],
+    r"grpc|google/protobuf/": ["controller/agent/dra"],
     r"seccomp\.h": ["controller/plugin/host"],
-    r"yaml-cpp/": ["controller/codec", "controller/kube/config", "controller/standalone/sim"],
+    r"yaml-cpp/": ["controller/codec", "controller/kube/config", "controller/standalone/sim", "provisioners/nvidia"],
 }
 IMPURE = re.compile(r"<(thread|mutex|shared_mutex|condition_variable|atomic|chrono|random|iostream|fstream|ctime|filesystem|future)>")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)

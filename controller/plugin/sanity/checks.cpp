@@ -72,6 +72,21 @@ std::string capabilities(PluginUnderTest& s) {
                  [&] { return good("list", s.plugin().list().reply); });
 }
 
+std::string cards(PluginUnderTest& s) {
+  const DiscoverReply first = s.plugin().discover();
+  std::set<std::string> uuids;
+  for (const Gpu& gpu : first.gpus) uuids.insert(gpu.uuid);
+  for (const Gpu& gpu : first.gpus)
+    for (const GpuLink& link : gpu.links)
+      if (link.peer == gpu.uuid || uuids.count(link.peer) == 0)
+        return "the card " + gpu.uuid + " has a link to " + link.peer + ", which is no other card of discover's";
+  return repeated([&]() -> std::string {
+    const DiscoverReply again = s.plugin().discover();
+    if (!again.reply.ok()) return good("discover", again.reply);
+    return again.gpus == first.gpus ? std::string() : "discover changed its answer";
+  });
+}
+
 std::string validates(PluginUnderTest& s) {
   return repeated([&] { return good("validate", s.plugin().validate(s.options().parameters)); });
 }
@@ -357,6 +372,7 @@ const std::vector<Check>& checks() {
   static const std::vector<Check> all = {
       {"identity", "describe gives the same answer ten times", identity},
       {"capabilities", "list, discover and health answer, or are absent", capabilities},
+      {"cards", "discover replies the same cards ten times, linked to each other", cards},
       {"validate", "the class's parameters are accepted, ten times", validates},
       {"unknown-parameter", "an unknown parameter is refused by name", refusesUnknown},
       {"missing-fields", "a missing key, card or uuid is invalid and leaves nothing", missingFields},

@@ -49,7 +49,6 @@ std::string othersFor(const cache::Stores& stores, const core::StringMap& labels
   stores.classes.forEach([&](const auto& cls) {
     if (!cls->allowedNamespaces || selects(*cls->allowedNamespaces, labels)) names.push_back(cls->metadata.name);
   });
-  std::sort(names.begin(), names.end());
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kMostNamed) text += ", …";

@@ -47,6 +47,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_plugin_downs_total", "How often a plugin's host process ended or was ended."},
     {"elasticgpu_devices_held", "Devices kept for running pods although their claim or its ResourceClaim is gone."},
     {"elasticgpu_ledger_drift_total", "Drift that the auditor found, by cause."},
+    {"elasticgpu_agent_prepare_seconds", "One claim prepared for the kubelet, by result: ok, failed, cancelled."},
+    {"elasticgpu_agent_unprepare_seconds", "One claim given back by the kubelet, by result."},
     {"elasticgpu_build_info", "1, labelled with the version that runs."},
     {"elasticgpu_longest_step_seconds", "How long the worker that has been longest with its key has been with it."},
     {"process_cpu_seconds_total", "Total user and system CPU time spent in seconds."},

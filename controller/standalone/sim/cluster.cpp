@@ -29,13 +29,6 @@ constexpr std::size_t kLeasesAtOnce = 64;
 constexpr std::string_view kLeases = "leases";
 constexpr std::chrono::milliseconds kRetry{100}, kRetryMax{10'000};
 
-std::map<std::string, v1alpha::Card> hardwareOf(const std::vector<SimNode>& nodes) {
-  std::map<std::string, v1alpha::Card> out;
-  for (const auto& n : nodes)
-    for (const auto& c : n.cards) out.emplace(c.uuid, c);
-  return out;
-}
-
 std::map<std::string, std::string> addressesOf(const std::vector<SimNode>& nodes) {
   std::map<std::string, std::string> out;
   for (const auto& n : nodes) out.emplace(n.node.metadata.name, n.node.internalIP);
@@ -78,13 +71,13 @@ Status inParallel(const std::vector<T>& items, F each) {
 }  // namespace
 
 Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
-                 base::Clock& clock)
+                 base::Clock& clock, NodeFolders folders)
     : nodes_(std::move(nodes)),
       client_(client),
       events_(events),
       clock_(clock),
       started_(base::rfc3339Micro(clock.wall())),
-      kubelet_(client, plugins, events, clock, hardwareOf(nodes_), addressesOf(nodes_)),
+      kubelet_(client, plugins, events, clock, addressesOf(nodes_), std::move(folders)),
       pods_(client, podSink_),
       nodeReflector_(client, nodeSink_),
       claims_(client, claimSink_) {
@@ -256,6 +249,7 @@ void Cluster::stop() {
 void Cluster::work(std::stop_token stop) {
   // Which node is free and who reserves what can only be told from the whole picture.
   if (!nodeReflector_.waitForSync(stop) || !claims_.waitForSync(stop) || !pods_.waitForSync(stop)) return;
+  kubelet_.clean(stop);
   while (!stop.stop_requested()) {
     std::string key;
     {
@@ -293,7 +287,8 @@ bool Cluster::step(const std::string& key, std::stop_token stop) {
 bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   const auto pod = podStore_.get(key);
   auto& lastUid = podUids_[key.str()];
-  if (!lastUid.empty() && (!pod || pod->metadata.uid != lastUid || pod->finished())) kubelet_.release(lastUid);
+  if (!lastUid.empty() && (!pod || pod->metadata.uid != lastUid || pod->finished()))
+    if (!kubelet_.release(lastUid, stop).ok()) return false;
   if (!pod) {
     podUids_.erase(key.str());
     return true;
@@ -363,8 +358,6 @@ PodChoice Cluster::chooseNode(const core::Pod& pod, const Claims& claims) const 
       u.pods += 1;
     }
   }
-  std::sort(nodes.begin(), nodes.end(),
-            [](const auto* a, const auto* b) { return a->metadata.name < b->metadata.name; });
   return choose(pod, nodes, used, claimNodes);
 }
 
@@ -441,7 +434,7 @@ bool Cluster::collect(const core::Pod& pod, std::stop_token stop) {
         "status", stop);
     if (!failed && !settled(failed.status())) return false;
   }
-  kubelet_.release(pod.metadata.uid);
+  if (!kubelet_.release(pod.metadata.uid, stop).ok()) return false;
   return settled(client_.remove<core::Pod>(key, codec::patch::deleteOptions(pod.metadata.uid, {}), stop));
 }
 

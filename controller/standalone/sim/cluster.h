@@ -31,7 +31,7 @@ namespace egpu::sim {
 class Cluster {
  public:
   Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
-          base::Clock& clock);
+          base::Clock& clock, NodeFolders folders);
   ~Cluster();
 
   /// Writes the DeviceClass, nodes and cards, and deletes simulated ones of an earlier start that the file no longer

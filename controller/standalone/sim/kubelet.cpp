@@ -1,8 +1,13 @@
 #include "controller/standalone/sim/kubelet.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
 #include "controller/base/ids.h"
 #include "controller/base/log.h"
 #include "controller/codec/patch.h"
@@ -24,108 +29,102 @@ std::string podIp(const core::Pod& pod) {
   return "10." + octet(0) + "." + octet(2) + "." + octet(4);
 }
 
-Status fromReply(const plugin::Reply& reply, const std::string& verb) {
-  if (reply.ok()) return Status::okay();
-  const std::string text =
-      verb + ": " + std::string(plugin::toString(reply.outcome)) + (reply.message.empty() ? "" : ": " + reply.message);
-  return Status(reply.outcome == plugin::ReplyCode::invalid ? Code::invalid : Code::unavailable, text);
+std::vector<plugin::CardShare> sharesOf(const agent::cdi::Spec& spec) {
+  std::vector<plugin::CardShare> out;
+  for (const auto& card : spec.cards) out.push_back({card.uuid, {}, 0, card.core, card.memory, 0});
+  return out;
 }
 
 }  // namespace
 
+Kubelet::Node::Node(std::string folder, agent::PreparerOptions options, kube::Client& client, plugin::Registry& plugins,
+                    kube::EventSink& events)
+    : cdi(std::move(folder)), preparer(client, plugins, events, cdi, std::move(options)) {}
+
 Kubelet::Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
-                 std::map<std::string, v1alpha::Card> hardware, std::map<std::string, std::string> addresses)
+                 std::map<std::string, std::string> addresses, NodeFolders folders)
     : client_(client),
       plugins_(plugins),
       events_(events),
       clock_(clock),
-      hardware_(std::move(hardware)),
-      addresses_(std::move(addresses)) {}
+      addresses_(std::move(addresses)),
+      folders_(std::move(folders)) {}
 
 std::string Kubelet::addressOf(const std::string& node) const {
   const auto it = addresses_.find(node);
   return it == addresses_.end() ? std::string() : it->second;
 }
 
-plugin::DeviceRequest Kubelet::requestFor(const v1alpha::ElasticGPU& device) const {
-  plugin::DeviceRequest out;
-  out.key = device.metadata.uid;
-  out.device = device.metadata.name;
-  if (device.spec.claimRef) out.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
-  out.node = device.spec.nodeName;
-  out.parameters = device.spec.parameters;
-  for (const auto& c : device.spec.cards) {
-    plugin::CardShare share;
-    share.uuid = c.uuid;
-    share.core = c.core;
-    share.memory = c.memory;
-    if (const auto it = hardware_.find(c.uuid); it != hardware_.end()) {
-      share.model = it->second.model;
-      share.index = it->second.index;
-      share.cardMemory = it->second.memory;
-    }
-    out.cards.push_back(std::move(share));
-  }
-  return out;
+Result<Kubelet::Node*> Kubelet::nodeOf(const std::string& name) {
+  if (!v1alpha::isDnsSubdomain(name)) return Status(Code::invalid, "\"" + name + "\" is no node's name");
+  auto& node = nodes_[name];
+  if (node) return node.get();
+  agent::PreparerOptions options;
+  options.node = name;
+  options.permitted.stateFolder = folders_.state;
+  auto made = std::make_unique<Node>(folders_.cdi + "/" + name, std::move(options), client_, plugins_, events_);
+  if (auto s = made->cdi.open(); !s.ok()) return s;
+  node = std::move(made);
+  return node.get();
 }
 
-Result<Kubelet::PodDevice> Kubelet::check(const core::Pod& pod, const core::PodResourceClaim& claim,
-                                          std::stop_token stop) {
+void Kubelet::clean(std::stop_token stop) {
+  std::error_code none;
+  for (const auto& each : std::filesystem::directory_iterator(folders_.cdi, none)) {
+    const auto node = nodeOf(each.path().filename().string());
+    const Status s = node ? (*node)->preparer.leftovers(stop) : node.status();
+    if (!s.ok()) log::warn("what was prepared before stays", {{"folder", each.path().string()}, {"why", s.str()}});
+  }
+}
+
+/// As a kubelet: a pod's claim must be reserved for it before anybody is asked to prepare it.
+Result<agent::ClaimRef> Kubelet::check(const core::Pod& pod, const core::PodResourceClaim& claim,
+                                       std::stop_token stop) {
   const auto rc = client_.get<core::ResourceClaim>({pod.metadata.namespace_, claim.resourceClaimName}, stop);
   if (!rc) return rc.status();
-  const std::string what = "ResourceClaim " + claim.resourceClaimName;
-  if (!rc->allocation) return Status(Code::unavailable, what + " is not allocated");
-  if (rc->allocation->driver != keys::kDriver)
-    return Status(Code::invalid,
-                  what + " belongs to the driver " + rc->allocation->driver + ", which no simulated node has");
-  if (rc->allocation->nodeName != pod.nodeName)
-    return Status(Code::invalid,
-                  what + " is allocated on node " + rc->allocation->nodeName + ", the pod is on " + pod.nodeName);
-  const bool reserved = std::any_of(rc->reservedFor.begin(), rc->reservedFor.end(),
-                                    [&](const auto& c) { return c.uid == pod.metadata.uid; });
-  if (!reserved) return Status(Code::unavailable, what + " is not reserved for this pod");
-  const auto& owners = rc->metadata.ownerReferences;
-  const auto owner =
-      std::find_if(owners.begin(), owners.end(), [](const auto& o) { return o.kind == "ElasticGPUClaim"; });
-  if (owner == owners.end()) return Status(Code::invalid, what + " is not owned by an ElasticGPUClaim");
-
-  const auto device = client_.get<v1alpha::ElasticGPU>({"", rc->allocation->device}, stop);
-  if (!device) return device.status();
-  const std::string which = "ElasticGPU " + device->metadata.name;
-  if (!device->spec.claimRef || device->spec.claimRef->uid != owner->uid)
-    return Status(Code::invalid, which + " is not the device of the claim that owns " + what);
-  if (device->spec.nodeName != pod.nodeName)
-    return Status(Code::invalid, which + " is on node " + device->spec.nodeName + ", the pod is on " + pod.nodeName);
-  if (device->status.phase != "Bound") return Status(Code::unavailable, which + " is not Bound yet");
-  return PodDevice{claim.name, device->spec.provisioner, requestFor(*device)};
+  if (std::any_of(rc->reservedFor.begin(), rc->reservedFor.end(),
+                  [&](const auto& c) { return c.uid == pod.metadata.uid; }))
+    return agent::ClaimRef{rc->metadata.namespace_, rc->metadata.name, rc->metadata.uid};
+  return Status(Code::unavailable, "ResourceClaim " + claim.resourceClaimName + " is not reserved for this pod");
 }
 
-Status Kubelet::prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, Given>& given,
-                        std::stop_token stop) {
-  const std::string podName = pod.metadata.namespace_ + "/" + pod.metadata.name;
+Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod, const core::PodResourceClaim& claim,
+                                               std::stop_token stop) {
+  const auto ref = check(pod, claim, stop);
+  if (!ref) {
+    if (ref.status().code() != Code::cancelled)
+      events_.event(kube::referenceTo(pod), "Warning", "FailedPrepareDevices", ref.status().message());
+    return ref.status();
+  }
+  auto& claims = prepared_[pod.metadata.uid].claims;
+  if (std::find(claims.begin(), claims.end(), *ref) == claims.end()) claims.push_back(*ref);
+  const auto ids = node.preparer.prepare(*ref, stop);
+  if (!ids) return ids.status();
+  const auto entry = node.cdi.find(ids->front().substr(ids->front().find('=') + 1));  // as the runtime does
+  if (!entry) return entry.status();
+  if (!*entry || !(*entry)->ready) return Status(Code::unavailable, "unresolvable CDI device " + ids->front());
+  return (*entry)->spec;
+}
+
+Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop) {
+  if (pod.resourceClaims.empty()) return Status::okay();
+  const auto node = nodeOf(pod.nodeName);
+  if (!node) return node.status();
   std::vector<const core::Container*> containers;
   for (const auto& c : pod.initContainers) containers.push_back(&c);
   for (const auto& c : pod.containers) containers.push_back(&c);
   for (const auto& claim : pod.resourceClaims) {
-    const auto device = check(pod, claim, stop);
-    if (!device) return device.status();
-    std::string why;
-    plugin::Provisioner* plugin = plugins_.find(device->provisioner, &why);
-    if (plugin == nullptr) return Status(Code::unavailable, "provisioner " + device->provisioner + ": " + why);
-    if (auto s = fromReply(plugin->stage(device->request), "stage"); !s.ok()) return s;
+    const auto spec = prepareClaim(**node, pod, claim, stop);
+    if (!spec) return spec.status();
     for (const core::Container* c : containers) {
       if (std::find(c->resourceClaims.begin(), c->resourceClaims.end(), claim.name) == c->resourceClaims.end())
         continue;
-      auto& all = given[c->name];
-      all.claims += (all.claims.empty() ? "" : ", ") + claim.name;
-      const bool again = std::any_of(mounted.begin(), mounted.end(), [&](const auto& m) {
-        return m.key == device->request.key && m.container == c->name;
-      });
-      if (again) continue;  // one claim under two names is one device still
-      const auto reply = plugin->mount(device->request, podName, c->name);
-      if (auto s = fromReply(reply.reply, "mount"); !s.ok()) return s;
-      mounted.push_back({device->provisioner, device->request.key, podName, c->name});
-      merge(all.devices, reply.edits, device->request.cards);
+      auto& one = given[c->name];
+      one.claims += (one.claims.empty() ? "" : ", ") + claim.name;
+      if (std::find(one.devices.begin(), one.devices.end(), spec->deviceUid) != one.devices.end())
+        continue;  // one claim under two names is one device still
+      one.devices.push_back(spec->deviceUid);
+      merge(one.all, spec->edits, sharesOf(*spec));
     }
   }
   return Status::okay();
@@ -136,7 +135,6 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
   const auto ready =
       std::find_if(pod.conditions.begin(), pod.conditions.end(), [](const auto& c) { return c.type == "Ready"; });
   if (ready != pod.conditions.end() && ready->message == why.message()) return why;  // said already
-  events_.event(kube::referenceTo(pod), "Warning", "FailedPrepareDevices", why.message());
   const auto body = codec::patch::podWaiting(pod, "ContainerCreating", why.message(), base::rfc3339(clock_.wall()));
   const auto written =
       client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::strategic, body, "status", stop);
@@ -145,63 +143,65 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
   return why;
 }
 
-Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
-  if (pod.phase == "Running" && (holds(pod.metadata.uid) || pod.resourceClaims.empty())) return Status::okay();
-  // The watch may still show what was before our own last write.
-  if (const auto it = prepared_.find(pod.metadata.uid); it != prepared_.end() && it->second.running)
-    return Status::okay();
-  std::vector<Mounted> mounted;
-  std::map<std::string, Given> given;
-  if (auto s = prepare(pod, mounted, given, stop); !s.ok()) return refuse(pod, s, stop);
-  prepared_[pod.metadata.uid] = {std::move(mounted), pod.phase == "Running"};
-
+/// What the containers were given, for people.
+Status Kubelet::annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop) {
   std::vector<std::pair<std::string, std::optional<std::string>>> annotations;
-  for (const auto& [container, all] : given) {
-    const std::string text = all.claims + ":" + describeEdits(all.devices.edits);
+  for (const auto& [container, one] : given) {
+    const std::string text = one.claims + ":" + describeEdits(one.all.edits);
     const std::string key = std::string(keys::kPreparedAnnotationPrefix) + container;
     if (pod.metadata.annotation(key) != text) annotations.emplace_back(key, text);
   }
-  if (!annotations.empty()) {
-    const auto written = client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::merge,
-                                                  codec::patch::annotations(pod.metadata.uid, annotations), {}, stop);
-    if (!written) return written.status();
-  }
-  if (pod.phase == "Running") return Status::okay();  // this process is new, the pod ran before
+  if (annotations.empty()) return Status::okay();
+  const auto written = client_.patch<core::Pod>(core::keyOf(pod.metadata), kube::PatchType::merge,
+                                                codec::patch::annotations(pod.metadata.uid, annotations), {}, stop);
+  return written ? Status::okay() : written.status();
+}
+
+Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
+  const bool runs = pod.phase == "Running";
+  if (runs && pod.resourceClaims.empty()) return Status::okay();
+  auto& mine = prepared_[pod.metadata.uid];
+  mine.node = pod.nodeName;
+  // The watch may still show what was before our own last write.
+  if (mine.done && (runs || mine.running)) return Status::okay();
+  std::map<std::string, Given> given;
+  if (auto s = prepare(pod, given, stop); !s.ok()) return refuse(pod, s, stop);
+  mine.done = true;
+  if (auto s = annotate(pod, given, stop); !s.ok()) return s;
+  if (runs) return Status::okay();  // this process is new, the pod ran before
   const auto written = client_.patch<core::Pod>(
       core::keyOf(pod.metadata), kube::PatchType::strategic,
       codec::patch::podRunning(pod, podIp(pod), addressOf(pod.nodeName), base::rfc3339(clock_.wall())), "status", stop);
   if (!written) return written.status();
-  prepared_[pod.metadata.uid].running = true;
+  mine.running = true;
   if (!given.empty())
     events_.event(kube::referenceTo(pod), "Normal", "PreparedDevices",
                   "devices of " + std::to_string(pod.resourceClaims.size()) + " claim(s) are in the pod's containers");
   return Status::okay();
 }
 
-void Kubelet::release(std::string_view podUid) {
+bool Kubelet::usedByOthers(std::string_view podUid, const Prepared& pod, const agent::ClaimRef& claim) const {
+  return std::any_of(prepared_.begin(), prepared_.end(), [&](const auto& other) {
+    const auto& claims = other.second.claims;
+    return other.first != podUid && other.second.node == pod.node &&
+           std::find(claims.begin(), claims.end(), claim) != claims.end();
+  });
+}
+
+Status Kubelet::release(std::string_view podUid, std::stop_token stop) {
   const auto it = prepared_.find(podUid);
-  if (it == prepared_.end()) return;
-  const auto mounted = std::move(it->second.mounted);
+  if (it == prepared_.end()) return Status::okay();
+  for (const auto& claim : it->second.claims) {
+    if (usedByOthers(podUid, it->second, claim)) continue;
+    const auto node = nodeOf(it->second.node);
+    if (!node) return node.status();
+    if (auto s = (*node)->preparer.unprepare(claim, stop); !s.ok()) {
+      log::warn("not unprepared", {{"claim", claim.str()}, {"why", s.str()}});
+      return s;
+    }
+  }
   prepared_.erase(it);
-  std::set<std::pair<std::string, std::string>> devices;
-  for (const auto& m : mounted) {
-    devices.emplace(m.provisioner, m.key);
-    if (auto* plugin = plugins_.find(m.provisioner, nullptr)) {
-      const auto reply = plugin->unmount(m.key, m.pod, m.container);
-      if (!reply.ok()) log::warn("unmount failed", {{"device", m.key}, {"pod", m.pod}, {"error", reply.message}});
-    }
-  }
-  for (const auto& [provisioner, key] : devices) {
-    const bool used = std::any_of(prepared_.begin(), prepared_.end(), [&k = key](const auto& p) {
-      const auto& others = p.second.mounted;
-      return std::any_of(others.begin(), others.end(), [&](const auto& m) { return m.key == k; });
-    });
-    if (used) continue;
-    if (auto* plugin = plugins_.find(provisioner, nullptr)) {
-      const auto reply = plugin->unstage(key);
-      if (!reply.ok()) log::warn("unstage failed", {{"device", key}, {"error", reply.message}});
-    }
-  }
+  return Status::okay();
 }
 
 }  // namespace egpu::sim

@@ -1,16 +1,17 @@
-// The simulated node side: what the kubelet, the DRA driver and the runtime do for a pod that was placed on a node.
+// The simulated node side: what the kubelet and the runtime do for a pod that was placed on a node. Claims are prepared
+// as on a real node, by agent/prepare.
 #pragma once
 
 #include <map>
-#include <set>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "api/core/objects.h"
-#include "api/v1alpha/types.h"
+#include "controller/agent/cdi/folder.h"
+#include "controller/agent/prepare/preparer.h"
 #include "controller/base/clock.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
@@ -20,55 +21,64 @@
 
 namespace egpu::sim {
 
-/// Prepares pods' claims through the plugins and makes the pods Running. Of one thread; keeps references that must
-/// outlive it.
+/// Where simulated nodes keep what real ones have in /run/cdi and in the plugins' state folder.
+struct NodeFolders {
+  std::string cdi;    ///< a folder for each node is made in it
+  std::string state;  ///< $ELASTICGPU_STATE_DIR of the plugins
+};
+
+/// Prepares pods' claims and makes the pods Running. Of one thread; keeps references that must outlive it.
 class Kubelet {
  public:
-  /// hardware: every simulated card by uuid. addresses: of the nodes, by name.
+  /// addresses: of the nodes, by name.
   Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
-          std::map<std::string, v1alpha::Card> hardware, std::map<std::string, std::string> addresses);
+          std::map<std::string, std::string> addresses, NodeFolders folders);
 
+  /// At the start: what an earlier process left prepared and no pod uses any more is given back.
+  void clean(std::stop_token stop);
   /// For a pod with a node. Ok: it runs (idempotent). Otherwise the pod waits with the reason in its status, and the
   /// caller tries again.
   base::Status run(const core::Pod& pod, std::stop_token stop);
-  /// For a pod that is gone or finished: gives its devices back to the plugins.
-  void release(std::string_view podUid);
-  /// Pods that hold devices.
-  bool holds(std::string_view podUid) const { return prepared_.find(podUid) != prepared_.end(); }
+  /// For a pod that is gone or finished: gives its claims back. Else the caller tries again.
+  base::Status release(std::string_view podUid, std::stop_token stop);
 
  private:
-  /// One of the pod's claims, checked: the ResourceClaim is ours, allocated here, and names a Bound device of this
-  /// node.
-  struct PodDevice {
-    std::string name;  ///< the pod's name for it
-    std::string provisioner;
-    plugin::DeviceRequest request;
+  struct Node {
+    Node(std::string folder, agent::PreparerOptions options, kube::Client& client, plugin::Registry& plugins,
+         kube::EventSink& events);
+    agent::cdi::Folder cdi;
+    agent::ClaimPreparer preparer;
   };
-  struct Mounted {
-    std::string provisioner, key, pod, container;
-  };
-  base::Result<PodDevice> check(const core::Pod& pod, const core::PodResourceClaim& claim, std::stop_token stop);
-  plugin::DeviceRequest requestFor(const v1alpha::ElasticGPU& device) const;
   /// What a container is given, over all of its claims.
   struct Given {
     std::string claims;  ///< the pod's names for them: "a, b"
-    ContainerDevices devices;
+    std::vector<std::string> devices;
+    ContainerDevices all;
   };
-  base::Status prepare(const core::Pod& pod, std::vector<Mounted>& mounted, std::map<std::string, Given>& given,
-                       std::stop_token stop);
+  /// A pod that has begun to have its claims prepared.
+  struct Prepared {
+    std::string node;
+    std::vector<agent::ClaimRef> claims;
+    bool done = false;     ///< all of them
+    bool running = false;  ///< the API server has heard of it
+  };
+  base::Result<Node*> nodeOf(const std::string& name);
+  base::Result<agent::ClaimRef> check(const core::Pod& pod, const core::PodResourceClaim& claim, std::stop_token stop);
+  base::Result<agent::cdi::Spec> prepareClaim(Node& node, const core::Pod& pod, const core::PodResourceClaim& claim,
+                                              std::stop_token stop);
+  base::Status prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop);
+  base::Status annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop);
   std::string addressOf(const std::string& node) const;
   base::Status refuse(const core::Pod& pod, const base::Status& why, std::stop_token stop);
+  bool usedByOthers(std::string_view podUid, const Prepared& pod, const agent::ClaimRef& claim) const;
 
   kube::Client& client_;
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   base::Clock& clock_;
-  const std::map<std::string, v1alpha::Card> hardware_;
   const std::map<std::string, std::string> addresses_;
-  struct Prepared {
-    std::vector<Mounted> mounted;
-    bool running = false;  ///< the API server has heard of it
-  };
+  const NodeFolders folders_;
+  std::map<std::string, std::unique_ptr<Node>> nodes_;     ///< those that had a claim to prepare
   std::map<std::string, Prepared, std::less<>> prepared_;  ///< by pod uid
 };
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "api/v1alpha/card_object.h"
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/validation.h"
@@ -355,18 +356,8 @@ Result<std::vector<SimNode>> parseNodes(std::string_view yaml) try {
 }
 
 v1alpha::ElasticGPU cardObject(const v1alpha::Card& card) {
-  namespace keys = v1alpha::keys;
-  v1alpha::ElasticGPU out;
-  out.metadata.name = base::lowered(card.uuid);
-  out.metadata.labels[std::string(keys::kRoleLabel)] = keys::kRoleCard;
-  out.metadata.labels[std::string(keys::kNodeLabel)] = v1alpha::labelValueOf(card.nodeName);
-  out.metadata.labels[std::string(keys::kSimulatedLabel)] = "true";
-  out.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
-  out.spec.card = card;
-  out.spec.source.kind = v1alpha::SourceKind::physicalGPU;
-  out.spec.source.gpuNames = {out.metadata.name};
-  out.spec.capacity["elasticgpu.io/gpu-core"] = "100";
-  out.spec.capacity["elasticgpu.io/gpu-memory"] = v1alpha::formatBytes(card.memory);
+  auto out = v1alpha::cardObject(card);
+  out.metadata.labels[std::string(v1alpha::keys::kSimulatedLabel)] = "true";
   return out;
 }
 

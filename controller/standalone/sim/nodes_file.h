@@ -26,7 +26,7 @@ struct SimNode {
 /// names the field and its line.
 base::Result<std::vector<SimNode>> parseNodes(std::string_view yaml);
 
-/// The card's object as its node's agent publishes it: named after its uuid, labelled, with the ledger finalizer.
+/// The card's object as its node's agent would publish it, labelled as simulated.
 v1alpha::ElasticGPU cardObject(const v1alpha::Card& card);
 
 }  // namespace egpu::sim

@@ -1,0 +1,78 @@
+#include "controller/agent/cards/cards.h"
+
+#include <algorithm>
+
+#include "controller/base/log.h"
+
+namespace egpu::agent::cards {
+
+namespace {
+
+kube::ReflectorOptions ofNode(const std::string& node) {
+  kube::ReflectorOptions out;
+  out.fieldSelector = "spec.card.nodeName=" + node;
+  return out;
+}
+
+}  // namespace
+
+Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
+             base::Random& random, CardsOptions options)
+    : client_(client.brief()),
+      clock_(clock),
+      random_(random),
+      options_(std::move(options)),
+      reflector_(client, sink_, ofNode(options_.publisher.node)),
+      survey_(plugins, clock, random, options_.interval, [this] { alarm_.ring(); }),
+      publisher_(client_, store_, events, clock, options_.publisher) {
+  // What an administrator changes or deletes is put right at once.
+  store_.listen([this](const Gpu*, const Gpu*) { alarm_.ring(); });
+}
+
+Cards::~Cards() { stop(); }
+
+void Cards::start() {
+  survey_.start();
+  reflector_.start();
+  thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
+}
+
+void Cards::stop() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+  survey_.stop();
+  reflector_.stop();
+}
+
+void Cards::wake() { survey_.wake(); }
+
+void Cards::run(std::stop_token stop) {
+  if (!reflector_.waitForSync(stop)) return;
+  const auto patience = clock_.now() + options_.patience;
+  while (!survey_.complete() && clock_.now() < patience && alarm_.sleepUntil(clock_, patience, stop)) {
+  }
+  for (int failures = 0; !stop.stop_requested();) {
+    const auto complete = survey_.complete();
+    const auto status = publisher_.publish(survey_.answers(), stop);
+    // One card that is refused as it is does not slow down the others.
+    if (status.ok() || status.code() == base::Code::invalid || status.code() == base::Code::forbidden) {
+      if (complete) published_ = true;
+      failures = 0;
+      alarm_.sleepUntil(clock_, clock_.now() + options_.interval, stop);
+      continue;
+    }
+    if (failures++ == 0) base::log::warn("cards could not be published", {{"why", status.str()}});
+    // Rings don't shorten it: the server is left alone.
+    clock_.sleepFor(wait(failures, status), stop);
+  }
+}
+
+std::chrono::milliseconds Cards::wait(int failures, const base::Status& status) {
+  const auto doubled = options_.backoff * (int64_t{1} << std::min(failures - 1, 20));
+  const auto most = std::min(doubled, options_.maxBackoff);
+  const std::chrono::milliseconds half(most / 2);
+  const auto jittered = half + std::chrono::milliseconds(random_.below(static_cast<uint64_t>(half.count() + 1)));
+  return status.retryAfter ? std::max(jittered, *status.retryAfter) : jittered;
+}
+
+}  // namespace egpu::agent::cards

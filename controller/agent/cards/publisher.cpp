@@ -1,0 +1,245 @@
+#include "controller/agent/cards/publisher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1alpha/card_object.h"
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/base/log.h"
+#include "controller/base/text.h"
+#include "controller/base/timestamp.h"
+#include "controller/codec/patch.h"
+
+namespace egpu::agent::cards {
+
+namespace {
+
+using base::Code;
+using base::Status;
+namespace keys = v1alpha::keys;
+namespace log = base::log;
+
+constexpr int kAttempts = 4;  ///< on an object that changes meanwhile
+
+/// The server can't be asked: other cards need not be tried.
+bool away(const Status& status) {
+  return status.code() == Code::unavailable || status.code() == Code::deadline || status.code() == Code::throttled ||
+         status.code() == Code::cancelled || status.code() == Code::unauthorized;
+}
+
+/// What a label's reader made of the plugin's name.
+std::string labelOf(const Gpu& card) {
+  const auto it = card.metadata.labels.find(keys::kDiscoveredByLabel);
+  return it == card.metadata.labels.end() ? std::string() : it->second;
+}
+
+bool same(const Gpu& have, const Gpu& want) {
+  return have.spec.card == want.spec.card && have.spec.capacity == want.spec.capacity &&
+         std::all_of(want.metadata.labels.begin(), want.metadata.labels.end(), [&](const auto& label) {
+           const auto it = have.metadata.labels.find(label.first);
+           return it != have.metadata.labels.end() && it->second == label.second;
+         });
+}
+
+health::Finding migMode(const std::string& uuid) {
+  return {false, std::string(health::kMigMode),
+          "it is in MIG mode: it has no share and no whole to give; to give it as one card, drain it and run "
+          "nvidia-smi -i " +
+              uuid + " -mig 0"};
+}
+
+}  // namespace
+
+Publisher::Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
+                     PublisherOptions options)
+    : client_(client), store_(store), events_(events), clock_(clock), options_(std::move(options)) {}
+
+Status Publisher::publish(const Answers& answers, std::stop_token stop) {
+  noteFailures(answers);
+  Found found = merge(answers, options_.node);
+  remarks_ = std::move(found.remarks);
+  Status first;
+  const auto keep = [&](const Status& status) {
+    if (first.ok() && !status.ok()) first = status;
+    return !away(status);
+  };
+  std::vector<std::string> absent;
+  store_.forEach([&](const auto& card) {
+    if (card->isCard() && found.cards.count(card->metadata.name) == 0) absent.push_back(card->metadata.name);
+  });
+  bool there = true;
+  for (auto it = found.cards.begin(); there && it != found.cards.end(); ++it)
+    there = keep(publishCard(it->first, it->second, answers, stop));
+  for (auto it = absent.begin(); there && it != absent.end(); ++it) there = keep(missing(*it, answers, stop));
+  tell(std::exchange(remarks_, {}));
+  return first;
+}
+
+Status Publisher::step(const std::string& name, std::stop_token stop, const Step& take) {
+  Status last;
+  for (int i = 0; i < kAttempts; ++i) {
+    const auto have = store_.get({"", name});
+    if (!have) return Status::okay();
+    last = take(*have);
+    // 422 is what a JSON patch's test answers.
+    if (last.ok() || (last.code() != Code::conflict && last.code() != Code::notFound && last.code() != Code::invalid &&
+                      last.code() != Code::unknownOutcome))
+      return last;
+    auto now = client_.get<Gpu>({"", name}, stop);
+    if (now.status().code() == Code::notFound) return store_.observedGone({"", name}, have->metadata.uid), last;
+    if (!now.ok()) return now.status();
+    if (last.code() == Code::invalid && now->metadata.uid == have->metadata.uid) return last;
+    store_.observed(*now);
+  }
+  return last;
+}
+
+Status Publisher::publishCard(const std::string& name, const FoundCard& found, const Answers& answers,
+                              std::stop_token stop) {
+  Gpu want = v1alpha::cardObject(found.card);
+  want.metadata.labels[std::string(keys::kDiscoveredByLabel)] = v1alpha::labelValueOf(found.plugin);
+  if (!store_.get({"", name}))
+    if (const auto made = create(want, stop); !made.ok()) return made;
+  const auto written = step(name, stop, [&](const Gpu& have) { return update(have, want, stop); });
+  if (!written.ok()) {
+    remarks_.push_back("card " + found.card.uuid + " could not be published: " + written.message());
+    return written;
+  }
+  const auto finding = findingOf(found.card.uuid, found.plugin, answers, &found.card);
+  return finding ? tellHealth(name, *finding, stop) : Status::okay();
+}
+
+Status Publisher::create(const Gpu& card, std::stop_token stop) {
+  auto made = client_.create(card, stop);
+  const core::ObjectKey key{"", card.metadata.name};
+  if (made.ok()) {
+    log::info("card published", {{"card", card.metadata.name}});
+    store_.observed(*made);
+    return Status::okay();
+  }
+  const auto code = made.status().code();
+  if (code != Code::alreadyExists && code != Code::unknownOutcome) {
+    remarks_.push_back("card " + card.spec.card->uuid + " could not be published: " + made.status().message());
+    return made.status();
+  }
+  auto have = client_.get<Gpu>(key, stop);
+  if (!have.ok()) return have.status();
+  if (have->isCard() && have->spec.card->nodeName == options_.node)
+    store_.observed(*have);
+  else
+    remarks_.push_back("card " + card.spec.card->uuid + " is not published: the ElasticGPU of its name " +
+                       (have->isCard() ? "is a card of node " + have->spec.card->nodeName +
+                                             "; delete it if the card was moved here and nothing there has it"
+                                       : "is a device"));
+  return Status::okay();
+}
+
+Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop) {
+  if (have.metadata.deleting() || !have.isCard() || same(have, want)) return Status::okay();
+  auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json,
+                                    codec::patch::publishedCard(have, want), {}, stop);
+  if (!written.ok()) return written.status();
+  log::info("card published anew", {{"card", have.metadata.name}});
+  store_.observed(*written);
+  return Status::okay();
+}
+
+Status Publisher::missing(const std::string& name, const Answers& answers, std::stop_token stop) {
+  const auto have = store_.get({"", name});
+  if (!have || have->metadata.deleting()) return Status::okay();
+  const auto by = labelOf(*have);
+  for (const auto& [plugin, answer] : answers) {
+    if (by != v1alpha::labelValueOf(plugin)) continue;
+    if (const auto finding = findingOf(have->spec.card->uuid, plugin, answers, nullptr))
+      return tellHealth(name, *finding, stop);
+    if (!answer.cards.reply.ok()) return Status::okay();
+    const auto told =
+        tellHealth(name,
+                   {false, std::string(health::kCardGone),
+                    "provisioner " + plugin + " no longer finds it on node " + options_.node +
+                        "; put it back, or give up the claims that have it: without them its object goes by itself"},
+                   stop);
+    return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
+  }
+  return Status::okay();  // nobody who could know answers
+}
+
+Status Publisher::gone(const Gpu& have, std::stop_token stop) {
+  const auto* healthy = health::healthyOf(have.status.conditions);
+  if (have.metadata.deleting() || !have.spec.allocations.empty() || !healthy || healthy->reason != health::kCardGone)
+    return Status::okay();
+  const auto since = base::parseRfc3339(healthy->lastTransitionTime);
+  if (!since || clock_.wall() - *since < options_.deleteAfter) return Status::okay();
+  // With its resourceVersion: an entry that came meanwhile keeps it.
+  const auto removed = client_.remove<Gpu>(
+      {"", have.metadata.name}, codec::patch::deleteOptions(have.metadata.uid, have.metadata.resourceVersion), stop);
+  if (removed.ok()) log::info("card that is gone deleted", {{"card", have.metadata.name}});
+  return removed;
+}
+
+Status Publisher::tellHealth(const std::string& name, const health::Finding& finding, std::stop_token stop) {
+  return step(name, stop, [&](const Gpu& have) {
+    auto after = have.status;
+    after.conditions = health::judge(have.status.conditions, finding, clock_.wall(), options_.quiet);
+    if (have.metadata.deleting() || after == have.status) return Status::okay();
+    auto written = client_.patch<Gpu>(
+        {"", name}, kube::PatchType::merge,
+        codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
+    if (!written.ok()) return written.status();
+    const auto& now = *health::healthyOf(after.conditions);
+    log::info("card's health", {{"card", name}, {"healthy", now.status}, {"reason", now.reason}});
+    // That a new card works is nothing to report.
+    if (health::healthyOf(have.status.conditions) || now.status == "False")
+      events_.event(kube::referenceTo(have),
+                    now.status == "False" && now.reason != health::kProbation ? "Warning" : "Normal", now.reason,
+                    now.message.empty() ? "it works" : now.message);
+    store_.observed(*written);
+    return Status::okay();
+  });
+}
+
+std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, const std::string& plugin,
+                                                    const Answers& answers, const v1alpha::Card* found) const {
+  const auto& answer = answers.find(plugin)->second;
+  if (answer.health.reply.ok()) {
+    for (const auto& card : answer.health.cards)
+      if (!card.healthy && base::lowered(card.uuid) == base::lowered(uuid)) return health::illness(card.message);
+    if (!found) return std::nullopt;
+    const auto mig = found->attributes.find("migMode");
+    if (mig != found->attributes.end() && mig->second == "enabled") return migMode(uuid);
+    if (options_.hasClaim)
+      if (auto foreign = health::foreignUse(uuid, answer.health.processes, options_.proc, options_.hasClaim))
+        return foreign;
+    return health::Finding{};
+  }
+  const auto since = failingSince_.find(plugin);
+  if (since == failingSince_.end() || clock_.now() - since->second < options_.notAnsweringAfter) return std::nullopt;
+  return health::Finding{
+      false, std::string(health::kDriverNotAnswering),
+      health::illness(
+          "provisioner " + plugin + " has failed for " +
+          std::to_string(std::chrono::duration_cast<std::chrono::minutes>(options_.notAnsweringAfter).count()) +
+          " minutes: " + answer.health.reply.message)
+          .message};
+}
+
+void Publisher::noteFailures(const Answers& answers) {
+  for (const auto& [plugin, answer] : answers)
+    if (answer.health.reply.ok())
+      failingSince_.erase(plugin);
+    else
+      failingSince_.try_emplace(plugin, clock_.now());
+}
+
+void Publisher::tell(std::vector<std::string> remarks) {
+  for (const auto& remark : remarks) {
+    if (std::find(told_.begin(), told_.end(), remark) != told_.end()) continue;
+    log::warn("card not as found", {{"node", options_.node}, {"what", remark}});
+    // As the kubelet names its node where it has no uid.
+    events_.event({"v1", "Node", "", options_.node, options_.node, ""}, "Warning", "CardRefused", remark);
+  }
+  told_ = std::move(remarks);
+}
+
+}  // namespace egpu::agent::cards

@@ -1,0 +1,82 @@
+// What the plugins found becomes ElasticGPU cards.
+//
+//   found, no object                → created
+//   found, object differs           → labels, capacity and spec.card written; never the ledger
+//   found, object on another node   → left alone and told: the API lets no agent write another node's cards. Once that
+//                                     node's agent has deleted it, it is created here
+//   object, not found, its plugin
+//     calls it unhealthy            → Healthy False with the plugin's words
+//     answers, without a word of it → Healthy False CardGone; deleted after a while if its ledger is empty
+//     fails, or is not there        → as it was; after a while of failing Healthy False DriverNotAnswering
+//
+// Nothing is remembered of what was published: it is compared with the objects as the watch shows them.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "controller/agent/cards/answers.h"
+#include "controller/agent/health/foreign_use.h"
+#include "controller/agent/health/health.h"
+#include "controller/base/clock.h"
+#include "controller/cache/store.h"
+#include "controller/kube/client.h"
+#include "controller/kube/event_sink.h"
+
+namespace egpu::agent::cards {
+
+using Gpu = v1alpha::ElasticGPU;
+
+struct PublisherOptions {
+  std::string node;  ///< the one that this agent runs on
+  /// Who may use a card; empty = nobody looks at who does.
+  health::HasClaim hasClaim{};
+  std::string proc = "/proc";                            ///< the host's
+  std::chrono::milliseconds quiet{300'000};              ///< that a card must be well before it is used again
+  std::chrono::milliseconds deleteAfter{600'000};        ///< a card is gone that long before its object goes
+  std::chrono::milliseconds notAnsweringAfter{180'000};  ///< a plugin fails that long before its cards are fenced
+};
+
+/// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
+class Publisher {
+ public:
+  Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
+            PublisherOptions options);
+
+  /// Makes the objects what the answers say. A card that fails keeps no other from being written; the first failure is
+  /// returned, and the caller tries again. One that needs time to pass is done by a later call.
+  base::Status publish(const Answers& answers, std::stop_token stop);
+
+ private:
+  using Step = std::function<base::Status(const Gpu&)>;
+  base::Status publishCard(const std::string& name, const FoundCard& found, const Answers& answers,
+                           std::stop_token stop);
+  base::Status create(const Gpu& card, std::stop_token stop);
+  base::Status update(const Gpu& have, const Gpu& want, std::stop_token stop);
+  base::Status missing(const std::string& name, const Answers& answers, std::stop_token stop);
+  base::Status gone(const Gpu& have, std::stop_token stop);
+  base::Status tellHealth(const std::string& name, const health::Finding& finding, std::stop_token stop);
+  /// Takes a step on the object as the store has it, again on what a read shows while the object changes meanwhile.
+  base::Status step(const std::string& name, std::stop_token stop, const Step& take);
+  /// What is known of a card of this plugin, found or not; nullopt = nothing.
+  std::optional<health::Finding> findingOf(const std::string& uuid, const std::string& plugin, const Answers& answers,
+                                           const v1alpha::Card* found) const;
+  void noteFailures(const Answers& answers);
+  void tell(std::vector<std::string> remarks);
+
+  kube::Client& client_;
+  cache::Store<Gpu>& store_;
+  kube::EventSink& events_;
+  base::Clock& clock_;
+  const PublisherOptions options_;
+  std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
+  std::vector<std::string> remarks_;  ///< of the present call, besides those of the answers
+  std::vector<std::string> told_;     ///< the last time, so that nothing is told twice
+};
+
+}  // namespace egpu::agent::cards

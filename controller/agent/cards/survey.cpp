@@ -1,0 +1,96 @@
+#include "controller/agent/cards/survey.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/base/log.h"
+
+namespace egpu::agent::cards {
+
+Survey::Survey(plugin::Registry& plugins, base::Clock& clock, base::Random& random, std::chrono::milliseconds interval,
+               std::function<void()> answered)
+    : plugins_(plugins), clock_(clock), random_(random), interval_(interval), answered_(std::move(answered)) {
+  listener_->survey = this;
+  plugins_.onChange([listener = listener_](const std::string& name) {
+    std::lock_guard lock(listener->mutex);
+    if (listener->survey) listener->survey->changed(name);
+  });
+}
+
+Survey::~Survey() {
+  {
+    std::lock_guard lock(listener_->mutex);
+    listener_->survey = nullptr;
+  }
+  stop();
+}
+
+void Survey::start() {
+  {
+    std::lock_guard lock(mutex_);
+    running_ = true;
+  }
+  for (const auto& name : plugins_.names()) changed(name);
+}
+
+void Survey::stop() {
+  decltype(askers_) askers;
+  {
+    std::lock_guard lock(mutex_);
+    running_ = false;
+    askers = std::exchange(askers_, {});
+  }
+  for (const auto& [name, asker] : askers) asker->thread.request_stop();
+}
+
+void Survey::wake() {
+  std::lock_guard lock(mutex_);
+  for (const auto& [name, asker] : askers_) asker->alarm.ring();
+}
+
+Answers Survey::answers() const {
+  std::lock_guard lock(mutex_);
+  return answers_;
+}
+
+bool Survey::complete() const {
+  const auto names = plugins_.names();
+  std::lock_guard lock(mutex_);
+  return std::all_of(names.begin(), names.end(), [&](const auto& name) { return answers_.count(name) > 0; });
+}
+
+/// A plugin came, went down or recovered: whatever it was, it is asked.
+void Survey::changed(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  if (!running_) return;
+  auto& asker = askers_[name];
+  if (asker) return asker->alarm.ring();
+  asker = std::make_unique<Asker>();
+  asker->thread =
+      std::jthread([this, name, &alarm = asker->alarm](std::stop_token stop) { run(name, alarm, std::move(stop)); });
+}
+
+void Survey::run(const std::string& name, Alarm& alarm, std::stop_token stop) {
+  std::string failure;
+  while (!stop.stop_requested()) {
+    std::string why;
+    auto* plugin = plugins_.find(name, &why);
+    Answer answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}};
+    if (plugin) answer = ask(*plugin);
+    if (plugins_.closing() || stop.stop_requested()) return;  // what it says now says nothing about it
+    const auto& reply = answer.cards.reply;
+    const std::string now = reply.ok() ? "" : std::string(plugin::toString(reply.outcome)) + ": " + reply.message;
+    if (now != failure && !now.empty())
+      base::log::warn("discovery failed; its cards stay as they are", {{"provisioner", name}, {"why", now}});
+    failure = now;
+    {
+      std::lock_guard lock(mutex_);
+      answers_[name] = std::move(answer);
+    }
+    answered_();
+    const std::chrono::milliseconds jitter(random_.below(static_cast<uint64_t>(interval_.count() / 5 + 1)));
+    if (!alarm.sleepUntil(clock_, clock_.now() + interval_ + jitter, stop)) return;
+  }
+}
+
+}  // namespace egpu::agent::cards

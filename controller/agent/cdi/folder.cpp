@@ -1,0 +1,184 @@
+#include "controller/agent/cdi/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "controller/base/private_files.h"
+#include "controller/base/subprocess.h"
+
+namespace egpu::agent::cdi {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part";
+constexpr off_t kMost = 1 << 20;  // bytes of a file
+constexpr std::size_t kMostUid = 63;
+
+Status failed(const std::string& path, int error) {
+  return {error == ENOENT ? Code::notFound : Code::unavailable, path + ": " + std::generic_category().message(error)};
+}
+
+bool endsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+/// The uid in a file's name that ends so; empty if it is no such name.
+std::string uidIn(std::string_view name, std::string_view end) {
+  if (name.substr(0, kPrefix.size()) != kPrefix || !endsWith(name, end)) return {};
+  const auto uid = name.substr(kPrefix.size(), name.size() - kPrefix.size() - end.size());
+  return isUid(uid) ? std::string(uid) : std::string();
+}
+
+Result<Spec> load(const std::string& path, const std::string& uid, off_t size) {
+  if (size > kMost) return Status(Code::malformed, path + ": is larger than 1 MiB");
+  const auto text = base::readPrivateFile(path);
+  if (!text) return text.status();
+  auto spec = codec::decodeCdiSpec(*text);
+  if (!spec) return Status(spec.status().code(), path + ": " + spec.status().message());
+  if (spec->deviceUid != uid) return Status(Code::malformed, path + ": is of another device, " + spec->deviceUid);
+  return spec;
+}
+
+}  // namespace
+
+std::string qualified(std::string_view deviceUid) {
+  return std::string(codec::kCdiKind) + "=" + std::string(deviceUid);
+}
+
+bool isUid(std::string_view text) {
+  if (text.empty() || text.size() > kMostUid || text.front() == '-') return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+std::string Folder::fileOf(std::string_view deviceUid) const {
+  return path_ + "/" + std::string(kPrefix) + std::string(deviceUid) + std::string(kFile);
+}
+
+Status Folder::open() {
+  std::error_code error;
+  std::filesystem::create_directories(path_, error);
+  if (error) return {Code::unavailable, path_ + ": " + error.message()};
+  const auto all = names();
+  if (!all) return all.status();
+  for (const auto& name : *all)
+    if (name.back() == '~' && ::unlink((path_ + "/" + name).c_str()) != 0 && errno != ENOENT)
+      return failed(path_ + "/" + name, errno);
+  return Status::okay();
+}
+
+Result<std::vector<std::string>> Folder::names() const {
+  DIR* folder = ::opendir(path_.c_str());
+  if (folder == nullptr) return failed(path_, errno);
+  std::vector<std::string> out;
+  errno = 0;
+  while (const dirent* each = ::readdir(folder)) {
+    std::string name = each->d_name;
+    if (name.compare(0, kPrefix.size(), kPrefix) == 0) out.push_back(std::move(name));
+    errno = 0;
+  }
+  const int error = errno;
+  ::closedir(folder);
+  if (error != 0) return failed(path_, error);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::shared_ptr<const Result<Spec>> Folder::read(const std::string& name) {
+  const std::string path = path_ + "/" + name;
+  struct stat is {};
+  if (::lstat(path.c_str(), &is) != 0) return std::make_shared<const Result<Spec>>(failed(path, errno));
+  constexpr int64_t kSecond = 1'000'000'000;
+  const Stamp stamp{is.st_ino, is.st_size, is.st_ctim.tv_sec * kSecond + is.st_ctim.tv_nsec};
+  const auto it = known_.find(name);
+  if (it != known_.end() && it->second.stamp == stamp) return it->second.spec;
+  const std::string uid = uidIn(name, endsWith(name, kPart) ? kPart : kFile);
+  auto spec = std::make_shared<const Result<Spec>>(load(path, uid, is.st_size));
+  if (spec->ok()) known_[name] = {stamp, spec};  // what can't be read may be readable the next time
+  return spec;
+}
+
+Folder::Entry Folder::entry(const std::string& uid, bool ready, bool part) {
+  const std::string name = std::string(kPrefix) + uid;
+  auto spec = ready ? read(name + std::string(kFile)) : read(name + std::string(kPart));
+  if (ready && part && !spec->ok())
+    if (auto other = read(name + std::string(kPart)); other->ok()) spec = other;
+  return {uid, ready, part, *spec};
+}
+
+Result<std::vector<Folder::Entry>> Folder::list() {
+  std::lock_guard lock(mutex_);
+  const auto all = names();
+  if (!all) return all.status();
+  std::map<std::string, std::pair<bool, bool>> uids;
+  for (const auto& name : *all) {
+    if (auto uid = uidIn(name, kFile); !uid.empty()) uids[uid].first = true;
+    if (auto uid = uidIn(name, kPart); !uid.empty()) uids[uid].second = true;
+  }
+  std::erase_if(known_, [&](const auto& each) { return !std::binary_search(all->begin(), all->end(), each.first); });
+  std::vector<Entry> out;
+  out.reserve(uids.size());
+  for (const auto& [uid, which] : uids) out.push_back(entry(uid, which.first, which.second));
+  return out;
+}
+
+Result<std::optional<Folder::Entry>> Folder::find(std::string_view deviceUid) {
+  if (!isUid(deviceUid)) return Status(Code::invalid, "\"" + std::string(deviceUid) + "\" is no uid");
+  std::lock_guard lock(mutex_);
+  const std::string file = fileOf(deviceUid);
+  const auto there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
+  const bool ready = there(file), part = there(file + ".part");
+  if (!ready && !part) return std::optional<Entry>();
+  return std::optional<Entry>(entry(std::string(deviceUid), ready, part));
+}
+
+Status Folder::sync() const {
+  const base::UniqueFd folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return folder && ::fsync(folder.get()) == 0 ? Status::okay() : failed(path_, errno);
+}
+
+Status Folder::write(const Spec& spec) {
+  if (!isUid(spec.deviceUid)) return {Code::invalid, "\"" + spec.deviceUid + "\" is no uid"};
+  const std::string text = codec::encodeCdiSpec(spec);
+  if (text.size() > static_cast<std::size_t>(kMost))
+    return {Code::invalid, fileOf(spec.deviceUid) + ": would be larger than 1 MiB"};
+  std::lock_guard lock(mutex_);
+  return base::writePrivateFile(fileOf(spec.deviceUid) + ".part", text);
+}
+
+Status Folder::publish(const std::string& deviceUid) {
+  const std::string file = fileOf(deviceUid);
+  std::lock_guard lock(mutex_);
+  if (std::rename((file + ".part").c_str(), file.c_str()) != 0) return failed(file, errno);
+  return sync();
+}
+
+Status Folder::withdraw(const std::string& deviceUid) {
+  const std::string file = fileOf(deviceUid);
+  std::lock_guard lock(mutex_);
+  if (std::rename(file.c_str(), (file + ".part").c_str()) != 0 && errno != ENOENT) return failed(file, errno);
+  return Status::okay();
+}
+
+Status Folder::removePart(const std::string& deviceUid) {
+  const std::string part = fileOf(deviceUid) + ".part";
+  std::lock_guard lock(mutex_);
+  if (::unlink(part.c_str()) != 0 && errno != ENOENT) return failed(part, errno);
+  return Status::okay();
+}
+
+}  // namespace egpu::agent::cdi

@@ -1,0 +1,85 @@
+// The folder of CDI files, one file per device. What these files say is all that the node knows of what is prepared.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/base/status.h"
+#include "controller/codec/cdi_spec.h"
+
+namespace egpu::agent::cdi {
+
+using Spec = codec::CdiSpec;
+
+/// "elasticgpu.io/device=<uid>", as kubelet and runtime spell it.
+std::string qualified(std::string_view deviceUid);
+
+/// Whether the text may be part of a file's name: 1 to 63 letters, digits and '-', the first no '-'.
+bool isUid(std::string_view text);
+
+/// A device has a file that runtimes read, elasticgpu.io-device_<uid>.json, or one that they don't, the same name with
+/// ".part" behind it: it is being prepared or unprepared. Or for a moment both, where a file is made anew. Every change
+/// is one rename or unlink. A loss of power leaves each file whole or not at all, and what was published. Other files of
+/// the folder are left alone.
+/// Thread-safe; of two calls about one device the caller sees to it that they don't overlap.
+/// Errors name the file: Code::unavailable for what the system refuses, such as a full disk.
+class Folder {
+ public:
+  explicit Folder(std::string path) : path_(std::move(path)) {}
+  virtual ~Folder() = default;
+  const std::string& path() const { return path_; }
+
+  /// Makes the folder if it is missing and removes what a crash left half written. Call it before any other.
+  base::Status open();
+
+  struct Entry {
+    std::string deviceUid;
+    bool ready = false;       ///< there is a file that runtimes read
+    bool part = false;        ///< there is one that is being made or taken away
+    base::Result<Spec> spec;  ///< of the first if it can be read, else of the other; else why neither can
+  };
+  /// By uid. Files that did not change since they were last read are not read again.
+  base::Result<std::vector<Entry>> list();
+  /// No value: there is neither file.
+  base::Result<std::optional<Entry>> find(std::string_view deviceUid);
+
+  // The steps. Each may be repeated.
+  virtual base::Status write(const Spec& spec);                   ///< the part, whole
+  virtual base::Status publish(const std::string& deviceUid);     ///< the part becomes the file
+  virtual base::Status withdraw(const std::string& deviceUid);    ///< the file becomes the part
+  virtual base::Status removePart(const std::string& deviceUid);  ///< the part goes
+
+ private:
+  /// What stat says of a file; equal: it was not written since.
+  struct Stamp {
+    ino_t inode = 0;
+    off_t size = 0;
+    int64_t changed = 0;  ///< ns
+    bool operator==(const Stamp&) const = default;
+  };
+  struct Known {
+    Stamp stamp;
+    std::shared_ptr<const base::Result<Spec>> spec;
+  };
+  // With mutex_ held, but for open().
+  std::string fileOf(std::string_view deviceUid) const;
+  base::Result<std::vector<std::string>> names() const;
+  std::shared_ptr<const base::Result<Spec>> read(const std::string& name);
+  Entry entry(const std::string& uid, bool ready, bool part);
+  base::Status sync() const;
+
+  const std::string path_;
+  std::mutex mutex_;  ///< held through each change and each look: who reads a folder while names change may miss both
+  std::map<std::string, Known> known_;  ///< by file name; protected by mutex_
+};
+
+}  // namespace egpu::agent::cdi

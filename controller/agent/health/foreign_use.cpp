@@ -1,0 +1,70 @@
+#include "controller/agent/health/foreign_use.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "controller/base/text.h"
+
+namespace egpu::agent::health {
+
+namespace {
+
+constexpr std::size_t kUid = 36;                ///< of a pod: 8-4-4-4-12 hexadecimal digits
+constexpr std::size_t kMostNamed = 4;           ///< processes in the condition
+constexpr std::size_t kLongestFile = 64 << 10;  ///< of what is read of a process
+
+std::string contentOf(const std::string& path) {
+  std::ifstream in(path);
+  std::string out(kLongestFile, '\0');
+  in.read(out.data(), static_cast<std::streamsize>(out.size()));
+  out.resize(static_cast<std::size_t>(in.gcount()));
+  return out;
+}
+
+bool isUid(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    const char c = text[i];
+    if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return text.size() == kUid;
+}
+
+}  // namespace
+
+std::string podOf(std::string_view cgroups) {
+  if (cgroups.find("kubepods") == std::string_view::npos) return {};
+  for (std::size_t at = cgroups.find("pod"); at != std::string_view::npos; at = cgroups.find("pod", at + 1)) {
+    std::string uid(cgroups.substr(at + 3, kUid));
+    std::replace(uid.begin(), uid.end(), '_', '-');
+    if (isUid(uid)) return uid;
+  }
+  return {};
+}
+
+std::optional<Finding> foreignUse(const std::string& card, const std::vector<plugin::CardProcess>& processes,
+                                  const std::string& proc, const HasClaim& hasClaim) {
+  std::vector<std::string> users;
+  for (const auto& process : processes) {
+    if (base::lowered(process.uuid) != base::lowered(card)) continue;
+    const auto folder = proc + "/" + std::to_string(process.pid);
+    const auto cgroups = contentOf(folder + "/cgroup");
+    if (cgroups.empty()) continue;
+    const auto pod = podOf(cgroups);
+    if (!pod.empty() && hasClaim(pod, card).value_or(true)) continue;
+    users.push_back("process " + std::to_string(process.pid) + " (" +
+                    std::string(base::trimmed(contentOf(folder + "/comm"))) + ")" +
+                    (pod.empty() ? " outside of pods" : " of pod " + pod));
+  }
+  if (users.empty()) return std::nullopt;
+  std::string who;
+  for (std::size_t i = 0; i < std::min(users.size(), kMostNamed); ++i) who += (i > 0 ? ", " : "") + users[i];
+  if (users.size() > kMostNamed) who += " and " + std::to_string(users.size() - kMostNamed) + " more";
+  auto out = illness("used without a claim by " + who +
+                     "; end it, and keep NVIDIA's device plugin and DRA driver off this node's cards");
+  out.reason = kForeignUse;
+  return out;
+}
+
+}  // namespace egpu::agent::health

@@ -1,0 +1,95 @@
+#include "controller/agent/health/health.h"
+
+#include <algorithm>
+
+#include "controller/base/printable.h"
+#include "controller/base/text.h"
+#include "controller/base/timestamp.h"
+
+namespace egpu::agent::health {
+
+namespace {
+
+constexpr std::size_t kLongestReason = 64, kLongestMessage = 1024;
+
+bool letter(char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
+
+/// Length of the reason at a message's head; 0 if it has none.
+std::size_t reasonAt(std::string_view message) {
+  const auto colon = message.find(": ");
+  if (colon == std::string_view::npos || colon == 0 || colon > kLongestReason || message[0] < 'A' || message[0] > 'Z')
+    return 0;
+  const auto head = message.substr(0, colon);
+  const bool word = std::all_of(head.begin(), head.end(), [](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+  return word ? colon : 0;
+}
+
+core::Condition condition(std::string_view status, std::string_view reason, std::string message,
+                          base::Clock::Wall since) {
+  core::Condition out;
+  out.type = kHealthy;
+  out.status = status;
+  out.reason = reason;
+  out.message = std::move(message);
+  out.lastTransitionTime = base::rfc3339(since);
+  return out;
+}
+
+core::Condition onProbation(const core::Condition& before, base::Clock::Wall wall, std::chrono::milliseconds quiet) {
+  const auto was = before.reason == kProbation ? before.message : "It was taken out for " + before.reason;
+  const auto since = before.reason == kProbation ? base::parseRfc3339(before.lastTransitionTime) : std::nullopt;
+  // A time that can't be read or is still to come begins anew.
+  if (!since || *since > wall) {
+    const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(quiet).count();
+    return condition("False", kProbation,
+                     before.reason == kProbation
+                         ? was
+                         : was + "; it answers, and is used again after " + std::to_string(minutes) + " quiet minutes",
+                     wall);
+  }
+  if (wall - *since < quiet) return before;
+  return condition("True", kWorking, {}, wall);
+}
+
+core::Condition next(const core::Condition* before, const Finding& now, base::Clock::Wall wall,
+                     std::chrono::milliseconds quiet) {
+  if (now.healthy) {
+    if (before && before->status == "False") return onProbation(*before, wall, quiet);
+    if (before && before->status == "True") return *before;
+    return condition("True", kWorking, {}, wall);
+  }
+  auto out = condition("False", now.reason, now.message, wall);
+  if (before && before->status == "False" && before->reason != kProbation)
+    out.lastTransitionTime = before->lastTransitionTime;
+  return out;
+}
+
+}  // namespace
+
+Finding illness(std::string_view message) {
+  const auto head = reasonAt(message);
+  Finding out{false, std::string(head > 0 ? message.substr(0, head) : kUnhealthy), {}};
+  if (head > 0) message.remove_prefix(head + 2);
+  out.message = base::shortened(base::printable(message), kLongestMessage);
+  return out;
+}
+
+const core::Condition* healthyOf(const std::vector<core::Condition>& conditions) {
+  for (const auto& c : conditions)
+    if (c.type == kHealthy) return &c;
+  return nullptr;
+}
+
+std::vector<core::Condition> judge(const std::vector<core::Condition>& before, const Finding& now,
+                                   base::Clock::Wall wall, std::chrono::milliseconds quiet) {
+  auto out = before;
+  const auto same = std::find_if(out.begin(), out.end(), [](const auto& c) { return c.type == kHealthy; });
+  auto judged = next(same == out.end() ? nullptr : &*same, now, wall, quiet);
+  if (same == out.end())
+    out.push_back(std::move(judged));
+  else
+    *same = std::move(judged);
+  return out;
+}
+
+}  // namespace egpu::agent::health

@@ -1,0 +1,51 @@
+// A lock per claim, there only while somebody holds it or waits for it.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+namespace egpu::agent {
+
+/// Thread-safe; must outlive what it gave.
+class ClaimLocks {
+ public:
+  class Held {
+   public:
+    Held(ClaimLocks& locks, std::string claim) : locks_(&locks), claim_(std::move(claim)) {}
+    Held(Held&& other) noexcept : locks_(std::exchange(other.locks_, nullptr)), claim_(std::move(other.claim_)) {}
+    Held& operator=(Held&&) = delete;
+    ~Held() {
+      if (locks_ != nullptr) locks_->release(claim_);
+    }
+
+   private:
+    ClaimLocks* locks_;
+    std::string claim_;
+  };
+
+  /// Waits for its turn; no value: stopped meanwhile.
+  std::optional<Held> hold(const std::string& claim, std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&] { return held_.count(claim) == 0; })) return std::nullopt;
+    held_.insert(claim);
+    return Held(*this, claim);
+  }
+
+ private:
+  void release(const std::string& claim) {
+    std::lock_guard lock(mutex_);
+    held_.erase(claim);
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::set<std::string> held_;  ///< protected by mutex_
+};
+
+}  // namespace egpu::agent

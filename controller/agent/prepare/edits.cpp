@@ -1,0 +1,279 @@
+#include "controller/agent/prepare/edits.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <optional>
+#include <utility>
+
+#include "controller/base/printable.h"
+#include "controller/base/subprocess.h"
+#include "controller/base/text.h"
+#include "controller/codec/cdi_spec.h"
+#include "controller/codec/json_text.h"
+
+namespace egpu::agent {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+
+// Bounds on one claim's edits.
+constexpr std::size_t kMostEdits = 512, kMostName = 256, kMostValue = 32 << 10, kMostBytes = 512 << 10;
+constexpr std::size_t kMostPatterns = 64;
+
+constexpr std::string_view kDeviceNodes = "/dev/nvidia*";
+constexpr std::string_view kGpu = "nvidia.com/gpu=";
+constexpr std::array<std::string_view, 6> kLibraryFolders{"/lib/",       "/lib64/",         "/usr/lib/",
+                                                          "/usr/lib64/", "/usr/local/lib/", "/usr/local/nvidia/"};
+/// The driver's, besides its libraries.
+constexpr std::array<std::string_view, 15> kDriverFiles{"/usr/bin/nvidia-*",
+                                                        "/usr/sbin/nvidia-*",
+                                                        "/bin/nvidia-*",
+                                                        "/sbin/nvidia-*",
+                                                        "/usr/local/bin/nvidia-*",
+                                                        "/usr/local/nvidia/bin/nvidia-*",
+                                                        "/lib/firmware/nvidia/",
+                                                        "/usr/lib/firmware/nvidia/",
+                                                        "/usr/share/nvidia/",
+                                                        "/usr/lib/nvidia/",  // Debian's own package
+                                                        "/etc/OpenCL/vendors/nvidia.icd",
+                                                        "/run/nvidia/driver/",
+                                                        "/run/nvidia-persistenced/",
+                                                        "/var/run/nvidia-persistenced/",
+                                                        "/run/nvidia-fabricmanager/"};
+constexpr std::array<std::string_view, 11> kOptions{"ro",    "rw",      "nosuid",   "nodev", "noexec", "bind",
+                                                    "rbind", "private", "rprivate", "slave", "rslave"};
+
+Status refused(std::string why) { return {Code::invalid, "the provisioner's edits: " + std::move(why)}; }
+
+bool beginsWith(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+template <class List>
+bool has(const List& list, std::string_view text) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+/// Absolute, and no "//", "." or ".." in it; no '/' at its end.
+bool isClean(std::string_view path) {
+  if (path.size() < 2 || path.size() >= PATH_MAX || path.front() != '/' || path.back() == '/') return false;
+  if (!codec::isUtf8(path) || base::hasControls(path)) return false;
+  for (std::size_t at = 1; at <= path.size();) {
+    const auto end = std::min(path.find('/', at), path.size());
+    const auto part = path.substr(at, end - at);
+    if (part.empty() || part == "." || part == "..") return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+bool matches(std::string_view path, std::string_view pattern) {
+  if (pattern.empty()) return false;
+  if (pattern.back() == '*') return beginsWith(path, pattern.substr(0, pattern.size() - 1));
+  if (pattern.back() == '/') return beginsWith(path, pattern);
+  return path == pattern;
+}
+
+template <class List>
+bool anyMatches(std::string_view path, const List& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const auto& each) { return matches(path, each); });
+}
+
+/// "libcuda.so.535.104" and the like, in a folder of libraries.
+bool isLibrary(std::string_view path) {
+  const auto name = path.substr(path.rfind('/') + 1);
+  return anyMatches(path, kLibraryFolders) && beginsWith(name, "lib") && name.find(".so") != std::string_view::npos;
+}
+
+/// Where a path of the host leads, links followed as on the host. No value: there is nothing.
+std::optional<std::string> resolved(const std::string& root, const std::string& path) {
+  const base::UniqueFd at(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!at) return std::nullopt;
+  struct open_how how {};
+  how.flags = O_PATH | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT;
+  const base::UniqueFd found(static_cast<int>(::syscall(SYS_openat2, at.get(), path.c_str(), &how, sizeof how)));
+  if (!found) return std::nullopt;
+  const auto nameOf = [](int fd) {
+    char name[PATH_MAX];
+    const auto n = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name);
+    return n > 0 ? std::string(name, static_cast<std::size_t>(n)) : std::string();
+  };
+  const std::string whole = nameOf(found.get()), above = nameOf(at.get());
+  return above == "/" ? whole : whole.substr(std::min(above.size(), whole.size()));
+}
+
+/// The edits of one claim, judged one by one.
+class Check {
+ public:
+  Check(const Permitted& permitted, const std::vector<v1alpha::Card>& cards) : permitted_(permitted), cards_(cards) {
+    patterns_ = permitted.more;
+    if (permitted.hostRoot.empty()) return;
+    // What is permitted by one name is permitted by the one it leads to: /var/run is /run.
+    for (const auto& pattern : permitted.more) {
+      const auto slash = pattern.rfind('/');
+      if (slash == std::string::npos || slash == 0 || pattern.front() != '/') continue;
+      if (const auto folder = resolved(permitted.hostRoot, pattern.substr(0, slash)))
+        patterns_.push_back(*folder + pattern.substr(slash));
+    }
+    state_ = resolved(permitted.hostRoot, permitted.stateFolder).value_or(permitted.stateFolder);
+  }
+
+  Status variable(const std::string& name, const std::string& value) const {
+    const bool valid = !name.empty() && name.size() <= kMostName && (name[0] < '0' || name[0] > '9') &&
+                       std::all_of(name.begin(), name.end(), [](char c) {
+                         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+                       });
+    if (!valid) return refused("the variable " + base::quoted(name) + " has no valid name");
+    if (name == codec::kPreparedFor) return refused("the variable " + name + " is the agent's");
+    if (value.size() > kMostValue || value.find('\0') != std::string::npos || !codec::isUtf8(value))
+      return refused("the variable " + name + " has a value that is no text, or longer than 32 KiB");
+    return Status::okay();
+  }
+
+  Status node(core::DeviceNode& node) const {
+    if (node.permissions.empty()) node.permissions = "rw";
+    const std::string host = node.hostPath.empty() ? node.path : node.hostPath;
+    if (!isClean(node.path) || !beginsWith(node.path, "/dev/") || !isClean(host))
+      return refused("the device node " + base::quoted(node.path) + ", of the host's " + base::quoted(host) +
+                     ", is no clean path under /dev");
+    if (node.permissions.size() > 3 || node.permissions.find_first_not_of("rwm") != std::string::npos)
+      return refused("the device node " + node.path + " has the permissions " + base::quoted(node.permissions) +
+                     ", which are not of \"rwm\"");
+    for (const auto& path : {node.path, host})
+      if (!ofTheCards(path)) return refused("the device node " + path + " is of a card that is not the claim's");
+    return onHost(host, "the device node", [this](std::string_view path) {
+      return ofTheCards(path) && (matches(path, kDeviceNodes) || anyMatches(path, patterns_));
+    });
+  }
+
+  Status mount(core::Mount& mount) const {
+    if (mount.options.empty()) mount.options = {"ro", "nosuid", "nodev", "bind"};
+    if (!isClean(mount.hostPath) || !isClean(mount.containerPath))
+      return refused("the mount of " + base::quoted(mount.hostPath) + " at " + base::quoted(mount.containerPath) +
+                     " has not two clean paths");
+    for (const std::string_view own : {"/proc", "/sys"})
+      if (mount.containerPath == own || beginsWith(mount.containerPath, std::string(own) + "/"))
+        return refused("the mount at " + mount.containerPath + " covers what is the runtime's");
+    for (const auto& option : mount.options)
+      if (!has(kOptions, option))
+        return refused("the mount at " + mount.containerPath + " has the option " + base::quoted(option) +
+                       ", which is not known");
+    const bool readOnly = has(mount.options, "ro") && !has(mount.options, "rw");
+    return onHost(mount.hostPath, "the mount of", [this, readOnly](std::string_view path) {
+      if (anyMatches(path, patterns_) || path == "/dev/shm" || inState(path)) return true;
+      return readOnly && (isLibrary(path) || anyMatches(path, kDriverFiles));
+    });
+  }
+
+  Status device(const std::string& name) const {
+    const auto card = [&](const auto& each) { return name == std::string(kGpu) + each.uuid; };
+    if (name.size() > kMostName || !codec::isUtf8(name) || base::hasControls(name))
+      return refused("a CDI device has no valid name");
+    if (std::any_of(cards_.begin(), cards_.end(), card) || anyMatches(name, patterns_)) return Status::okay();
+    return refused("the CDI device " + name + " is neither a card of the claim nor permitted by the class");
+  }
+
+ private:
+  /// A numbered node of NVIDIA's is one card.
+  bool ofTheCards(std::string_view path) const {
+    constexpr std::string_view name = "nvidia";
+    const auto last = path.substr(path.rfind('/') + 1);
+    if (!beginsWith(last, name)) return true;
+    const auto number = last.substr(name.size());
+    if (number.empty() || number.find_first_not_of("0123456789") != std::string_view::npos) return true;
+    return std::any_of(cards_.begin(), cards_.end(),
+                       [&](const auto& card) { return std::to_string(card.index) == number; });
+  }
+  std::string_view onSystem(std::string_view path) const {
+    const std::string& root = permitted_.systemRoot;
+    const bool below = !root.empty() && beginsWith(path, root + "/");
+    return below ? path.substr(root.size()) : path;
+  }
+  bool inState(std::string_view path) const {
+    return beginsWith(path, permitted_.stateFolder + "/") || (!state_.empty() && beginsWith(path, state_ + "/"));
+  }
+  template <class May>
+  Status onHost(const std::string& path, const std::string& what, const May& may) const {
+    const auto no = [&](const std::string& why) { return refused(what + " " + path + " " + why); };
+    const auto allowed = [&](std::string_view at) { return may(at) || may(onSystem(at)); };
+    if (!allowed(path)) return no("is not permitted; the class's parameter hostPaths permits more");
+    if (permitted_.hostRoot.empty()) return Status::okay();
+    const auto real = resolved(permitted_.hostRoot, path);
+    if (!real) return no("is not there on this node");
+    return allowed(*real) ? Status::okay() : no("leads to " + *real + ", which is not permitted");
+  }
+
+  const Permitted& permitted_;
+  const std::vector<v1alpha::Card>& cards_;
+  std::vector<std::string> patterns_;
+  std::string state_;
+};
+
+std::size_t sizeOf(const core::ContainerEdits& edits) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : edits.env) bytes += name.size() + value.size();
+  for (const auto& node : edits.deviceNodes) bytes += node.path.size() + node.hostPath.size();
+  for (const auto& mount : edits.mounts) {
+    bytes += mount.hostPath.size() + mount.containerPath.size();
+    for (const auto& option : mount.options) bytes += option.size() + 1;
+  }
+  for (const auto& name : edits.cdiDevices) bytes += name.size();
+  return bytes;
+}
+
+bool isCdiPattern(std::string_view pattern) {
+  const auto slash = pattern.find('/'), equals = pattern.find('=');
+  return slash != std::string_view::npos && slash > 0 && equals != std::string_view::npos && equals > slash + 1 &&
+         equals + 1 < pattern.size() && codec::isUtf8(pattern) && !base::hasControls(pattern);
+}
+
+bool isPattern(std::string_view pattern) {
+  if (isCdiPattern(pattern) && pattern.front() != '/') return true;
+  if (!pattern.empty() && (pattern.back() == '*' || pattern.back() == '/')) pattern.remove_suffix(1);
+  while (!pattern.empty() && pattern.back() == '/') pattern.remove_suffix(1);  // "/opt/*"
+  return isClean(pattern) && pattern.find('*') == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> parseHostPaths(std::string_view text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    const std::string pattern(base::trimmed(text.substr(at, end - at)));
+    at = end + 1;
+    if (pattern.empty() && text.find(',') == std::string_view::npos) return out;
+    if (!isPattern(pattern) || out.size() >= kMostPatterns)
+      return Status(Code::invalid, "hostPaths: " + base::quoted(pattern) +
+                                       " is no absolute path, with a '*' or '/' at its end or not, and no CDI device, "
+                                       "or there are more than 64");
+    out.push_back(pattern);
+  }
+  return out;
+}
+
+Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,
+                                        const std::vector<v1alpha::Card>& cards) {
+  const auto count = edits.env.size() + edits.deviceNodes.size() + edits.mounts.size() + edits.cdiDevices.size();
+  if (count > kMostEdits || sizeOf(edits) > kMostBytes) return refused("more than 512 of them, or more than 512 KiB");
+  const Check check(permitted, cards);
+  for (const auto& [name, value] : edits.env)
+    if (auto s = check.variable(name, value); !s.ok()) return s;
+  for (auto& node : edits.deviceNodes)
+    if (auto s = check.node(node); !s.ok()) return s;
+  for (auto& mount : edits.mounts)
+    if (auto s = check.mount(mount); !s.ok()) return s;
+  for (const auto& name : edits.cdiDevices)
+    if (auto s = check.device(name); !s.ok()) return s;
+  return edits;
+}
+
+}  // namespace egpu::agent

@@ -1,0 +1,135 @@
+#include "controller/agent/prepare/entitled.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/agent/cdi/folder.h"
+
+namespace egpu::agent {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+namespace keys = v1alpha::keys;
+
+constexpr std::size_t kMostPods = 16;   ///< that are told of a refusal
+constexpr std::size_t kMostCards = 64;  ///< of one device
+
+Status refused(std::string why) { return {Code::invalid, std::move(why)}; }
+
+/// "ElasticGPU egpu-…: " stands before what the API says of it.
+Status about(const std::string& what, const Status& status) {
+  if (status.code() == Code::notFound) return refused(what + " does not exist");
+  return Status(status.code(), what + ": " + status.message());
+}
+
+Status checkClaim(const core::ResourceClaim& rc, const ClaimRef& claim, const std::string& node) {
+  const std::string what = "ResourceClaim " + claim.str();
+  if (rc.metadata.uid != claim.uid)
+    return refused(what + " is another one now: its uid is " + rc.metadata.uid + ", not " + claim.uid);
+  if (!rc.allocation) return {Code::unavailable, what + " is not allocated"};
+  const auto& allocation = *rc.allocation;
+  if (allocation.driver != keys::kDriver)
+    return refused(what + " is allocated by the driver " + allocation.driver + ", not " + std::string(keys::kDriver));
+  if (allocation.nodeName != node)
+    return refused(what + " is allocated on node " + allocation.nodeName + ", this is " + node);
+  const bool reserved = std::any_of(rc.reservedFor.begin(), rc.reservedFor.end(),
+                                    [](const auto& consumer) { return consumer.resource == "pods"; });
+  return reserved ? Status::okay() : Status(Code::unavailable, what + " is not reserved for a pod");
+}
+
+/// Whether the device belongs to the claim that owns the ResourceClaim. A tenant may write owners as he likes, but not
+/// a device's claimRef.
+Status checkOwner(const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device) {
+  const std::string what = "ResourceClaim " + core::keyOf(rc.metadata).str();
+  const auto& owners = rc.metadata.ownerReferences;
+  const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& o) {
+    return o.kind == "ElasticGPUClaim" && o.apiVersion.rfind(std::string(keys::kGroup) + "/", 0) == 0;
+  });
+  if (owner == owners.end()) return refused(what + " is not owned by an ElasticGPUClaim");
+  const auto& ref = device.spec.claimRef;
+  if (!ref || ref->uid.empty() || ref->uid != owner->uid || ref->namespace_ != rc.metadata.namespace_ ||
+      ref->name != owner->name)
+    return refused("ElasticGPU " + device.metadata.name + " is not the device of ElasticGPUClaim " +
+                   rc.metadata.namespace_ + "/" + owner->name + ", which owns " + what +
+                   (ref ? ", but of " + ref->namespace_ + "/" + ref->name : ""));
+  if (rc.metadata.name != owner->name)
+    return refused(what + " has not the name of the ElasticGPUClaim " + owner->name + " that owns it");
+  return Status::okay();
+}
+
+Status checkDevice(const v1alpha::ElasticGPU& device, const std::string& node) {
+  const std::string what = "ElasticGPU " + device.metadata.name;
+  if (!device.isDevice()) return refused(what + " is a card, not a claim's device");
+  if (!cdi::isUid(device.metadata.uid)) return refused(what + " has the uid \"" + device.metadata.uid + "\"");
+  if (device.status.phase != keys::phase::kBound)
+    return {Code::unavailable,
+            what + " is not Bound, but " + (device.status.phase.empty() ? "not yet provisioned" : device.status.phase)};
+  if (device.spec.nodeName != node) return refused(what + " is on node " + device.spec.nodeName + ", this is " + node);
+  if (device.spec.cards.empty() || device.spec.cards.size() > kMostCards)
+    return refused(what + " names " + std::to_string(device.spec.cards.size()) + " cards");
+  return Status::okay();
+}
+
+std::string amounts(int64_t core, int64_t memory) {
+  return "core " + std::to_string(core) + ", memory " + std::to_string(memory);
+}
+
+Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& share, const v1alpha::ElasticGPU& device,
+                 const std::string& node) {
+  const std::string what = "card " + card.metadata.name;
+  if (!card.isCard()) return refused("ElasticGPU " + card.metadata.name + " is no card");
+  if (card.spec.card->uuid != share.uuid)
+    return refused(what + " has the uuid " + card.spec.card->uuid + ", the device names " + share.uuid);
+  if (card.spec.card->nodeName != node)
+    return refused(what + " is on node " + card.spec.card->nodeName + ", this is " + node);
+  const auto entry = card.spec.allocations.find(device.metadata.uid);
+  if (entry == card.spec.allocations.end() || entry->second.device != device.metadata.name)
+    return refused(what + " has no entry for ElasticGPU " + device.metadata.name + " in its ledger");
+  if (entry->second.core != share.chargedCore || entry->second.memory != share.chargedMemory || share.chargedCore < 0 ||
+      share.chargedMemory < 0)
+    return refused("the ledger of " + what + " has " + amounts(entry->second.core, entry->second.memory) + " for " +
+                   device.metadata.name + ", which is charged " + amounts(share.chargedCore, share.chargedMemory));
+  return Status::okay();
+}
+
+}  // namespace
+
+Status checkNames(const ClaimRef& claim) {
+  if (!v1alpha::isDnsLabel(claim.namespace_)) return refused("the ResourceClaim's namespace is no name");
+  if (!v1alpha::isDnsSubdomain(claim.name)) return refused("the ResourceClaim's name is no name");
+  if (!cdi::isUid(claim.uid)) return refused("the uid of ResourceClaim " + claim.str() + " is no uid");
+  return Status::okay();
+}
+
+Result<Entitled> entitled(kube::Client& client, const ClaimRef& claim, const std::string& node,
+                          std::vector<core::ObjectReference>& pods, std::stop_token stop) {
+  const auto rc = client.get<core::ResourceClaim>({claim.namespace_, claim.name}, stop);
+  if (!rc) return about("ResourceClaim " + claim.str(), rc.status());
+  if (rc->metadata.uid == claim.uid)
+    for (const auto& consumer : rc->reservedFor)
+      if (consumer.resource == "pods" && pods.size() < kMostPods)
+        pods.push_back({"v1", "Pod", claim.namespace_, consumer.name, consumer.uid, ""});
+  if (auto s = checkClaim(*rc, claim, node); !s.ok()) return s;
+
+  auto device = client.get<v1alpha::ElasticGPU>({"", rc->allocation->device}, stop);
+  if (!device) return about("ElasticGPU " + rc->allocation->device, device.status());
+  if (auto s = checkOwner(*rc, *device); !s.ok()) return s;
+  if (auto s = checkDevice(*device, node); !s.ok()) return s;
+
+  Entitled out;
+  for (const auto& share : device->spec.cards) {
+    const auto card = client.get<v1alpha::ElasticGPU>({"", share.name}, stop);
+    if (!card) return about("card " + share.name, card.status());
+    if (auto s = checkCard(*card, share, *device, node); !s.ok()) return s;
+    out.cards.push_back(*card->spec.card);
+  }
+  out.device = std::move(*device);
+  return out;
+}
+
+}  // namespace egpu::agent

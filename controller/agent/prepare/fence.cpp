@@ -1,0 +1,75 @@
+#include "controller/agent/prepare/fence.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+namespace egpu::agent {
+
+namespace {
+
+using base::Code;
+using base::Status;
+
+constexpr std::size_t kMostNamed = 8;  ///< holders in a refusal
+
+/// Of amounts ≥ 0; stays at the largest number instead of going round.
+int64_t sum(int64_t a, int64_t b) {
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  return a > most - b ? most : a + b;
+}
+
+struct Amounts {
+  int64_t core = 0, memory = 0;
+  void add(const v1alpha::DeviceCard& share) {
+    core = sum(core, share.chargedCore);
+    memory = sum(memory, share.chargedMemory);
+  }
+  std::string str() const { return "core " + std::to_string(core) + ", memory " + std::to_string(memory); }
+};
+
+Amounts on(const cdi::Spec& spec, const std::string& uuid) {
+  Amounts out;
+  for (const auto& share : spec.cards)
+    if (share.uuid == uuid) out.add(share);
+  return out;
+}
+
+Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::vector<cdi::Folder::Entry>& holders) {
+  const Amounts mine = on(wanted, card.uuid);
+  Amounts all = mine;
+  std::string named;
+  std::size_t count = 0;
+  for (const auto& holder : holders) {
+    if (holder.deviceUid == wanted.deviceUid) continue;
+    const Amounts its = on(*holder.spec, card.uuid);
+    if (its.core == 0 && its.memory == 0) continue;
+    all.core = sum(all.core, its.core);
+    all.memory = sum(all.memory, its.memory);
+    if (++count <= kMostNamed)
+      named += (named.empty() ? "" : "; ") + holder.spec->claimNamespace + "/" + holder.spec->claimName + " with " +
+               its.str();
+  }
+  if (all.core <= card.core && all.memory <= card.memory) return Status::okay();
+  if (count > kMostNamed) named += "; and " + std::to_string(count - kMostNamed) + " more";
+  return {Code::invalid, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() + "; the claim's " +
+                             mine.str() + " would exceed it on this node beside " +
+                             (named.empty() ? "nothing else" : named)};
+}
+
+}  // namespace
+
+Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
+            const std::vector<cdi::Folder::Entry>& holders) {
+  for (const auto& holder : holders)
+    if (holder.deviceUid != wanted.deviceUid && !holder.spec)
+      return {Code::unavailable, holder.spec.status().message() +
+                                     ": it may hold the claim's card. It is made anew when its own claim is prepared, "
+                                     "and goes when nobody uses it any more"};
+  for (const auto& card : cards)
+    if (auto s = fitsCard(wanted, card, holders); !s.ok()) return s;
+  return Status::okay();
+}
+
+}  // namespace egpu::agent

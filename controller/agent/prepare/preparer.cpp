@@ -1,0 +1,213 @@
+#include "controller/agent/prepare/preparer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "controller/agent/prepare/fence.h"
+#include "controller/agent/prepare/users.h"
+#include "controller/base/log.h"
+
+namespace egpu::agent {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+namespace log = base::log;
+
+/// The class's parameter that permits more of the host; device.spec.parameters has it as the class had it.
+constexpr std::string_view kHostPaths = "hostPaths";
+
+/// No call to the API may take what a kubelet waits, 45 s, for all of them.
+kube::Client impatient(kube::Client& client) {
+  constexpr std::chrono::milliseconds most{8'000};
+  kube::ClientOptions options = client.options();
+  options.brief = true;
+  options.requestTimeout = std::min(options.requestTimeout, most);
+  options.listTimeout = std::min(options.listTimeout, most);
+  return {client.transport(), client.clock(), client.random(), client.metrics(), std::move(options)};
+}
+
+Status fromReply(const plugin::Reply& reply, const std::string& verb) {
+  if (reply.ok()) return Status::okay();
+  const std::string text =
+      verb + ": " + std::string(plugin::toString(reply.outcome)) + (reply.message.empty() ? "" : ": " + reply.message);
+  return Status(reply.outcome == plugin::ReplyCode::invalid ? Code::invalid : Code::unavailable, text);
+}
+
+/// A pod may have several claims.
+Status withClaim(const ClaimRef& claim, const Status& why) {
+  if (why.message().find(claim.str()) != std::string::npos) return why;
+  return Status(why.code(), "ResourceClaim " + claim.str() + ": " + why.message());
+}
+
+cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device) {
+  cdi::Spec spec;
+  spec.device = device.metadata.name;
+  spec.deviceUid = device.metadata.uid;
+  spec.claimNamespace = claim.namespace_;
+  spec.claimName = claim.name;
+  spec.claimUid = claim.uid;
+  spec.provisioner = device.spec.provisioner;
+  spec.cards = device.spec.cards;
+  return spec;
+}
+
+/// Whether the file is of this very claim and grant, edits aside.
+bool same(cdi::Spec file, const cdi::Spec& wanted) {
+  file.edits = wanted.edits;
+  return file == wanted;
+}
+
+plugin::DeviceRequest requestFor(const Entitled& entitled) {
+  const auto& device = entitled.device;
+  plugin::DeviceRequest out;
+  out.key = device.metadata.uid;
+  out.device = device.metadata.name;
+  out.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
+  out.node = device.spec.nodeName;
+  out.parameters = device.spec.parameters;
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto& share = device.spec.cards[i];
+    const auto& card = entitled.cards[i];
+    out.cards.push_back({share.uuid, card.model, card.index, share.core, share.memory, card.memory});
+  }
+  return out;
+}
+
+std::vector<std::string> idsOf(const cdi::Spec& spec) {
+  std::vector<std::string> ids{cdi::qualified(spec.deviceUid)};
+  ids.insert(ids.end(), spec.edits.cdiDevices.begin(), spec.edits.cdiDevices.end());
+  return ids;
+}
+
+}  // namespace
+
+ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
+                             cdi::Folder& folder, PreparerOptions options)
+    : client_(impatient(client)), plugins_(plugins), events_(events), folder_(folder), options_(std::move(options)) {}
+
+Result<plugin::Provisioner*> ClaimPreparer::pluginOf(const std::string& provisioner) {
+  std::string why;
+  plugin::Provisioner* plugin = plugins_.find(provisioner, &why);
+  if (plugin == nullptr) return Status(Code::unavailable, "provisioner " + provisioner + ": " + why);
+  return plugin;
+}
+
+Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, std::stop_token stop) {
+  if (auto s = checkNames(claim); !s.ok()) return s;
+  const auto held = locks_.hold(claim.str(), stop);
+  if (!held) return Status(Code::cancelled, "stopped");
+  std::vector<core::ObjectReference> pods;
+  auto ids = prepareLocked(claim, pods, stop);
+  if (ids) return ids;
+  const Status why = withClaim(claim, ids.status());
+  tell(claim, std::move(pods), why, stop);
+  return why;
+}
+
+Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& claim,
+                                                              std::vector<core::ObjectReference>& pods,
+                                                              std::stop_token stop) {
+  const auto grant = entitled(client_, claim, options_.node, pods, stop);
+  if (!grant) return grant.status();
+  cdi::Spec spec = specOf(claim, grant->device);
+  const auto there = folder_.find(spec.deviceUid);
+  if (!there) return there.status();
+  if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec))
+    return idsOf(*(*there)->spec);  // (P5)
+
+  const auto plugin = pluginOf(spec.provisioner);
+  if (!plugin) return plugin.status();
+  const auto request = requestFor(*grant);
+  if (auto s = begin(spec, grant->cards); !s.ok()) return s;               // (P1)
+  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;          // (P2)
+  if (auto s = mount(**plugin, request, *grant, spec); !s.ok()) return s;  // (P3)
+  if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;         // (P4)
+  log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
+  return idsOf(spec);  // (P5)
+}
+
+/// (P1)
+Status ClaimPreparer::begin(const cdi::Spec& spec, const std::vector<v1alpha::Card>& cards) {
+  std::lock_guard lock(fence_);
+  const auto holders = folder_.list();
+  if (!holders) return holders.status();
+  if (auto s = fits(spec, cards, *holders); !s.ok()) return s;
+  return folder_.write(spec);
+}
+
+/// (P2)
+Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
+  const auto reply = plugin.stage(request);
+  const bool refused = !reply.ok() && !plugin::indefinite(reply.outcome);
+  if (refused)
+    if (auto s = folder_.removePart(spec.deviceUid); !s.ok()) return s;
+  return fromReply(reply, spec.provisioner + " stage");
+}
+
+/// (P3)
+Status ClaimPreparer::mount(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const Entitled& entitled,
+                            cdi::Spec& spec) {
+  const auto reply = plugin.mount(request, {}, {});
+  if (auto s = fromReply(reply.reply, spec.provisioner + " mount"); !s.ok()) return s;
+  Permitted permitted = options_.permitted;
+  if (const auto it = request.parameters.find(kHostPaths); it != request.parameters.end()) {
+    auto more = parseHostPaths(it->second);
+    if (!more) return more.status();
+    permitted.more.insert(permitted.more.end(), more->begin(), more->end());
+  }
+  auto edits = checkEdits(reply.edits, permitted, entitled.cards);
+  if (!edits) return edits.status();
+  spec.edits = std::move(*edits);
+  return folder_.write(spec);
+}
+
+void ClaimPreparer::tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const Status& why,
+                         std::stop_token stop) {
+  if (why.code() == Code::cancelled) return;
+  log::warn("not prepared", {{"claim", claim.str()}, {"why", why.str()}});
+  if (pods.empty() && why.code() == Code::invalid)  // the ResourceClaim is gone or another's
+    if (const auto naming = podsOf(client_, claim, options_.node, stop); naming.ok())
+      for (const auto& pod : *naming) pods.push_back(kube::referenceTo(pod));
+  for (const auto& pod : pods) events_.event(pod, "Warning", "FailedPrepareDevices", why.message());
+}
+
+Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
+  if (auto s = checkNames(claim); !s.ok()) return s;
+  const auto held = locks_.hold(claim.str(), stop);
+  if (!held) return {Code::cancelled, "stopped"};
+  const auto entries = folder_.list();
+  if (!entries) return entries.status();
+  for (const auto& entry : *entries) {
+    if (!entry.spec || entry.spec->claimUid != claim.uid) continue;
+    const auto runs = runningPodOf(client_, claim, options_.node, stop);
+    if (!runs && runs.status().code() == Code::cancelled) return runs.status();
+    if (!runs)
+      log::warn("unprepared on the kubelet's word", {{"claim", claim.str()}, {"why", runs.status().str()}});
+    else if (!runs->empty())
+      return {Code::conflict, "ResourceClaim " + claim.str() + " stays prepared: pod " + *runs + " runs with it"};
+    if (auto s = undo(entry); !s.ok()) return s;
+  }
+  return Status::okay();
+}
+
+/// (U1) to (U4).
+Status ClaimPreparer::undo(const cdi::Folder::Entry& entry) {
+  const std::string& uid = entry.deviceUid;
+  if (entry.ready)
+    if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)
+  const auto plugin = pluginOf(entry.spec->provisioner);
+  if (!plugin) return plugin.status();
+  const std::string& name = entry.spec->provisioner;
+  if (auto s = fromReply((*plugin)->unmount(uid, {}, {}), name + " unmount"); !s.ok()) return s;  // (U2)
+  if (auto s = fromReply((*plugin)->unstage(uid), name + " unstage"); !s.ok()) return s;          // (U3)
+  if (auto s = folder_.removePart(uid); !s.ok()) return s;                                        // (U4)
+  log::info("unprepared",
+            {{"claim", entry.spec->claimNamespace + "/" + entry.spec->claimName}, {"device", entry.spec->device}});
+  return Status::okay();
+}
+
+}  // namespace egpu::agent

@@ -1,0 +1,98 @@
+// Claim → device → CDI file: what the kubelet asks of a node, for real nodes and for simulated ones.
+// clang-format off
+//
+// STATES of a device on this node. The files say which; nothing else is remembered.
+//   none    no file
+//   part    elasticgpu.io-device_<uid>.json.part: for which claim, which cards, which plugin. Runtimes don't read it. It counts at the fence
+//   ready   elasticgpu.io-device_<uid>.json: the same with the edits. Runtimes read it
+//
+//   PREPARE, under the claim's lock, after the checks of entitled.h             what a death right after it leaves, and who mends it
+//   (P1) part written, under the fence's lock, if the card has room             part, nothing staged: again from (P1), or (U2) on
+//   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
+//   (P3) plugin mount(device uid), edits checked, part written with them        part with edits: made anew, mount is pure; or (U2) on
+//   (P4) part renamed to ready                                                  ready, unanswered: (P5) answers from the file, or (U1) on
+//   (P5) answer: the CDI ids, from the file                                     ready: the kubelet asks again, (P5)
+//
+//   UNPREPARE, under the claim's lock, if no pod of this node runs with it
+//   (U1) ready renamed to part: no container gets the device any more           part, staged: (U2) on; or a pod wants it again: (P1) on
+//   (U2) plugin unmount(device uid)                                             part: again is a no-op
+//   (U3) plugin unstage(device uid)                                             part, nothing staged: again is a no-op
+//   (U4) part removed                                                           none: unprepare of what is not prepared is OK
+//
+// WHO MENDS. The kubelet keeps a list of its own: it repeats prepare until it is answered OK, and unprepare likewise, also after its own
+// death. What it has lost (its folder, the claim, a pod deleted by force while nobody was there) leftovers() finds at the start:
+//   (L1) a file, ready or part, whose claim no pod of this node names: (U1) on. The API away: nothing is touched, asked again later
+//   (L2) a file that can't be read: its uid stands in its name. A device of this node has it: prepared again, from (P1); else every
+//        plugin unstages the uid, and the file goes
+//   (L3) a temporary of a write that did not end: removed (Folder::open)
+// After a reboot there are no files (/run): the kubelet asks anew for each pod that it starts again.
+// A failed step leaves what a death there would. A full disk fails (P1) before anything is staged, or (P3) with the part there still. A
+// refusal at (P2), of which the plugin promises that nothing was left, takes its part along.
+// The API away: prepare fails, as nothing can be checked; unprepare goes by the file, and the kubelet's word that no pod runs.
+// A part beside a ready file is a second (P1) to (P4) of the same device, for a ResourceClaim that was made anew: the ready one counts.
+// clang-format on
+#pragma once
+
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "controller/agent/cdi/folder.h"
+#include "controller/agent/prepare/claim_locks.h"
+#include "controller/agent/prepare/edits.h"
+#include "controller/agent/prepare/entitled.h"
+#include "controller/base/status.h"
+#include "controller/kube/client.h"
+#include "controller/kube/event_sink.h"
+#include "controller/plugin/provisioner.h"
+
+namespace egpu::agent {
+
+struct PreparerOptions {
+  std::string node;  ///< this node's name
+  Permitted permitted;
+};
+
+/// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
+/// object of the API once, waiting at most 8 s, and calls the plugin, which has deadlines of its own.
+class ClaimPreparer {
+ public:
+  ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,
+                PreparerOptions options);
+
+  /// The CDI devices that every container with the claim gets: "elasticgpu.io/device=<uid>" first, then foreign ones.
+  /// Else why not, which the pods that reserve the claim are told by an event: Code::invalid for what may not be,
+  /// Code::unavailable for what may be later.
+  base::Result<std::vector<std::string>> prepare(const ClaimRef& claim, std::stop_token stop);
+  /// Ok also for what is not prepared. Code::conflict: a pod of this node runs with it.
+  base::Status unprepare(const ClaimRef& claim, std::stop_token stop);
+  /// Removes what nobody uses any more: call it at the start, and again if it fails. Goes on after an error; the first
+  /// one is returned.
+  base::Status leftovers(std::stop_token stop);
+
+ private:
+  base::Result<std::vector<std::string>> prepareLocked(const ClaimRef& claim, std::vector<core::ObjectReference>& pods,
+                                                       std::stop_token stop);
+  base::Status begin(const cdi::Spec& spec, const std::vector<v1alpha::Card>& cards);
+  base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
+  base::Status mount(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const Entitled& entitled,
+                     cdi::Spec& spec);
+  base::Status undo(const cdi::Folder::Entry& entry);
+  base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
+  base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
+  base::Status forget(const cdi::Folder::Entry& entry);
+  void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
+            std::stop_token stop);
+  base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);
+
+  kube::Client client_;  ///< brief: the kubelet asks again
+  plugin::Registry& plugins_;
+  kube::EventSink& events_;
+  cdi::Folder& folder_;
+  const PreparerOptions options_;
+  ClaimLocks locks_;  ///< by "namespace/name"
+  std::mutex fence_;  ///< held from the look at what is prepared to the part that counts from then on
+};
+
+}  // namespace egpu::agent

@@ -1,0 +1,151 @@
+#include "controller/cmd/agent.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <utility>
+
+#include "controller/base/log.h"
+#include "controller/base/private_files.h"
+#include "controller/cmd/options.h"
+
+namespace egpu::cmd {
+
+namespace {
+
+using base::Status;
+
+plugin::HostOptions hostOptions(const AgentOptions& options, base::Metrics& metrics) {
+  plugin::HostOptions o;
+  if (!options.pluginState.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + options.pluginState);
+  if (!options.hostRoot.empty()) o.env.push_back("ELASTICGPU_HOST_ROOT=" + options.hostRoot);
+  o.limits = options.pluginLimits;
+  o.hidden = options.pluginHidden;
+  o.metrics = &metrics;
+  return o;
+}
+
+kube::ClientOptions clientOptions() {
+  kube::ClientOptions o;
+  o.fieldManager = o.userAgent = "elastic-gpu-agent";
+  o.requestTimeout = std::chrono::seconds(10);  // the kubelet waits 45 s for a claim
+  return o;
+}
+
+agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
+  agent::dra::ServerOptions o;
+  o.registryFolder = options.kubeletFolder + "/plugins_registry";
+  o.pluginFolder = options.kubeletFolder + "/plugins/" + o.driver;
+  return o;
+}
+
+agent::PreparerOptions preparerOptions(const AgentOptions& options) {
+  agent::PreparerOptions o;
+  o.node = options.nodeName;
+  if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
+  o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
+  if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet
+  return o;
+}
+
+agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim) {
+  agent::cards::CardsOptions o;
+  o.publisher.node = options.nodeName;
+  o.publisher.hasClaim = std::move(hasClaim);
+  return o;
+}
+
+Status named(const char* flag, const Status& status) {
+  return {status.code(), std::string(flag) + ": " + status.message()};
+}
+
+}  // namespace
+
+Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& random, const AgentOptions& options)
+    : options_(options),
+      clock_(clock),
+      plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins}, hostOptions(options, metrics_),
+               clock, random),
+      client_(transport, clock, random, metrics_, clientOptions()),
+      events_(client_, "elastic-gpu-agent"),
+      folder_(options.cdiFolder),
+      preparer_(client_, plugins_, events_, folder_, preparerOptions(options)),
+      cards_(client_, plugins_, events_, clock, random,
+             cardsOptions(options, [this](const std::string& pod,
+                                          const std::string& card) { return driver_.hasClaim(pod, card); })),
+      driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
+      kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
+      probes_({[this] { return wrong(); }, [this] { return missing(); }}),
+      operations_(*this) {
+  for (const auto& file : plugins_.files())
+    base::log::info(
+        "provisioner",
+        {{"file", file.path}, {"name", file.name}, {"state", file.readiness.ok() ? "ready" : file.readiness.message}});
+}
+
+Agent::~Agent() { stop(); }
+
+std::string Agent::missing() const {
+  if (stopping_) return "the agent is stopping";
+  if (!cards_.published()) return "the node's cards are not published yet";
+  return kubelet_.missing();
+}
+
+/// What a death of the agent or of pods has left on the node. Again and again until the API server has said of each.
+void Agent::removeLeftovers(const std::stop_token& stop) {
+  for (auto wait = std::chrono::seconds(1);; wait = std::min(2 * wait, std::chrono::seconds(60))) {
+    const auto status = preparer_.leftovers(stop);
+    if (status.ok()) return;
+    base::log::warn("what is left over could not be removed", {{"error", status.str()}});
+    if (!clock_.sleepFor(wait, stop)) return;
+  }
+}
+
+std::string Agent::metricsText() {
+  const std::lock_guard lock(scrape_);
+  metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
+  process_.update(metrics_);
+  return metrics_.text();
+}
+
+http::Response Agent::Operations::handle(const http::Request& request, std::stop_token stop) {
+  if (request.path != "/metrics" || request.method != "GET") return agent_.probes_.handle(request, std::move(stop));
+  http::Response response;
+  response.contentType = "text/plain; version=0.0.4; charset=utf-8";
+  response.body = agent_.metricsText();
+  return response;
+}
+
+Status Agent::start() {
+  auto ops = http::listen(options_.opsListen, operations_, server::Probes::limits());
+  if (!ops) return named("--ops-listen", ops.status());
+  auto probes = http::listen(options_.probesListen, probes_, server::Probes::limits());
+  if (!probes) return named("--probes-listen", probes.status());
+  opsListener_ = std::move(*ops);
+  probesListener_ = std::move(*probes);
+  if (auto s = folder_.open(); !s.ok()) return named("--cdi-root", s);
+  cards_.listen([this](const auto*, const auto*) { kubelet_.healthChanged(); });
+  cards_.start();
+  leftovers_ = std::jthread([this](const std::stop_token& stop) { removeLeftovers(stop); });
+  if (auto s = kubelet_.start(); !s.ok()) return named("--kubelet-dir", s);
+  for (const auto& [flag, file, address] :
+       {std::tuple{"--write-ops-address", options_.writeOpsAddress, opsAddress()},
+        std::tuple{"--write-probes-address", options_.writeProbesAddress, probesAddress()}})
+    if (!file.empty())
+      if (auto s = base::writePrivateFile(file, address); !s.ok()) return named(flag, s);
+  return Status::okay();
+}
+
+void Agent::stop() {
+  stopping_ = true;
+  kubelet_.stop();  // claims under way need all that follows
+  plugins_.close();
+  leftovers_.request_stop();
+  if (leftovers_.joinable()) leftovers_.join();
+  cards_.stop();
+  events_.stop();
+  if (opsListener_) opsListener_->stop();
+  if (probesListener_) probesListener_->stop();  // last: until here the process is alive
+}
+
+}  // namespace egpu::cmd

@@ -1,0 +1,99 @@
+// What the agent of a node is made of, in the order in which it starts and stops.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "controller/agent/cards/cards.h"
+#include "controller/agent/cdi/folder.h"
+#include "controller/agent/dra/server.h"
+#include "controller/agent/prepare/preparer.h"
+#include "controller/base/clock.h"
+#include "controller/base/ids.h"
+#include "controller/base/status.h"
+#include "controller/cmd/claim_driver.h"
+#include "controller/http/http.h"
+#include "controller/kube/client.h"
+#include "controller/kube/events.h"
+#include "controller/kube/transport/transport.h"
+#include "controller/plugin/hosted_registry.h"
+#include "controller/server/operations/probes.h"
+#include "controller/server/operations/process_metrics.h"
+#include "controller/server/operations/prometheus_metrics.h"
+
+namespace egpu::cmd {
+
+struct AgentOptions {
+  std::string nodeName;  ///< of the Node that this machine is
+  std::string kubeconfig, context;
+  std::string plugins;  ///< folder of provisioners; empty = ../lib/provisioners beside the executable
+  plugin::Limits pluginLimits;
+  std::vector<std::string> pluginHidden;  ///< files and folders that no plugin may read, besides the usual ones
+  std::string pluginState;                ///< folder for plugins' host files; empty = their own default
+  std::string kubeletFolder = "/var/lib/kubelet";
+  std::string cdiFolder = "/var/run/cdi";
+  std::string hostRoot;  ///< where a container sees its host's files; empty = this is the host
+  std::string opsListen = "127.0.0.1:9442";
+  std::string probesListen = "127.0.0.1:9443";
+  std::string writeOpsAddress, writeProbesAddress;  ///< files that get the real addresses; empty = none
+};
+
+/// Constructed: plugins are starting. start(): the endpoints listen, cards are published, the kubelet finds its sockets.
+/// stop(): what the kubelet waits for ends, then all else; idempotent.
+class Agent {
+ public:
+  /// References must outlive it.
+  Agent(kube::Transport& transport, base::Clock& clock, base::Random& random, const AgentOptions& options);
+  ~Agent();
+
+  /// Fails if an address can't be bound or the kubelet's folder can't hold a socket; the message begins with the flag.
+  base::Status start();
+  void stop();
+
+  std::string opsAddress() const { return opsListener_ ? opsListener_->address() : std::string(); }
+  std::string probesAddress() const { return probesListener_ ? probesListener_->address() : std::string(); }
+
+ private:
+  /// GET /metrics, and the probes once more.
+  class Operations final : public http::Handler {
+   public:
+    explicit Operations(Agent& agent) : agent_(agent) {}
+    http::Response handle(const http::Request& request, std::stop_token stop) override;
+
+   private:
+    Agent& agent_;
+  };
+  std::string wrong() const { return kubelet_.wrong(); }
+  std::string missing() const;
+  std::string metricsText();
+  void removeLeftovers(const std::stop_token& stop);
+
+  const AgentOptions options_;
+  base::Clock& clock_;
+  server::PrometheusMetrics metrics_;
+  plugin::HostedRegistry plugins_;
+  kube::Client client_;
+  kube::EventRecorder events_;
+  agent::cdi::Folder folder_;
+  agent::ClaimPreparer preparer_;
+  agent::cards::Cards cards_;
+  ClaimDriver driver_;
+  agent::dra::Server kubelet_;
+  std::atomic<bool> stopping_{false};
+  server::Probes probes_;
+  Operations operations_;
+  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards process_
+  server::ProcessMetrics process_;
+  std::unique_ptr<http::Listener> opsListener_, probesListener_;
+  std::jthread leftovers_;
+};
+
+/// Runs it until SIGTERM or SIGINT; the process's exit status.
+int agentCommand(AgentOptions options);
+
+}  // namespace egpu::cmd

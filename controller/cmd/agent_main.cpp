@@ -1,0 +1,80 @@
+// elastic-gpu-agent: flags to options.
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
+
+#include "api/v1alpha/validation.h"
+#include "controller/base/printable.h"
+#include "controller/cmd/agent.h"
+#include "controller/cmd/flags.h"
+#include "controller/cmd/operations_client.h"
+
+namespace {
+
+using namespace egpu;
+
+constexpr int kUsage = 2;
+
+void addNode(CLI::App& app, cmd::AgentOptions& o) {
+  app.add_option("--node-name", o.nodeName, "Name of the Node that this machine is")
+      ->envname("NODE_NAME")
+      ->required()
+      ->check([](const std::string& name) {
+        return v1alpha::isDnsSubdomain(name) ? std::string() : "\"" + base::printable(name) + "\" is no node's name";
+      });
+  app.add_option("--kubelet-dir", o.kubeletFolder,
+                 "The kubelet's root folder, under the same name here as for the kubelet; of it plugins_registry and "
+                 "plugins/elasticgpu.io are used")
+      ->capture_default_str();
+  app.add_option("--cdi-root", o.cdiFolder, "Folder of CDI specs that the container runtime reads")
+      ->capture_default_str();
+  app.add_option("--host-root", o.hostRoot,
+                 "Where the host's files are seen in a container: /host has /host/usr, /host/dev, … (default: this is "
+                 "the host)")
+      ->check(CLI::ExistingDirectory);
+}
+
+void addAddresses(CLI::App& app, cmd::AgentOptions& o) {
+  app.add_option("--ops-listen", o.opsListen,
+                 "Address of /metrics; [::]:PORT = all of both families; port 0 = any free one")
+      ->capture_default_str();
+  app.add_option("--probes-listen", o.probesListen, "Address of /healthz, /livez and /readyz, and nothing else")
+      ->capture_default_str();
+  app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file");
+  app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
+}
+
+int execute(int argc, char** argv) {
+  CLI::App app{"Elastic GPU's agent: the cards of a node, and its kubelet's DRA driver"};
+  app.set_version_flag("--version", EGPU_VERSION);
+  app.footer("Exit status: 0 after SIGTERM or SIGINT, 1 an error, 2 wrong usage.");
+  cmd::AgentOptions options;
+  cmd::LogOptions log;
+  addNode(app, options);
+  app.add_option("--kubeconfig", options.kubeconfig,
+                 "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
+  app.add_option("--context", options.context, "Context of the kubeconfig (default: its current one)");
+  cmd::addPlugins(app, options.plugins, options.pluginLimits);
+  app.add_option("--plugin-state", options.pluginState,
+                 "Folder of plugins' files for containers, under the same name on the host (default: theirs, "
+                 "/var/lib/elasticgpu)");
+  addAddresses(app, options);
+  cmd::addLog(app, log);
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    return "error: " + base::printable(e.what(), '\n') + "\nelastic-gpu-agent --help lists the flags.\n";
+  });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kUsage;
+  }
+  cmd::configureLog(log);
+  return cmd::agentCommand(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try { return execute(argc, argv); } catch (const std::exception& e) {
+  cmd::printError(e.what());
+  return 1;
+}

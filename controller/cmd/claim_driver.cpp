@@ -1,0 +1,85 @@
+#include "controller/cmd/claim_driver.h"
+
+#include <algorithm>
+
+#include "controller/agent/health/health.h"
+#include "controller/agent/prepare/users.h"
+
+namespace egpu::cmd {
+
+using agent::dra::DeviceHealth;
+using agent::dra::PreparedDevice;
+using base::Code;
+using base::Status;
+
+ClaimDriver::ClaimDriver(kube::Client& client, agent::ClaimPreparer& preparer, agent::cdi::Folder& folder,
+                         const cache::Store<v1alpha::ElasticGPU>& cards, const base::Clock& clock, std::string node)
+    : client_(client.brief()),
+      preparer_(preparer),
+      folder_(folder),
+      cards_(cards),
+      clock_(clock),
+      node_(std::move(node)) {}
+
+base::Result<std::vector<PreparedDevice>> ClaimDriver::prepare(const agent::ClaimRef& claim, std::stop_token stop) {
+  auto ids = preparer_.prepare(claim, std::move(stop));
+  if (!ids) return ids.status();
+  const auto& own = ids->front();
+  const auto entry = folder_.find(own.substr(own.rfind('=') + 1));
+  if (!entry) return entry.status();
+  if (!*entry || !(*entry)->spec) return Status(Code::unavailable, own + " was taken away at once; try again");
+  return std::vector<PreparedDevice>{{{}, node_, (*entry)->spec->device, std::move(*ids)}};
+}
+
+Status ClaimDriver::unprepare(const agent::ClaimRef& claim, std::stop_token stop) {
+  return preparer_.unprepare(claim, std::move(stop));
+}
+
+void ClaimDriver::judge(const v1alpha::DeviceCard& share, DeviceHealth& health) const {
+  const auto card = cards_.get({"", share.name});
+  const auto* condition = card ? agent::health::healthyOf(card->status.conditions) : nullptr;
+  if (health.state == DeviceHealth::State::unhealthy) return;
+  if (condition != nullptr && condition->status == "True") return;
+  const bool ill = condition != nullptr && condition->status == "False";
+  health.state = ill ? DeviceHealth::State::unhealthy : DeviceHealth::State::unknown;
+  health.message = ill ? share.uuid + ": " + condition->reason + ": " + condition->message : "";
+}
+
+std::vector<DeviceHealth> ClaimDriver::devices() {
+  std::vector<DeviceHealth> out;
+  const auto entries = folder_.list();
+  if (!entries) return out;
+  for (const auto& entry : *entries) {
+    if (!entry.ready || !entry.spec) continue;
+    DeviceHealth health{node_, entry.spec->device, DeviceHealth::State::healthy, clock_.wall(), {}};
+    for (const auto& share : entry.spec->cards) judge(share, health);
+    out.push_back(std::move(health));
+  }
+  return out;
+}
+
+std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::string& cardUuid) {
+  const auto pair = std::pair(podUid, cardUuid);
+  {
+    const std::lock_guard lock(mutex_);
+    if (known_.count(pair) != 0) return true;
+  }
+  const auto entries = folder_.list();
+  if (!entries) return std::nullopt;
+  for (const auto& entry : *entries) {
+    if (!entry.spec) return std::nullopt;  // it may be this one
+    const auto& cards = entry.spec->cards;
+    if (std::none_of(cards.begin(), cards.end(), [&](const auto& c) { return c.uuid == cardUuid; })) continue;
+    const agent::ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
+    const auto pods = agent::podsOf(client_, claim, node_, {});
+    if (!pods) return std::nullopt;
+    if (std::none_of(pods->begin(), pods->end(), [&](const auto& p) { return p.metadata.uid == podUid; })) continue;
+    const std::lock_guard lock(mutex_);
+    if (known_.size() >= kMostKnown) known_.clear();
+    known_.insert(pair);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace egpu::cmd

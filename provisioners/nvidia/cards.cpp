@@ -1,0 +1,194 @@
+#include "provisioners/nvidia/cards.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "provisioners/nvidia/ratings.h"
+#include "provisioners/nvidia/system.h"
+
+namespace egpu::nvidia {
+namespace {
+
+// What a card's object can hold; manifests/crd says the same.
+constexpr uint64_t kMostMemory = uint64_t{1} << 50;
+constexpr unsigned kMostMinor = 1023;
+constexpr int64_t kMostSms = 1'000'000;
+constexpr int64_t kMostMilliTflops = 1'000'000'000;
+constexpr uint64_t kMiB = 1 << 20;
+
+/// Calls a function that writes a text. Its last byte stays NUL whatever it does.
+template <class Function, class... Arguments>
+Return readText(Function function, std::string& out, Arguments... arguments) {
+  std::array<char, kTextSize + 1> text{};
+  const Return answer = Library::call(function, arguments..., text.data(), kTextSize);
+  text.back() = 0;
+  out = answer == kSuccess ? text.data() : "";
+  for (char& c : out)
+    if (c < ' ' || c > '~') c = '?';
+  return answer;
+}
+
+/// Takes remarks on one card.
+class Remarks {
+ public:
+  Remarks(const std::string& uuid, std::vector<std::string>& all) : uuid_(uuid), all_(all) {}
+  void add(const std::string& what) { all_.push_back("card " + uuid_ + ": " + what); }
+
+ private:
+  const std::string& uuid_;
+  std::vector<std::string>& all_;
+};
+
+/// Bytes that can be given out: all less what driver and firmware keep, in whole MiB. Drivers before 510 don't say what
+/// they keep. 0 if the answer can't be.
+Return readMemory(const Library& nvml, Device device, int64_t& out, Remarks& remarks) {
+  MemoryV2 memory{};
+  memory.version = kMemoryV2;
+  Return answer = Library::call(nvml.nvmlDeviceGetMemoryInfo_v2, device, &memory);
+  if (answer != kSuccess) {
+    Memory old{};
+    answer = Library::call(nvml.nvmlDeviceGetMemoryInfo, device, &old);
+    memory.total = old.total;
+    memory.reserved = 0;
+  }
+  if (answer != kSuccess) {
+    remarks.add("its memory is unknown: " + inWords(answer));
+  } else if (memory.total == 0 || memory.total > kMostMemory || memory.reserved >= memory.total) {
+    remarks.add("its memory is unknown: it can't have " + std::to_string(memory.total) + " bytes of which " +
+                std::to_string(memory.reserved) + " are reserved");
+  } else {
+    out = static_cast<int64_t>((memory.total - memory.reserved) / kMiB * kMiB);
+  }
+  return answer;
+}
+
+/// In MIG mode fewer than the card has: those of the instance that takes all.
+int64_t readSms(const Library& nvml, Device device, int64_t coresOfOne, bool mig, Remarks& remarks) {
+  int64_t sms = 0;
+  InstanceProfile whole{};
+  unsigned cores = 0;
+  if (mig && Library::call(nvml.nvmlDeviceGetGpuInstanceProfileInfo, device, kWholeCardProfile, &whole) == kSuccess)
+    sms = whole.multiprocessorCount;
+  else if (coresOfOne > 0 && Library::call(nvml.nvmlDeviceGetNumGpuCores, device, &cores) == kSuccess)
+    sms = cores / coresOfOne;
+  if (sms <= kMostSms) return sms;
+  remarks.add("its SMs are unknown: it can't have " + std::to_string(sms));
+  return 0;
+}
+
+int64_t rate(const Library& nvml, Device device, const Card& card, int major, int minor, Remarks& remarks) {
+  if (const int64_t rated = ratedMilliTflops(card.model)) return rated;
+  unsigned mhz = 0;
+  if (Library::call(nvml.nvmlDeviceGetMaxClockInfo, device, kSmClock, &mhz) != kSuccess) return 0;
+  constexpr unsigned kMostMhz = 100'000;
+  const int64_t computed = mhz > kMostMhz ? kMostMilliTflops + 1 : computedMilliTflops(major, minor, card.smCount, mhz);
+  if (computed <= kMostMilliTflops) return computed;
+  remarks.add("its rating is unknown: " + std::to_string(card.smCount) + " SMs at " + std::to_string(mhz) +
+              " MHz can't be");
+  return 0;
+}
+
+/// True if it is in MIG mode.
+bool readMig(const Library& nvml, Device device, Card& out) {
+  unsigned current = 0, pending = 0;
+  if (Library::call(nvml.nvmlDeviceGetMigMode, device, &current, &pending) != kSuccess) return false;
+  const auto word = [](unsigned mode) { return mode == kMigEnabled ? "enabled" : "disabled"; };
+  out.attributes.emplace_back("migMode", word(current));
+  if (pending != current) out.attributes.emplace_back("pendingMigMode", word(pending));
+  return current == kMigEnabled;
+}
+
+/// Minor number and place. A card whose number NVML does not tell is looked up among the kernel's.
+void readPlace(const Library& nvml, Device device, Card& out, Remarks& remarks) {
+  PciInfo pci{};
+  if (Library::call(nvml.nvmlDeviceGetPciInfo_v3, device, &pci) == kSuccess) out.pci = addressOf(pci);
+  unsigned minor = 0;
+  const Return answer = Library::call(nvml.nvmlDeviceGetMinorNumber, device, &minor);
+  if (answer == kSuccess && minor <= kMostMinor) {
+    out.index = minor;
+  } else {
+    for (const KernelCard& card : kernelCards())
+      if (card.uuid == out.uuid) out.index = card.minor;
+    if (out.index < 0)
+      remarks.add("its minor number is unknown: " +
+                  (answer == kSuccess ? "it can't be " + std::to_string(minor) : inWords(answer)));
+  }
+  if (out.pci.empty()) return;
+  out.numaNode = numaNodeOf(out.pci);
+  if (const std::string root = pcieRootOf(out.pci); !root.empty()) out.attributes.emplace_back("pcieRoot", root);
+}
+
+/// What the card counts of its own errors, the worst first; empty = nothing.
+std::string readIllness(const Library& nvml, Device device) {
+  unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+  const bool rows =
+      Library::call(nvml.nvmlDeviceGetRemappedRows, device, &corrected, &uncorrected, &pending, &failed) == kSuccess;
+  if (rows && failed != 0)
+    return "RowRemapFailed: a memory row is broken and no spare one is left; have the card replaced";
+  unsigned long long errors = 0;
+  if (Library::call(nvml.nvmlDeviceGetTotalEccErrors, device, kUncorrected, kVolatile, &errors) == kSuccess &&
+      errors > 0)
+    return "EccErrors: memory errors that ECC could not correct, " + std::to_string(errors) +
+           " since the driver was loaded; end what runs on the card, then nvidia-smi --gpu-reset, and have it replaced "
+           "if "
+           "they come again";
+  if (!rows) Library::call(nvml.nvmlDeviceGetRetiredPagesPendingStatus, device, &pending);
+  if (pending != 0)
+    return "MemoryRepairPending: broken memory is taken out of use at the next reset; end what runs on the card, then "
+           "nvidia-smi --gpu-reset";
+  return {};
+}
+
+void readProcesses(const Library& nvml, Device device, Card& out, Remarks& remarks) {
+  std::vector<ProcessInfo> all(1024);
+  auto count = static_cast<unsigned>(all.size());
+  const Return answer = Library::call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &count, all.data());
+  if (answer == kInsufficientSize) remarks.add("it has more processes than can be told");
+  if (answer != kSuccess) return;
+  all.resize(std::min<std::size_t>(count, all.size()));
+  for (const ProcessInfo& p : all)
+    out.processes.push_back({p.pid, p.memory > kMostMemory ? -1 : static_cast<int64_t>(p.memory)});
+}
+
+}  // namespace
+
+std::string readCard(const Library& nvml, Device device, Card& out, std::vector<std::string>& all) {
+  if (const Return answer = readText(nvml.nvmlDeviceGetUUID, out.uuid, device); answer != kSuccess)
+    return inWords(answer);
+  if (!isUuid(out.uuid)) return "its uuid \"" + out.uuid + "\" can't name a card";
+  std::vector<std::string> found;
+  Remarks remarks(out.uuid, found);
+  // Of what is read this is what needs the hardware.
+  if (readMemory(nvml, device, out.memory, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
+  std::string name;
+  readText(nvml.nvmlDeviceGetName, name, device);
+  out.model = modelOf(name);
+  readPlace(nvml, device, out, remarks);
+  out.mig = readMig(nvml, device, out);
+  int major = 0, minor = 0;
+  if (Library::call(nvml.nvmlDeviceGetCudaComputeCapability, device, &major, &minor) == kSuccess)
+    out.attributes.emplace_back("cudaComputeCapability", std::to_string(major) + "." + std::to_string(minor));
+  out.smCount = readSms(nvml, device, coresPerSm(major, minor), out.mig, remarks);
+  out.milliTflops = rate(nvml, device, out, major, minor, remarks);
+  out.illness = readIllness(nvml, device);
+  readProcesses(nvml, device, out, remarks);
+  all.insert(all.end(), found.begin(), found.end());
+  return {};
+}
+
+std::string modelOf(std::string name) {
+  for (const std::string maker : {"NVIDIA ", "Tesla "})
+    if (name.compare(0, maker.size(), maker) == 0) name.erase(0, maker.size());
+  std::replace(name.begin(), name.end(), ' ', '-');
+  std::replace(name.begin(), name.end(), '|', '-');  // it parts the models of a class
+  return name;
+}
+
+std::string addressOf(const PciInfo& pci) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%04x:%02x:%02x.0", pci.domain, pci.bus & 0xff, pci.device & 0x1f);
+  return text.data();
+}
+
+}  // namespace egpu::nvidia

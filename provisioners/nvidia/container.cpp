@@ -1,0 +1,131 @@
+#include "provisioners/nvidia/container.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "provisioners/nvidia/cdi_files.h"
+#include "provisioners/nvidia/device_nodes.h"
+#include "provisioners/nvidia/driver_files.h"
+#include "provisioners/nvidia/library.h"
+#include "provisioners/nvidia/system.h"
+
+namespace egpu::nvidia {
+namespace {
+
+/// What this machine has, as far as a container needs to know.
+struct Machine {
+  std::map<std::string, int64_t> minors;  ///< of its cards, by uuid
+  std::string driver;                     ///< version of the running one; empty = unknown
+};
+
+bool knows(const Machine& machine, const sdk::Card& card) { return machine.minors.count(card.uuid) != 0; }
+
+void askNvml(Machine& machine) {
+  std::string why;
+  bool absent = false;
+  const auto nvml = Library::open(why, absent);
+  unsigned count = 0;
+  if (!nvml || Library::call(nvml->nvmlDeviceGetCount_v2, &count) != kSuccess) return;
+  char text[kTextSize + 1] = {};
+  if (machine.driver.empty() && Library::call(nvml->nvmlSystemGetDriverVersion, text, kTextSize) == kSuccess)
+    machine.driver = text;
+  constexpr unsigned kMostCards = 64, kMostMinor = 1023;
+  for (unsigned i = 0; i < std::min(count, kMostCards); ++i) {
+    Device device = nullptr;
+    unsigned minor = 0;
+    char uuid[kTextSize + 1] = {};
+    if (Library::call(nvml->nvmlDeviceGetHandleByIndex_v2, i, &device) == kSuccess &&
+        Library::call(nvml->nvmlDeviceGetUUID, device, uuid, kTextSize) == kSuccess && isUuid(uuid) &&
+        Library::call(nvml->nvmlDeviceGetMinorNumber, device, &minor) == kSuccess && minor <= kMostMinor)
+      machine.minors.emplace(uuid, minor);
+  }
+}
+
+/// The kernel tells what it takes; NVML is asked for what it does not tell, which takes longer.
+Machine look(const sdk::Device& device) {
+  Machine out;
+  for (const KernelCard& card : kernelCards())
+    if (!card.uuid.empty() && card.minor >= 0) out.minors.emplace(card.uuid, card.minor);
+  std::ifstream version(rooted("/sys/module/nvidia/version"));
+  std::getline(version, out.driver);
+  if (!isVersion(out.driver)) out.driver.clear();
+  const bool all =
+      std::all_of(device.cards.begin(), device.cards.end(), [&](const auto& card) { return knows(out, card); });
+  if (!all || out.driver.empty()) askNvml(out);
+  return out;
+}
+
+/// The minor numbers of the device's cards, none if none of them is here.
+sdk::Status findCards(const sdk::Device& device, Machine& machine, std::vector<int64_t>& minors) {
+  machine = look(device);
+  std::string missing;
+  for (const auto& card : device.cards) {
+    const auto found = machine.minors.find(card.uuid);
+    if (found == machine.minors.end())
+      missing = card.uuid;
+    else
+      minors.push_back(found->second);
+  }
+  if (minors.empty() || missing.empty()) return sdk::ok();
+  return sdk::unavailable("card " + missing + " is not among those of this machine that the driver reaches");
+}
+
+/// Edits for a node that has no such cards, where nobody opens them.
+void mountSimulated(sdk::Call& call, const sdk::Device& device) {
+  for (const auto& card : device.cards) {
+    call.deviceNode("/dev/nvidia" + std::to_string(card.index));
+    call.cdiDevice("nvidia.com/gpu=" + card.uuid);
+  }
+  call.deviceNode("/dev/nvidiactl");
+  call.deviceNode("/dev/nvidia-uvm");
+}
+
+/// True if the container gets the driver, too.
+bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64_t>& minors) {
+  for (const std::string& path : deviceNodes(minors)) call.deviceNode(path, "rw", rooted(path));
+  const auto files = driverFiles(machine.driver);
+  for (const auto& file : files) call.mount(rooted(file.from), file.to, file.options);
+  if (files.empty())
+    call.log(EGPU_WARN, "no library of NVIDIA's driver " + machine.driver +
+                            " is in the host's /etc/ld.so.cache: containers get their cards' device nodes alone");
+  return !files.empty();
+}
+
+}  // namespace
+
+sdk::Status mountCards(sdk::Call& call, const sdk::Device& device) {
+  Machine machine;
+  std::vector<int64_t> minors;
+  if (sdk::Status status = findCards(device, machine, minors); status.code != EGPU_OK) return status;
+  std::vector<std::string> uuids, remarks;
+  std::string joined;
+  for (const auto& card : device.cards) {
+    uuids.push_back(card.uuid);
+    joined += (joined.empty() ? "" : ",") + card.uuid;
+  }
+  bool complete = false;
+  if (minors.empty()) {
+    mountSimulated(call, device);
+  } else if (offeredByCdi(uuids, remarks)) {
+    for (const std::string& uuid : uuids) call.cdiDevice("nvidia.com/gpu=" + uuid);
+    complete = true;
+  } else {
+    complete = mountFiles(call, machine, minors);
+  }
+  for (const std::string& remark : remarks) call.log(EGPU_WARN, remark);
+  // Where NVIDIA's runtime is the node's, it adds what this names. Nothing is left to add.
+  call.env("NVIDIA_VISIBLE_DEVICES", complete ? "void" : joined);
+  return sdk::ok();
+}
+
+sdk::Status stageCards(const sdk::Device& device) {
+  Machine machine;
+  std::vector<int64_t> minors;
+  if (sdk::Status status = findCards(device, machine, minors); status.code != EGPU_OK) return status;
+  return minors.empty() ? sdk::noChange() : stageNodes(minors, ::mknod);
+}
+
+}  // namespace egpu::nvidia

@@ -1,0 +1,114 @@
+// What we use of NVIDIA's management library (NVML, libnvidia-ml.so.1), declared anew from its documented ABI, so that
+// no package of NVIDIA's is needed to build: names, values and layouts are NVML's, and never change.
+#pragma once
+
+namespace egpu::nvidia {
+
+/// nvmlReturn_t: what a function answers. Other values exist.
+using Return = int;
+inline constexpr Return kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNoPermission = 4,
+                        kNotFound = 6, kInsufficientSize = 7, kInsufficientPower = 8, kDriverNotLoaded = 9,
+                        kTimeout = 10, kIrqIssue = 11, kFunctionNotFound = 13, kCorruptedInforom = 14, kGpuIsLost = 15,
+                        kResetRequired = 16, kOperatingSystem = 17, kVersionMismatch = 18, kUnknown = 999;
+
+/// nvmlDevice_t. NVML's own; valid from nvmlInit_v2 to nvmlShutdown.
+using Device = struct OpaqueDevice*;
+
+/// nvmlPciInfo_t.
+struct PciInfo {
+  char busIdLegacy[16];
+  unsigned domain, bus, device;
+  unsigned deviceId, subSystemId;
+  char busId[32];
+};
+
+/// nvmlMemory_t, bytes.
+struct Memory {
+  unsigned long long total, free, used;
+};
+
+/// nvmlMemory_v2_t, bytes. The caller sets the version.
+struct MemoryV2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+inline constexpr unsigned kMemoryV2 = sizeof(MemoryV2) | 2u << 24;
+
+/// nvmlGpuInstanceProfileInfo_t.
+struct InstanceProfile {
+  unsigned id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount, copyEngineCount, decoderCount,
+      encoderCount, jpegCount, ofaCount;
+  unsigned long long memorySizeMB;
+};
+inline constexpr unsigned kWholeCardProfile = 4;  ///< NVML_GPU_INSTANCE_PROFILE_7_SLICE
+
+/// nvmlProcessInfo_v2_t.
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long memory;  ///< bytes; kUnknownMemory where the driver doesn't tell
+  unsigned gpuInstance, computeInstance;
+};
+inline constexpr unsigned long long kUnknownMemory = ~0ULL;  ///< NVML_VALUE_NOT_AVAILABLE
+
+/// nvmlEventSet_t. NVML's own, until nvmlEventSetFree.
+using EventSet = struct OpaqueEventSet*;
+
+/// nvmlEventData_t.
+struct Event {
+  Device device;
+  unsigned long long type, data;  ///< data of kXidEvent: the XID
+  unsigned gpuInstance, computeInstance;
+};
+inline constexpr unsigned long long kXidEvent = 8;  ///< nvmlEventTypeXidCriticalError
+inline constexpr unsigned kUncorrected = 1;         ///< NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+inline constexpr unsigned kVolatile = 0;            ///< NVML_VOLATILE_ECC: since the driver was loaded
+
+inline constexpr unsigned kMostLinks = 36;        ///< NVML_NVLINK_MAX_LINKS
+inline constexpr unsigned kTextSize = 96;         ///< what the longest text needs, its NUL included
+inline constexpr unsigned kSmClock = 1;           ///< NVML_CLOCK_SM
+inline constexpr unsigned kMigEnabled = 1;        ///< NVML_DEVICE_MIG_ENABLE
+inline constexpr unsigned kNvlinkCapability = 2;  ///< NVML_P2P_CAPS_INDEX_NVLINK
+inline constexpr unsigned kP2pOk = 0;             ///< NVML_P2P_STATUS_OK
+
+/// nvmlIntNvLinkDeviceType_t: what is at a link's other end.
+inline constexpr unsigned kLinkToGpu = 0, kLinkToSwitch = 2, kLinkToUnknown = 255;
+
+/// nvmlGpuTopologyLevel_t: the PCIe path between two cards.
+inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20, kSameHostBridge = 30, kSameNode = 40,
+                          kAcrossSystem = 50;
+
+}  // namespace egpu::nvidia
+
+/// Each function that is used, with its parameters.
+#define EGPU_NVML_FUNCTIONS(F)                                                                                \
+  F(nvmlInit_v2, ())                                                                                          \
+  F(nvmlShutdown, ())                                                                                         \
+  F(nvmlSystemGetDriverVersion, (char* version, unsigned length))                                             \
+  F(nvmlSystemGetCudaDriverVersion_v2, (int* version))                                                        \
+  F(nvmlDeviceGetCount_v2, (unsigned* count))                                                                 \
+  F(nvmlDeviceGetHandleByIndex_v2, (unsigned index, Device* device))                                          \
+  F(nvmlDeviceGetUUID, (Device device, char* uuid, unsigned length))                                          \
+  F(nvmlDeviceGetName, (Device device, char* name, unsigned length))                                          \
+  F(nvmlDeviceGetMinorNumber, (Device device, unsigned* minor))                                               \
+  F(nvmlDeviceGetMemoryInfo, (Device device, Memory * memory))                                                \
+  F(nvmlDeviceGetMemoryInfo_v2, (Device device, MemoryV2 * memory))                                           \
+  F(nvmlDeviceGetPciInfo_v3, (Device device, PciInfo * pci))                                                  \
+  F(nvmlDeviceGetCudaComputeCapability, (Device device, int* major, int* minor))                              \
+  F(nvmlDeviceGetNumGpuCores, (Device device, unsigned* cores))                                               \
+  F(nvmlDeviceGetMaxClockInfo, (Device device, unsigned domain, unsigned* mhz))                               \
+  F(nvmlDeviceGetMigMode, (Device device, unsigned* current, unsigned* pending))                              \
+  F(nvmlDeviceGetGpuInstanceProfileInfo, (Device device, unsigned profile, InstanceProfile* info))            \
+  F(nvmlDeviceGetTopologyCommonAncestor, (Device a, Device b, unsigned* level))                               \
+  F(nvmlDeviceGetP2PStatus, (Device a, Device b, unsigned capability, unsigned* status))                      \
+  F(nvmlDeviceGetNvLinkState, (Device device, unsigned link, unsigned* active))                               \
+  F(nvmlDeviceGetNvLinkRemoteDeviceType, (Device device, unsigned link, unsigned* type))                      \
+  F(nvmlDeviceGetNvLinkRemotePciInfo_v2, (Device device, unsigned link, PciInfo* pci))                        \
+  F(nvmlDeviceGetTotalEccErrors, (Device device, unsigned type, unsigned counter, unsigned long long* count)) \
+  F(nvmlDeviceGetRemappedRows,                                                                                \
+    (Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed))         \
+  F(nvmlDeviceGetRetiredPagesPendingStatus, (Device device, unsigned* pending))                               \
+  F(nvmlDeviceGetComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))        \
+  F(nvmlEventSetCreate, (EventSet * set))                                                                     \
+  F(nvmlEventSetFree, (EventSet set))                                                                         \
+  F(nvmlDeviceRegisterEvents, (Device device, unsigned long long types, EventSet set))                        \
+  F(nvmlEventSetWait_v2, (EventSet set, Event * event, unsigned milliseconds))

@@ -1,0 +1,124 @@
+#include "provisioners/nvidia/watch.h"
+
+#include <algorithm>
+#include <array>
+
+#include "provisioners/nvidia/xids.h"
+
+namespace egpu::nvidia {
+namespace {
+
+constexpr std::chrono::seconds kToldFor{60};
+constexpr int kMostEventsAtOnce = 1000;  // a card that floods is ill after the first
+
+}  // namespace
+
+Watch& Watch::shared() {
+  static Watch watch;
+  return watch;
+}
+
+Watch::~Watch() { closeLocked(); }
+
+void Watch::follow(const std::vector<Card>& cards) {
+  std::vector<std::string> uuids;
+  for (const Card& card : cards) uuids.push_back(card.uuid);
+  std::sort(uuids.begin(), uuids.end());
+  const std::lock_guard lock(mutex_);
+  if (nvml_ && uuids == uuids_) return;
+  if (nvml_) drainLocked(std::chrono::steady_clock::now());
+  closeLocked();
+  if (!uuids.empty()) openLocked(uuids);
+}
+
+bool Watch::release() {
+  const std::lock_guard lock(mutex_);
+  const bool held = nvml_ != nullptr;
+  closeLocked();
+  return held;
+}
+
+void Watch::openLocked(const std::vector<std::string>& uuids) {
+  std::string why;
+  bool absent = false;
+  nvml_ = Library::open(why, absent);
+  if (!nvml_) return;
+  uuids_ = uuids;
+  if (Library::call(nvml_->nvmlEventSetCreate, &set_) != kSuccess) set_ = nullptr;
+  unsigned count = 0;  // more than uuids, when a card is lost
+  Library::call(nvml_->nvmlDeviceGetCount_v2, &count);
+  for (unsigned i = 0; set_ && i < std::min(count, kMostCards); ++i) {
+    Device device = nullptr;
+    std::array<char, kTextSize + 1> uuid{};
+    if (Library::call(nvml_->nvmlDeviceGetHandleByIndex_v2, i, &device) != kSuccess ||
+        Library::call(nvml_->nvmlDeviceGetUUID, device, uuid.data(), kTextSize) != kSuccess)
+      continue;
+    // Not every card has events.
+    if (Library::call(nvml_->nvmlDeviceRegisterEvents, device, kXidEvent, set_) == kSuccess)
+      watched_[device] = uuid.data();
+  }
+}
+
+void Watch::closeLocked() {
+  if (nvml_ && set_) Library::call(nvml_->nvmlEventSetFree, set_);
+  set_ = nullptr;
+  nvml_.reset();
+  uuids_.clear();
+  watched_.clear();
+}
+
+void Watch::drainLocked(Time now) {
+  for (int i = 0; set_ && i < kMostEventsAtOnce; ++i) {
+    Event event{};
+    const Return answer = Library::call(nvml_->nvmlEventSetWait_v2, set_, &event, 0U);
+    if (answer == kTimeout || answer == kFunctionNotFound) return;
+    // The set is of no use any more; the next look makes another one.
+    if (answer != kSuccess) return closeLocked();
+    const auto card = watched_.find(event.device);
+    if (card == watched_.end() || event.type != kXidEvent || isApplicationError(event.data)) continue;
+    seen_[card->second] = {illnessOf(event.data), now};
+  }
+}
+
+void Watch::judge(std::vector<Card>& cards) {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  drainLocked(now);
+  const auto absent = [&](const std::string& uuid) {
+    return std::none_of(cards.begin(), cards.end(), [&](const Card& card) { return card.uuid == uuid; });
+  };
+  std::erase_if(seen_, [&](const auto& entry) { return now - entry.second.at > kToldFor || absent(entry.first); });
+  std::erase_if(mostLinks_, [&](const auto& entry) { return absent(entry.first); });
+  for (Card& card : cards)
+    if (const auto seen = seen_.find(card.uuid); seen != seen_.end() && card.illness.empty())
+      card.illness = seen->second.illness;
+  judgeLinksLocked(cards);
+}
+
+/// Down is a link that was up, or that the other cards of the model have to their switches. Those to a card that is gone
+/// went with it, and a card in MIG mode has none.
+void Watch::judgeLinksLocked(std::vector<Card>& cards) {
+  std::map<std::string, int64_t> toSwitch;
+  for (const Card& card : cards)
+    if (!card.mig) toSwitch[card.model] = std::max(toSwitch[card.model], card.switchLinks);
+  for (Card& card : cards) {
+    auto& most = mostLinks_[card.uuid];
+    if (card.mig) most.clear();
+    std::map<std::string, int64_t> now;
+    for (const Link& link : card.links)
+      if (link.type == "nvlink") now[link.peer] = link.count;
+    int64_t down = card.mig ? 0 : toSwitch[card.model] - card.switchLinks;
+    for (const Card& peer : cards) {
+      auto& known = most[peer.uuid];
+      known = peer.mig ? 0 : std::max(known, now[peer.uuid]);
+      down += known - now[peer.uuid];
+    }
+    if (down > 0 && card.illness.empty())
+      card.illness =
+          "NvlinkDown: " + std::to_string(down) +
+          " of its NVLinks are down; see nvidia-smi nvlink -s, the kernel's log and, where there are switches, "
+          "the fabric manager";
+  }
+}
+
+}  // namespace egpu::nvidia

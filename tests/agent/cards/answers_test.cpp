@@ -1,0 +1,126 @@
+#include "controller/agent/cards/answers.h"
+
+#include <functional>
+
+#include "tests/agent/cards/fixture.h"
+
+namespace egpu::agent::cards {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(MergeTest, ACardBecomesWhatTheApiHolds) {
+  auto one = gpu("GPU-Aa", 3);
+  one.links = {{"GPU-B", "nvlink", 4}};
+  const auto found = merge({{"physical", answer({one})}}, "n1");
+  EXPECT_THAT(found.remarks, IsEmpty());
+  ASSERT_EQ(found.cards.count("gpu-aa"), 1u);
+  const auto& [card, plugin] = found.cards.at("gpu-aa");
+  EXPECT_EQ(plugin, "physical");
+  v1alpha::Card want;
+  want.uuid = "GPU-Aa";
+  want.nodeName = "n1";
+  want.index = 3;
+  want.model = "A100-SXM4-80GB";
+  want.smCount = 108;
+  want.milliTflops = 312'000;
+  want.core = 1000;
+  want.memory = 80 * kGiB;
+  want.topology = {1, "0000:3b:00.0", {{"GPU-B", "nvlink", 4}}};
+  want.attributes = {{"driverVersion", "535.104.05"}};
+  EXPECT_EQ(card, want);
+}
+
+TEST(MergeTest, OfTwoPluginsTheFirstByNameHasTheCard) {
+  auto other = gpu("gpu-a");
+  other.model = "other";
+  const auto found = merge({{"physical", answer({other, gpu("GPU-C")})}, {"gpushare", answer({gpu("GPU-A")})}}, "n1");
+  EXPECT_THAT(found.remarks, IsEmpty());
+  EXPECT_THAT(found.cards, SizeIs(2));
+  EXPECT_EQ(found.cards.at("gpu-a").plugin, "gpushare");
+  EXPECT_EQ(found.cards.at("gpu-a").card.model, "A100-SXM4-80GB");
+  EXPECT_EQ(found.cards.at("gpu-c").plugin, "physical");
+}
+
+TEST(MergeTest, APluginThatFailsHasNoCards) {
+  auto half = failure();
+  half.cards.gpus = {gpu("GPU-A")};
+  EXPECT_THAT(merge({{"physical", half}}, "n1").cards, IsEmpty());
+}
+
+TEST(MergeTest, WhatCannotBeIsRefusedAlone) {
+  const std::pair<const char*, std::function<void(plugin::Gpu&)>> rows[] = {
+      {"can't name an object", [](auto& g) { g.uuid = ""; }},
+      {"can't name an object", [](auto& g) { g.uuid = "GPU A"; }},
+      {"can't name an object", [](auto& g) { g.uuid = "GPU/../A"; }},
+      {"can't name an object", [](auto& g) { g.uuid = "-GPU"; }},
+      {"can't name an object", [](auto& g) { g.uuid = "GPU-\xc3\xa9"; }},
+      {"can't name an object", [](auto& g) { g.uuid = "GPU\n-A"; }},
+      {"can't name an object", [](auto& g) { g.uuid = std::string(254, 'a'); }},
+      {"the claims' devices", [](auto& g) { g.uuid = "EGPU-4711"; }},
+      {"can't have -1 bytes", [](auto& g) { g.memory = -1; }},
+      {"can't have 9223372036854775807 bytes", [](auto& g) { g.memory = INT64_MAX; }},
+      {"memory is unknown", [](auto& g) { g.memory = 0; }},
+      {"number on the node is unknown", [](auto& g) { g.index = -1; }},
+      {"number on the node can't be 1024", [](auto& g) { g.index = 1024; }},
+      {"-1 SMs", [](auto& g) { g.smCount = -1; }},
+      {"1000001 SMs", [](auto& g) { g.smCount = 1'000'001; }},
+      {"rating can't be -5", [](auto& g) { g.milliTflops = -5; }},
+      {"NUMA node can't be -2", [](auto& g) { g.numaNode = -2; }},
+      {"model \"a\\u001bb\" is no printable",
+       [](auto& g) {
+         g.model =
+             "a\x1b"
+             "b";
+       }},
+      {"PCI address", [](auto& g) { g.pciAddress = "\x7f"; }},
+  };
+  for (const auto& [words, spoil] : rows) {
+    auto bad = gpu("GPU-BAD");
+    spoil(bad);
+    const auto found = merge({{"physical", answer({gpu("GPU-A"), bad, gpu("GPU-Z")})}}, "n1");
+    EXPECT_THAT(found.cards, SizeIs(2)) << words;
+    EXPECT_THAT(found.remarks, ElementsAre(AllOf(HasSubstr("of physical is refused: "), HasSubstr(words))));
+    EXPECT_EQ(found.remarks.at(0).find_first_of("\n\x1b\x7f"), std::string::npos);
+  }
+}
+
+TEST(MergeTest, ACardThatIsGivenTwiceCountsOnce) {
+  auto other = gpu("gpu-a");
+  other.memory = kGiB;
+  const auto found = merge({{"physical", answer({gpu("GPU-A"), other})}}, "n1");
+  EXPECT_EQ(found.cards.at("gpu-a").card.memory, 80 * kGiB);
+  EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("given twice")));
+}
+
+TEST(MergeTest, NoMoreThanANodeCanHave) {
+  std::vector<plugin::Gpu> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(gpu("GPU-" + std::to_string(i)));
+  const auto found = merge({{"physical", answer(many)}}, "n1");
+  EXPECT_THAT(found.cards, SizeIs(kMostCards));
+  EXPECT_EQ(found.cards.count("gpu-0") + found.cards.count("gpu-127"), 2u) << "the first of them";
+  EXPECT_THAT(found.remarks, SizeIs(33));
+  EXPECT_THAT(found.remarks.at(0), HasSubstr("at most 128 cards"));
+  EXPECT_EQ(found.remarks.at(32), "and more that is not told");
+}
+
+TEST(MergeTest, LinksAndAttributesThatCannotBeAreLeftOut) {
+  auto one = gpu("GPU-A");
+  one.links = {{"", "nvlink", 1},         {"GPU-B", "", 1},    {"GPU-B", "nvlink", -1},
+               {"GPU-B", "nvlink", 1025}, {"GPU\x01", "x", 1}, {"GPU-B", "nvlink", 12}};
+  one.attributes = {{"", "x"}, {"a\n", "x"}, {"b", "\x1b"}, {"good", "yes"}, {"long", std::string(254, 'x')}};
+  const auto found = merge({{"physical", answer({one})}}, "n1");
+  const auto& card = found.cards.at("gpu-a").card;
+  EXPECT_THAT(card.topology.links, ElementsAre(v1alpha::CardLink{"GPU-B", "nvlink", 12}));
+  EXPECT_EQ(card.attributes, (core::StringMap{{"good", "yes"}}));
+  EXPECT_THAT(found.remarks, ElementsAre(HasSubstr("5 links that are left out"), HasSubstr("4 attributes that are")));
+  one.links.assign(1000, {"GPU-B", "nvlink", 1});
+  EXPECT_THAT(merge({{"physical", answer({one})}}, "n1").cards.at("gpu-a").card.topology.links, SizeIs(256));
+}
+
+}  // namespace
+}  // namespace egpu::agent::cards

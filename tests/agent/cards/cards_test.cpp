@@ -1,0 +1,161 @@
+// The loop: when it asks, when it writes, and what happens while plugins or the server are away.
+#include "controller/agent/cards/cards.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <thread>
+
+#include "tests/agent/cards/fixture.h"
+#include "tests/support/fake_plugins.h"
+
+namespace egpu::agent::cards {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+class Vendor final : public plugin::Provisioner {
+ public:
+  explicit Vendor(std::string name) { description_.name = std::move(name); }
+  const plugin::Description& description() const override { return description_; }
+  plugin::Reply validate(const core::StringMap&) override { return {}; }
+  plugin::Reply provision(const plugin::DeviceRequest&) override { return {}; }
+  plugin::Reply deprovision(const std::string&) override { return {}; }
+  plugin::ListReply list() override { return {}; }
+  plugin::Reply stage(const plugin::DeviceRequest&) override { return {}; }
+  plugin::MountReply mount(const plugin::DeviceRequest&, const std::string&, const std::string&) override { return {}; }
+  plugin::Reply unmount(const std::string&, const std::string&, const std::string&) override { return {}; }
+  plugin::Reply unstage(const std::string&) override { return {}; }
+  plugin::DiscoverReply discover() override {
+    std::unique_lock lock(mutex_);
+    ++asked_;
+    released_.wait(lock, [&] { return !hangs_; });
+    return answer_.cards;
+  }
+  plugin::HealthReply health() override {
+    std::lock_guard lock(mutex_);
+    return answer_.health;
+  }
+  void say(Answer answer) {
+    std::lock_guard lock(mutex_);
+    answer_ = std::move(answer);
+  }
+  void hang(bool hangs) {
+    std::lock_guard lock(mutex_);
+    hangs_ = hangs;
+    released_.notify_all();
+  }
+  int asked() const {
+    std::lock_guard lock(mutex_);
+    return asked_;
+  }
+
+ private:
+  plugin::Description description_;
+  mutable std::mutex mutex_;
+  std::condition_variable released_;
+  Answer answer_;
+  bool hangs_ = false;
+  int asked_ = 0;
+};
+
+class CardsTest : public ApiTest {
+ protected:
+  void start() {
+    CardsOptions options;
+    options.publisher.node = "n1";
+    options.interval = seconds(15);
+    cards = std::make_unique<Cards>(*client, registry, events, clock, random, options);
+    cards->start();
+  }
+  /// Waits until it is so, with the agent's clock standing still unless `step` turns it.
+  template <class F>
+  void eventually(F so, milliseconds step = milliseconds(0)) {
+    const auto until = std::chrono::steady_clock::now() + seconds(60);
+    while (!so()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until);
+      std::this_thread::sleep_for(milliseconds(2));
+      if (step.count() > 0) clock.advance(step);
+    }
+  }
+
+  support::FakeRegistry registry;
+  Vendor vendor{"vendor.example.com"}, other{"other.example.com"};
+  std::unique_ptr<Cards> cards;
+};
+
+TEST_F(CardsTest, AllIsPublishedAtOnceAndThenByTheClock) {
+  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  registry.add(vendor);
+  start();
+  eventually([&] { return card("gpu-a") && card("gpu-b") && cards->published(); });
+  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B"), gpu("GPU-C")}));
+  eventually([&] { return card("gpu-c").has_value(); }, seconds(1));
+  EXPECT_LE(vendor.asked(), 4);
+}
+
+TEST_F(CardsTest, AWakeAndAPluginThatComesAreNotWaitedFor) {
+  registry.add(vendor);
+  start();
+  eventually([&] { return cards->published(); });
+  vendor.say(answer({gpu("GPU-A")}));
+  cards->wake();
+  eventually([&] { return card("gpu-a").has_value(); });
+  other.say(answer({gpu("NPU-A")}));
+  registry.add(other);
+  eventually([&] { return card("npu-a").has_value(); });
+}
+
+TEST_F(CardsTest, WhatAnAdministratorDeletesIsThereAgainAtOnce) {
+  vendor.say(answer({gpu("GPU-A")}));
+  registry.add(vendor);
+  start();
+  eventually([&] { return healthy("gpu-a").status == "True"; });
+  const auto before = card("gpu-a")->metadata.uid;
+  change("gpu-a", R"({"metadata":{"finalizers":null}})");
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  eventually([&] { return card("gpu-a") && card("gpu-a")->metadata.uid != before; });
+}
+
+TEST_F(CardsTest, APluginThatHangsKeepsNoOtherWaiting) {
+  other.hang(true);
+  vendor.say(answer({gpu("GPU-A")}));
+  registry.add(other);
+  registry.add(vendor);
+  start();
+  eventually([&] { return card("gpu-a").has_value(); }, milliseconds(100));
+  EXPECT_FALSE(cards->published()) << "one is still to answer";
+  other.say(answer({gpu("NPU-A")}));
+  other.hang(false);
+  eventually([&] { return card("npu-a") && cards->published(); });
+}
+
+TEST_F(CardsTest, ACardThatIsRefusedSlowsNoOtherDown) {
+  transport->refuses = [](const kube::HttpRequest& r) {
+    return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;
+  };
+  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  registry.add(vendor);
+  start();
+  eventually([&] { return healthy("gpu-b").status == "True" && cards->published(); });
+  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}, {{"GPU-B", false, "Xid79: it fell off"}}));
+  cards->wake();
+  eventually([&] { return healthy("gpu-b").reason == "Xid79"; });  // the clock stands still
+}
+
+TEST_F(CardsTest, AServerThatIsAwayIsTriedAgain) {
+  std::atomic<bool> away{true};
+  transport->code = 503;
+  transport->refuses = [&](const kube::HttpRequest& r) { return away && r.method != kube::Method::get; };
+  vendor.say(answer({gpu("GPU-A")}));
+  registry.add(vendor);
+  start();
+  eventually([&] { return vendor.asked() > 3; }, seconds(1));
+  EXPECT_FALSE(card("gpu-a"));
+  EXPECT_FALSE(cards->published());
+  away = false;
+  eventually([&] { return card("gpu-a") && cards->published(); }, seconds(1));
+}
+
+}  // namespace
+}  // namespace egpu::agent::cards

@@ -1,0 +1,391 @@
+#include "controller/agent/cards/publisher.h"
+
+#include <unistd.h>
+
+#include "api/v1alpha/card_object.h"
+#include "tests/agent/cards/fixture.h"
+
+namespace egpu::agent::cards {
+namespace {
+
+using std::chrono::minutes;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class PublisherTest : public ApiTest {
+ protected:
+  /// What the watch would have told by now, then a look.
+  base::Status publish(const Answers& answers) {
+    watch();
+    return publishBlind(answers);
+  }
+  void watch() {
+    kube::ListOptions ofNode;
+    ofNode.fieldSelector = "spec.card.nodeName=n1";
+    const auto all = admin->listAll<Gpu>(ofNode);
+    ASSERT_TRUE(all.ok()) << all.status().str();
+    store.listBegins();
+    for (const auto& each : *all) store.listed(each);
+    store.listEnds(std::to_string(server->resourceVersion()));
+  }
+  base::Status publishBlind(const Answers& answers) { return publisher.publish(answers, {}); }
+  void must(const Answers& answers) {
+    const auto status = publish(answers);
+    EXPECT_TRUE(status.ok()) << status.str();
+  }
+  /// How many changes the server took for this.
+  uint64_t writes(const Answers& answers) {
+    const auto before = server->resourceVersion();
+    must(answers);
+    return server->resourceVersion() - before;
+  }
+  static Answers one(const plugin::Gpu& g = gpu("GPU-A")) { return {{"physical", answer({g})}}; }
+
+  cache::Store<Gpu> store;
+  PublisherOptions options{"n1", {}, "/proc", minutes(5), minutes(10), minutes(3)};
+  Publisher publisher{*client, store, events, clock, options};
+};
+
+TEST_F(PublisherTest, ACardIsPublishedAndThenLeftAlone) {
+  must(one());
+  const auto have = card("gpu-a");
+  ASSERT_TRUE(have);
+  EXPECT_EQ(have->metadata.labels, (core::StringMap{{"elasticgpu.io/role", "card"},
+                                                    {"elasticgpu.io/node", "n1"},
+                                                    {"elasticgpu.io/discovered-by", "physical"}}));
+  EXPECT_EQ(have->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/ledger"});
+  EXPECT_EQ(have->spec.card, merge(one(), "n1").cards.at("gpu-a").card);
+  EXPECT_EQ(have->spec.source.gpuNames, std::vector<std::string>{"gpu-a"});
+  EXPECT_EQ(have->spec.capacity.at("elasticgpu.io/gpu-memory"), "80Gi");
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_THAT(events.taken(), IsEmpty());
+  EXPECT_EQ(writes(one()), 0u);
+}
+
+TEST_F(PublisherTest, OneThatChangedIsWrittenOnceAndItsLedgerStays) {
+  auto changed = gpu("GPU-A");
+  changed.attributes = {{"migMode", "disabled"}, {"pendingMigMode", "enabled"}};
+  changed.links = {{"GPU-B", "nvlink", 4}};
+  must(one(changed));
+  occupy("gpu-a");
+  change("gpu-a", R"({"metadata":{"labels":{"kept":"yes"}}})");
+  changed.memory = 40 * kGiB;
+  changed.attributes = {{"migMode", "disabled"}};
+  changed.links.clear();
+  EXPECT_EQ(writes(one(changed)), 1u);
+  const auto have = card("gpu-a");
+  EXPECT_EQ(have->spec.card, merge(one(changed), "n1").cards.at("gpu-a").card);
+  EXPECT_EQ(have->spec.capacity.at("elasticgpu.io/gpu-memory"), "40Gi");
+  EXPECT_EQ(have->spec.allocations.at("u1").core, 100);
+  EXPECT_EQ(have->metadata.label("kept"), "yes");
+  EXPECT_EQ(writes(one(changed)), 0u);
+}
+
+TEST_F(PublisherTest, WhatSomebodyElseChangedIsPutRight) {
+  must(one());
+  const auto before = *card("gpu-a");
+  change("gpu-a", R"({"metadata":{"labels":null},"spec":{"card":{"model":"fake","memory":1,"attributes":{"x":"y"}}}})");
+  must(one());
+  EXPECT_EQ(card("gpu-a")->spec, before.spec);
+  EXPECT_EQ(card("gpu-a")->metadata.labels, before.metadata.labels);
+  change("gpu-a", R"({"metadata":{"finalizers":null}})");
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  must(one());
+  EXPECT_NE(card("gpu-a")->metadata.uid, before.metadata.uid);
+}
+
+TEST_F(PublisherTest, OneOnItsWayOutIsLeftAlone) {
+  must(one());
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  auto changed = gpu("GPU-A");
+  changed.memory = kGiB;
+  EXPECT_EQ(writes({{"physical", answer({changed}, {{"GPU-A", false, "Xid79: lost"}})}}), 0u);
+  EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
+}
+
+TEST_F(PublisherTest, AStaleStoreWritesNothingTwice) {
+  must(one());
+  cache::Store<Gpu> empty;
+  Publisher again(*client, empty, events, clock, options);
+  const auto before = server->resourceVersion();
+  EXPECT_TRUE(again.publish(one(), {}).ok()) << "it is there already";
+  EXPECT_EQ(server->resourceVersion(), before);
+  // The object that the store has was deleted and made anew meanwhile.
+  change("gpu-a", R"({"metadata":{"finalizers":null}})");
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  ASSERT_TRUE(admin->create(v1alpha::cardObject(merge(one(), "n1").cards.at("gpu-a").card)).ok());
+  auto changed = gpu("GPU-A");
+  changed.memory = 40 * kGiB;
+  EXPECT_TRUE(publishBlind(one(changed)).ok());
+  EXPECT_EQ(card("gpu-a")->spec.card->memory, 40 * kGiB);
+  // Its status was written meanwhile.
+  change("gpu-a", R"({"status":{"phase":"Full"}})", "status");
+  EXPECT_TRUE(publishBlind({{"physical", answer({changed}, {{"GPU-A", false, "Xid79: lost"}})}}).ok());
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid79");
+  EXPECT_EQ(card("gpu-a")->status.phase, "Full");
+}
+
+TEST_F(PublisherTest, ACardOfAnotherNodeIsNotTaken) {
+  auto elsewhere = merge(one(), "n2").cards.at("gpu-a").card;
+  ASSERT_TRUE(admin->create(v1alpha::cardObject(elsewhere)).ok());
+  EXPECT_EQ(writes({{"physical", answer({gpu("GPU-A"), gpu("GPU-B")})}}), 2u) << "the other one and its health";
+  EXPECT_EQ(card("gpu-a")->spec.card->nodeName, "n2");
+  EXPECT_THAT(events.taken(), Contains(AllOf(HasSubstr("Node n1 CardRefused"), HasSubstr("is a card of node n2"))));
+  must({{"physical", answer({gpu("GPU-A"), gpu("GPU-B")})}});
+  EXPECT_THAT(events.taken(), IsEmpty()) << "told once";
+  change("gpu-a", R"({"metadata":{"finalizers":null}})");
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  must(one());
+  EXPECT_EQ(card("gpu-a")->spec.card->nodeName, "n1");
+}
+
+TEST_F(PublisherTest, ADeviceOfThatNameIsNotTaken) {
+  Gpu device;
+  device.metadata.name = "gpu-a";
+  device.spec.cards = {{"gpu-b", "GPU-B", 100, 1, 100, 1}};
+  device.spec.nodeName = "n1";
+  ASSERT_TRUE(admin->create(device).ok());
+  EXPECT_EQ(writes(one()), 0u);
+  EXPECT_THAT(events.taken(), Contains(HasSubstr("is a device")));
+}
+
+TEST_F(PublisherTest, ACardThatIsGoneIsMarkedAndGoesOnceItIsEmpty) {
+  must(one());
+  occupy("gpu-a");
+  must({{"physical", answer({})}});
+  EXPECT_EQ(healthy("gpu-a").status, "False");
+  EXPECT_EQ(healthy("gpu-a").reason, "CardGone");
+  EXPECT_THAT(healthy("gpu-a").message, HasSubstr("physical no longer finds it on node n1"));
+  clock.advance(minutes(60));
+  EXPECT_EQ(writes({{"physical", answer({})}}), 0u) << "it has an entry";
+  free("gpu-a");
+  must({{"physical", answer({})}});
+  EXPECT_TRUE(card("gpu-a")->metadata.deleting()) << "the controller takes the finalizer off";
+}
+
+TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
+  must(one());
+  must({{"physical", answer({})}});
+  clock.advance(minutes(9));
+  EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
+  // Back: on probation, then as before.
+  must(one());
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+  clock.advance(minutes(5));
+  must(one());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_FALSE(card("gpu-a")->metadata.deleting());
+}
+
+TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
+  must(one());
+  must({{"physical", answer({})}});
+  clock.advance(minutes(11));
+  watch();
+  occupy("gpu-a");
+  EXPECT_TRUE(publishBlind({{"physical", answer({})}}).ok());
+  EXPECT_FALSE(card("gpu-a")->metadata.deleting());
+}
+
+TEST_F(PublisherTest, WhoeverFailsKeepsItsCards) {
+  must(one());
+  for (const auto code : {plugin::ReplyCode::unavailable, plugin::ReplyCode::timeout, plugin::ReplyCode::crashed,
+                          plugin::ReplyCode::garbage, plugin::ReplyCode::internal})
+    EXPECT_EQ(writes({{"physical", failure(code)}}), 0u);
+  EXPECT_EQ(writes({}), 0u) << "it is not loaded";
+  EXPECT_EQ(writes({{"another", answer({})}}), 0u) << "another one does not know them";
+  auto half = answer({});
+  half.cards.reply = {plugin::ReplyCode::unavailable, "slow"};
+  EXPECT_EQ(writes({{"physical", half}}), 0u);
+}
+
+TEST_F(PublisherTest, WhoeverFailsForLongHasItsCardsFenced) {
+  must(one());
+  EXPECT_EQ(writes({{"physical", failure()}}), 0u);
+  clock.advance(minutes(2));
+  EXPECT_EQ(writes({{"physical", failure()}}), 0u);
+  clock.advance(minutes(1));
+  EXPECT_EQ(writes({{"physical", failure()}}), 1u);
+  EXPECT_EQ(healthy("gpu-a").reason, "DriverNotAnswering");
+  EXPECT_THAT(healthy("gpu-a").message, HasSubstr("the driver is away"));
+  must(one());
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
+TEST_F(PublisherTest, OneThatFailsNowAndThenIsNotFenced) {
+  must(one());
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(writes({{"physical", failure()}}), 0u);
+    clock.advance(minutes(2));
+    EXPECT_EQ(writes(one()), 0u);
+    clock.advance(minutes(2));
+  }
+}
+
+TEST_F(PublisherTest, OnlyTheIllCardIsQuarantined) {
+  const Answers both{{"physical", answer({gpu("GPU-A"), gpu("GPU-B")})}};
+  must(both);
+  must({{"physical",
+         answer({gpu("GPU-A"), gpu("GPU-B")}, {{"gpu-b", false, "Xid79: it fell off"}, {"GPU-C", false, "unknown"}})}});
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(healthy("gpu-b").status, "False");
+  EXPECT_EQ(healthy("gpu-b").message, "it fell off");
+  EXPECT_THAT(events.taken(), Contains("ElasticGPU gpu-b Xid79: it fell off"));
+  must(both);
+  clock.advance(minutes(5));
+  must(both);
+  EXPECT_EQ(healthy("gpu-b").status, "True");
+}
+
+/// A card off the bus is no longer discovered, but its plugin knows why.
+TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
+  must(one());
+  const Answers lost{{"physical", answer({}, {{"GPU-A", false, "FallenOffTheBus: reboot"}})}};
+  must(lost);
+  EXPECT_EQ(healthy("gpu-a").reason, "FallenOffTheBus");
+  clock.advance(minutes(60));
+  EXPECT_EQ(writes(lost), 0u);
+}
+
+TEST_F(PublisherTest, NoPluginSpeaksForAnothersCards) {
+  must(one());
+  EXPECT_EQ(writes({{"another", answer({}, {{"GPU-A", false, "a lie"}})}, {"physical", answer({gpu("GPU-A")})}}), 0u);
+}
+
+TEST_F(PublisherTest, ACardInMigModeSaysSoAndIsNotOffered) {
+  auto mig = gpu("GPU-A");
+  mig.attributes["migMode"] = "enabled";
+  must(one(mig));
+  EXPECT_EQ(card("gpu-a")->spec.card->attributes.at("migMode"), "enabled");
+  EXPECT_EQ(healthy("gpu-a").reason, "MigMode");
+  EXPECT_THAT(healthy("gpu-a").message, HasSubstr("nvidia-smi -i GPU-A -mig 0"));
+}
+
+TEST_F(PublisherTest, ACardThatOthersUseIsFencedAndComesBack) {
+  options.hasClaim = [](const std::string&, const std::string&) { return false; };
+  Publisher watchful(*client, store, events, clock, options);
+  auto used = answer({gpu("GPU-A"), gpu("GPU-B")});
+  used.health.processes = {{"GPU-B", getpid(), 1}};
+  EXPECT_TRUE(watchful.publish({{"physical", used}}, {}).ok());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(healthy("gpu-b").reason, "ForeignUse");
+  EXPECT_THAT(healthy("gpu-b").message, HasSubstr("process " + std::to_string(getpid())));
+  used.health.processes.clear();
+  EXPECT_TRUE(watchful.publish({{"physical", used}}, {}).ok());
+  EXPECT_EQ(healthy("gpu-b").reason, "Probation");
+}
+
+TEST_F(PublisherTest, OneThatIsRefusedKeepsNoOtherFromBeingWritten) {
+  transport->refuses = [](const kube::HttpRequest& r) {
+    return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;
+  };
+  EXPECT_EQ(publish({{"physical", answer({gpu("GPU-A"), gpu("GPU-B")})}}).code(), base::Code::forbidden);
+  EXPECT_TRUE(card("gpu-b"));
+  EXPECT_THAT(events.taken(), Contains(HasSubstr("GPU-A could not be published: exceeded quota")));
+  transport->refuses = nullptr;
+  must(one());
+  EXPECT_TRUE(card("gpu-a"));
+}
+
+TEST_F(PublisherTest, WhileTheServerIsAwayItIsAskedOnce) {
+  transport->refuses = [](const kube::HttpRequest&) { return true; };
+  for (const int code : {503, 429}) {
+    transport->code = code;
+    transport->refused = 0;
+    EXPECT_FALSE(publishBlind({{"physical", answer({gpu("GPU-A"), gpu("GPU-B"), gpu("GPU-C")})}}).ok());
+    EXPECT_EQ(transport->refused, 1);
+  }
+}
+
+/// Written, but the answer is lost.
+TEST_F(PublisherTest, AnUnknownOutcomeIsRead) {
+  must(one());
+  transport->code = 0;
+  transport->refuses = [&](const kube::HttpRequest& r) {
+    return transport->refused == 0 && r.method != kube::Method::get;
+  };
+  auto changed = gpu("GPU-A");
+  changed.memory = 40 * kGiB;
+  must(one(changed));
+  EXPECT_EQ(transport->refused, 1);
+  EXPECT_EQ(card("gpu-a")->spec.card->memory, 40 * kGiB);
+}
+
+TEST_F(PublisherTest, WordsOnRefusedCardsAreToldOnce) {
+  auto bad = gpu("GPU-B");
+  bad.memory = -1;
+  const Answers answers{{"physical", answer({gpu("GPU-A"), bad})}};
+  must(answers);
+  EXPECT_THAT(events.taken(), Contains(AllOf(HasSubstr("Node n1 CardRefused"), HasSubstr("can't have -1 bytes"))));
+  must(answers);
+  EXPECT_THAT(events.taken(), IsEmpty());
+  must(one());
+  must(answers);
+  EXPECT_THAT(events.taken(), Not(IsEmpty())) << "it was gone in between";
+}
+
+/// Whatever a plugin says: what merge lets through, the API holds.
+TEST_F(PublisherTest, WhatIsNotRefusedTheApiTakes) {
+  const std::vector<std::string> texts = {"",
+                                          "a",
+                                          "GPU-1",
+                                          "x y",
+                                          "\n",
+                                          "\x7f",
+                                          "\xff",
+                                          "\xc3\xa9",
+                                          "-",
+                                          ".",
+                                          "a.b",
+                                          "a..b",
+                                          "A100|H100",
+                                          std::string(63, 'm'),
+                                          std::string(64, 'm'),
+                                          std::string(253, 'm'),
+                                          std::string(254, 'm'),
+                                          "\"{}<>&'"};
+  const std::vector<int64_t> numbers = {INT64_MIN, -2,        -1,        0,         1,         2,
+                                        1023,      1024,      1025,      1'000'000, 1'000'001, 1'000'000'000,
+                                        1LL << 32, 1LL << 50, 1LL << 51, INT64_MAX, 312'500,   1};
+  base::Random any(4711);
+  const auto text = [&] { return texts[any.below(texts.size())]; };
+  const auto number = [&](int64_t usual) { return any.below(3) > 0 ? usual : numbers[any.below(numbers.size())]; };
+  std::size_t published = 0;
+  for (int i = 0; i < 400; ++i) {
+    auto g = gpu(any.below(2) > 0 ? "GPU-" + std::to_string(i) : text());
+    if (any.below(2) > 0) g.model = text();
+    if (any.below(2) > 0) g.pciAddress = text();
+    g.index = number(0);
+    g.memory = number(kGiB);
+    g.smCount = number(80);
+    g.milliTflops = number(125'000);
+    g.numaNode = number(-1);
+    for (auto n = any.below(4); n > 0; --n) g.links.push_back({text(), text(), number(4)});
+    for (auto n = any.below(4); n > 0; --n) g.attributes[text()] = text();
+    const Answers answers{{"physical", answer({g}, {{g.uuid, any.below(2) > 0, text()}})}};
+    published += merge(answers, "n1").cards.size();
+    const auto status = publishBlind(answers);
+    ASSERT_TRUE(status.ok()) << i << ": " << status.str();
+  }
+  EXPECT_GT(published, 20u);
+}
+
+/// The second plugin comes up first.
+TEST_F(PublisherTest, WhichPluginFoundItIsCorrected) {
+  must(one());
+  EXPECT_EQ(writes({{"gpushare", answer({gpu("GPU-A")})}, {"physical", answer({gpu("GPU-A")})}}), 1u);
+  EXPECT_EQ(card("gpu-a")->metadata.label("elasticgpu.io/discovered-by"), "gpushare");
+  EXPECT_EQ(writes({{"gpushare", answer({})}, {"physical", answer({gpu("GPU-A")})}}), 1u) << "physical has it";
+}
+
+/// Nobody says by whom it was found: an administrator's.
+TEST_F(PublisherTest, WhatTheAgentDidNotPublishIsNotDeleted) {
+  ASSERT_TRUE(admin->create(v1alpha::cardObject(merge(one(), "n1").cards.at("gpu-a").card)).ok());
+  EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
+}
+
+}  // namespace
+}  // namespace egpu::agent::cards

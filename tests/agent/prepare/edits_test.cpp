@@ -1,0 +1,182 @@
+#include "controller/agent/prepare/edits.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/scratch_folder.h"
+
+namespace egpu::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using plugin::ContainerEdits;
+
+std::vector<v1alpha::Card> cards() {
+  v1alpha::Card card;
+  card.uuid = "GPU-1";
+  card.index = 3;
+  return {card};
+}
+
+ContainerEdits node(const std::string& path, const std::string& host = {}, const std::string& permissions = {}) {
+  ContainerEdits edits;
+  edits.deviceNodes = {{path, host, permissions}};
+  return edits;
+}
+ContainerEdits mount(const std::string& host, const std::string& at = "/in", std::vector<std::string> options = {}) {
+  ContainerEdits edits;
+  edits.mounts = {{host, at, std::move(options)}};
+  return edits;
+}
+ContainerEdits env(const std::string& name, const std::string& value = "x") {
+  ContainerEdits edits;
+  edits.env = {{name, value}};
+  return edits;
+}
+ContainerEdits cdi(const std::string& name) {
+  ContainerEdits edits;
+  edits.cdiDevices = {name};
+  return edits;
+}
+/// Empty if they are taken.
+std::string refusal(const ContainerEdits& edits, const Permitted& permitted = {}) {
+  const auto checked = checkEdits(edits, permitted, cards());
+  return checked ? "" : checked.status().message();
+}
+
+TEST(Edits, WhatEveryPluginMayGive) {
+  const std::vector<std::string> writable{"rw", "nosuid", "nodev", "bind"};
+  for (const auto& edits : {node("/dev/nvidia3"), node("/dev/nvidiactl"), node("/dev/nvidia-uvm", "", "rwm"),
+                            node("/dev/nvidia-caps/nvidia-cap12"), mount("/usr/lib/x86_64-linux-gnu/libcuda.so.535.1"),
+                            mount("/usr/bin/nvidia-smi"), mount("/var/lib/elasticgpu/a/b", "/tmp/x", writable),
+                            mount("/dev/shm", "/dev/shm", writable), env("A_1"), env("_"),
+                            env("LONG", std::string(1000, 'x')), cdi("nvidia.com/gpu=GPU-1")})
+    EXPECT_EQ(refusal(edits), "");
+}
+
+TEST(Edits, WhatIsRefusedAndInWhichWords) {
+  const struct {
+    ContainerEdits edits;
+    const char* says;
+  } cases[] = {
+      {env(""), "the variable \"\" has no valid name"},
+      {env("1A"), "the variable \"1A\" has no valid name"},
+      {env("A B"), "the variable \"A B\" has no valid name"},
+      {env("ELASTICGPU_PREPARED_FOR"), "is the agent's"},
+      {env("A", std::string("a\0b", 3)), "has a value that is no text"},
+      {env("A", "\xff"), "has a value that is no text"},
+      {env("A", std::string(40'000, 'x')), "longer than 32 KiB"},
+      {node("dev/nvidia3"), "is no clean path under /dev"},
+      {node("/dev/../etc/shadow"), "is no clean path under /dev"},
+      {node("/dev//nvidia3"), "is no clean path under /dev"},
+      {node("/dev/nvidia3/"), "is no clean path under /dev"},
+      {node("/etc/nvidia3"), "is no clean path under /dev"},
+      {node("/dev/nvidia3", "/dev/./nvidia3"), "is no clean path under /dev"},
+      {node("/dev/nvidia3\n"), "is no clean path under /dev"},
+      {node("/dev/sda"), "the device node /dev/sda is not permitted; the class's parameter hostPaths permits more"},
+      {node("/dev/nvidia3", "/dev/sda"), "the device node /dev/sda is not permitted"},
+      {node("/dev/nvidia4"), "the device node /dev/nvidia4 is of a card that is not the claim's"},
+      {node("/dev/nvidia3", "/dev/nvidia4"), "/dev/nvidia4 is of a card that is not the claim's"},
+      {node("/dev/nvidia4", "/dev/nvidia3"), "/dev/nvidia4 is of a card that is not the claim's"},
+      {node("/dev/nvidia3", "", "rx"), "has the permissions \"rx\""},
+      {node("/dev/nvidia3", "", "rwmm"), "has the permissions \"rwmm\""},
+      {mount("/"), "has not two clean paths"},
+      {mount("/var/lib/elasticgpu/../../../etc"), "has not two clean paths"},
+      {mount("/var/lib/elasticgpu/a", "/"), "has not two clean paths"},
+      {mount("/var/lib/elasticgpu/a", "in"), "has not two clean paths"},
+      {mount("/var/lib/elasticgpu/a", "/proc/sys"), "covers what is the runtime's"},
+      {mount("/etc"), "the mount of /etc is not permitted"},
+      {mount("/var/lib/elasticgpu"), "is not permitted"},
+      {mount("/var/lib/elasticgpuX/a"), "is not permitted"},
+      {mount("/run/containerd/containerd.sock"), "is not permitted"},
+      {mount("/usr/lib/libcuda.so", "/in", {"rw"}), "is not permitted"},
+      {mount("/usr/lib/libcuda.so", "/in", {"ro", "rw"}), "is not permitted"},
+      {mount("/usr/lib/os-release"), "is not permitted"},
+      {mount("/home/x/libcuda.so"), "is not permitted"},
+      {mount("/dev/shm", "/in", {"rshared"}), "has the option \"rshared\""},
+      {cdi("nvidia.com/gpu=all"), "is neither a card of the claim nor permitted"},
+      {cdi("nvidia.com/gpu=GPU-2"), "is neither a card of the claim nor permitted"},
+      {cdi("vendor.com/x=1"), "is neither a card of the claim nor permitted"},
+  };
+  for (const auto& c : cases)
+    EXPECT_NE(refusal(c.edits).find(c.says), std::string::npos) << c.says << ": " << refusal(c.edits);
+}
+
+TEST(Edits, AreBoundedInNumberAndSize) {
+  ContainerEdits many;
+  for (int i = 0; i < 513; ++i) many.env.emplace_back("A" + std::to_string(i), "");
+  EXPECT_NE(refusal(many).find("more than 512"), std::string::npos);
+  ContainerEdits large;
+  for (int i = 0; i < 20; ++i) large.env.emplace_back("A" + std::to_string(i), std::string(32'000, 'x'));
+  EXPECT_NE(refusal(large).find("512 KiB"), std::string::npos);
+}
+
+TEST(Edits, TheClassPermitsMore) {
+  Permitted permitted;
+  permitted.more = *parseHostPaths("/dev/vendor*, /opt/vendor/,/etc/vendor.conf, vendor.com/x=*");
+  for (const auto& edits :
+       {node("/dev/vendor0"), mount("/opt/vendor/a", "/in", {"rw"}), mount("/etc/vendor.conf"), cdi("vendor.com/x=1")})
+    EXPECT_EQ(refusal(edits, permitted), "");
+  for (const auto& edits :
+       {node("/dev/vendo"), mount("/opt/vendor"), mount("/etc/vendor.conf2"), cdi("vendor.com/y=1")})
+    EXPECT_NE(refusal(edits, permitted), "");
+}
+
+TEST(Edits, HostPathsThatAreNoneAreNamed) {
+  EXPECT_TRUE(parseHostPaths("")->empty());
+  for (const std::string text : {"/", "/*", "//", "dev/x", "/a/../b", "/a,,/b", "*", "x", "=1", "/a/*/b*\n"})
+    EXPECT_FALSE(parseHostPaths(text).ok()) << text;
+  EXPECT_NE(parseHostPaths("/a, rel").status().message().find("\"rel\""), std::string::npos);
+}
+
+TEST(Edits, WhatIsLeftOpenIsSpelledOut) {
+  ContainerEdits edits = node("/dev/nvidia3");
+  edits.mounts = {{"/dev/shm", "/in", {}}};
+  const auto checked = checkEdits(edits, {}, cards());
+  ASSERT_TRUE(checked.ok());
+  EXPECT_EQ(checked->deviceNodes[0].permissions, "rw");
+  EXPECT_EQ(checked->mounts[0].options, (std::vector<std::string>{"ro", "nosuid", "nodev", "bind"}));
+}
+
+TEST(Edits, ATestsRootStandsBeforeTheHostsPaths) {
+  Permitted permitted;
+  permitted.systemRoot = "/tmp/fake";
+  EXPECT_EQ(refusal(node("/dev/nvidia3", "/tmp/fake/dev/nvidia3"), permitted), "");
+  EXPECT_EQ(refusal(mount("/tmp/fake/usr/bin/nvidia-smi"), permitted), "");
+  EXPECT_NE(refusal(node("/dev/nvidia3", "/tmp/fake/dev/sda"), permitted), "");
+  EXPECT_NE(refusal(node("/dev/nvidia3", "/tmp/fake/dev/nvidia4"), permitted), "");
+  EXPECT_NE(refusal(node("/dev/nvidia3", "/tmp/fakedev/nvidia3"), permitted), "");
+  EXPECT_NE(refusal(node("/dev/nvidia3", "/tmp/fake/dev/nvidia3"), {}), "");
+}
+
+TEST(Edits, LinksThatLeadOutOfWhatIsPermittedAreRefused) {
+  support::ScratchFolder host;
+  const std::string state = host.path() + "/var/lib/elasticgpu";
+  fs::create_directories(state + "/mine");
+  fs::create_directories(host.path() + "/etc");
+  fs::create_directories(host.path() + "/run/vendor");
+  fs::create_directory_symlink("/run", host.path() + "/var/run");
+  std::ofstream(host.path() + "/etc/shadow") << "x";
+  fs::create_symlink("/etc/shadow", state + "/shadow");
+  fs::create_symlink("../../../etc", state + "/etc");
+  fs::create_symlink("mine", state + "/good");
+  Permitted permitted;
+  permitted.hostRoot = host.path();
+  permitted.more = {"/var/run/vendor/"};
+  fs::create_directories(host.path() + "/run/vendor/x");
+  EXPECT_EQ(refusal(mount("/var/lib/elasticgpu/mine"), permitted), "");
+  EXPECT_EQ(refusal(mount("/var/lib/elasticgpu/good"), permitted), "");
+  EXPECT_EQ(refusal(mount("/var/run/vendor/x"), permitted), "") << "permitted by one name, there by another";
+  EXPECT_NE(
+      refusal(mount("/var/lib/elasticgpu/shadow"), permitted).find("leads to /etc/shadow, which is not permitted"),
+      std::string::npos);
+  EXPECT_NE(refusal(mount("/var/lib/elasticgpu/etc"), permitted).find("leads to /etc"), std::string::npos);
+  EXPECT_NE(refusal(mount("/var/lib/elasticgpu/none"), permitted).find("is not there on this node"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace egpu::agent

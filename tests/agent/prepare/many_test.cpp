@@ -1,0 +1,79 @@
+#include <thread>
+
+#include "tests/agent/prepare/fixture.h"
+
+namespace egpu::agent {
+namespace {
+
+/// `work(i)` for 0 … n-1, each on a thread of its own.
+void atOnce(int n, const std::function<void(int)>& work) {
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < n; ++i) threads.emplace_back([&work, i] { work(i); });
+}
+
+TEST_F(PrepareTest, AHundredPodsAtOnce) {
+  constexpr int n = 100;
+  std::vector<ClaimRef> claims;
+  for (int i = 0; i < n; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    world.addClaim(name, "share", {{"gpu-core", "1"}, {"gpu-memory", "16Mi"}});
+    world.addPod(name, {name});
+  }
+  driver->settle();
+  for (int i = 0; i < n; ++i) {
+    const std::string name = "c" + std::to_string(i);
+    world.schedule(name);
+    claims.push_back({"default", name, world.carrier(name)->metadata.uid});
+  }
+  std::vector<std::string> errors(n);
+  atOnce(n, [&](int i) { errors[i] = preparer.prepare(claims[i], {}).status().message(); });
+  for (const auto& error : errors) EXPECT_EQ(error, "");
+  EXPECT_EQ(files().size(), static_cast<std::size_t>(n));
+  EXPECT_EQ(plugin.staged(), static_cast<std::size_t>(n));
+  for (const auto& claim : claims) world.removePod(claim.name);
+  atOnce(n, [&](int i) { errors[i] = preparer.unprepare(claims[i], {}).message(); });
+  for (const auto& error : errors) EXPECT_EQ(error, "");
+  EXPECT_TRUE(files().empty());
+  EXPECT_EQ(plugin.staged(), 0U);
+}
+
+TEST_F(PrepareTest, OneClaimAskedForByManyAtOnceIsStagedOnce) {
+  const auto claim = claimed("a");
+  std::vector<std::vector<std::string>> answers(20);
+  atOnce(20, [&](int i) {
+    if (const auto prepared = preparer.prepare(claim, {})) answers[i] = *prepared;
+  });
+  for (const auto& answer : answers) EXPECT_EQ(answer, ids(uidOf(claim)));
+  EXPECT_EQ(plugin.calls(), (Calls{"stage", "mount"}));
+}
+
+TEST_F(PrepareTest, OfManyAtOnceTheFenceLetsInWhatFits) {
+  // The API says that all fit; a file of which it knows nothing holds half of the card.
+  cdi::Spec holder;
+  holder.deviceUid = "old";
+  holder.cards = {{"gpu-n1-0", "GPU-n1-0", 500, 0, 500, 0}};
+  ASSERT_TRUE(folder.write(holder).ok() && folder.publish("old").ok());
+  std::vector<ClaimRef> claims;
+  for (int i = 0; i < 10; ++i) claims.push_back(claimed("c" + std::to_string(i)));
+  std::vector<int> prepared(10);
+  atOnce(10, [&](int i) { prepared[i] = preparer.prepare(claims[i], {}).ok() ? 1 : 0; });
+  EXPECT_EQ(std::count(prepared.begin(), prepared.end(), 1), 5);
+  EXPECT_EQ(plugin.staged(), 5U);
+  EXPECT_EQ(files().size(), 6U) << "those refused leave nothing";
+}
+
+TEST_F(PrepareTest, PrepareAndUnprepareOfOneClaimTakeTurns) {
+  const auto claim = claimed("a");
+  atOnce(20, [&](int i) {
+    if (i % 2 == 0)
+      (void)preparer.prepare(claim, {});
+    else
+      EXPECT_TRUE(preparer.unprepare(claim, {}).ok());
+  });
+  EXPECT_EQ(plugin.staged(), files().size());
+  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_TRUE(files().empty());
+}
+
+}  // namespace
+}  // namespace egpu::agent

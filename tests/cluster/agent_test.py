@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Claims on a real node: the agent publishes its cards and prepares what is bound, containers print what their plugin promised,
+whatever is killed meanwhile, and what may not be is refused with words.
+
+    agent_test.py BIN_DIR [VERSION]
+
+VERSION: the kubelet's, 1.34, whatever the rest of the cluster is.
+"""
+
+import collections
+import json
+import pathlib
+import signal
+import sys
+import tempfile
+
+import yaml
+
+import installation
+import nodes
+import parts
+import real_node
+import verify
+from apiserver import Cluster, guarded
+from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+
+SHARE = "gpushare.provisioner.elasticgpu.io"
+GIB = 1 << 30
+FILE = yaml.safe_load(real_node.A100.read_text())["devices"]
+MINORS = {each["uuid"]: each["minor"] for each in FILE}
+SIMULATED_NODE = "gpu-0"
+AT_ONCE = 30
+
+
+class Ground:
+    """A cluster with the controller, and the real node with the agent."""
+
+    def __init__(self, cluster, node, report):
+        self.cluster, self.node, self.report, self.admin = cluster, node, report, node.admin
+
+    def kubectl(self, *arguments):
+        return installation.kubectl(self.cluster, *arguments, check=False)
+
+    def claim(self, name, core=10, memory=4, cls="here"):
+        self.admin.create(claims(), {
+            "apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
+            "spec": {"egpuClassName": cls, "resources": {"requests": {f"{SHARE}/gpu-core": core, f"{SHARE}/gpu-memory": memory}}}})
+
+    def pod(self, name, wanted, init=None, **spec):
+        """wanted: container → the claims that it names; init: likewise of init containers, which end by themselves."""
+        names = sorted({each for several in [*wanted.values(), *(init or {}).values()] for each in several})
+
+        def containers(of, command):
+            return [{"name": each, "image": real_node.IMAGE, **({"command": command} if command else {}),
+                     "resources": {"claims": [{"name": claim} for claim in of[each]]}} for each in of]
+
+        self.admin.create(pods(), {
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 1, "containers": containers(wanted, None),
+                     "resourceClaims": [{"name": each, "resourceClaimName": each} for each in names],
+                     **({"initContainers": containers(init, ["sh", "-c", "env; find /dev -type c"])} if init else {}), **spec}})
+
+    def runs(self, *names):
+        for name in names:
+            until(f"pod {name} runs", lambda name=name: self.admin.get(f"{pods()}/{name}")["status"]["phase"] == "Running")
+
+    def got(self, pod, container):
+        """(environment, device nodes) as the container printed them."""
+        lines = until(f"{pod} has printed", lambda: self.kubectl("logs", pod, "-c", container)).splitlines()
+        return (dict(each.split("=", 1) for each in lines if "=" in each), {each for each in lines if each.startswith("/dev/nvidia")})
+
+    def device(self, claim):
+        return self.admin.get(f"{GPUS}/{self.admin.get(f'{claims()}/{claim}')['status']['elasticGPUName']}")
+
+    def delete(self, *names):
+        for name in names:
+            self.admin.delete(f"{pods()}/{name}")
+        until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(pods())})
+
+    def keeps_promise(self, what, pod, container, *named):
+        """What gpushare's README says that a container with these claims gets, and no other card."""
+        environment, devices = self.got(pod, container)
+        cards = [card for claim in named for card in self.device(claim)["spec"]["cards"]]
+        uuids = [each["uuid"] for each in cards]
+        expected = {"ELASTICGPU_CARDS": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids), "ELASTICGPU_ISOLATION": "none",
+                    "ELASTICGPU_DEVICE": self.device(named[0])["metadata"]["name"], "ELASTICGPU_CLAIM": f"default/{named[0]}"}
+        for index, each in enumerate(cards):
+            expected |= {f"ELASTICGPU_CORE_{index}": str(each["core"]), f"ELASTICGPU_MEMORY_{index}": str(each["memory"])}
+        said = {key: value for key, value in environment.items()
+                if key.startswith(("ELASTICGPU_", "NVIDIA_VISIBLE")) and key != "ELASTICGPU_PREPARED_FOR"}  # the agent's own mark
+        self.report.check(f"{what}: its environment", said == expected, (said, expected))
+        numbered = {each for each in devices if each.removeprefix("/dev/nvidia").isdecimal()}
+        self.report.check(f"{what}: its cards and no other", numbered == {f"/dev/nvidia{MINORS[each]}" for each in uuids}, devices)
+        self.report.check(f"{what}: the driver's nodes", {"/dev/nvidiactl", "/dev/nvidia-uvm"} <= devices, devices)
+
+    def refused(self, what, pod, *words):
+        """The pod starts nothing, and an event on it has the words."""
+
+        def said():
+            return [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
+                    if each["involvedObject"].get("name") == pod and all(word in each["message"] for word in words)]
+
+        try:
+            until(f"{pod} is refused", said, patience=120)
+        except AssertionError:
+            everything = [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
+                          if each["involvedObject"].get("name") == pod]
+            self.report.check(f"{what}: refused with words", False, everything)
+        status = self.admin.get(f"{pods()}/{pod}")["status"]
+        self.report.check(f"{what}: no container was started", status["phase"] == "Pending"
+                          and not any(each.get("containerID") for each in status.get("containerStatuses", [])), status)
+
+
+def check_cards(ground):
+    admin, report = ground.admin, ground.report
+
+    def found():
+        cards = [each["spec"]["card"] for each in admin.items(GPUS) if "card" in each["spec"]]
+        return [each for each in cards if each["nodeName"] == real_node.NAME]
+
+    until("cards are published", lambda: len(found()) == len(FILE))
+    published = found()
+    report.check("they are those of the machine", {each["uuid"] for each in published} == set(MINORS), published)
+    report.check("with their memory, less the driver's, in whole MiB", {each["memory"] for each in published} == {81311 << 20}, published)
+
+
+def check_samples(ground):
+    """The seed as users apply it."""
+    samples = installation.MANIFESTS / "samples"
+    installation.kubectl(ground.cluster, "apply", "-f", samples / "seed.yaml")
+    installation.kubectl(ground.cluster, "apply", "-f", installation.SAMPLE_PODS)
+    ground.runs("test-cuda-1", "test-cuda-2")
+    for index in (1, 2):
+        ground.keeps_promise(f"sample {index}", f"test-cuda-{index}", "test-cuda", f"gpushare-egpuc-{index}")
+        cards = ground.device(f"gpushare-egpuc-{index}")["spec"]["cards"]
+        shares = [(each["core"], each["memory"]) for each in cards]
+        ground.report.check(f"sample {index}: 10 % and 4 GiB", shares == [(100, 4 * GIB)], shares)
+
+
+def check_shapes(ground):
+    """Pods of every shape in which a container gets at a claim."""
+    for name in ("a", "b", "c"):
+        ground.claim(name)
+    ground.pod("two-containers", {"first": ["a"], "second": ["b"]})
+    ground.pod("shares-1", {"main": ["c"]})
+    ground.pod("shares-2", {"main": ["c"]})
+    ground.pod("inits", {"main": ["a"], "without": []}, init={"before": ["c"]})
+    ground.runs("two-containers", "shares-1", "shares-2", "inits")
+    ground.keeps_promise("the first of two containers", "two-containers", "first", "a")
+    ground.keeps_promise("the second of two containers", "two-containers", "second", "b")
+    for name in ("shares-1", "shares-2"):
+        ground.keeps_promise(f"{name} of two pods with one claim", name, "main", "c")
+    ground.keeps_promise("an init container", "inits", "before", "c")
+    ground.keeps_promise("the container after it", "inits", "main", "a")
+    environment, devices = ground.got("inits", "without")
+    ground.report.check("a container without a claim gets nothing", not devices
+                        and not any(each.startswith(("ELASTICGPU_", "NVIDIA_")) for each in environment), (environment, devices))
+    before = ground.node.prepared()
+    ground.report.check("each device has one file", len(before) == 5, list(before))
+    ground.kubectl("exec", "shares-1", "--", "kill", "1")
+    until("its container was started again", lambda: [
+        each["restartCount"] for each in ground.admin.get(f"{pods()}/shares-1")["status"]["containerStatuses"] if each["ready"]] == [1])
+    ground.keeps_promise("a container that was started again", "shares-1", "main", "c")
+    ground.report.check("and nothing was prepared for it", ground.node.prepared() == before)
+    ground.delete("shares-1")
+    ground.report.check("one of two pods gone, the other's device stays", ground.node.prepared() == before)
+    ground.delete("shares-2", "inits", "two-containers")
+    until("the last pod gone, so is the device", lambda: len(ground.node.prepared()) == 2)
+
+
+def running_containers(ground):
+    return {(each["metadata"]["name"], status["containerID"]): status["restartCount"] for each in ground.admin.items(pods())
+            for status in each["status"].get("containerStatuses", []) if "running" in status["state"]}
+
+
+def check_killed(ground):
+    """kill -9 of each, and of all at once: what runs goes on, what is asked afterwards is answered, nothing is prepared twice."""
+    for index, names in enumerate((["agent"], ["kubelet"], ["containerd"], ["containerd", "kubelet", "agent"])):
+        before, containers = ground.node.prepared(), running_containers(ground)
+        claim, pod = f"killed-{index}", f"after-{'-'.join(names)}"
+        ground.node.kill(*names)
+        ground.claim(claim)
+        ground.pod(pod, {"main": [claim]})  # comes while they are away
+        ground.node.restart(*names)
+        ground.runs(pod)
+        ground.keeps_promise(f"{', '.join(names)} killed", pod, "main", claim)
+        after = ground.node.prepared()
+        ground.report.check(f"{', '.join(names)} killed: what was prepared is as it was", before.items() <= after.items()
+                            and len(after) == len(before) + 1, (list(before), list(after)))
+        ground.report.check(f"{', '.join(names)} killed: what ran goes on", containers.items() <= running_containers(ground).items())
+        ground.delete(pod)
+        until("its device is gone", lambda before=before: ground.node.prepared() == before)
+    # Deleted while the agent is away: it is unprepared once it is back.
+    ground.claim("late")
+    ground.pod("goes", {"main": ["late"]})
+    ground.runs("goes")
+    ground.node.kill("agent")
+    ground.admin.delete(f"{pods()}/goes")
+    ground.node.restart("agent")
+    until("what was deleted meanwhile is unprepared", lambda: len(ground.node.prepared()) == 2)
+
+
+def check_refused(ground):
+    """Pods that go past the scheduler, to claims that aren't theirs to have here."""
+    admin, prepared = ground.admin, ground.node.prepared()
+    # Bound on another node.
+    nodes.publish(admin, [SIMULATED_NODE], 1, model="H100-SXM5-80GB")
+    ground.claim("elsewhere", cls="there")
+    until("it is bound there", lambda: admin.get(f"{claims()}/elsewhere").get("status", {}).get("phase") == "Bound")
+    ground.pod("wrong-node", {"main": ["elsewhere"]}, nodeName=real_node.NAME)
+    ground.refused("a claim on another node", "wrong-node", SIMULATED_NODE)
+    # The rest the controller would mend at once: the node must not depend on it.
+    ground.cluster.processes.pause("controller")
+    # Forged: a ResourceClaim that a tenant wrote, with an allocation that names somebody else's device.
+    device = ground.device("gpushare-egpuc-1")["metadata"]["name"]
+    admin.create(carriers(), {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "forged"},
+                              "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}]}}})
+    allocation = {"devices": {"results": [{"request": "gpu", "driver": "elasticgpu.io", "pool": real_node.NAME, "device": device}]},
+                  "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [
+                      {"key": "metadata.name", "operator": "In", "values": [real_node.NAME]}]}]}}
+    admin.patch(f"{carriers()}/forged/status", {"status": {"allocation": allocation}})
+    ground.pod("forger", {"main": ["forged"]}, nodeName=real_node.NAME)
+    ground.refused("a forged ResourceClaim", "forger", "not owned by an ElasticGPUClaim")
+    # Not in the ledger.
+    device = ground.device("late")
+    card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
+    entry = admin.get(card)["spec"]["allocations"][uid]
+    admin.patch(card, {"spec": {"allocations": {uid: None}}})
+    ground.pod("unentered", {"main": ["late"]})
+    ground.refused("a claim without its entry in the ledger", "unentered", "no entry", "ledger")
+    admin.patch(card, {"spec": {"allocations": {uid: entry}}})
+    ground.runs("unentered")  # asked again, it is as it should be
+    ground.delete("unentered")
+    until("its device is gone", lambda: ground.node.prepared() == prepared)
+    ground.cluster.processes.resume("controller")
+    ground.report.check("for none of them anything was prepared", ground.node.prepared() == prepared, list(ground.node.prepared()))
+    ground.delete("wrong-node", "forger")
+
+
+def check_at_once(ground):
+    names = [f"once-{index:02}" for index in range(AT_ONCE)]
+    for name in names:
+        ground.claim(name, core=5, memory=1)
+        ground.pod(name, {"main": [name]})
+    ground.runs(*names)
+    shared = collections.Counter(each["uuid"] for name in names for each in ground.device(name)["spec"]["cards"])
+    for name in names:
+        environment, _ = ground.got(name, "main")
+        if environment.get("ELASTICGPU_CLAIM") != f"default/{name}":
+            ground.report.check(f"{name} has its own claim", False, environment)
+    ground.report.check(f"{AT_ONCE} pods at once share four cards, each with its own claim", sum(shared.values()) == AT_ONCE, shared)
+    found = verify.violations(verify.World(ground.admin))
+    ground.report.check("nothing is swapped, lost or double-booked", not found, found[:10])
+    ground.delete(*names)
+
+
+def check_away(ground):
+    """All of it deleted: the node is as it was before."""
+    ground.admin.delete_all(pods())
+    ground.admin.delete_all(claims())
+    until("nothing is prepared any more", lambda: not ground.node.prepared())
+    until("all claims are gone", lambda: not ground.admin.items(claims()))
+    left = [str(each) for each in (ground.node.folder / "run" / "cdi").iterdir()]
+    ground.report.check("no file of ours is left", not [each for each in left if "elasticgpu" in each], left)
+
+
+def check_manners(ground):
+    """What the API server saw of the agent through all of it: nothing refused, and cards written only where something changed."""
+    text = ground.cluster.audit_log.read_text().splitlines()
+    asked = [each for each in map(json.loads, text) if each["user"]["username"].endswith(f":{real_node.AGENT}")]
+    refused = {(each["verb"], each["objectRef"]["resource"]) for each in asked if each["responseStatus"]["code"] == 403}
+    ground.report.check("the agent asks for nothing that it may not", asked and not refused, refused)
+    starts = (ground.node.folder.parent / f"{real_node.NAME}-agent.log").read_text().count('msg="starting"')
+    written = [each for each in asked if each["objectRef"].get("resource") == "elasticgpus" and each["verb"] in ("create", "patch")]
+    ground.report.check("it writes a card and its status once a start, and else what changed", len(written) <= 2 * len(FILE) * starts,
+                        (len(written), starts))
+
+
+def prepare_cluster(cluster, node, bin_dir):
+    admin = node.admin
+    node.start_agent(bin_dir)
+    installation.start_controller(cluster, bin_dir)
+    for name, model in (("here", "A100-SXM4-80GB"), ("there", "H100-SXM5-80GB")):
+        admin.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": name},
+                               "provisioner": SHARE, "egpuBindingMode": "Immediate", "reclaimPolicy": "Delete",
+                               "parameters": {"model": model}})
+
+
+def main():
+    bin_dir = pathlib.Path(sys.argv[1]).resolve()
+    version = sys.argv[2] if len(sys.argv) > 2 else None
+    real_node.permitted(version)
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="egpu-agent-") as folder, Cluster(folder, wanted=parts.WHOLE, audit=True) as cluster:
+        installation.apply_manifests(cluster)
+        node = real_node.RealNode(cluster, version=version).start(installation.client_of(cluster))
+        ground = Ground(cluster, node, report)
+        try:
+            prepare_cluster(cluster, node, bin_dir)
+            for part in (check_cards, check_samples, check_shapes, check_killed, check_refused, check_at_once, check_away, check_manners):
+                part(ground)
+        except BaseException:
+            for name in cluster.processes.children:
+                if name == "controller" or name.startswith(real_node.NAME):
+                    print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
+            raise
+    return report.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(guarded(main))

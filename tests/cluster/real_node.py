@@ -1,0 +1,290 @@
+#!/usr/bin/env python3
+"""A real node on this machine: containerd and a kubelet, in namespaces and cgroups of their own (namespaces.py), with one image to run.
+
+The image prints its environment and its devices, and then waits. It has busybox and these names: localhost/busybox:1, localhost/pause:1,
+and that of the sample pods, so that they run as they are.
+
+    real_node.py build [VERSION]   only build what is missing, the cluster's parts aside
+
+Exit status 77: this machine can't have one, and says why.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import socket
+import sys
+import tempfile
+import urllib.request
+
+import yaml
+
+import busybox_image
+import installation
+import namespaces
+import parts
+from apiserver import guarded
+from client import NODES, until
+from pki import Failure, issue, write_kubeconfig
+from processes import Processes
+
+NAME = "real-0"
+PROGRAMS = ("runc", "busybox")  # of the machine
+LABEL = "elasticgpu.io/real"
+AGENT = "elastic-gpu-agent"  # binary and service account
+A100 = installation.ROOT / "tests" / "nvml" / "nodes" / "a100.yaml"
+IMAGE = "localhost/busybox:1"
+PAUSE = "localhost/pause:1"
+SAMPLE = "docker.io/nvidia/cuda:10.0-base"
+SOCKET = "/run/containerd/containerd.sock"  # as the node's processes see it, like all paths of theirs
+CDI = "/var/run/cdi"
+# Which containers may have it is all that a pod's network is to these tests: pods have loopback, and an address in name only.
+NETWORK = """\
+#!/bin/sh
+case $CNI_COMMAND in
+VERSION) echo '{"cniVersion": "1.0.0", "supportedVersions": ["1.0.0"]}' ;;
+ADD) echo '{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "'"$CNI_NETNS"'"}],
+            "ips": [{"address": "10.88.0.1/32", "interface": 0}]}' ;;
+esac
+"""
+CONTAINERD = """\
+version = 3
+root = '{folder}/containerd'
+state = '/run/containerd'
+[grpc]
+  address = '{socket}'
+[plugins]
+  [plugins.'io.containerd.cri.v1.images']
+    snapshotter = '{snapshotter}'
+    [plugins.'io.containerd.cri.v1.images'.pinned_images]
+      sandbox = '{pause}'
+  [plugins.'io.containerd.cri.v1.runtime']
+    restrict_oom_score_adj = true
+    enable_cdi = true
+    cdi_spec_dirs = ['{cdi}']
+    [plugins.'io.containerd.cri.v1.runtime'.cni]
+      bin_dirs = ['{folder}/cni']
+      conf_dir = '{folder}/cni'
+      use_internal_loopback = true
+    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
+      runtime_type = 'io.containerd.runc.v2'
+      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+        BinaryName = '{runc}'
+        SystemdCgroup = false
+  [plugins.'io.containerd.internal.v1.opt']
+    path = '{folder}/opt'
+  [plugins.'io.containerd.nri.v1.nri']
+    disable = true
+"""
+
+
+def tool(name):
+    """Where a program of the machine is, sbin included."""
+    found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if not found:
+        raise parts.Skip(f"{name} is missing (tests/setup/packages.sh test installs it), so no real node can run")
+    return found
+
+
+def hold(processes, name, folder):
+    """Starts what holds a node's namespaces, and waits for them. Skip where the machine permits none."""
+    folder.mkdir()
+    holder = processes.start(name, [sys.executable, namespaces.__file__, "hold", folder])
+    until("the namespaces are made", lambda: (folder / "ready").exists() or holder.poll() is not None)
+    if holder.poll() is not None:
+        raise parts.Skip(f"this machine permits no real node: {processes.tail(name, 1)}")
+    return holder
+
+
+def built(version=None):
+    """Builds what is missing. version: the kubelet's, as EGPU_KUBERNETES takes it; none: the cluster's."""
+    parts.binaries("kubelet", version=version)
+    parts.binaries("containerd")
+
+
+def permitted(version=None):
+    """Builds what is missing. Skip, with the reason, where this machine can't have a real node."""
+    if os.geteuid() != 0:
+        raise parts.Skip("a real node needs root")
+    for name in PROGRAMS:
+        tool(name)
+    built(version)
+    with tempfile.TemporaryDirectory(prefix="egpu-permitted-") as folder:
+        processes = Processes(folder)
+        try:
+            hold(processes, "namespaces", pathlib.Path(folder) / "node")
+        finally:
+            processes.stop_all()
+
+
+def kubelet_config(pki, port, cgroup):
+    return {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "address": "127.0.0.1", "port": port, "healthzPort": 0, "readOnlyPort": 0,
+            "authentication": {"x509": {"clientCAFile": str(pki / "ca.crt")}, "anonymous": {"enabled": False},
+                               "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "containerRuntimeEndpoint": f"unix://{SOCKET}", "resolvConf": "", "clusterDNS": ["10.0.0.10"], "makeIPTablesUtilChains": False,
+            "cgroupDriver": "cgroupfs", "cgroupRoot": f"/{cgroup}", "enforceNodeAllocatable": [], "failCgroupV1": False,
+            "failSwapOn": False, "oomScoreAdj": 0, "protectKernelDefaults": True,
+            # How often a pod is looked at again whose claims could not be prepared: else every 60 to 90 s.
+            "syncFrequency": "5s",
+            # A machine short of disk must not look like a node that evicts its pods.
+            "evictionHard": {}, "imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": False,
+            "volumePluginDir": "/var/lib/kubelet/volume-plugins"}
+
+
+class RealNode:
+    """The node of a running Cluster that has the controller manager and the scheduler. Its processes are the cluster's, and end with
+    them: containerd, kubelet and what holds their namespaces, named after the node. version: the kubelet's. Not thread-safe."""
+
+    def __init__(self, cluster, name=NAME, version=None):
+        self.cluster, self.name, self.version = cluster, name, version
+        self.folder = cluster.folder / name
+        self.processes = cluster.processes
+        self.admin = None
+        self.namespaces = None
+        self.cgroup = self.snapshotter = ""
+        self.binaries = None  # containerd's
+        self.port = 0  # the kubelet's
+        self.probes = None  # the file with the agent's address
+
+    def start(self, admin):
+        """Blocks until the node is Ready. To be called where permitted() is content."""
+        self.admin = admin
+        holder = hold(self.processes, f"{self.name}-namespaces", self.folder)
+        self.namespaces = namespaces.Namespaces(holder.pid)
+        self.cgroup = namespaces.cgroup_name(holder.pid)
+        self.snapshotter = (self.folder / "ready").read_text()
+        self._start_containerd(parts.binaries("containerd"))
+        busybox_image.write(self.folder / "image.tar", tool("busybox"), [IMAGE, PAUSE, SAMPLE])
+        self.ctr("images", "import", "--local", "--snapshotter", self.snapshotter, self.folder / "image.tar")
+        self._start_kubelet(parts.binaries("kubelet", version=self.version) / "kubelet")
+        return self
+
+    def _start_containerd(self, binaries):
+        cni = self.folder / "cni"
+        cni.mkdir()
+        (cni / "in-name-only").write_text(NETWORK)
+        (cni / "in-name-only").chmod(0o755)
+        (cni / "10-pods.conflist").write_text(json.dumps(
+            {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "in-name-only"}]}))
+        config = self.folder / "containerd.toml"
+        config.write_text(CONTAINERD.format(folder=self.folder, socket=SOCKET, snapshotter=self.snapshotter, pause=PAUSE, cdi=CDI,
+                                            runc=tool("runc")))
+        self.binaries = binaries
+        self.processes.start(f"{self.name}-containerd", [binaries / "containerd", "--config", config],
+                             {"PATH": f"{binaries}:{os.environ['PATH']}:/usr/sbin:/sbin"}, self.namespaces)
+        self._await("containerd")
+
+    def put_in_cards(self, file):
+        """The hardware that the fake NVML tells of, from a file such as those in tests/nvml/nodes, with its device nodes. The environment
+        of a process of the node that is to see it, the library's folder aside."""
+        text = file.read_text()
+        beside = self.folder / "run" / ".nvml.yaml"
+        beside.write_text(text)
+        beside.rename(self.folder / "run" / "nvml.yaml")  # where also those who may not read the node's folder can
+        minors = [each["minor"] for each in yaml.safe_load(text)["devices"]]
+        for name, minor in [("ctl", 255), ("-uvm", 254), *((each, each) for each in minors)]:
+            self.namespaces.run("sh", "-c", f"[ -e /dev/nvidia{name} ] || mknod -m 666 /dev/nvidia{name} c 195 {minor}")
+        return {"ELASTICGPU_FAKE_NVML": "/run/nvml.yaml"}
+
+    def start_agent(self, bin_dir, *arguments):
+        """Our agent, with the rights of its service account on this node, and four A100 by the fake NVML. Blocks until it is ready."""
+        kubeconfig = self.folder / "agent.kubeconfig"
+        token = self.admin.token_for(installation.NAMESPACE, AGENT, expirationSeconds=installation.TOKEN_SECONDS,
+                                     boundObjectRef={"apiVersion": "v1", "kind": "Node", "name": self.name})
+        write_kubeconfig(kubeconfig, self.cluster.url, self.cluster.pki, AGENT, token)
+        environment = self.put_in_cards(A100)
+        self.probes = self.folder / "agent.probes"
+        self.processes.start(f"{self.name}-agent", [
+            bin_dir / AGENT, f"--node-name={self.name}", f"--kubeconfig={kubeconfig}", "--ops-listen=127.0.0.1:0",
+            "--probes-listen=127.0.0.1:0", f"--write-probes-address={self.probes}", *arguments,
+        ], {**environment, "LD_LIBRARY_PATH": str(bin_dir.parent / "lib" / "nvml")}, self.namespaces)
+        self._await("agent")
+
+    def _agent_is_ready(self):
+        try:
+            address = self.probes.read_text().strip().removeprefix("http://")
+            with urllib.request.urlopen(f"http://{address}/readyz", timeout=10):
+                return True
+        except OSError:  # not yet written, not yet listening, or not yet ready
+            return False
+
+    def prepared(self):
+        """What the agent has prepared: file name → its text."""
+        return {each.name: each.read_text() for each in (self.folder / "run" / "cdi").glob("elasticgpu.io-device_*.json")}
+
+    def kill(self, *names):
+        """SIGKILL for kubelet, containerd, agent or several of them."""
+        for each in names:
+            self.processes.kill(f"{self.name}-{each}")
+
+    def restart(self, *names):
+        """Starts them again in this order. A kubelet ends by itself where no containerd answers it."""
+        for each in names:
+            if each == "agent":
+                self.probes.unlink(missing_ok=True)
+            self.processes.restart(f"{self.name}-{each}")
+            self._await(each)
+
+    def _await(self, what):
+        answers = {"containerd": self._containerd_answers, "kubelet": self._kubelet_answers, "agent": self._agent_is_ready}[what]
+        until(f"{what} of {self.name} answers", lambda: self._lives(what) and answers())
+
+    def ctr(self, *arguments):
+        """Output of containerd's own client, in the namespace of Kubernetes."""
+        return self.namespaces.run(self.binaries / "ctr", "--address", SOCKET, "--namespace", "k8s.io", *arguments)
+
+    def _containerd_answers(self):
+        try:
+            return self.ctr("plugins", "ls", "-q")
+        except Failure:
+            return False
+
+    def _lives(self, what):
+        """Failure with the end of its log where it has ended."""
+        name = f"{self.name}-{what}"
+        if self.processes.children[name].poll() is not None:
+            raise Failure(f"{name} ended:\n{self.processes.tail(name)}")
+        return True
+
+    def _start_kubelet(self, binary):
+        self.port = parts.free_ports(1)[0]
+        (self.folder / "kubelet.yaml").write_text(json.dumps(kubelet_config(self.cluster.pki, self.port, self.cgroup)))
+        issue(self.cluster.pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}")
+        kubeconfig = self.folder / "kubeconfig"
+        write_kubeconfig(kubeconfig, self.cluster.url, self.cluster.pki, self.name)
+        # A cloud's kubelet leaves addresses to others: so may the node's be loopback, which needs no network and lets nobody in.
+        addresses = [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": self.name}]
+        self.admin.create(NODES, {"apiVersion": "v1", "kind": "Node", "status": {"addresses": addresses},
+                                  "metadata": {"name": self.name, "labels": {LABEL: "true", "kubernetes.io/hostname": self.name}}})
+        self.processes.start(f"{self.name}-kubelet", [
+            binary, f"--config={self.folder}/kubelet.yaml", f"--kubeconfig={kubeconfig}", f"--hostname-override={self.name}",
+            "--cloud-provider=external", "--v=2"], inside=self.namespaces)
+        self._await("kubelet")
+
+    def _kubelet_answers(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10):
+                return self.ready()
+        except OSError:
+            return False
+
+    def ready(self):
+        """As the API says, where a kubelet that has just ended is Ready still."""
+        node = self.admin.get(f"{NODES}/{self.name}")
+        return not node["spec"].get("taints") and any(
+            each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", []))
+
+
+def main():
+    if sys.argv[1:2] != ["build"] or len(sys.argv) > 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    built(*sys.argv[2:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,359 @@
+// A libnvidia-ml.so.1 for machines without a GPU. Its answers and faults stand in a file that every process reads
+// (node_file.h), so they agree, and a test changes what the hardware does by writing the file.
+//
+// Each exported function is an indirect one (ifunc): looking its symbol up runs a resolver, which gives null for a
+// symbol that the file calls missing. So dlsym sees an older library.
+#include "provisioners/nvidia/nvml.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "tests/nvml/node_file.h"
+
+namespace egpu::nvidia::testing {
+namespace {
+
+using Node = std::shared_ptr<const FakeNode>;
+
+/// What a function has to know. answer is not kSuccess if it is to answer that and do nothing.
+struct Request {
+  Return answer = kSuccess;
+  Node node;
+  const FakeDevice* device = nullptr;
+};
+
+Return errorOf(const Answers& errors, const char* function) {
+  const auto found = errors.find(function);
+  return found == errors.end() ? kSuccess : static_cast<Return>(found->second);
+}
+
+Request begin(const char* function) {
+  Request r;
+  r.node = currentNode();
+  if (!r.node) return r.answer = kDriverNotLoaded, r;
+  if (const auto slow = r.node->slow.find(function); slow != r.node->slow.end())
+    std::this_thread::sleep_for(std::chrono::milliseconds(slow->second));
+  r.answer = errorOf(r.node->errors, function);
+  return r;
+}
+
+/// A handle is the device's place, from 1.
+Device handleOf(std::size_t place) { return reinterpret_cast<Device>(place + 1); }
+
+Request begin(const char* function, Device handle) {
+  Request r = begin(function);
+  const auto place = reinterpret_cast<std::size_t>(handle) - 1;
+  if (r.answer != kSuccess) return r;
+  if (place >= r.node->devices.size()) return r.answer = kInvalidArgument, r;
+  r.device = &r.node->devices[place];
+  r.answer = r.device->lost ? kGpuIsLost : errorOf(r.device->errors, function);
+  return r;
+}
+
+Return writeText(const FakeNode& node, std::string_view text, char* out, unsigned length) {
+  if (node.unterminated) return std::memset(out, 'x', length), kSuccess;
+  if (text.size() >= length) return kInsufficientSize;
+  std::memcpy(out, text.data(), text.size());
+  out[text.size()] = 0;
+  return kSuccess;
+}
+
+void writePci(const std::string& address, PciInfo& out) {
+  out = {};
+  std::sscanf(address.c_str(), "%x:%x:%x", &out.domain, &out.bus, &out.device);  // NOLINT(cert-err34-c)
+  std::snprintf(out.busId, sizeof out.busId, "%08X:%02X:%02X.0", out.domain, out.bus & 0xff, out.device & 0xff);
+}
+
+bool opens(const std::string& path) {
+  const bool device = path.compare(0, 5, "/dev/") == 0;
+  const int fd = open(path.c_str(), (device ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (fd >= 0) close(fd);
+  return fd >= 0;
+}
+
+/// The PCIe path by what two cards' paths have in common.
+unsigned levelOf(const FakeDevice& a, const FakeDevice& b) {
+  std::size_t common = 0;
+  while (common < std::min(a.path.size(), b.path.size()) && a.path[common] == b.path[common]) ++common;
+  if (common > 1) return common == a.path.size() && common == b.path.size() ? kOneSwitch : kSeveralSwitches;
+  if (common == 1) return kSameHostBridge;
+  return a.numa == b.numa && a.numa >= 0 ? kSameNode : kAcrossSystem;
+}
+
+bool onSwitch(const FakeDevice& device) {
+  return std::any_of(device.links.begin(), device.links.end(), [](const FakeLink& link) { return link.card < 0; });
+}
+
+// The functions, by the name they are exported under.
+
+Return init() {
+  const Request r = begin("nvmlInit_v2");
+  if (r.answer != kSuccess) return r.answer;
+  return std::all_of(r.node->opens.begin(), r.node->opens.end(), opens) ? kSuccess : kNoPermission;
+}
+Return shutdown() { return begin("nvmlShutdown").answer; }
+
+Return driverVersion(char* version, unsigned length) {
+  const Request r = begin("nvmlSystemGetDriverVersion");
+  return r.answer != kSuccess ? r.answer : writeText(*r.node, r.node->driver, version, length);
+}
+Return cudaVersion(int* version) {
+  const Request r = begin("nvmlSystemGetCudaDriverVersion_v2");
+  if (r.answer == kSuccess) *version = static_cast<int>(r.node->cuda);
+  return r.answer;
+}
+Return count(unsigned* out) {
+  const Request r = begin("nvmlDeviceGetCount_v2");
+  if (r.answer == kSuccess)
+    *out = static_cast<unsigned>(r.node->count < 0 ? static_cast<int64_t>(r.node->devices.size()) : r.node->count);
+  return r.answer;
+}
+Return handleByIndex(unsigned index, Device* out) {
+  const Request r = begin("nvmlDeviceGetHandleByIndex_v2", handleOf(index));
+  if (r.answer == kSuccess) *out = handleOf(index);
+  return r.answer;
+}
+Return uuid(Device device, char* out, unsigned length) {
+  const Request r = begin("nvmlDeviceGetUUID", device);
+  return r.answer != kSuccess ? r.answer : writeText(*r.node, r.device->uuid, out, length);
+}
+Return name(Device device, char* out, unsigned length) {
+  const Request r = begin("nvmlDeviceGetName", device);
+  return r.answer != kSuccess ? r.answer : writeText(*r.node, r.device->name, out, length);
+}
+Return minorNumber(Device device, unsigned* out) {
+  const Request r = begin("nvmlDeviceGetMinorNumber", device);
+  if (r.answer == kSuccess) *out = static_cast<unsigned>(r.device->minor);
+  return r.answer;
+}
+Return memory(Device device, Memory* out) {
+  const Request r = begin("nvmlDeviceGetMemoryInfo", device);
+  if (r.answer == kSuccess) *out = {r.device->memory, r.device->memory - r.device->reserved, r.device->reserved};
+  return r.answer;
+}
+Return memoryV2(Device device, MemoryV2* out) {
+  const Request r = begin("nvmlDeviceGetMemoryInfo_v2", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (out->version != kMemoryV2) return kInvalidArgument;
+  *out = {kMemoryV2, r.device->memory, r.device->reserved, r.device->memory - r.device->reserved, 0};
+  return kSuccess;
+}
+Return pciInfo(Device device, PciInfo* out) {
+  const Request r = begin("nvmlDeviceGetPciInfo_v3", device);
+  if (r.answer == kSuccess) writePci(r.device->pci, *out);
+  return r.answer;
+}
+Return computeCapability(Device device, int* major, int* minor) {
+  const Request r = begin("nvmlDeviceGetCudaComputeCapability", device);
+  if (r.answer != kSuccess) return r.answer;
+  *major = static_cast<int>(r.device->computeMajor);
+  *minor = static_cast<int>(r.device->computeMinor);
+  return kSuccess;
+}
+Return cores(Device device, unsigned* out) {
+  const Request r = begin("nvmlDeviceGetNumGpuCores", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->mig == kMigEnabled) return kNotSupported;
+  *out = static_cast<unsigned>(r.device->cores);
+  return kSuccess;
+}
+Return maxClock(Device device, unsigned domain, unsigned* mhz) {
+  const Request r = begin("nvmlDeviceGetMaxClockInfo", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (domain != kSmClock) return kNotSupported;
+  *mhz = static_cast<unsigned>(r.device->clock);
+  return kSuccess;
+}
+Return migMode(Device device, unsigned* current, unsigned* pending) {
+  const Request r = begin("nvmlDeviceGetMigMode", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->mig < 0) return kNotSupported;
+  *current = static_cast<unsigned>(r.device->mig);
+  *pending = static_cast<unsigned>(r.device->pendingMig);
+  return kSuccess;
+}
+Return instanceProfile(Device device, unsigned profile, InstanceProfile* out) {
+  const Request r = begin("nvmlDeviceGetGpuInstanceProfileInfo", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->mig != kMigEnabled || profile != kWholeCardProfile) return kNotSupported;
+  *out = {};
+  out->sliceCount = 7;
+  out->instanceCount = 1;
+  out->multiprocessorCount = static_cast<unsigned>(r.device->migSms);
+  return kSuccess;
+}
+Return commonAncestor(Device a, Device b, unsigned* level) {
+  const Request r = begin("nvmlDeviceGetTopologyCommonAncestor", a),
+                other = begin("nvmlDeviceGetTopologyCommonAncestor", b);
+  if (r.answer != kSuccess || other.answer != kSuccess) return std::max(r.answer, other.answer);
+  *level = levelOf(*r.device, *other.device);
+  return kSuccess;
+}
+Return p2pStatus(Device a, Device b, unsigned capability, unsigned* status) {
+  const Request r = begin("nvmlDeviceGetP2PStatus", a), other = begin("nvmlDeviceGetP2PStatus", b);
+  if (r.answer != kSuccess || other.answer != kSuccess) return std::max(r.answer, other.answer);
+  const bool mig = r.device->mig == kMigEnabled || other.device->mig == kMigEnabled;
+  const bool linked = capability == kNvlinkCapability && onSwitch(*r.device) && onSwitch(*other.device) && !mig;
+  *status = linked ? kP2pOk : kP2pOk + 5;  // NVML_P2P_STATUS_NOT_SUPPORTED
+  return kSuccess;
+}
+Return linkState(Device device, unsigned link, unsigned* active) {
+  const Request r = begin("nvmlDeviceGetNvLinkState", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (link >= r.device->links.size()) return kInvalidArgument;
+  const int64_t peer = r.device->links[link].card;
+  const bool down = link < r.device->linksDown || (peer >= 0 && r.node->devices[static_cast<std::size_t>(peer)].lost);
+  *active = down ? 0 : 1;
+  return kSuccess;
+}
+Return linkType(Device device, unsigned link, unsigned* type) {
+  const Request r = begin("nvmlDeviceGetNvLinkRemoteDeviceType", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (link >= r.device->links.size()) return kInvalidArgument;
+  *type = r.device->links[link].card < 0 ? kLinkToSwitch : kLinkToGpu;
+  return kSuccess;
+}
+Return linkPci(Device device, unsigned link, PciInfo* out) {
+  const Request r = begin("nvmlDeviceGetNvLinkRemotePciInfo_v2", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (link >= r.device->links.size()) return kInvalidArgument;
+  const int64_t card = r.device->links[link].card;
+  writePci(card < 0 ? "0000:c4:00.0" : r.node->devices[static_cast<std::size_t>(card)].pci, *out);
+  return kSuccess;
+}
+
+Return eccErrors(Device device, unsigned type, unsigned counter, unsigned long long* count) {
+  const Request r = begin("nvmlDeviceGetTotalEccErrors", device);
+  if (r.answer == kSuccess) *count = type == kUncorrected && counter == kVolatile ? r.device->ecc : 0;
+  return r.answer;
+}
+Return remappedRows(Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed) {
+  const Request r = begin("nvmlDeviceGetRemappedRows", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->retiredPending >= 0) return kNotSupported;
+  *corrected = 0;
+  *uncorrected = r.device->remapPending || r.device->remapFailed ? 1 : 0;
+  *pending = r.device->remapPending ? 1 : 0;
+  *failed = r.device->remapFailed ? 1 : 0;
+  return kSuccess;
+}
+Return retiredPending(Device device, unsigned* pending) {
+  const Request r = begin("nvmlDeviceGetRetiredPagesPendingStatus", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->retiredPending < 0) return kNotSupported;
+  *pending = static_cast<unsigned>(r.device->retiredPending);
+  return kSuccess;
+}
+
+Return processes(Device device, unsigned* count, ProcessInfo* out) {
+  const Request r = begin("nvmlDeviceGetComputeRunningProcesses_v3", device);
+  if (r.answer != kSuccess) return r.answer;
+  const unsigned room = std::exchange(*count, static_cast<unsigned>(r.device->processes.size()));
+  if (*count > room) return kInsufficientSize;
+  for (const auto& [pid, memory] : r.device->processes) *out++ = {static_cast<unsigned>(pid), memory, ~0U, ~0U};
+  return kSuccess;
+}
+
+/// How many XIDs of which device each set has told. A set is the address of its entry.
+using Told = std::map<std::size_t, std::size_t>;
+std::mutex setsMutex;
+std::map<EventSet, std::unique_ptr<Told>> sets;  // protected by setsMutex
+
+Return eventSetCreate(EventSet* out) {
+  const Request r = begin("nvmlEventSetCreate");
+  if (r.answer != kSuccess) return r.answer;
+  auto told = std::make_unique<Told>();
+  *out = reinterpret_cast<EventSet>(told.get());
+  const std::lock_guard lock(setsMutex);
+  sets[*out] = std::move(told);
+  return kSuccess;
+}
+Return eventSetFree(EventSet set) {
+  const Request r = begin("nvmlEventSetFree");
+  const std::lock_guard lock(setsMutex);
+  return sets.erase(set) == 0 ? kInvalidArgument : r.answer;
+}
+Return registerEvents(Device device, unsigned long long types, EventSet set) {
+  const Request r = begin("nvmlDeviceRegisterEvents", device);
+  if (r.answer != kSuccess) return r.answer;
+  const std::lock_guard lock(setsMutex);
+  const auto found = sets.find(set);
+  if (found == sets.end() || types != kXidEvent) return kInvalidArgument;
+  found->second->emplace(reinterpret_cast<std::size_t>(device) - 1, r.device->xids.size());
+  return kSuccess;
+}
+Return eventSetWait(EventSet set, Event* out, unsigned /*milliseconds*/) {
+  const Request r = begin("nvmlEventSetWait_v2");
+  if (r.answer != kSuccess) return r.answer;
+  const std::lock_guard lock(setsMutex);
+  const auto found = sets.find(set);
+  if (found == sets.end()) return kInvalidArgument;
+  for (auto& [place, told] : *found->second)
+    if (place < r.node->devices.size() && told < r.node->devices[place].xids.size()) {
+      *out = {handleOf(place), kXidEvent, r.node->devices[place].xids[told++], ~0U, ~0U};
+      return kSuccess;
+    }
+  return kTimeout;
+}
+
+using Symbol = void (*)();
+
+template <class Function>
+Symbol unlessMissing(const char* symbol, Function function) {
+  const Node node = currentNode();
+  return node && node->missing.count(symbol) > 0 ? nullptr : reinterpret_cast<Symbol>(function);
+}
+
+}  // namespace
+}  // namespace egpu::nvidia::testing
+
+using namespace egpu::nvidia;
+
+#define EXPORT(symbol, function)                                                \
+  extern "C" {                                                                  \
+  [[maybe_unused]] static testing::Symbol find_##symbol() {                     \
+    return testing::unlessMissing(#symbol, testing::function);                  \
+  }                                                                             \
+  __attribute__((visibility("default"), ifunc("find_" #symbol))) void symbol(); \
+  }
+EXPORT(nvmlInit_v2, init)
+EXPORT(nvmlShutdown, shutdown)
+EXPORT(nvmlSystemGetDriverVersion, driverVersion)
+EXPORT(nvmlSystemGetCudaDriverVersion_v2, cudaVersion)
+EXPORT(nvmlDeviceGetCount_v2, count)
+EXPORT(nvmlDeviceGetHandleByIndex_v2, handleByIndex)
+EXPORT(nvmlDeviceGetUUID, uuid)
+EXPORT(nvmlDeviceGetName, name)
+EXPORT(nvmlDeviceGetMinorNumber, minorNumber)
+EXPORT(nvmlDeviceGetMemoryInfo, memory)
+EXPORT(nvmlDeviceGetMemoryInfo_v2, memoryV2)
+EXPORT(nvmlDeviceGetPciInfo_v3, pciInfo)
+EXPORT(nvmlDeviceGetCudaComputeCapability, computeCapability)
+EXPORT(nvmlDeviceGetNumGpuCores, cores)
+EXPORT(nvmlDeviceGetMaxClockInfo, maxClock)
+EXPORT(nvmlDeviceGetMigMode, migMode)
+EXPORT(nvmlDeviceGetGpuInstanceProfileInfo, instanceProfile)
+EXPORT(nvmlDeviceGetTopologyCommonAncestor, commonAncestor)
+EXPORT(nvmlDeviceGetP2PStatus, p2pStatus)
+EXPORT(nvmlDeviceGetNvLinkState, linkState)
+EXPORT(nvmlDeviceGetNvLinkRemoteDeviceType, linkType)
+EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, linkPci)
+EXPORT(nvmlDeviceGetTotalEccErrors, eccErrors)
+EXPORT(nvmlDeviceGetRemappedRows, remappedRows)
+EXPORT(nvmlDeviceGetRetiredPagesPendingStatus, retiredPending)
+EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, processes)
+EXPORT(nvmlEventSetCreate, eventSetCreate)
+EXPORT(nvmlEventSetFree, eventSetFree)
+EXPORT(nvmlDeviceRegisterEvents, registerEvents)
+EXPORT(nvmlEventSetWait_v2, eventSetWait)

@@ -1,0 +1,447 @@
+// What containers with NVIDIA's cards get on a machine that has them: a folder stands for the machine's root.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+
+#include "controller/plugin/hosted.h"
+#include "provisioners/nvidia/cdi_files.h"
+#include "provisioners/nvidia/device_nodes.h"
+#include "provisioners/nvidia/driver_files.h"
+#include "tests/nvml/fake_nvml.h"
+#include "tests/provisioners/loader_cache_file.h"
+#include "tests/provisioners/plugin_fixture.h"
+
+namespace egpu::plugin::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::string_literals;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const std::string kFolder = "/usr/lib/" EGPU_MULTIARCH;
+const std::string kVersion = "535.104.05";
+
+/// Four A100, whose minor numbers are 2, 3, 0, 1.
+class MachineTest : public ::testing::Test {
+ protected:
+  MachineTest() : fake("a100"), root(getenv("ELASTICGPU_SYSTEM_ROOT")) {}
+
+  void write(const std::string& path, const std::string& text = "") const {
+    fs::create_directories(fs::path(root + path).parent_path());
+    std::ofstream(root + path, std::ios::binary) << text;
+  }
+  void link(const std::string& path, const std::string& target) const {
+    fs::create_directories(fs::path(root + path).parent_path());
+    fs::create_symlink(target, root + path);
+  }
+  /// A library of the driver's as its installer leaves it: file, soname, and a name for linkers where it has one.
+  void library(const std::string& name, const std::string& soname, const std::string& linker = "") {
+    const std::string file = name + "." + kVersion;
+    write(kFolder + "/" + file);
+    if (soname != file) link(kFolder + "/" + soname, file);
+    cached.push_back({soname, kFolder + "/" + soname});
+    if (linker.empty()) return;
+    link(kFolder + "/" + linker, soname);
+    cached.push_back({linker, kFolder + "/" + linker});
+  }
+  void writeCache() const { write("/etc/ld.so.cache", loaderCache(cached)); }
+  void installDriver() {
+    library("libcuda.so", "libcuda.so.1", "libcuda.so");
+    library("libnvidia-ml.so", "libnvidia-ml.so.1");
+    library("libnvidia-gpucomp.so", "libnvidia-gpucomp.so." + kVersion);
+    writeCache();
+  }
+  std::string uuid(std::size_t place) const { return fake.file["devices"][place]["uuid"].as<std::string>(); }
+
+  nvidia::testing::FakeNvml fake;
+  std::string root;
+  std::vector<CachedLibrary> cached;
+};
+
+class NvidiaContainerTest : public MachineTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  void SetUp() override {
+    const base::Status status = registry.load(std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so");
+    ASSERT_TRUE(status.ok()) << status.str();
+    plugin = registry.find(std::string(GetParam()) + ".provisioner.elasticgpu.io", nullptr);
+    ASSERT_NE(plugin, nullptr);
+  }
+  /// A device of these cards, as an object of the API might have it: its indices are not to be relied on.
+  static DeviceRequest deviceOf(const std::vector<std::string>& uuids) {
+    std::vector<CardShare> cards;
+    for (const std::string& uuid : uuids) cards.push_back({uuid, "A100", 7, 1000, kGiB, kGiB});
+    return device("key", cards);
+  }
+  ContainerEdits mounted(const std::vector<std::string>& uuids) {
+    const MountReply reply = plugin->mount(deviceOf(uuids), "ns/pod", "main");
+    EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+    EXPECT_EQ(plugin->mount(deviceOf(uuids), "ns/pod", "main").edits, reply.edits) << "the same every time";
+    return reply.edits;
+  }
+  /// path=host path
+  static std::vector<std::string> nodes(const ContainerEdits& edits) {
+    std::vector<std::string> out;
+    for (const auto& node : edits.deviceNodes) {
+      EXPECT_EQ(node.permissions, "rw");
+      out.push_back(node.path + "=" + node.hostPath);
+    }
+    return out;
+  }
+
+  InProcessRegistry registry{{std::chrono::milliseconds(60'000), std::chrono::milliseconds(60'000)}};
+  ReplyCode outcomeOf(const Reply& reply) { return said = reply.message, reply.outcome; }
+
+  Provisioner* plugin = nullptr;
+  std::string said;
+};
+INSTANTIATE_TEST_SUITE_P(Plugins, NvidiaContainerTest, ::testing::Values("physical", "gpushare"),
+                         [](const auto& row) { return row.param; });
+
+TEST_P(NvidiaContainerTest, WithoutTheToolkitItGetsDeviceNodesAndTheDriver) {
+  installDriver();
+  write("/dev/nvidia-uvm");
+  const ContainerEdits edits = mounted({uuid(0), uuid(2)});
+  EXPECT_THAT(nodes(edits),
+              ElementsAre("/dev/nvidia2=" + root + "/dev/nvidia2", "/dev/nvidia0=" + root + "/dev/nvidia0",
+                          "/dev/nvidiactl=" + root + "/dev/nvidiactl", "/dev/nvidia-uvm=" + root + "/dev/nvidia-uvm"))
+      << "by the machine's minor numbers, not the object's";
+  EXPECT_THAT(edits.cdiDevices, IsEmpty());
+  std::map<std::string, std::string> want;
+  for (const std::string folder : {kFolder.c_str(), "/usr/lib64", "/usr/local/nvidia/lib64"}) {
+    want[folder + "/libcuda.so"] = want[folder + "/libcuda.so.1"] = root + kFolder + "/libcuda.so." + kVersion;
+    want[folder + "/libnvidia-ml.so.1"] = root + kFolder + "/libnvidia-ml.so." + kVersion;
+    want[folder + "/libnvidia-gpucomp.so." + kVersion] = root + kFolder + "/libnvidia-gpucomp.so." + kVersion;
+  }
+  std::map<std::string, std::string> got;
+  for (const auto& m : edits.mounts) {
+    got[m.containerPath] = m.hostPath;
+    EXPECT_THAT(m.options, ElementsAre("ro", "nosuid", "nodev", "bind"));
+  }
+  EXPECT_EQ(got, want);
+  EXPECT_EQ(edits.mounts.size(), want.size());
+  EXPECT_EQ(env(edits, "NVIDIA_VISIBLE_DEVICES"), "void") << "NVIDIA's runtime is to add nothing";
+  EXPECT_EQ(env(edits, "ELASTICGPU_CARDS"), uuid(0) + "," + uuid(2));
+  EXPECT_EQ(env(edits, "ELASTICGPU_CLAIM"), "default/claim");
+}
+
+TEST_P(NvidiaContainerTest, TheToolkitsDevicesSpareUsTheRest) {
+  installDriver();
+  const std::string spec =
+      "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n- name: " + uuid(1) + "\n";
+  write("/etc/cdi/nvidia.yaml", spec);
+  ContainerEdits edits = mounted({uuid(1)});
+  EXPECT_THAT(edits.cdiDevices, ElementsAre("nvidia.com/gpu=" + uuid(1)));
+  EXPECT_THAT(edits.deviceNodes, IsEmpty());
+  EXPECT_THAT(edits.mounts, IsEmpty());
+  EXPECT_EQ(env(edits, "NVIDIA_VISIBLE_DEVICES"), "void");
+
+  edits = mounted({uuid(1), uuid(3)});
+  EXPECT_THAT(edits.cdiDevices, IsEmpty()) << "all cards or none, or the driver would be there twice";
+  EXPECT_THAT(edits.mounts, Not(IsEmpty()));
+
+  // As a host has it, where /var/run is a link that a container must not follow to its own.
+  link("/var/run", "/run");
+  write("/run/cdi/nvidia.json",
+        R"({"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [{"name": ")" + uuid(3) + R"("}]})");
+  EXPECT_THAT(mounted({uuid(1), uuid(3)}).cdiDevices,
+              ElementsAre("nvidia.com/gpu=" + uuid(1), "nvidia.com/gpu=" + uuid(3)));
+}
+
+TEST(CdiFilesTest, SpecsAreYamlOrJson) {
+  std::string why;
+  for (const std::string text :
+       {"kind: nvidia.com/gpu\ndevices:\n- name: \"0\"\n- name: GPU-a\n  containerEdits: {}\n",
+        R"({"cdiVersion":"0.5.0","kind":"nvidia.com\/gpu","devices":[{"name":"0"},{"name":"GPU-a"}]})",
+        "{\n\t\"devices\": [\n\t\t{\"name\": \"0\"},\n\t\t{\n\t\t\t\"name\": \"GPU-a\"\n\t\t}\n\t],\n"
+        "\t\"kind\": \"nvidia.com/gpu\"\n}\n"})
+    EXPECT_EQ(nvidia::gpusOfSpec(text, why), std::vector<std::string>({"0", "GPU-a"})) << text << why;
+  EXPECT_EQ(nvidia::gpusOfSpec("kind: nvidia.com/mig\ndevices: []\n", why), std::vector<std::string>());
+}
+
+using CdiFoldersTest = MachineTest;
+TEST_F(CdiFoldersTest, OthersFilesAreTheirOwnAffair) {
+  std::vector<std::string> remarks;
+  write("/etc/cdi/other.json", "{");
+  EXPECT_FALSE(nvidia::offeredByCdi({"GPU-a"}, remarks));
+  EXPECT_THAT(remarks, IsEmpty());
+  write("/etc/cdi/nvidia.json", R"({"kind": "nvidia.com/gpu")");
+  EXPECT_FALSE(nvidia::offeredByCdi({"GPU-a"}, remarks));
+  EXPECT_THAT(remarks, ElementsAre(HasSubstr("the CDI file /etc/cdi/nvidia.json is ignored: ")));
+}
+
+TEST_P(NvidiaContainerTest, ACardThatTwoFilesDescribeIsNone) {
+  const std::string spec = "kind: nvidia.com/gpu\ndevices: [{name: " + uuid(1) + "}]\n";
+  write("/etc/cdi/a.yaml", spec);
+  write("/etc/cdi/b.yaml", spec);
+  EXPECT_THAT(mounted({uuid(1)}).cdiDevices, IsEmpty()) << "a runtime refuses both";
+  write("/var/run/cdi/c.yaml", spec);
+  EXPECT_THAT(mounted({uuid(1)}).cdiDevices, ElementsAre("nvidia.com/gpu=" + uuid(1))) << "the later folder counts";
+}
+
+TEST_P(NvidiaContainerTest, WhatIsNoSpecOfTheToolkitIsIgnored) {
+  const std::string devices = "devices: [{name: " + uuid(1) + "}]\n";
+  write("/etc/cdi/other.yaml", "kind: elasticgpu.io/device\n" + devices);
+  write("/etc/cdi/nvidia.conf", "kind: nvidia.com/gpu\n" + devices);
+  write("/etc/cdi/none.yaml", "# nvidia.com/gpu\n");
+  write("/etc/cdi/half.json", R"({"kind": "nvidia.com/gpu", "devices": [{"name": ")" + uuid(1));
+  write("/etc/cdi/list.json", R"(["nvidia.com/gpu"])");
+  write("/etc/cdi/names.yaml", "kind: nvidia.com/gpu\ndevices: {" + uuid(1) + ": {}}\n");
+  write("/etc/cdi/deep.json", std::string(200'000, '[') + "nvidia.com/gpu");
+  write("/etc/cdi/deep.yaml", "# nvidia.com/gpu\n" + std::string(200'000, '['));
+  write("/etc/cdi/large.yaml", "kind: nvidia.com/gpu\n" + devices + std::string(5 << 20, '\n'));
+  fs::create_directories(root + "/etc/cdi/folder.yaml");
+  ASSERT_EQ(mkfifo((root + "/etc/cdi/pipe.yaml").c_str(), 0600), 0);
+  link("/etc/cdi/circle.yaml", "circle.yaml");
+  EXPECT_THAT(mounted({uuid(1)}).cdiDevices, IsEmpty());
+  write("/etc/cdi/right.yaml", "kind: nvidia.com/gpu\n" + devices);
+  EXPECT_THAT(mounted({uuid(1)}).cdiDevices, ElementsAre("nvidia.com/gpu=" + uuid(1)));
+}
+
+TEST_P(NvidiaContainerTest, WhereTheDriversFilesAreElsewhereNvidiasRuntimeMayAddThem) {
+  const ContainerEdits edits = mounted({uuid(3)});
+  EXPECT_THAT(edits.mounts, IsEmpty());
+  EXPECT_THAT(edits.cdiDevices, IsEmpty());
+  EXPECT_TRUE(hasNode(edits, "/dev/nvidia1"));
+  EXPECT_EQ(env(edits, "NVIDIA_VISIBLE_DEVICES"), uuid(3));
+}
+
+TEST_P(NvidiaContainerTest, MinorNumbersComeFromTheKernelOrNvml) {
+  fake.file["devices"][0]["minor"] = 5;
+  fake.write();
+  EXPECT_TRUE(hasNode(mounted({uuid(0)}), "/dev/nvidia5"));
+  fs::remove_all(root + "/proc/driver");
+  EXPECT_TRUE(hasNode(mounted({uuid(0)}), "/dev/nvidia5"));
+  fake.file["missing"].push_back("nvmlDeviceGetMinorNumber");
+  fake.write();
+  EXPECT_TRUE(hasNode(mounted({uuid(0)}), "/dev/nvidia5"));
+}
+
+TEST_P(NvidiaContainerTest, ADeviceOfOtherCardsIsASimulatedNodes) {
+  installDriver();
+  const ContainerEdits edits = mounted({"GPU-0", "GPU-1"});
+  EXPECT_TRUE(hasNode(edits, "/dev/nvidia7"));
+  EXPECT_THAT(edits.cdiDevices, ElementsAre("nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-1"));
+  EXPECT_THAT(edits.mounts, IsEmpty());
+  EXPECT_EQ(env(edits, "NVIDIA_VISIBLE_DEVICES"), "GPU-0,GPU-1");
+  EXPECT_EQ(plugin->stage(deviceOf({"GPU-0"})).outcome, ReplyCode::noChange);
+}
+
+TEST_P(NvidiaContainerTest, ADeviceThatIsOnlyPartlyHereIsRefused) {
+  const Reply mount = plugin->mount(deviceOf({uuid(0), "GPU-1"}), "p", "c").reply;
+  EXPECT_EQ(mount.outcome, ReplyCode::unavailable);
+  EXPECT_THAT(mount.message, HasSubstr("card GPU-1 is not among those of this machine"));
+  EXPECT_EQ(plugin->stage(deviceOf({uuid(0), "GPU-1"})).outcome, ReplyCode::unavailable);
+}
+
+TEST_P(NvidiaContainerTest, AContainersAgentSeesTheHostElsewhere) {
+  installDriver();
+  write("/dev/nvidia-uvm");
+  // The Debian package's links: absolute, to a folder of the driver's own.
+  link("/usr/bin/nvidia-smi", "/etc/alternatives/nvidia-smi");
+  link("/etc/alternatives/nvidia-smi", "/usr/lib/nvidia/../nvidia/current/nvidia-smi");
+  write("/usr/lib/nvidia/current/nvidia-smi");
+  ASSERT_EQ(setenv("ELASTICGPU_HOST_ROOT", root.c_str(), 1), 0);
+  unsetenv("ELASTICGPU_SYSTEM_ROOT");
+  const ContainerEdits edits = mounted({uuid(0)});
+  unsetenv("ELASTICGPU_HOST_ROOT");
+  EXPECT_THAT(nodes(edits), ElementsAre("/dev/nvidia2=/dev/nvidia2", "/dev/nvidiactl=/dev/nvidiactl",
+                                        "/dev/nvidia-uvm=/dev/nvidia-uvm"));
+  EXPECT_EQ(mountedAt(edits, "/usr/lib64/libcuda.so.1"), kFolder + "/libcuda.so." + kVersion);
+  EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), "/usr/lib/nvidia/current/nvidia-smi");
+}
+
+/// In a process of its own, confined, as the agent in its container has it.
+TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
+  if (fs::exists("/proc/driver/nvidia/version")) GTEST_SKIP() << "this machine's own NVML answers first";
+  library("libcuda.so", "libcuda.so.1");
+  library("libnvidia-ml.so", "libnvidia-ml.so.1");
+  writeCache();
+  fs::copy_file(EGPU_PROVISIONER_DIR "/../nvml/libnvidia-ml.so.1", root + kFolder + "/libnvidia-ml.so." + kVersion,
+                fs::copy_options::overwrite_existing);
+  unsetenv("ELASTICGPU_SYSTEM_ROOT");
+  base::SystemClock clock;
+  base::Random random;
+  HostOptions options;
+  options.env = {"ELASTICGPU_HOST_ROOT=" + root};
+  HostedProvisioner hosted(std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so", options, clock, random,
+                           [](HostedProvisioner&) {});
+  ASSERT_TRUE(hosted.waitFirstAttempt());
+  const DiscoverReply reply = hosted.discover();
+  EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+  EXPECT_EQ(reply.gpus.size(), 4u) << reply.reply.message;
+  EXPECT_EQ(outcomeOf(hosted.stage(deviceOf({uuid(1)}))), ReplyCode::noChange) << said;
+  const MountReply mount = hosted.mount(deviceOf({uuid(1)}), "p", "c");
+  EXPECT_TRUE(hasNode(mount.edits, "/dev/nvidia3")) << mount.reply.message;
+  EXPECT_EQ(mountedAt(mount.edits, "/usr/lib64/libnvidia-ml.so.1"), kFolder + "/libnvidia-ml.so." + kVersion);
+}
+
+/// As root, with the rights that containers usually lack.
+TEST_P(NvidiaContainerTest, StageMakesWhatTheHostLacks) {
+  fs::create_directories(root + "/dev");
+  const std::string probe = root + "/dev/nvidia2";
+  if (mknod(probe.c_str(), S_IFCHR | 0600, makedev(195, 2)) != 0)
+    GTEST_SKIP() << "this user may not make device nodes: " << std::strerror(errno);
+  write("/proc/devices", "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n  8 sd\n");
+  const mode_t mask = umask(077);
+  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::ok) << said;
+  umask(mask);
+  for (const unsigned minor : {0u, 1u}) {
+    struct stat info {};
+    ASSERT_EQ(lstat((root + (minor == 0 ? "/dev/nvidia-uvm" : "/dev/nvidia-uvm-tools")).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode, static_cast<mode_t>(S_IFCHR | 0666));
+    EXPECT_EQ(info.st_rdev, makedev(510, minor));
+  }
+  EXPECT_EQ(fs::read_symlink(root + "/dev/char/195:2"), "../nvidia2");
+  EXPECT_EQ(fs::read_symlink(root + "/dev/char/510:0"), "../nvidia-uvm");
+  EXPECT_EQ(fs::read_symlink(root + "/dev/char/510:1"), "../nvidia-uvm-tools");
+  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << said;
+  EXPECT_EQ(said, "");
+}
+
+/// Without a plugin around it.
+class DeviceNodesTest : public MachineTest {
+ protected:
+  DeviceNodesTest() { fs::create_directories(root + "/dev"); }
+  sdk::Status stage(int error = 0) {
+    return nvidia::stageNodes({2}, [&](const char* path, mode_t, dev_t node) {
+      made.push_back(path + root.size() + " "s + std::to_string(major(node)) + ":" + std::to_string(minor(node)));
+      if (error == 0) std::ofstream(path) << "";
+      errno = error;
+      return error == 0 ? 0 : -1;
+    });
+  }
+  std::vector<std::string> made;
+};
+
+TEST_F(DeviceNodesTest, NothingIsMadeWhereTheKernelTellsOfNoDriver) {
+  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
+  write("/proc/devices", "Character devices:\n510 nvidia-uvm\n");
+  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
+  write("/proc/devices", "Character devices:\n\nBlock devices:\n195 nvidia\n510 nvidia-uvm\n");
+  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
+  EXPECT_THAT(made, IsEmpty());
+}
+
+TEST_F(DeviceNodesTest, UnifiedMemorysAreMadeOnce) {
+  write("/proc/devices", "Character devices:\n195 nvidia-frontend\n510 nvidia-uvm\n");
+  EXPECT_EQ(stage().code, EGPU_OK);
+  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
+  EXPECT_THAT(made, ElementsAre("/dev/nvidia-uvm 510:0", "/dev/nvidia-uvm-tools 510:1"));
+  EXPECT_THAT(nvidia::deviceNodes({2}),
+              ElementsAre("/dev/nvidia2", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"));
+}
+
+TEST_F(DeviceNodesTest, WhatMayNotBeMadeIsSaidWithWhatToDo) {
+  write("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
+  sdk::Status status = stage(EPERM);
+  EXPECT_EQ(status.code, EGPU_UNAVAILABLE);
+  EXPECT_THAT(status.message,
+              AllOf(HasSubstr("/dev/nvidia-uvm (Operation not permitted)"), HasSubstr("nvidia-modprobe -c 0 -u")));
+  status = stage(EEXIST);
+  EXPECT_EQ(status.code, EGPU_NO_CHANGE) << "another one was faster: " << status.message;
+  write("/dev/nvidia-uvm");
+  EXPECT_EQ(stage(EPERM).code, EGPU_NO_CHANGE) << "nothing fails without /dev/nvidia-uvm-tools";
+  write("/proc/devices", "Character devices:\n195 nvidia\n");
+  status = stage();
+  EXPECT_EQ(status.code, EGPU_UNAVAILABLE);
+  EXPECT_THAT(status.message, HasSubstr("modprobe nvidia-uvm"));
+}
+
+TEST_F(DeviceNodesTest, LinksThatCannotBeMadeAreNoFailure) {
+  // In place of a node: a link to one that every machine has.
+  link("/dev/nvidia2", "/dev/null");
+  write("/dev/char", "no folder");
+  sdk::Status status = stage();
+  EXPECT_EQ(status.code, EGPU_NO_CHANGE);
+  EXPECT_THAT(status.message, AllOf(HasSubstr("/dev/char/1:3"), HasSubstr("create-dev-char-symlinks")));
+  fs::remove(root + "/dev/char");
+  link("/dev/char/1:3", "somewhere");
+  status = stage();
+  EXPECT_EQ(status.code, EGPU_NO_CHANGE);
+  EXPECT_EQ(status.message, "");
+  EXPECT_EQ(fs::read_symlink(root + "/dev/char/1:3"), "somewhere") << "whoever made it knows";
+}
+
+class DriverFilesTest : public MachineTest {
+ protected:
+  std::map<std::string, std::string> files(const std::string& version = kVersion) {
+    std::map<std::string, std::string> out;
+    for (const auto& file : nvidia::driverFiles(version)) {
+      EXPECT_TRUE(out.emplace(file.to, file.from).second) << file.to;
+      options[file.to] = file.options;
+    }
+    return out;
+  }
+  std::map<std::string, std::string> options;
+};
+
+TEST_F(DriverFilesTest, OnlyTheRunningDriversLibrariesAndNoneForDrawing) {
+  library("libcuda.so", "libcuda.so.1");
+  for (const std::string name : {"libnvidia-glcore.so", "libnvidia-rtcore.so", "libGLX_nvidia.so", "libnvoptix.so"})
+    library(name, name + ".1");
+  write(kFolder + "/libnvidia-ml.so.470.42.01");
+  link(kFolder + "/libnvidia-ml.so.1", "libnvidia-ml.so.470.42.01");
+  cached.push_back({"libnvidia-ml.so.1", kFolder + "/libnvidia-ml.so.1"});
+  cached.push_back({"libnvidia-cfg.so.1", "/nowhere/libnvidia-cfg.so.1"});
+  cached.push_back({"libc.so.6", kFolder + "/libcuda.so.1"});
+  write(kFolder + "/libnvidia-nvvm70.so.4");
+  cached.push_back({"libnvidia-nvvm70.so.4", kFolder + "/libnvidia-nvvm70.so.4"});
+  writeCache();
+  auto found = files();
+  EXPECT_EQ(found.size(), 2u * 3);
+  EXPECT_EQ(found["/usr/lib64/libcuda.so.1"], kFolder + "/libcuda.so." + kVersion);
+  EXPECT_EQ(found["/usr/lib64/libnvidia-nvvm70.so.4"], kFolder + "/libnvidia-nvvm70.so.4") << "it has no version";
+  for (const char* none : {"", "..", ".", "535.104.05/../..", "535 ", "..535", "5353535353535353535353535353535353"})
+    EXPECT_THAT(files(none), IsEmpty()) << none;
+}
+
+TEST_F(DriverFilesTest, ProgramsFirmwareAndTheSocket) {
+  write("/usr/sbin/nvidia-smi");
+  EXPECT_THAT(files(), IsEmpty()) << "nothing without a library";
+  installDriver();
+  write("/usr/local/bin/nvidia-cuda-mps-server");
+  write("/etc/OpenCL/vendors/nvidia.icd");
+  write("/run/nvidia-persistenced/socket");
+  link("/lib", "usr/lib");
+  write("/usr/lib/firmware/nvidia/535.104.05/gsp_ga10x.bin");
+  write("/usr/lib/firmware/nvidia/470.42.01/gsp.bin");
+  auto found = files();
+  EXPECT_EQ(found["/usr/bin/nvidia-smi"], "/usr/sbin/nvidia-smi");
+  EXPECT_EQ(found["/usr/bin/nvidia-cuda-mps-server"], "/usr/local/bin/nvidia-cuda-mps-server");
+  EXPECT_EQ(found.count("/usr/bin/nvidia-debugdump"), 0u);
+  EXPECT_EQ(found["/etc/OpenCL/vendors/nvidia.icd"], "/etc/OpenCL/vendors/nvidia.icd");
+  EXPECT_EQ(found["/run/nvidia-persistenced/socket"], "/run/nvidia-persistenced/socket");
+  EXPECT_EQ(found["/lib/firmware/nvidia/535.104.05"], "/usr/lib/firmware/nvidia/535.104.05");
+  EXPECT_EQ(found.count("/lib/firmware/nvidia/470.42.01"), 0u);
+  EXPECT_THAT(options["/lib/firmware/nvidia/535.104.05"], AllOf(HasSubstr("ro,"), HasSubstr("rbind")));
+}
+
+TEST_F(DriverFilesTest, AHostWithoutALoadersCacheHasItsUsualFolders) {
+  library("libcuda.so", "libcuda.so.1");
+  auto found = files();
+  EXPECT_EQ(found["/usr/lib64/libcuda.so.1"], kFolder + "/libcuda.so." + kVersion);
+  EXPECT_EQ(found.size(), 2u * 3) << "soname and file";
+}
+
+TEST_F(DriverFilesTest, ACacheThatSaysTooMuchIsBounded) {
+  library("libcuda.so", "libcuda.so.1");
+  for (int i = 0; i < 500; ++i) cached.push_back({"libnv" + std::to_string(i) + ".so.1", kFolder + "/libcuda.so.1"});
+  writeCache();
+  EXPECT_EQ(files().size(), 128u * 3);
+}
+
+}  // namespace
+}  // namespace egpu::plugin::testing

@@ -1,0 +1,547 @@
+// Discovery of NVIDIA's cards, by both plugins that give them, on the nodes of tests/nvml/nodes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+
+#include "controller/plugin/hosted.h"
+#include "controller/plugin/in_process.h"
+#include "tests/nvml/fake_nvml.h"
+
+namespace egpu::plugin {
+
+/// For readable failures.
+void PrintTo(const CardHealth& card, std::ostream* out) {
+  *out << card.uuid << " " << card.healthy << " " << card.message;
+}
+void PrintTo(const Gpu& g, std::ostream* out) {
+  *out << g.uuid << " " << g.model << " index " << g.index << " memory " << g.memory << " SMs " << g.smCount << " NUMA "
+       << g.numaNode << " PCI " << g.pciAddress << " mTFLOPS " << g.milliTflops;
+  for (const auto& l : g.links) *out << "\n  " << l.type << " × " << l.count << " to " << l.peer;
+  for (const auto& [name, value] : g.attributes) *out << "\n  " << name << ": " << value;
+}
+
+namespace testing {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr int64_t kMiB = 1 << 20;
+
+class NvidiaTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    plugin = loadedInto(registry);
+    ASSERT_NE(plugin, nullptr);
+  }
+  static Provisioner* loadedInto(InProcessRegistry& registry) {
+    const base::Status status = registry.load(path());
+    EXPECT_TRUE(status.ok()) << status.str();
+    return registry.find(std::string(GetParam()) + ".provisioner.elasticgpu.io", nullptr);
+  }
+  void TearDown() override { leave(); }
+  void use(const std::string& node) {
+    leave();
+    fake = std::make_unique<nvidia::testing::FakeNvml>(node);
+  }
+  /// A plugin stays loaded, and watches its cards until there are none.
+  void leave() {
+    if (!fake) return;
+    fake->file = YAML::Load("{}");
+    fake->write();
+    EXPECT_TRUE(plugin->health().reply.ok());
+    fake.reset();
+  }
+  static std::string path() { return std::string(EGPU_PROVISIONER_DIR) + "/lib" + GetParam() + ".so"; }
+  std::string uuid(std::size_t place) const { return fake->file["devices"][place]["uuid"].as<std::string>(); }
+
+  /// The cards; said is what the plugin has to say of them.
+  std::vector<Gpu> discovered() {
+    const DiscoverReply reply = plugin->discover();
+    EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+    said = reply.reply.message;
+    return reply.gpus;
+  }
+  /// What it is without this change to the file; the change is undone.
+  std::vector<Gpu> discoveredWith(const std::function<void(YAML::Node& file)>& change) {
+    const YAML::Node before = YAML::Clone(fake->file);
+    change(fake->file);
+    fake->write();
+    auto out = discovered();
+    fake->file = before;
+    fake->write();
+    return out;
+  }
+
+  InProcessRegistry registry{{milliseconds(60'000), milliseconds(60'000)}};
+  Provisioner* plugin = nullptr;
+  std::unique_ptr<nvidia::testing::FakeNvml> fake;
+  std::string said;
+};
+INSTANTIATE_TEST_SUITE_P(Plugins, NvidiaTest, ::testing::Values("physical", "gpushare"),
+                         [](const auto& row) { return row.param; });
+
+TEST_P(NvidiaTest, ADgx1HasItsCubeMesh) {
+  use("dgx-1v");
+  const int nvlinks[8][8] = {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
+                             {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
+                             {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
+  const char* pci[] = {"0000:06:00.0", "0000:07:00.0", "0000:0a:00.0", "0000:0b:00.0",
+                       "0000:85:00.0", "0000:86:00.0", "0000:89:00.0", "0000:8a:00.0"};
+  const auto cards = discovered();
+  ASSERT_THAT(cards, SizeIs(8));
+  for (std::size_t a = 0; a < 8; ++a) {
+    Gpu want{uuid(a), "V100-SXM2-32GB", static_cast<int64_t>(a), (32768 - 307) * kMiB, 80, a < 4 ? 0 : 1,
+             pci[a],  125'000};
+    for (std::size_t b = 0; b < 8; ++b) {
+      if (a == b) continue;
+      want.links.push_back({uuid(b), a / 2 == b / 2 ? "single" : a / 4 == b / 4 ? "hostbridge" : "system", 1});
+      if (nvlinks[a][b] > 0) want.links.push_back({uuid(b), "nvlink", nvlinks[a][b]});
+    }
+    want.attributes = {{"cudaComputeCapability", "7.0"},
+                       {"cudaDriverVersion", "12.2"},
+                       {"driverVersion", "535.104.05"},
+                       {"pcieRoot", a < 4 ? "pci0000:00" : "pci0000:80"}};
+    EXPECT_EQ(cards[a], want);
+  }
+  EXPECT_EQ(said, "");
+}
+
+TEST_P(NvidiaTest, H100ReachEachOtherThroughTheSwitches) {
+  use("h100");
+  const auto cards = discovered();
+  ASSERT_THAT(cards, SizeIs(8));
+  for (std::size_t a = 0; a < 8; ++a) {
+    const auto place = fake->file["devices"][a];
+    Gpu want{uuid(a), "H100-80GB-HBM3", static_cast<int64_t>(a),        (81559 - 526) * kMiB,
+             132,     a < 4 ? 0 : 1,    place["pci"].as<std::string>(), 989'000};
+    for (std::size_t b = 0; b < 8; ++b) {
+      if (a == b) continue;
+      want.links.push_back({uuid(b), a / 4 == b / 4 ? "cpu" : "system", 1});
+      want.links.push_back({uuid(b), "nvswitch", 18});
+    }
+    want.attributes = {{"cudaComputeCapability", "9.0"},
+                       {"cudaDriverVersion", "12.4"},
+                       {"driverVersion", "550.54.15"},
+                       {"migMode", "disabled"},
+                       {"pcieRoot", place["path"][0].as<std::string>()}};
+    EXPECT_EQ(cards[a], want);
+  }
+  EXPECT_EQ(said, "");
+}
+
+TEST_P(NvidiaTest, MinorNumbersAreNotPlaces) {
+  use("a100");
+  const auto cards = discovered();
+  ASSERT_THAT(cards, SizeIs(4));
+  const int64_t minors[] = {2, 3, 0, 1};
+  for (std::size_t a = 0; a < 4; ++a) {
+    EXPECT_EQ(cards[a].index, minors[a]);
+    EXPECT_EQ(cards[a].model, "A100-SXM4-80GB");
+    EXPECT_EQ(cards[a].memory, (81920 - 609) * kMiB) << "the reserve is not a whole number of MiB; rounded down";
+    EXPECT_EQ(cards[a].smCount, 108);
+    EXPECT_EQ(cards[a].milliTflops, 312'000);
+  }
+  EXPECT_THAT(cards[0].links,
+              ElementsAre(GpuLink{uuid(1), "multiple", 1}, GpuLink{uuid(1), "nvlink", 4}, GpuLink{uuid(2), "system", 1},
+                          GpuLink{uuid(2), "nvlink", 4}, GpuLink{uuid(3), "system", 1}, GpuLink{uuid(3), "nvlink", 4}));
+  EXPECT_EQ(cards[2].links[4], (GpuLink{uuid(3), "cpu", 1}));
+}
+
+TEST_P(NvidiaTest, MigModeIsTold) {
+  use("a100-mig");
+  const auto cards = discovered();
+  ASSERT_THAT(cards, SizeIs(2));
+  EXPECT_EQ(cards[0].attributes.at("migMode"), "enabled");
+  EXPECT_EQ(cards[0].attributes.count("pendingMigMode"), 0u);
+  EXPECT_EQ(cards[0].smCount, 98);
+  EXPECT_EQ(cards[0].memory, (40960 - 581) * kMiB);
+  EXPECT_THAT(cards[0].links, ElementsAre(GpuLink{uuid(1), "hostbridge", 1})) << "a card in MIG mode has no peers";
+  EXPECT_EQ(cards[1].attributes.at("migMode"), "disabled");
+  EXPECT_EQ(cards[1].attributes.at("pendingMigMode"), "enabled");
+  EXPECT_EQ(cards[1].smCount, 108);
+}
+
+TEST_P(NvidiaTest, CardsOfDifferentKindsStandSideBySide) {
+  use("mixed");
+  const auto cards = discovered();
+  ASSERT_THAT(cards, SizeIs(4));
+  EXPECT_EQ(cards[0].model, "RTX-A6000");
+  EXPECT_EQ(cards[0].milliTflops, 154'800);
+  EXPECT_EQ(cards[0].smCount, 84);
+  EXPECT_EQ(cards[0].numaNode, -1);
+  EXPECT_EQ(cards[0].links[1], (GpuLink{uuid(1), "nvlink", 4}));
+  EXPECT_EQ(cards[2].model, "L4");
+  EXPECT_EQ(cards[2].smCount, 58);
+  EXPECT_EQ(cards[2].attributes.count("migMode"), 0u);
+  EXPECT_EQ(cards[3].model, "GeForce-RTX-4090");
+  EXPECT_EQ(cards[3].milliTflops, 128 * 3105 * 1024 / 1000) << "SMs × clock × operations";
+  EXPECT_EQ(cards[3].pciAddress, "10000:01:00.0");
+  EXPECT_EQ(cards[3].attributes.at("pcieRoot"), "pci10000:00");
+}
+
+/// What a missing symbol leaves unknown, and nothing else.
+TEST_P(NvidiaTest, AMissingSymbolIsAMissingField) {
+  use("dgx-1v");
+  const auto whole = discovered();
+  const auto without = [&](std::initializer_list<const char*> symbols) {
+    return discoveredWith([&](YAML::Node& file) {
+      for (const char* symbol : symbols) file["missing"].push_back(symbol);
+    });
+  };
+  const auto expect = [&](std::initializer_list<const char*> symbols, const std::function<void(Gpu&)>& change) {
+    auto want = whole;
+    for (Gpu& card : want) change(card);
+    EXPECT_EQ(without(symbols), want) << *symbols.begin();
+  };
+  expect({"nvmlSystemGetDriverVersion"}, [](Gpu& g) { g.attributes.erase("driverVersion"); });
+  expect({"nvmlSystemGetCudaDriverVersion_v2"}, [](Gpu& g) { g.attributes.erase("cudaDriverVersion"); });
+  expect({"nvmlDeviceGetMinorNumber"}, [](Gpu&) {});  // the kernel tells it, too
+  expect({"nvmlDeviceGetMigMode", "nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetP2PStatus"}, [](Gpu&) {});
+  expect({"nvmlDeviceGetNvLinkRemoteDeviceType"}, [](Gpu&) {});
+  expect({"nvmlDeviceGetNumGpuCores"}, [](Gpu& g) { g.smCount = 0; });
+  expect({"nvmlDeviceGetName", "nvmlDeviceGetMaxClockInfo"}, [](Gpu& g) { g.model = "", g.milliTflops = 0; });
+  expect({"nvmlDeviceGetName"}, [](Gpu& g) { g.model = "", g.milliTflops = 80 * 1530 * 1024 / 1000; });
+  expect({"nvmlDeviceGetCudaComputeCapability"},
+         [](Gpu& g) { g.smCount = 0, g.attributes.erase("cudaComputeCapability"); });
+  expect({"nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2"}, [](Gpu& g) { g.memory = 0; });
+  EXPECT_THAT(said, HasSubstr(uuid(7) + ": its memory is unknown: the driver is too old to tell"));
+  const auto dropLinks = [](bool nvlinks) {
+    return [nvlinks](Gpu& g) {
+      std::erase_if(g.links, [&](const GpuLink& l) { return (l.type == "nvlink") == nvlinks; });
+    };
+  };
+  expect({"nvmlDeviceGetTopologyCommonAncestor"}, dropLinks(false));
+  expect({"nvmlDeviceGetNvLinkState"}, dropLinks(true));
+  expect({"nvmlDeviceGetPciInfo_v3"}, [&](Gpu& g) {
+    dropLinks(true)(g);
+    g.pciAddress = "", g.numaNode = -1, g.attributes.erase("pcieRoot");
+  });
+  EXPECT_THAT(without({"nvmlDeviceGetUUID"}), IsEmpty());
+  EXPECT_THAT(said, HasSubstr("card 0 is left out: the driver is too old to tell"));
+}
+
+TEST_P(NvidiaTest, DriversWithoutTheSecondMemoryInfoSayNothingOfAReserve) {
+  use("a100");
+  const auto cards = discoveredWith([](YAML::Node& file) { file["missing"].push_back("nvmlDeviceGetMemoryInfo_v2"); });
+  ASSERT_THAT(cards, SizeIs(4));
+  EXPECT_EQ(cards[0].memory, 81920 * kMiB);
+}
+
+TEST_P(NvidiaTest, SwitchesOfDriversThatDoNotTellWhatTheyReachAreTakenToReachAll) {
+  use("h100");
+  const auto whole = discovered();
+  EXPECT_EQ(discoveredWith([](YAML::Node& file) { file["missing"].push_back("nvmlDeviceGetP2PStatus"); }), whole);
+}
+
+TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
+  use("a100");
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+  fake->file["devices"][1]["lost"] = true;
+  fake->write();
+  const auto cards = discovered();
+  ASSERT_THAT(cards, SizeIs(3));
+  EXPECT_EQ(cards[1].uuid, uuid(2));
+  EXPECT_THAT(said, HasSubstr("card 1 is left out: it has fallen off the bus; reboot"));
+  for (const auto& card : cards)
+    for (const auto& link : card.links) EXPECT_NE(link.peer, uuid(1));
+  auto health = plugin->health();
+  ASSERT_THAT(health.cards, SizeIs(1));
+  EXPECT_EQ(health.cards[0].uuid, uuid(1));
+  EXPECT_FALSE(health.cards[0].healthy);
+  EXPECT_THAT(health.cards[0].message, HasSubstr("fallen off the bus"));
+
+  fake->unplug(1);
+  EXPECT_THAT(discovered(), SizeIs(3));
+  EXPECT_THAT(plugin->health().cards, IsEmpty()) << "no longer there at all";
+
+  fake->file["devices"][1].remove("lost");
+  fake->write();
+  EXPECT_THAT(discovered(), SizeIs(4));
+  EXPECT_EQ(said, "");
+}
+
+/// What is counted on the card, until it is no more.
+TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
+  use("a100");
+  const std::pair<std::pair<const char*, const char*>, const char*> rows[] = {
+      {{"remapFailed", "true"}, "RowRemapFailed: a memory row is broken"},
+      {{"ecc", "3"}, "EccErrors: memory errors that ECC could not correct, 3 since the driver was loaded"},
+      {{"remapPending", "true"}, "MemoryRepairPending: "},
+      {{"retiredPending", "1"}, "MemoryRepairPending: "}};
+  for (const auto& [fault, words] : rows) {
+    fake->file["devices"][2][fault.first] = fault.second;
+    fake->write();
+    const auto health = plugin->health();
+    ASSERT_THAT(health.cards, SizeIs(1)) << words;
+    EXPECT_EQ(health.cards[0].uuid, uuid(2));
+    EXPECT_FALSE(health.cards[0].healthy);
+    EXPECT_THAT(health.cards[0].message, ::testing::StartsWith(words));
+    EXPECT_THAT(discovered(), SizeIs(4)) << "it is there";
+    fake->file["devices"][2].remove(fault.first);
+    fake->write();
+    EXPECT_THAT(plugin->health().cards, IsEmpty()) << words;
+  }
+}
+
+TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
+  use("a100");
+  fake->file["devices"][0]["xids"].push_back(79);
+  fake->write();
+  discovered();
+  EXPECT_THAT(plugin->health().cards, IsEmpty()) << "it was before";
+  // Application errors of all kinds say nothing of the card.
+  for (const int application : {13, 31, 43, 45, 68, 109}) fake->file["devices"][1]["xids"].push_back(application);
+  fake->write();
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+  fake->file["devices"][1]["xids"].push_back(119);
+  fake->file["devices"][3]["xids"].push_back(4711);
+  fake->write();
+  for (int i = 0; i < 3; ++i) {
+    const auto health = plugin->health();
+    ASSERT_THAT(health.cards, SizeIs(2));
+    EXPECT_EQ(health.cards[0], (CardHealth{uuid(1), false,
+                                           "Xid119: its system processor does not answer the driver; end what runs on "
+                                           "the card, then nvidia-smi --gpu-reset"}));
+    EXPECT_EQ(health.cards[1].uuid, uuid(3));
+    EXPECT_THAT(health.cards[1].message, ::testing::StartsWith("Xid4711: the driver reports an error"));
+  }
+}
+
+/// One that comes while another card goes is not lost with the set that saw it.
+TEST_P(NvidiaTest, XidsAreStillSeenWhenTheCardsChange) {
+  use("a100");
+  discovered();
+  fake->file["devices"][0]["lost"] = true;
+  fake->file["devices"][3]["xids"].push_back(95);
+  fake->write();
+  discovered();
+  const auto lost = plugin->health();
+  ASSERT_THAT(lost.cards, SizeIs(2));
+  EXPECT_THAT(lost.cards[0].message, ::testing::StartsWith("Lost: "));
+  EXPECT_THAT(lost.cards[1].message, ::testing::StartsWith("Xid95: "));
+  fake->file["devices"][2]["xids"].push_back(62);
+  fake->write();
+  EXPECT_THAT(plugin->health().cards, SizeIs(3)) << "the last card by NVML's count is watched, too";
+}
+
+TEST_P(NvidiaTest, ALinkThatGoesDownIsSeenAtBothEndsOrAtTheSwitch) {
+  use("a100");
+  discovered();
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+  fake->file["devices"][0]["linksDown"] = 2;
+  fake->write();
+  const auto one = plugin->health();
+  ASSERT_THAT(one.cards, SizeIs(1));
+  EXPECT_THAT(one.cards[0].message, ::testing::StartsWith("NvlinkDown: 2 of its NVLinks are down"));
+  fake->file["devices"][0].remove("linksDown");
+  fake->write();
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+}
+
+TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
+  use("a100");
+  EXPECT_THAT(plugin->health().processes, IsEmpty());
+  fake->file["devices"][1]["processes"] = YAML::Load("[[4711, 1048576], [12, 18446744073709551615]]");
+  fake->write();
+  EXPECT_THAT(plugin->health().processes, ElementsAre(CardProcess{uuid(1), 4711, kMiB}, CardProcess{uuid(1), 12, -1}));
+  fake->file["missing"].push_back("nvmlDeviceGetComputeRunningProcesses_v3");
+  fake->write();
+  EXPECT_THAT(plugin->health().processes, IsEmpty());
+}
+
+/// The other cards do not go with it, although their links to it do.
+TEST_P(NvidiaTest, LinksToACardThatIsGoneAreNotDown) {
+  use("a100");
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+  fake->file["devices"][0]["lost"] = true;
+  fake->write();
+  const auto health = plugin->health();
+  ASSERT_THAT(health.cards, SizeIs(1));
+  EXPECT_EQ(health.cards[0].uuid, uuid(0));
+}
+
+/// Never seen up: the others of its model tell how many there are.
+TEST_P(NvidiaTest, ALinkToASwitchThatWasNeverUpIsDown) {
+  use("h100");
+  fake->file["devices"][5]["linksDown"] = 18;
+  fake->write();
+  const auto health = plugin->health();
+  ASSERT_THAT(health.cards, SizeIs(1));
+  EXPECT_EQ(health.cards[0].uuid, uuid(5));
+  EXPECT_THAT(health.cards[0].message, ::testing::StartsWith("NvlinkDown: 18 "));
+}
+
+TEST_P(NvidiaTest, WorkingNodesOfAllKindsAreHealthy) {
+  for (const char* node : {"dgx-1v", "h100", "a100", "a100-mig", "mixed"}) {
+    use(node);
+    discovered();
+    EXPECT_THAT(plugin->health().cards, IsEmpty()) << node;
+    fake->file["devices"][0]["xids"].push_back(31);
+    fake->write();
+    EXPECT_THAT(plugin->health().cards, IsEmpty()) << node;
+  }
+}
+
+TEST_P(NvidiaTest, WithoutTheSymbolsNothingIsKnownOfErrors) {
+  use("dgx-1v");
+  for (const char* symbol :
+       {"nvmlDeviceGetTotalEccErrors", "nvmlDeviceGetRemappedRows", "nvmlDeviceGetRetiredPagesPendingStatus",
+        "nvmlEventSetCreate", "nvmlEventSetFree", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2"})
+    fake->file["missing"].push_back(symbol);
+  fake->file["each"]["ecc"] = 1;
+  fake->file["each"]["retiredPending"] = 1;
+  fake->write();
+  EXPECT_THAT(discovered(), SizeIs(8));
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+}
+
+/// The driver is exchanged under an agent that has NVML open.
+TEST_P(NvidiaTest, WhatIsHeldOpenIsLetGoWhenTheDriverDoesNotAnswer) {
+  use("a100");
+  discovered();
+  fake->file["errors"]["nvmlDeviceGetCount_v2"] = 18;
+  fake->write();
+  const auto reply = plugin->health();
+  EXPECT_EQ(reply.reply.outcome, ReplyCode::unavailable);
+  EXPECT_THAT(reply.reply.message, HasSubstr("of different versions"));
+  fake->file.remove("errors");
+  fake->write();
+  EXPECT_TRUE(plugin->health().reply.ok());
+  fake->file["devices"][1]["xids"].push_back(119);
+  fake->write();
+  EXPECT_THAT(plugin->health().cards, SizeIs(1)) << "it is watched again";
+}
+
+TEST_P(NvidiaTest, ACardThatIsLostWhileItIsReadIsLost) {
+  use("a100");
+  fake->file["devices"][2]["errors"]["nvmlDeviceGetMemoryInfo_v2"] = 15;
+  fake->file["devices"][2]["errors"]["nvmlDeviceGetMemoryInfo"] = 15;
+  fake->write();
+  EXPECT_THAT(discovered(), SizeIs(3));
+  EXPECT_THAT(plugin->health().cards, ElementsAre(CardHealth{uuid(2), false, "Lost: " + said}));
+}
+
+TEST_P(NvidiaTest, ACardThatNvmlDoesNotCountIsLost) {
+  use("a100");
+  fake->file["count"] = 3;
+  fake->write();
+  EXPECT_THAT(discovered(), SizeIs(3));
+  EXPECT_THAT(said, HasSubstr(uuid(3) + ": NVML does not count it"));
+  EXPECT_THAT(plugin->health().cards, SizeIs(1));
+}
+
+TEST_P(NvidiaTest, WithoutALibraryThereIsNoDriverAndNoCard) {
+  EXPECT_THAT(discovered(), IsEmpty());
+  EXPECT_THAT(said, AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("libnvidia-ml.so.1")));
+  EXPECT_TRUE(plugin->health().reply.ok());
+}
+
+TEST_P(NvidiaTest, ADriverThatDoesNotStartIsAskedAgain) {
+  use("a100");
+  const std::pair<int, const char*> rows[] = {{9, "the kernel module is not loaded"},
+                                              {18, "of different versions"},
+                                              {4, "no permission"},
+                                              {777, "NVML answered 777"}};
+  for (const auto& [code, why] : rows) {
+    fake->file["errors"]["nvmlInit_v2"] = code;
+    fake->write();
+    const auto reply = plugin->discover();
+    EXPECT_EQ(reply.reply.outcome, ReplyCode::unavailable);
+    EXPECT_THAT(reply.reply.message, HasSubstr(why));
+    EXPECT_THAT(reply.gpus, IsEmpty());
+  }
+  fake->file.remove("errors");
+  fake->write();
+  EXPECT_THAT(discovered(), SizeIs(4));
+}
+
+TEST_P(NvidiaTest, ASlowDriverIsNoEmptyNode) {
+  use("dgx-1v");
+  fake->file["slow"]["nvmlDeviceGetUUID"] = 300;  // ms
+  fake->write();
+  InProcessRegistry impatient{{milliseconds(1'000), milliseconds(1'000)}};
+  const auto reply = loadedInto(impatient)->discover();
+  EXPECT_EQ(reply.reply.outcome, ReplyCode::unavailable);
+  EXPECT_THAT(reply.reply.message, HasSubstr("of 8 cards read in time"));
+}
+
+TEST_P(NvidiaTest, WhatCannotBeIsLeftUnknownWithWords) {
+  use("a100");
+  const auto whole = discovered();
+  const auto first = [&](const char* field, const char* value) {
+    const auto cards = discoveredWith([&](YAML::Node& file) { file["devices"][0][field] = value; });
+    EXPECT_THAT(cards, SizeIs(4)) << field;
+    for (std::size_t i = 1; i < cards.size(); ++i) EXPECT_EQ(cards[i], whole[i]) << field;
+    return cards.empty() ? Gpu{} : cards.front();
+  };
+  EXPECT_EQ(first("memory", "18446744073709551615").memory, 0);
+  EXPECT_THAT(said, HasSubstr("it can't have 18446744073709551615 bytes"));
+  EXPECT_EQ(first("memory", "0").memory, 0);
+  EXPECT_EQ(first("reserved", "9223372036854775808").memory, 0);
+  EXPECT_THAT(said, HasSubstr("of which 9223372036854775808 are reserved"));
+  EXPECT_EQ(first("cores", "4294967295").smCount, 0);
+  EXPECT_THAT(said, HasSubstr("its SMs are unknown"));
+  EXPECT_EQ(first("minor", "2147483648").index, -1);
+  EXPECT_THAT(said, HasSubstr("its minor number is unknown: it can't be 2147483648"));
+  EXPECT_EQ(first("numa", "99999").numaNode, -1);
+  EXPECT_EQ(first("name", "NVIDIA \x01|\x7f card").model, "?-?-card");
+  const auto clock = discoveredWith([](YAML::Node& file) {
+    file["each"]["name"] = "Unheard Of";
+    file["each"]["clock"] = 4294967295u;
+  });
+  EXPECT_EQ(clock.at(0).milliTflops, 0);
+  EXPECT_THAT(said, HasSubstr("its rating is unknown"));
+}
+
+TEST_P(NvidiaTest, CardsThatCannotBeNamedAreLeftOut) {
+  use("a100");
+  for (const char* bad : {"", "-GPU", "GPU 1", "GPU/../1", "GPU-\xc3\xa9"}) {
+    EXPECT_THAT(discoveredWith([&](YAML::Node& file) { file["devices"][3]["uuid"] = bad; }), SizeIs(3)) << bad;
+    EXPECT_THAT(said, HasSubstr("can't name a card")) << bad;
+  }
+  EXPECT_THAT(discoveredWith([&](YAML::Node& file) { file["devices"][3]["uuid"] = uuid(0); }), SizeIs(3));
+  EXPECT_THAT(said, HasSubstr("is given twice"));
+  EXPECT_THAT(discoveredWith([](YAML::Node& file) { file["unterminated"] = true; }), IsEmpty());
+}
+
+TEST_P(NvidiaTest, ACountBeyondReasonIsCut) {
+  use("a100");
+  const auto cards = discoveredWith([](YAML::Node& file) { file["count"] = 2147483648; });
+  EXPECT_THAT(cards, SizeIs(4));
+  EXPECT_THAT(said, HasSubstr("counts 2147483648 cards; the first 64 are taken"));
+}
+
+/// In its process and sandbox it sees the same, and opens what the driver's library opens.
+TEST_P(NvidiaTest, ThePluginsProcessMayDiscover) {
+  use("h100");
+  for (const char* path : {"/dev/null", "/dev/zero", "/proc/driver", "/sys/bus"}) fake->file["opens"].push_back(path);
+  fake->write();
+  base::SystemClock clock;
+  base::Random random;
+  HostOptions options;
+  options.env = fake->environment();
+  HostedProvisioner hosted(path(), options, clock, random, [](HostedProvisioner&) {});
+  ASSERT_TRUE(hosted.waitFirstAttempt());
+  ASSERT_TRUE(hosted.readiness().ok()) << hosted.readiness().message;
+  const auto reply = hosted.discover();
+  EXPECT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+  EXPECT_EQ(reply.gpus, discovered());
+  fake->file["devices"][0]["lost"] = true;
+  fake->write();
+  EXPECT_EQ(hosted.discover().gpus, discovered());
+  EXPECT_EQ(hosted.health().cards, plugin->health().cards);
+  EXPECT_THAT(hosted.health().cards, SizeIs(1));
+}
+
+}  // namespace
+}  // namespace testing
+}  // namespace egpu::plugin
