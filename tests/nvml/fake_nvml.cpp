@@ -14,8 +14,7 @@ namespace egpu::nvidia::testing {
 
 namespace fs = std::filesystem;
 
-FakeNvml::FakeNvml(const std::string& node)
-    : file(YAML::LoadFile(EGPU_FAKE_NVML_NODES "/" + node + ".yaml")) {
+FakeNvml::FakeNvml(const std::string& node) : file(YAML::LoadFile(EGPU_FAKE_NVML_NODES "/" + node + ".yaml")) {
   chmod(folder_.c_str(), 0755);  // a plugin's process has another user
   write();
   setenv("ELASTICGPU_FAKE_NVML", (folder_ + "/node.yaml").c_str(), 1);
