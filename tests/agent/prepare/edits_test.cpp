@@ -13,7 +13,7 @@ namespace egpu::agent {
 namespace {
 
 namespace fs = std::filesystem;
-using plugin::ContainerEdits;
+using core::ContainerEdits;
 
 std::vector<v1alpha::Card> cards() {
   v1alpha::Card card;
