@@ -52,6 +52,7 @@ agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::heal
   agent::cards::CardsOptions o;
   o.publisher.node = options.nodeName;
   o.publisher.hasClaim = std::move(hasClaim);
+  o.publisher.quiet = options.probation;
   return o;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -37,7 +38,8 @@ struct AgentOptions {
   std::string pluginState;                ///< folder for plugins' host files; empty = their own default
   std::string kubeletFolder = "/var/lib/kubelet";
   std::string cdiFolder = "/var/run/cdi";
-  std::string hostRoot;  ///< where a container sees its host's files; empty = this is the host
+  std::chrono::milliseconds probation{300'000};  ///< that a card which was ill must be well before it is used again
+  std::string hostRoot;                          ///< where a container sees its host's files; empty = this is the host
   std::string opsListen = "127.0.0.1:9442";
   std::string probesListen = "127.0.0.1:9443";
   std::string writeOpsAddress, writeProbesAddress;  ///< files that get the real addresses; empty = none

@@ -32,6 +32,8 @@ void addNode(CLI::App& app, cmd::AgentOptions& o) {
                  "Where the host's files are seen in a container: /host has /host/usr, /host/dev, … (default: this is "
                  "the host)")
       ->check(CLI::ExistingDirectory);
+  cmd::addDuration(app, "--probation", o.probation,
+                   "How long a card that was ill, or used by others, must be well before it is used again");
 }
 
 void addAddresses(CLI::App& app, cmd::AgentOptions& o) {

@@ -56,17 +56,6 @@ void addCaller(CLI::App& app, cmd::CallerOptions& o) {
   file->excludes(kubeconfig)->excludes(context);
 }
 
-/// "15s", "500ms", "2m" → milliseconds.
-template <class Duration>
-void addDuration(CLI::App& app, const std::string& flag, Duration& o, const std::string& what) {
-  app.add_option_function<int64_t>(
-         flag, [&o](const int64_t& ms) { o = Duration(ms); }, what)
-      ->transform(CLI::AsNumberWithUnit(std::map<std::string, int64_t>{{"ms", 1}, {"s", 1000}, {"m", 60'000}},
-                                        CLI::AsNumberWithUnit::UNIT_REQUIRED))
-      ->type_name("DURATION")
-      ->default_str(std::to_string(o.count()) + "ms");
-}
-
 void addElection(CLI::App& app, cmd::RunOptions& o) {
   app.add_flag_function(
       "--leader-elect{true}", [&o](int64_t yes) { o.leaderElect = yes > 0; },
@@ -77,11 +66,12 @@ void addElection(CLI::App& app, cmd::RunOptions& o) {
                  "Its namespace (default: the pod's or the context's)");
   app.add_option("--leader-elect-identity", o.lease.identity,
                  "What this process writes as the holder, unlike any other's (default: host name and a random id)");
-  addDuration(app, "--leader-elect-lease-duration", o.lease.leaseDuration,
-              "How long a standby sees the lease unrenewed before it takes over");
-  addDuration(app, "--leader-elect-renew-deadline", o.lease.renewDeadline,
-              "How long the leader works on without a renewal before it ends with status 3");
-  addDuration(app, "--leader-elect-retry-period", o.lease.retryPeriod, "Between attempts to get or renew the lease");
+  cmd::addDuration(app, "--leader-elect-lease-duration", o.lease.leaseDuration,
+                   "How long a standby sees the lease unrenewed before it takes over");
+  cmd::addDuration(app, "--leader-elect-renew-deadline", o.lease.renewDeadline,
+                   "How long the leader works on without a renewal before it ends with status 3");
+  cmd::addDuration(app, "--leader-elect-retry-period", o.lease.retryPeriod,
+                   "Between attempts to get or renew the lease");
 }
 
 /// A flag that becomes a parameter of the question.

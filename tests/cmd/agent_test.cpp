@@ -134,6 +134,12 @@ TEST_F(AgentTest, WrongUsageIsNamed) {
   argv[2] = "--kubelet-dir=" + folder + "/" + std::string(120, 'x');
   run(argv);
   EXPECT_EQ(agent->finish(std::chrono::seconds(30)), "exited with status 1");
+  for (const char* probation : {"--probation=-5s", "--probation=5", "--probation=5 weeks"}) {
+    argv = arguments();
+    argv.emplace_back(probation);
+    run(argv);
+    EXPECT_EQ(agent->finish(std::chrono::seconds(30)), "exited with status 2") << probation;
+  }
 }
 
 }  // namespace

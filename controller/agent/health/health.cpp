@@ -35,18 +35,21 @@ core::Condition condition(std::string_view status, std::string_view reason, std:
   return out;
 }
 
+/// "5 quiet minutes", or seconds where it is no whole number of minutes.
+std::string quietTime(std::chrono::milliseconds quiet) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(quiet).count();
+  return seconds % 60 == 0 ? std::to_string(seconds / 60) + " quiet minutes"
+                           : std::to_string(seconds) + " quiet seconds";
+}
+
 core::Condition onProbation(const core::Condition& before, base::Clock::Wall wall, std::chrono::milliseconds quiet) {
   const auto was = before.reason == kProbation ? before.message : "It was taken out for " + before.reason;
   const auto since = before.reason == kProbation ? base::parseRfc3339(before.lastTransitionTime) : std::nullopt;
   // A time that can't be read or is still to come begins anew.
-  if (!since || *since > wall) {
-    const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(quiet).count();
-    return condition("False", kProbation,
-                     before.reason == kProbation
-                         ? was
-                         : was + "; it answers, and is used again after " + std::to_string(minutes) + " quiet minutes",
-                     wall);
-  }
+  if (!since || *since > wall)
+    return condition(
+        "False", kProbation,
+        before.reason == kProbation ? was : was + "; it answers, and is used again after " + quietTime(quiet), wall);
   if (wall - *since < quiet) return before;
   return condition("True", kWorking, {}, wall);
 }

@@ -49,6 +49,14 @@ TEST_F(HealthTest, AnIllCardComesBackAfterQuietMinutes) {
   EXPECT_EQ(judged(well), (Condition{"Healthy", "True", "Working", "", at(now), 0}));
 }
 
+TEST_F(HealthTest, AProbationThatIsNoWholeMinutesIsToldInSeconds) {
+  const auto told = [&](std::chrono::milliseconds quiet) {
+    return judge(judge({}, ill, now, quiet), well, now, quiet).at(0).message;
+  };
+  EXPECT_EQ(told(seconds(90)), "It was taken out for Xid79; it answers, and is used again after 90 quiet seconds");
+  EXPECT_EQ(told(minutes(2)), "It was taken out for Xid79; it answers, and is used again after 2 quiet minutes");
+}
+
 TEST_F(HealthTest, OneThatFailsOnProbationBeginsAnew) {
   judged(ill);
   judged(well);
