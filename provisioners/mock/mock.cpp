@@ -214,7 +214,16 @@ class Mock final : public Provisioner {
     return ok();
   }
 
-  Status stage(Call& call, const Device& device) override { return actOn(call, device, "stage"); }
+  Status stage(Call& call, const Device& device) override {
+    Script script;
+    if (Status status = Script::parse(device.parameters, script); status.code != EGPU_OK) return status;
+    {
+      const std::lock_guard lock(store_.mutex);  // a node's process has not seen provision
+      store_.records[device.key].script = script;
+      store_.save(device.key);
+    }
+    return actOn(call, device, "stage");
+  }
 
   Status mount(Call& call, const Device& device, const Container&) override {
     Script script;
@@ -232,7 +241,14 @@ class Mock final : public Provisioner {
   }
 
   Status unmount(Call& call, const Container&) override { return actByKey(call, "unmount"); }
-  Status unstage(Call& call) override { return actByKey(call, "unstage"); }
+  Status unstage(Call& call) override {
+    Status status = actByKey(call, "unstage");
+    if (status.code != EGPU_OK) return status;
+    const std::lock_guard lock(store_.mutex);
+    const auto found = store_.records.find(call.key());
+    if (found != store_.records.end() && found->second.calls.count("provision") == 0) store_.erase(call.key());
+    return status;
+  }
 
  private:
   /// Notes that the key holds something; false if it did before.

@@ -75,6 +75,22 @@ TEST_F(MockTest, VerbsWithoutParametersFollowTheKey) {
             ReplyCode::unavailable);
 }
 
+/// As a node's process: what provisioned it was another one.
+TEST_F(MockTest, OnANodeTheyFollowStage) {
+  for (const char* at : {"unmount", "unstage"}) {
+    const auto d = scripted("n", {{"at", at}, {"outcome", "unavailable"}, {"times", "1"}});
+    const auto both = [&] {
+      return std::pair(outcomeOf(plugin->unmount("n", "", "")), outcomeOf(plugin->unstage("n")));
+    };
+    ASSERT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok);
+    const bool first = std::string(at) == "unmount";
+    EXPECT_EQ(outcomeOf(first ? plugin->unmount("n", "", "") : plugin->unstage("n")), ReplyCode::unavailable) << at;
+    EXPECT_EQ(both(), std::pair(ReplyCode::ok, ReplyCode::ok)) << at;
+    EXPECT_EQ(both(), std::pair(ReplyCode::ok, ReplyCode::ok)) << "forgotten, " << at;
+  }
+  EXPECT_THAT(plugin->list().keys, IsEmpty());
+}
+
 TEST_F(MockTest, MountAddsTheClassesVariables) {
   const auto reply = plugin->mount(scripted("d", {{"env", "A=1;B=x=y;ELASTICGPU_CARDS=mine"}}), "p", "c");
   ASSERT_TRUE(reply.reply.ok()) << reply.reply.message;
