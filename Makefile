@@ -5,7 +5,7 @@ JOBS ?= $(shell nproc)
 PRESET ?= dev
 KUBECTL ?= kubectl
 # Not empty: without tests and benchmarks, and what they need.
-PRODUCT = $(filter product,$(TARGETS))
+PRODUCT = $(if $(filter-out product,$(TARGETS)),,$(TARGETS))
 
 .PHONY: help deps build install run test check sanitize bench lint format install-crds fuzz cluster cluster-down soak fresh clean
 
@@ -60,10 +60,10 @@ fuzz: ## each fuzz target for SECONDS_EACH seconds (default 60)
 install-crds: ## the CRDs into the cluster that kubectl points at
 	$(KUBECTL) apply -k manifests/crd
 
-cluster: ## a real Kubernetes on loopback with simulated GPU nodes and our installation (needs Go >= 1.26; NODES=5 CARDS=8; REAL_NODE=1: and a real one, which needs root)
+cluster: ## a real Kubernetes on loopback with simulated GPU nodes and our installation (needs Go >= 1.26; NODES=5 CARDS=8; REAL_NODE=1: and a real one with our agent, which needs root)
 	@tests/setup/packages.sh build test
 	@tests/cluster/build.sh etcd kube-apiserver kube-controller-manager kube-scheduler kwok >/dev/null
-	@$(MAKE) --no-print-directory build PRESET=$(PRESET) TARGETS=product
+	@$(MAKE) --no-print-directory build PRESET=$(PRESET) TARGETS="product $(if $(REAL_NODE),fake_nvml)"
 	@tests/cluster/cluster.py up build/cluster build/$(PRESET)/bin $(or $(NODES),5) $(or $(CARDS),8) $(if $(REAL_NODE),--real-node)
 
 cluster-down: ## end exactly what make cluster started

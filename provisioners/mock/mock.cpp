@@ -296,8 +296,10 @@ class Mock final : public Provisioner {
 
   static Status act(Call& call, const Script& script, const std::string& verb, unsigned calls) {
     if (script.at != verb) return ok();
-    for (unsigned slept = 0; slept < script.latencyMs; ++slept) {
-      if (call.cancelled()) return unavailable("given up after " + std::to_string(slept) + " ms");
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(script.latencyMs);
+    while (std::chrono::steady_clock::now() < end) {
+      if (call.cancelled())
+        return unavailable("given up before " + std::to_string(script.latencyMs) + " ms had passed");
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (script.times > 0 && calls > script.times) return ok();

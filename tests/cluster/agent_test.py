@@ -276,9 +276,10 @@ def check_manners(ground):
                         (len(written), starts))
 
 
-def prepare_cluster(cluster, node, bin_dir):
+def prepare_cluster(cluster, node, bin_dir, *arguments):
+    """arguments: the agent's."""
     admin = node.admin
-    node.start_agent(bin_dir)
+    node.start_agent(bin_dir, *arguments)
     installation.start_controller(cluster, bin_dir)
     for name, model in (("here", "A100-SXM4-80GB"), ("there", "H100-SXM5-80GB")):
         admin.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": name},

@@ -26,11 +26,16 @@ def say(text):
     print(f"cluster: {text}", flush=True)
 
 
+REAL_POD = pathlib.Path(__file__).resolve().parent / "real_node_pod.yaml"
 REAL = f"""
-The node {real_node.NAME} is real: containers run on it that print what they got, and then wait.
+The node {real_node.NAME} is real: containers run on it that print what they got, and then wait. Its agent published its cards, four A100
+that a fake NVML tells of, and prepares claims for its kubelet.
 
-  kubectl run it --image={real_node.IMAGE} --overrides='{{"spec": {{"nodeSelector": {{"{real_node.LABEL}": "true"}}}}}}'
-  kubectl logs it; kubectl exec -it it -- sh
+  kubectl get egpu -l elasticgpu.io/node={real_node.NAME}
+  kubectl apply -f {REAL_POD}   # a class, a claim of half a card, and a pod for that node
+  kubectl get pod real -o wide                    # once it is Running:
+  kubectl logs real                               # what its container got
+  kubectl exec -it real -- sh
 """
 
 
@@ -53,7 +58,7 @@ def up(folder, bin_dir, node_count, cards_each, real=False):
         until("the nodes are ready", lambda: nodes.all_ready(admin, names))
         if real:
             say("starting the real node")
-            real_node.RealNode(cluster).start(admin)
+            real_node.RealNode(cluster).start(admin).start_agent(bin_dir)
         operations = installation.start_controller(cluster, bin_dir, arguments=["--ops-auth=off"])  # on loopback
     except BaseException:
         cluster.stop()

@@ -75,6 +75,10 @@ class Namespaces:
             raise Failure(f"{' '.join(map(str, command))}: {output.strip()}")
         return output
 
+    def path(self, inside):
+        """Where a file of the node is from here, also on a mount that only the node has. Until close()."""
+        return pathlib.Path(f"/proc/self/fd/{self.root}") / inside.lstrip("/")
+
     def processes(self):
         """The ids of all that run in the mount namespace."""
         found, wanted = [], os.fstat(self.mounts)
@@ -153,7 +157,7 @@ def mount(*arguments):
 def overlay_works(folder):
     """Whether an overlay's upper folder may be there; on another overlay it may not."""
     for each in ("upper", "work", "merged"):
-        (folder / each).mkdir(parents=True)
+        (folder / each).mkdir(parents=True, exist_ok=True)
     try:
         mount("-t", "overlay", "overlay", "-o", f"lowerdir=/etc,upperdir={folder}/upper,workdir={folder}/work", folder / "merged")
     except OSError:
@@ -164,7 +168,7 @@ def overlay_works(folder):
 
 def add_to(place, beside):
     """What is written to the place from now on, such as a mount point or a device, the machine does not see. The place's mounts stay."""
-    beside.mkdir()
+    beside.mkdir(exist_ok=True)  # held a second time, as after a reboot
     mount("-t", "tmpfs", "tmpfs", beside)
     for each in ("upper", "work", "was"):
         (beside / each).mkdir()

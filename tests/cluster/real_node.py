@@ -9,6 +9,7 @@ and that of the sample pods, so that they run as they are.
 Exit status 77: this machine can't have one, and says why.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 
 import yaml
@@ -89,7 +91,8 @@ def tool(name):
 
 def hold(processes, name, folder):
     """Starts what holds a node's namespaces, and waits for them. Skip where the machine permits none."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
+    (folder / "ready").unlink(missing_ok=True)
     holder = processes.start(name, [sys.executable, namespaces.__file__, "hold", folder])
     until("the namespaces are made", lambda: (folder / "ready").exists() or holder.poll() is not None)
     if holder.poll() is not None:
@@ -129,6 +132,8 @@ def kubelet_config(pki, port, cgroup):
             "failSwapOn": False, "oomScoreAdj": 0, "protectKernelDefaults": True,
             # How often a pod is looked at again whose claims could not be prepared: else every 60 to 90 s.
             "syncFrequency": "5s",
+            # On by default from 1.36 on.
+            "featureGates": {"ResourceHealthStatus": True},
             # A machine short of disk must not look like a node that evicts its pods.
             "evictionHard": {}, "imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": False,
             "volumePluginDir": "/var/lib/kubelet/volume-plugins"}
@@ -136,10 +141,12 @@ def kubelet_config(pki, port, cgroup):
 
 class RealNode:
     """The node of a running Cluster that has the controller manager and the scheduler. Its processes are the cluster's, and end with
-    them: containerd, kubelet and what holds their namespaces, named after the node. version: the kubelet's. Not thread-safe."""
+    them: containerd, kubelet, agents and what holds their namespaces, named after the node. version: the kubelet's. servers: where
+    "kubelet" or "agent" finds the API server, if not where it is. Not thread-safe."""
 
-    def __init__(self, cluster, name=NAME, version=None):
+    def __init__(self, cluster, name=NAME, version=None, servers=None):
         self.cluster, self.name, self.version = cluster, name, version
+        self.servers = servers or {}
         self.folder = cluster.folder / name
         self.processes = cluster.processes
         self.admin = None
@@ -147,20 +154,39 @@ class RealNode:
         self.cgroup = self.snapshotter = ""
         self.binaries = None  # containerd's
         self.port = 0  # the kubelet's
-        self.probes = None  # the file with the agent's address
+        self.cards = A100  # the file that says what hardware the node has
 
     def start(self, admin):
         """Blocks until the node is Ready. To be called where permitted() is content."""
         self.admin = admin
-        holder = hold(self.processes, f"{self.name}-namespaces", self.folder)
-        self.namespaces = namespaces.Namespaces(holder.pid)
-        self.cgroup = namespaces.cgroup_name(holder.pid)
-        self.snapshotter = (self.folder / "ready").read_text()
+        self._boot()
         self._start_containerd(parts.binaries("containerd"))
         busybox_image.write(self.folder / "image.tar", tool("busybox"), [IMAGE, PAUSE, SAMPLE])
         self.ctr("images", "import", "--local", "--snapshotter", self.snapshotter, self.folder / "image.tar")
         self._start_kubelet(parts.binaries("kubelet", version=self.version) / "kubelet")
         return self
+
+    def _boot(self):
+        holder = hold(self.processes, f"{self.name}-namespaces", self.folder)
+        self.namespaces = namespaces.Namespaces(holder.pid)
+        self.cgroup = namespaces.cgroup_name(holder.pid)
+        self.snapshotter = (self.folder / "ready").read_text()
+
+    def power_off(self):
+        """As the power fails: every process is killed, containers too, /run and the device nodes are gone, and what is on the disks stays,
+        but for /var/lib beside the kubelet's."""
+        for each in [each for each in self.processes.children if each.startswith(f"{self.name}-")]:
+            self.processes.kill(each)  # who holds the namespaces: with it all that runs in them
+        until("nothing runs any more", lambda: not self.namespaces.processes())
+        self.namespaces.close()
+        shutil.rmtree(self.folder / "run")
+
+    def power_on(self, *names):
+        """After power_off(): the cards are there again, and these start, in this order."""
+        self._boot()
+        self._configure_kubelet()
+        self.put_in_cards(self.cards)
+        self.restart(*names)
 
     def _start_containerd(self, binaries):
         cni = self.folder / "cni"
@@ -180,7 +206,7 @@ class RealNode:
     def put_in_cards(self, file):
         """The hardware that the fake NVML tells of, from a file such as those in tests/nvml/nodes, with its device nodes. The environment
         of a process of the node that is to see it, the library's folder aside."""
-        text = file.read_text()
+        self.cards, text = file, file.read_text()
         beside = self.folder / "run" / ".nvml.yaml"
         beside.write_text(text)
         beside.rename(self.folder / "run" / "nvml.yaml")  # where also those who may not read the node's folder can
@@ -189,47 +215,73 @@ class RealNode:
             self.namespaces.run("sh", "-c", f"[ -e /dev/nvidia{name} ] || mknod -m 666 /dev/nvidia{name} c 195 {minor}")
         return {"ELASTICGPU_FAKE_NVML": "/run/nvml.yaml"}
 
-    def start_agent(self, bin_dir, *arguments):
-        """Our agent, with the rights of its service account on this node, and four A100 by the fake NVML. Blocks until it is ready."""
+    def start_agent(self, bin_dir, *arguments, name="agent"):
+        """Our agent, with the rights of its service account on this node, and four A100 by the fake NVML unless other cards were put in.
+        Blocks until it is ready. Another name: one beside it."""
+        library = bin_dir.parent / "lib" / "nvml"
+        if not (library / "libnvidia-ml.so.1").exists():
+            raise Failure(f"{library} holds no fake NVML: build the target fake_nvml")
         kubeconfig = self.folder / "agent.kubeconfig"
         token = self.admin.token_for(installation.NAMESPACE, AGENT, expirationSeconds=installation.TOKEN_SECONDS,
                                      boundObjectRef={"apiVersion": "v1", "kind": "Node", "name": self.name})
-        write_kubeconfig(kubeconfig, self.cluster.url, self.cluster.pki, AGENT, token)
-        environment = self.put_in_cards(A100)
-        self.probes = self.folder / "agent.probes"
-        self.processes.start(f"{self.name}-agent", [
+        write_kubeconfig(kubeconfig, self.servers.get("agent", self.cluster.url), self.cluster.pki, AGENT, token)
+        environment = self.put_in_cards(self.cards)
+        self.forget_addresses(name)
+        self.processes.start(f"{self.name}-{name}", [
             bin_dir / AGENT, f"--node-name={self.name}", f"--kubeconfig={kubeconfig}", "--ops-listen=127.0.0.1:0",
-            "--probes-listen=127.0.0.1:0", f"--write-probes-address={self.probes}", *arguments,
-        ], {**environment, "LD_LIBRARY_PATH": str(bin_dir.parent / "lib" / "nvml")}, self.namespaces)
-        self._await("agent")
+            "--probes-listen=127.0.0.1:0", *(f"--write-{each}-address={self.folder / name}.{each}" for each in ("ops", "probes")),
+            *arguments,
+        ], {**environment, "LD_LIBRARY_PATH": str(library)}, self.namespaces)
+        self._await(name)
 
-    def _agent_is_ready(self):
+    def forget_addresses(self, agent):
+        for each in ("ops", "probes"):
+            (self.folder / f"{agent}.{each}").unlink(missing_ok=True)
+
+    def ask_agent(self, path, name="agent"):
+        """(status, text) of its probes or of /metrics; OSError where it does not answer yet."""
+        address = (self.folder / f"{name}.{'ops' if path == '/metrics' else 'probes'}").read_text().strip().removeprefix("http://")
         try:
-            address = self.probes.read_text().strip().removeprefix("http://")
-            with urllib.request.urlopen(f"http://{address}/readyz", timeout=10):
-                return True
-        except OSError:  # not yet written, not yet listening, or not yet ready
+            with urllib.request.urlopen(f"http://{address}{path}", timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def _agent_is_ready(self, name):
+        try:
+            return self.ask_agent("/readyz", name)[0] == 200
+        except OSError:  # not yet written, or not yet listening
             return False
 
     def prepared(self):
         """What the agent has prepared: file name → its text."""
-        return {each.name: each.read_text() for each in (self.folder / "run" / "cdi").glob("elasticgpu.io-device_*.json")}
+        return {name: text for name, text in self.cdi_files().items() if name.endswith(".json")}
+
+    def cdi_files(self):
+        """Likewise, with what is being prepared or taken away."""
+        found = {}
+        for each in self.namespaces.path("/run/cdi").glob("elasticgpu.io-device_*"):
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile
+                found[each.name] = each.read_text()
+        return found
 
     def kill(self, *names):
-        """SIGKILL for kubelet, containerd, agent or several of them."""
+        """SIGKILL for kubelet, containerd, agent, its namesakes or several of them."""
         for each in names:
             self.processes.kill(f"{self.name}-{each}")
 
-    def restart(self, *names):
-        """Starts them again in this order. A kubelet ends by itself where no containerd answers it."""
+    def restart(self, *names, wait=True):
+        """Starts them again in this order, each when the one before answers. A kubelet ends by itself where no containerd answers it."""
         for each in names:
-            if each == "agent":
-                self.probes.unlink(missing_ok=True)
-            self.processes.restart(f"{self.name}-{each}")
-            self._await(each)
+            self.forget_addresses(each)
+            command, environment, _ = self.processes.commands[f"{self.name}-{each}"]
+            self.processes.start(f"{self.name}-{each}", command, environment, self.namespaces)
+            if wait:
+                self._await(each)
 
     def _await(self, what):
-        answers = {"containerd": self._containerd_answers, "kubelet": self._kubelet_answers, "agent": self._agent_is_ready}[what]
+        answers = {"containerd": self._containerd_answers, "kubelet": self._kubelet_answers}.get(
+            what, lambda: self._agent_is_ready(what))
         until(f"{what} of {self.name} answers", lambda: self._lives(what) and answers())
 
     def ctr(self, *arguments):
@@ -249,12 +301,15 @@ class RealNode:
             raise Failure(f"{name} ended:\n{self.processes.tail(name)}")
         return True
 
-    def _start_kubelet(self, binary):
+    def _configure_kubelet(self):
         self.port = parts.free_ports(1)[0]
         (self.folder / "kubelet.yaml").write_text(json.dumps(kubelet_config(self.cluster.pki, self.port, self.cgroup)))
+
+    def _start_kubelet(self, binary):
+        self._configure_kubelet()
         issue(self.cluster.pki, self.name, f"/O=system:nodes/CN=system:node:{self.name}")
         kubeconfig = self.folder / "kubeconfig"
-        write_kubeconfig(kubeconfig, self.cluster.url, self.cluster.pki, self.name)
+        write_kubeconfig(kubeconfig, self.servers.get("kubelet", self.cluster.url), self.cluster.pki, self.name)
         # A cloud's kubelet leaves addresses to others: so may the node's be loopback, which needs no network and lets nobody in.
         addresses = [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": self.name}]
         self.admin.create(NODES, {"apiVersion": "v1", "kind": "Node", "status": {"addresses": addresses},

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""What `make cluster` and `make cluster-down` run: it comes up as it says, and ends with nothing left.  up_test.py BIN_DIR"""
+"""What `make cluster` and `make cluster-down` run: it comes up as it says, and ends with nothing left.
+
+    up_test.py BIN_DIR [--real-node]   with it: as with REAL_NODE=1
+"""
 
 import pathlib
 import re
@@ -10,8 +13,9 @@ import tempfile
 
 import parts
 import processes
+import real_node
 from apiserver import guarded
-from client import Report
+from client import Report, until
 
 TOOL = pathlib.Path(__file__).resolve().parent / "cluster.py"
 
@@ -33,17 +37,42 @@ def of_folder(folder):
     return found
 
 
+def kubectl(shown, *arguments):
+    """What it prints with the kubeconfig that `up` showed."""
+    kubeconfig = re.search(r"export KUBECONFIG=(\S+)", shown).group(1)
+    done = subprocess.run(["kubectl", "--kubeconfig", kubeconfig, *arguments], capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
+
+
+def check_real(folder, bin_dir, report):
+    """What it shows for the real node works as shown."""
+    done = tool("up", folder, bin_dir, 1, 1, "--real-node")
+    if not report.check("up with a real node", done.returncode == 0, done.stdout + done.stderr):
+        return
+    of_node = {f"{real_node.NAME}-{each}" for each in ("namespaces", "containerd", "kubelet", "agent")}
+    report.check("all parts run, and the node's", set(processes.running(folder)) == {*parts.WHOLE, "controller", *of_node},
+                 processes.running(folder))
+    listed = re.search(r"kubectl (get egpu -l \S+)", done.stdout).group(1).split()
+    cards = kubectl(done.stdout, *listed, "-o", "name").split()
+    report.check("its cards are there", len(cards) == 4, cards)
+    said = kubectl(done.stdout, *re.search(r"kubectl (apply -f \S+real_node_pod.yaml)", done.stdout).group(1).split())
+    report.check("what it names can be applied", "pod/real created" in said, said)
+    until("the pod runs", lambda: "Running" in kubectl(done.stdout, "get", "pod", "real"))
+    until("it has printed its devices", lambda: "/dev/nvidiactl" in kubectl(done.stdout, "logs", "real"))
+    log = kubectl(done.stdout, "logs", "real")
+    report.check("kubectl logs shows what it got", "ELASTICGPU_CLAIM=default/real" in log and "ELASTICGPU_CORE_0=500" in log, log)
+    said = kubectl(done.stdout, "exec", "real", "--", "sh", "-c", "echo $ELASTICGPU_MEMORY_0")
+    report.check("kubectl exec works", said.strip() == str(40 << 30), said)
+
+
 def check_up(folder, bin_dir, report):
     done = tool("up", folder, bin_dir, 1, 2)
     if not report.check("up", done.returncode == 0, done.stdout + done.stderr):
         return
     report.check("all parts run", set(processes.running(folder)) == {*parts.WHOLE, "controller"}, processes.running(folder))
-    kubeconfig = re.search(r"export KUBECONFIG=(\S+)", done.stdout).group(1)
-    shown = subprocess.run(["kubectl", "--kubeconfig", kubeconfig, "get", "nodes,egpu", "-o", "name"], capture_output=True, text=True,
-                           check=False)
+    shown = kubectl(done.stdout, "get", "nodes,egpu", "-o", "name")
     report.check("the kubeconfig that it names shows the nodes and cards",
-                 shown.stdout.split() == ["node/gpu-0", "elasticgpu.elasticgpu.io/gpu-gpu-0-0", "elasticgpu.elasticgpu.io/gpu-gpu-0-1"],
-                 shown.stdout + shown.stderr)
+                 shown.split() == ["node/gpu-0", "elasticgpu.elasticgpu.io/gpu-gpu-0-0", "elasticgpu.elasticgpu.io/gpu-gpu-0-1"], shown)
     listed = re.search(r"(\S+/elastic-gpu-controller map --server \S+)", done.stdout).group(1).split()
     shown = subprocess.run(listed, capture_output=True, text=True, check=False)
     report.check("the map that it names shows the node", "gpu-0" in shown.stdout, shown.stdout + shown.stderr)
@@ -52,7 +81,10 @@ def check_up(folder, bin_dir, report):
 
 
 def main():
+    real = "--real-node" in sys.argv
     parts.binaries(*parts.WHOLE)
+    if real:
+        real_node.permitted()
     report = Report()
     with tempfile.TemporaryDirectory(prefix="egpu-up-") as name:
         folder = pathlib.Path(name).resolve() / "cluster"
@@ -62,10 +94,11 @@ def main():
         report.check("a folder with other things in it is left alone", refused.returncode == 1 and other.exists(), refused.stdout)
         other.rmdir()
         try:
-            check_up(folder, sys.argv[1], report)
+            (check_real if real else check_up)(folder, sys.argv[1], report)
         finally:
             done = tool("down", folder)
-        report.check("down says what it ended", "controller" in done.stdout and "etcd" in done.stdout, done.stdout)
+        ended = ("controller", "etcd", *([f"{real_node.NAME}-agent"] if real else []))
+        report.check("down says what it ended", all(each in done.stdout for each in ended), done.stdout)
         report.check("nothing runs any more", not of_folder(folder), of_folder(folder))
         done = tool("down", folder)
         report.check("down again does nothing", done.returncode == 0 and "nothing runs" in done.stdout, done.stdout)

@@ -1,0 +1,563 @@
+#!/usr/bin/env python3
+"""What may befall a real node: cards that fall ill or are used by others, an agent that is killed at each step or exchanged, an API server
+that is late or away, a full disk, a reboot. Nothing is prepared twice or for the wrong pod, nothing that runs is touched, nothing is left over.
+
+    node_faults_test.py BIN_DIR [VERSION] [--only NAME…]
+
+VERSION: the kubelet's, 1.34, whatever the rest of the cluster is. --only: these parts, as the functions are named behind check_.
+"""
+
+import contextlib
+import copy
+import ctypes
+import os
+import pathlib
+import select
+import signal
+import struct
+import sys
+import tempfile
+import time
+
+import yaml
+
+import installation
+import parts
+import real_node
+import verify
+from agent_test import FILE, GIB, Ground, check_away, prepare_cluster, running_containers
+from apiserver import Cluster, guarded
+from client import CLASSES, GPUS, Report, claims, pods, until
+from tcp_gate import Gate, Loop
+
+MOCK = "mock.provisioner.elasticgpu.io"
+SLOW = 5000  # milliseconds that a step of the mock takes, to be killed in
+PROBATION = 10  # seconds
+AWAY = 40  # seconds; the kubelet's calls take no longer than 45, the agent's patience with the API server 8
+CDI = "/run/cdi"
+CARDS = [each["uuid"].lower() for each in FILE]  # names of the cards' objects, in NVML's order
+IN_MOVED_TO, IN_DELETE, IN_NONBLOCK = 0x80, 0x200, 0x800
+
+
+class Watch:
+    """What becomes of a folder's files, told at once."""
+
+    def __init__(self, folder):
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = libc.inotify_init1(IN_NONBLOCK)
+        if self.fd < 0 or libc.inotify_add_watch(self.fd, os.fsencode(folder), IN_MOVED_TO | IN_DELETE) < 0:
+            raise OSError(ctypes.get_errno(), f"inotify: {folder}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self.fd)
+
+    def wait(self, kind, ending, patience=120):
+        """Blocks until a file whose name ends so came to its name (IN_MOVED_TO) or went (IN_DELETE)."""
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if not select.select([self.fd], [], [], 1)[0]:
+                continue
+            told, at = os.read(self.fd, 1 << 16), 0
+            while at < len(told):
+                _, mask, _, length = struct.unpack_from("iIII", told, at)
+                name = told[at + 16:at + 16 + length].rstrip(b"\0").decode()
+                if mask & kind and name.endswith(ending):
+                    return
+                at += 16 + length
+        raise AssertionError(f"no {ending} within {patience} s")
+
+
+def port_of(cluster):
+    return int(cluster.url.rsplit(":", 1)[1])
+
+
+class FaultyGround(Ground):
+    """With the kubelet and the agent behind a gate each, and hardware that may fail."""
+
+    def __init__(self, cluster, node, report, gates, bin_dir):
+        super().__init__(cluster, node, report)
+        self.gates, self.bin_dir = gates, bin_dir
+        self.port = port_of(cluster)
+
+    def claim_of(self, name, cls, core=10, card=None):
+        """Like claim(), of any provisioner, from one card if it is named."""
+        self.admin.create(claims(), {
+            "apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
+            "spec": {"egpuClassName": cls, **({"elasticGPUName": card} if card else {}),
+                     "resources": {"requests": {"elasticgpu.io/gpu-core": core, "elasticgpu.io/gpu-memory": 4}}}})
+
+    def hardware(self, changes):
+        """changes: a card's place → keys of the fake NVML's file. What is not named is as at the beginning."""
+        file = copy.deepcopy(yaml.safe_load(real_node.A100.read_text()))
+        for place, keys in changes.items():
+            file["devices"][place] |= keys
+        beside = self.node.folder / "hardware.yaml"
+        beside.write_text(yaml.safe_dump(file))
+        self.node.put_in_cards(beside)
+
+    def card(self, name):
+        return self.admin.get(f"{GPUS}/{name}")["spec"]["card"]
+
+    def healthy(self, place):
+        """The card's condition."""
+        conditions = self.admin.get(f"{GPUS}/{CARDS[place]}").get("status", {}).get("conditions", [])
+        return next((each for each in conditions if each["type"] == "Healthy"), {"status": "", "reason": "", "message": ""})
+
+    def claim_is_well(self, name):
+        """None where it says nothing."""
+        conditions = self.admin.get(f"{claims()}/{name}")["status"]["conditions"]
+        return next((each["status"] == "True" for each in conditions if each["type"] == "Healthy"), None)
+
+    def told(self, pod):
+        """What the kubelet says of the health of the claims of its first container: claim → (health, message)."""
+        status = self.admin.get(f"{pods()}/{pod}")["status"]["containerStatuses"][0]
+        return {each["name"].removeprefix("claim:"): (each["resources"][0]["health"], each["resources"][0].get("message", ""))
+                for each in status.get("allocatedResourcesStatus", []) if each.get("resources")}
+
+    def states(self, *names):
+        """Of each claim's device, as the folder has it: "none", "part" or "ready"."""
+        files = self.node.cdi_files()
+
+        def state(claim):
+            if self.admin.get(f"{claims()}/{claim}").get("status", {}).get("phase") != "Bound":
+                return "none"
+            path = f"elasticgpu.io-device_{self.device(claim)['metadata']['uid']}.json"
+            return "ready" if path in files else "part" if f"{path}.part" in files else "none"
+
+        return [state(each) for each in names]
+
+    def settled(self, what, before):
+        """The folder has these files and no others."""
+        try:
+            until(f"{what}: what is prepared is as it was", lambda: self.node.cdi_files() == before, patience=120)
+        except AssertionError:
+            self.report.check(f"{what}: nothing is left over, nothing else is gone", False, (list(self.node.cdi_files()), list(before)))
+
+    def goes_on(self, what, containers):
+        self.report.check(f"{what}: what ran goes on", containers.items() <= running_containers(self).items(),
+                          (containers, running_containers(self)))
+
+    def names_its_claim(self, what, pod, claim):
+        """What the mock promises."""
+        environment, _ = self.got(pod, "main")
+        said = (environment.get("ELASTICGPU_CLAIM"), environment.get("ELASTICGPU_DEVICE"))
+        self.report.check(f"{what}: {pod} has its own claim", said == (f"default/{claim}", self.device(claim)["metadata"]["name"]), said)
+
+    def remove(self, *names):
+        """Pods and claims of these names."""
+        self.delete(*names)
+        for name in names:
+            self.admin.delete(f"{claims()}/{name}")
+        until("the claims are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(claims())})
+
+    def torn_away(self, pod):
+        """Deleted as `kubectl delete --force` does: whether its containers run or not."""
+        self.admin.call("DELETE", f"{pods()}/{pod}", {"gracePeriodSeconds": 0})
+
+    def processes(self):
+        """Of the node's containers: id → number of the process as the node sees it, in a task that runs."""
+        lines = [each.split() for each in self.node.ctr("tasks", "ls").splitlines()[1:]]
+        return {each[0]: int(each[1]) for each in lines if each[2] == "RUNNING"}
+
+    def container_of(self, pod):
+        return self.admin.get(f"{pods()}/{pod}")["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+
+
+def number_inside(pid):
+    """The number that a process has in its own namespace."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(each for each in lines if each.startswith("NSpid:")).split()[-1])
+
+
+def check_health(ground):
+    """A card with an XID, another that is used by a process beside Kubernetes and by a pod that has no claim on it."""
+    admin, report = ground.admin, ground.report
+    for place, name in enumerate(("ill", "well", "beside")):
+        ground.claim_of(name, "here", card=CARDS[place])
+        ground.pod(name, {"main": [name]})
+    ground.runs("ill", "well", "beside")
+    until("the kubelet says that all is well", lambda: all(
+        ground.told(each).get(each, ("",))[0] == "Healthy" for each in ("ill", "well", "beside")))
+    containers, inside = running_containers(ground), ground.processes()
+    ground.node.processes.start("stranger", ["sleep", "100000"], inside=ground.node.namespaces)
+    stranger = number_inside(ground.node.processes.children["stranger"].pid)
+    own, others = inside[ground.container_of("beside")], inside[ground.container_of("well")]
+    began = time.monotonic()
+    ground.hardware({0: {"xids": [79]}, 2: {"processes": [[own, GIB]]}, 3: {"processes": [[stranger, GIB], [others, GIB]]}})
+    until("the card with the XID is taken out", lambda: ground.healthy(0)["reason"] == "Xid79")
+    print(f"XID to condition: {time.monotonic() - began:.1f} s")
+    until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Unhealthy")
+    print(f"XID to the pod's status: {time.monotonic() - began:.1f} s")
+    says_why = "Xid79" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older ones have no message
+    report.check("the pod's status says why", says_why, ground.told("ill"))
+    until("the strangers' card is fenced", lambda: ground.healthy(3)["reason"] == "ForeignUse")
+    uid, message = admin.get(f"{pods()}/well")["metadata"]["uid"], ground.healthy(3)["message"]
+    report.check("and says by whom", f"process {stranger} (sleep) outside of pods" in message and f"process {others} " in message
+                 and f"of pod {uid}" in message, message)
+    for place in (1, 2):
+        report.check(f"card {place} is left alone", ground.healthy(place)["status"] == "True", ground.healthy(place))
+    report.check("the other pods' status says that they are well", ground.told("well")["well"][0] == ground.told("beside")["beside"][0]
+                 == "Healthy", (ground.told("well"), ground.told("beside")))
+    until("the claim says it", lambda: ground.claim_is_well("ill") is False)
+    for index in range(2):
+        ground.claim_of(f"new-{index}", "here", core=60)
+        until("it is bound", lambda index=index: admin.get(f"{claims()}/new-{index}").get("status", {}).get("phase") == "Bound")
+    cards = {ground.device(f"new-{index}")["spec"]["cards"][0]["name"] for index in range(2)}
+    report.check("new claims go to the two cards that are well", cards == {CARDS[1], CARDS[2]}, cards)
+    ground.node.processes.stop("stranger")
+    ground.hardware({0: {"xids": [79]}})
+    until("the strangers gone, the card is on probation", lambda: ground.healthy(3)["reason"] == "Probation")
+    ground.goes_on("cards fenced", containers)
+
+
+def check_health_again(ground):
+    """After check_health, whose claims still stand."""
+    until("the card that was fenced is used again", lambda: ground.healthy(3)["status"] == "True")
+    until("the card that was ill is on probation", lambda: ground.healthy(0)["reason"] in ("Probation", "Working"))
+    message = ground.healthy(0)["message"]
+    ground.report.check("it says for how long", f"after {PROBATION} quiet seconds" in message or ground.healthy(0)["status"] == "True", message)
+    until("it is used again", lambda: ground.healthy(0)["status"] == "True")
+    until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Healthy")
+    until("the claim says it", lambda: ground.claim_is_well("ill"))
+    ground.remove("ill", "well", "beside")
+    for index in range(2):
+        ground.admin.delete(f"{claims()}/new-{index}")
+    ground.hardware({})
+
+
+def check_late(ground):
+    """The agent sees the API late: what it remembers is old, and each question takes seconds. A claim is made anew under its name, and cards
+    change under the claims that are bound to them."""
+    ground.claim("anew")
+    ground.pod("anew", {"main": ["anew"]})
+    ground.runs("anew")
+    before, old = ground.node.cdi_files(), ground.device("anew")["metadata"]
+    ground.gates["agent"].delay(1.0)
+    ground.remove("anew")
+    names = ["anew", *(f"late-{index}" for index in range(5))]
+    memory = {name: ground.card(name)["memory"] for name in CARDS}
+    for name in names:
+        ground.claim(name)
+    ground.hardware({index: {"reserved": GIB, "xids": [79] if index == 0 else []} for index in range(len(CARDS))})
+    for name in names:
+        ground.pod(name, {"main": [name]})
+    ground.runs(*names)
+    report = ground.report
+    report.check("a claim made anew has another device", ground.device("anew")["metadata"]["uid"] != old["uid"])
+    for name in names:
+        ground.keeps_promise(f"{name}, seen late", name, "main", name)
+    files = ground.node.cdi_files()
+    report.check("the old device is not prepared any more", not any(old["uid"] in name for name in files)
+                 and len(files) == len(before) + len(names) - 1, (list(before), list(files)))
+    until("the cards are written anew", lambda: all(ground.card(name)["memory"] < memory[name] for name in CARDS))
+    found = verify.violations(verify.World(ground.admin))
+    report.check("written late, nothing is lost of the ledgers", not found, found[:10])
+    ground.gates["agent"].heal()
+    ground.hardware({0: {"xids": [79]}})
+    ground.remove(*names)
+    ground.settled("seen late", {name: text for name, text in before.items() if old["uid"] not in name})
+
+
+def slow_class(ground, at):
+    ground.admin.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": f"slow-{at}"},
+                                  "provisioner": MOCK, "egpuBindingMode": "Immediate", "reclaimPolicy": "Delete",
+                                  "parameters": {"model": "A100-SXM4-80GB", "at": at, "latencyMs": str(SLOW)}})
+
+
+def killed_preparing(ground, who):
+    """kill -9 in stage and in mount, of two claims at once. The claims' names."""
+    names = [f"{who}-in-{at}" for at in ("stage", "mount")]
+    containers = running_containers(ground)
+    for name, at in zip(names, ("stage", "mount")):
+        ground.claim_of(name, f"slow-{at}")
+        ground.pod(name, {"main": [name]})
+    until("both are being prepared", lambda: ground.states(*names) == ["part", "part"])
+    ground.node.kill(who)
+    states = ground.states(*names)
+    # The kubelet's death is heard by the agent, which gives up; its own leaves all as it was.
+    ground.report.check(f"{who} killed in stage and mount", states == ["part", "part"] or who == "kubelet", states)
+    ground.node.restart(who)
+    ground.runs(*names)
+    for name in names:
+        ground.names_its_claim(f"{who} killed", name, name)
+    ground.goes_on(f"{who} killed in stage and mount", containers)
+    return names
+
+
+def killed_unpreparing(ground, who, names):
+    """kill -9 in unmount and in unstage."""
+    for name in names:
+        ground.admin.delete(f"{pods()}/{name}")
+    until("both are being taken away", lambda: ground.states(*names) == ["part", "part"])
+    ground.node.kill(who)
+    states = ground.states(*names)
+    ground.report.check(f"{who} killed in unmount and unstage", states == ["part", "part"] or who == "kubelet", states)
+    ground.node.restart(who)
+    until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in ground.admin.items(pods())})
+
+
+def check_steps(ground):
+    """kill -9 of agent, kubelet and containerd, each at a step of prepare or unprepare, beside pods that run."""
+    node, report = ground.node, ground.report
+    for at in ("stage", "mount", "unmount", "unstage"):
+        slow_class(ground, at)
+    ground.claim("bystander")
+    ground.pod("bystander", {"main": ["bystander"]})
+    ground.runs("bystander")
+    before, containers = node.cdi_files(), running_containers(ground)
+    names = [*killed_preparing(ground, "agent"), *killed_preparing(ground, "kubelet")]
+    leaving = {who: [f"{who}-from-{at}" for at in ("unmount", "unstage")] for who in ("agent", "kubelet")}
+    for who, pair in leaving.items():
+        for name, at in zip(pair, ("unmount", "unstage")):
+            ground.claim_of(name, f"slow-{at}")
+    once = ["agent-answers", "containerd-starts"]
+    for name in once:
+        ground.claim(name)
+    for who, name, others in (("agent", once[0], leaving["agent"]), ("containerd", once[1], leaving["kubelet"])):
+        with Watch(node.folder / CDI.lstrip("/")) as watch:
+            for each in (*others, name):
+                ground.pod(each, {"main": [each]})
+            watch.wait(IN_MOVED_TO, ".json")
+            node.kill(who)
+        node.restart(who)
+        ground.runs(name, *others)
+        ground.keeps_promise(f"{who} killed once something was prepared", name, "main", name)
+    files = node.cdi_files()
+    report.check("each device has one file", len(files) == len(before) + len(names) + 6 and before.items() <= files.items()
+                 and all(each.endswith(".json") for each in files), list(files))
+    killed_unpreparing(ground, "agent", leaving["agent"])
+    killed_unpreparing(ground, "kubelet", leaving["kubelet"])
+    with Watch(node.folder / CDI.lstrip("/")) as watch:
+        ground.admin.delete(f"{pods()}/{once[0]}")
+        watch.wait(IN_DELETE, ".part")
+        node.kill("agent")
+    node.restart("agent")
+    ground.delete(once[0], once[1], *names)
+    ground.settled("killed at each step", before)
+    ground.goes_on("killed at each step", containers)
+    for each in (*names, *leaving["agent"], *leaving["kubelet"], *once):
+        ground.admin.delete(f"{claims()}/{each}")
+    ground.remove("bystander")
+
+
+def check_upgrade(ground):
+    """Another agent comes before the one that is there goes; then back."""
+    node, report = ground.node, ground.report
+    ground.claim("kept")
+    ground.pod("kept", {"main": ["kept"]})
+    ground.runs("kept")
+    before, containers = node.cdi_files(), running_containers(ground)
+    names = [f"upgraded-{index}" for index in range(3)]
+    for name in names:
+        ground.claim(name)
+    node.start_agent(ground.bin_dir, f"--probation={PROBATION}s", name="next-agent")
+    until("the older one says that it is not asked any more", lambda: "another process serves there" in says(node, "/readyz"))
+    ground.pod(names[0], {"main": [names[0]]})
+    ground.runs(names[0])
+    node.processes.stop(f"{node.name}-agent")
+    ground.pod(names[1], {"main": [names[1]]})
+    ground.runs(names[1])
+    report.check("the newer one stays registered", says(node, "/readyz", "next-agent") == "ok\n", says(node, "/readyz", "next-agent"))
+    node.restart("agent")
+    node.processes.stop(f"{node.name}-next-agent")
+    ground.pod(names[2], {"main": [names[2]]})
+    ground.runs(names[2])
+    for name in ("kept", *names):
+        ground.keeps_promise(f"{name}, agents exchanged", name, "main", name)
+    after = node.cdi_files()
+    report.check("agents exchanged: nothing was unprepared or prepared anew", before.items() <= after.items()
+                 and len(after) == len(before) + len(names), (list(before), list(after)))
+    ground.goes_on("agents exchanged", containers)
+    ground.remove("kept", *names)
+    ground.settled("agents exchanged", {})
+
+
+def fill(folder, pages):
+    """The file system of the folder, but for so many pages."""
+    filler = folder / "filler"
+    filler.unlink(missing_ok=True)
+    with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"x" * os.sysconf("SC_PAGE_SIZE"))
+    os.truncate(filler, filler.stat().st_size - pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def check_full_disk(ground):
+    """No room where CDI files go. To be called where nothing is prepared."""
+    node = ground.node
+    node.namespaces.run("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", CDI)
+    node.kill("containerd")
+    node.restart("containerd")  # it watches the folder that was there before
+    folder = node.namespaces.path(CDI)
+    fill(folder, 0)
+    ground.claim("tight")
+    ground.pod("tight", {"main": ["tight"]})
+    ground.refused("a full disk", "tight", "tight", CDI, "No space left on device")
+    ground.report.check("nothing is there of it", not node.cdi_files(), list(node.cdi_files()))
+    fill(folder, 1)
+    until("a page more, and it begins", lambda: ground.states("tight") == ["part"])
+    ground.report.check("it does not end", [each for each in node.cdi_files() if not each.endswith(".part")] == [], list(node.cdi_files()))
+    (folder / "filler").unlink()
+    ground.runs("tight")
+    ground.keeps_promise("room again", "tight", "main", "tight")
+    fill(folder, 0)
+    ground.remove("tight")
+    ground.settled("unprepared on a full disk", {})
+    (folder / "filler").unlink()
+    node.namespaces.run("umount", CDI)
+    node.kill("containerd")
+    node.restart("containerd")
+
+
+def lines_of(node, pod, container, run):
+    """What a container printed in its run of that number, as it lies on the node: no API server is asked. "" while there is none."""
+    files = list((node.folder / "log" / "pods").glob(f"default_{pod}_*/{container}/{run}.log"))
+    return "\n".join(each.split(" ", 3)[3] for each in files[0].read_text().splitlines()) if files else ""
+
+
+def says(node, path, agent="agent"):
+    """An agent's answer, "" where it does not answer yet."""
+    try:
+        return node.ask_agent(path, agent)[1]
+    except OSError:
+        return ""
+
+
+def most_holders(ground, card, pod):
+    """How many devices at once were prepared on the card until the pod ran."""
+    most, deadline = 0, time.monotonic() + 300
+    while ground.admin.get(f"{pods()}/{pod}")["status"]["phase"] != "Running":
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{pod} does not run: {list(ground.node.cdi_files())}")
+        most = max(most, sum(card in text.lower() for text in ground.node.cdi_files().values()))
+        time.sleep(0.02)
+    return most
+
+
+def check_api_away(ground):
+    """The node does not reach the API server; users do. Whatever they delete meanwhile is taken away once it does."""
+    node, report, admin = ground.node, ground.report, ground.admin
+    names = ("calm", "restarted", "goes", "torn")
+    for name in names:
+        ground.claim_of(name, "here", core=100 if name == "torn" else 10)
+        ground.pod(name, {"main": [name]})
+    ground.runs(*names)
+    before, containers, inside = node.cdi_files(), running_containers(ground), ground.processes()
+    old, card = ground.device("torn"), ground.device("torn")["spec"]["cards"][0]["name"]
+    nowhere = parts.free_ports(1)[0]
+    began = time.monotonic()
+    for each in ground.gates.values():
+        each.lead_to(nowhere)
+    ended = ground.container_of("restarted")
+    node.ctr("tasks", "kill", "--signal", "SIGKILL", ended)
+    printed = lines_of(node, "restarted", "main", 0)
+    report.check("what the node has of a container", "ELASTICGPU_CLAIM=default/restarted" in printed, printed)
+    until("the kubelet starts it again by itself, and it gets what it had", lambda: lines_of(node, "restarted", "main", 1) == printed)
+    node.kill("agent")
+    node.restart("agent", wait=False)
+    admin.delete(f"{pods()}/goes")
+    ground.torn_away("torn")
+    admin.delete(f"{claims()}/torn")
+    until("the torn claim's device is gone", lambda: not admin.exists(f"{claims()}/torn"))
+    # A whole card again, and the same: the API knows nobody who has it, the node does.
+    ground.claim_of("torn", "here", core=100, card=card)
+    ground.pod("torn", {"main": ["torn"]})
+    until("the agent says what it waits for", lambda: "not published" in says(node, "/readyz"))
+    until("a while passes", lambda: time.monotonic() > began + AWAY)
+    report.check("the API server away: nothing is unprepared", node.cdi_files() == before, list(node.cdi_files()))
+    running = ground.processes()
+    report.check("what ran goes on", {each: number for each, number in inside.items() if each != ended}.items() <= running.items(), running)
+    for each in ground.gates.values():
+        each.lead_to(ground.port)
+    report.check("never two had the whole card", most_holders(ground, card, "torn") == 1)
+    until("the agent is ready", lambda: says(node, "/readyz") == "ok\n")
+    until("who was deleted is gone", lambda: not admin.exists(f"{pods()}/goes"))
+    ground.keeps_promise("a claim made anew while the node was cut off", "torn", "main", "torn")
+    after = node.cdi_files()
+    report.check("three are prepared, none of them the old one", len(after) == 3 and not any(old["metadata"]["uid"] in each for each in after),
+                 list(after))
+    ground.goes_on("the API server away", {each: count for each, count in containers.items() if each[0] == "calm"})
+    admin.delete(f"{claims()}/goes")
+    ground.remove("calm", "restarted", "torn")
+    ground.settled("the API server away", {})
+
+
+def check_reboot(ground):
+    """The power fails. Pods run again with what they had; who was deleted meanwhile leaves nothing."""
+    node, report = ground.node, ground.report
+    for name in ("first", "second", "shared", "deleted"):
+        ground.claim(name)
+    ground.pod("two", {"main": ["first"], "beside": ["second"]})
+    wanted = {"sharer-1": "shared", "sharer-2": "shared", "deleted": "deleted"}
+    for name, claim in wanted.items():
+        ground.pod(name, {"main": [claim]})
+    ground.runs("two", *wanted)
+    stay = {("two", "main"): "first", ("two", "beside"): "second", ("sharer-1", "main"): "shared", ("sharer-2", "main"): "shared"}
+    got = {each: ground.got(*each) for each in stay}
+    files, uid, containers = node.cdi_files(), ground.device("deleted")["metadata"]["uid"], running_containers(ground)
+    node.power_off()
+    ground.torn_away("deleted")
+    ground.admin.delete(f"{claims()}/deleted")
+    until("its claim is gone", lambda: not ground.admin.exists(f"{claims()}/deleted"))
+    report.check("/run is empty", not node.folder.joinpath("run").exists())
+    node.power_on("containerd", "kubelet", "agent")
+
+    def again():
+        now = set(running_containers(ground))
+        return len(now) == len(stay) and not now & set(containers)
+
+    until("all containers run again", again)
+    for each, claim in stay.items():
+        ground.keeps_promise(f"{each} after a reboot", *each, claim)
+        report.check(f"{each} got what it had before the reboot", ground.got(*each) == got[each], (ground.got(*each), got[each]))
+    ground.settled("after a reboot", {name: text for name, text in files.items() if uid not in name})
+    report.check("nothing else runs", len(ground.processes()) == len(stay) + 3, ground.processes())  # and a sandbox for each pod
+    ground.delete("two", "sharer-1", "sharer-2")
+    for name in ("first", "second", "shared"):
+        ground.admin.delete(f"{claims()}/{name}")
+    ground.settled("after a reboot, all deleted", {})
+
+
+PARTS = (check_health, check_late, check_health_again, check_full_disk, check_upgrade, check_steps, check_api_away, check_reboot, check_away)
+
+
+def run(ground, only):
+    for part in PARTS:
+        if only and part.__name__.removeprefix("check_") not in only:
+            continue
+        began = time.monotonic()
+        part(ground)
+        print(f"{part.__name__.removeprefix('check_')}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def main():
+    arguments = sys.argv[1:]
+    at = arguments.index("--only") if "--only" in arguments else len(arguments)
+    bin_dir, version = pathlib.Path(arguments[0]).resolve(), arguments[1] if at > 1 else None
+    real_node.permitted(version)
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="egpu-faults-") as folder, Cluster(folder, wanted=parts.WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        loop = Loop()
+        gates = {each: Gate(loop, port_of(cluster)) for each in ("kubelet", "agent")}
+        servers = {each: f"https://127.0.0.1:{gate.port}" for each, gate in gates.items()}
+        node = real_node.RealNode(cluster, version=version, servers=servers).start(installation.client_of(cluster))
+        ground = FaultyGround(cluster, node, report, gates, bin_dir)
+        try:
+            prepare_cluster(cluster, node, bin_dir, f"--probation={PROBATION}s")
+            until("cards are published", lambda: all(ground.healthy(place)["status"] == "True" for place in range(len(CARDS))))
+            run(ground, arguments[at + 1:])
+        except BaseException:
+            for name in cluster.processes.children:
+                if name == "controller" or name.startswith(real_node.NAME):
+                    print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
+            raise
+    return report.close()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(guarded(main))

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""What the agent takes on a real node: figures, nothing is judged.
+
+    node_figures.py BIN_DIR [--cards N] [--pods N…]   default: 8 cards; 1, 30 and 100 pods at once
+
+Prepare and unprepare as the agent's own histograms have them, from its being asked to its answer: a quantile lies between the two bounds
+that are printed. Beside them what a read of the API server takes from here in the same minute. CPU and memory are those of the agent and its plugins' processes.
+"""
+
+import argparse
+import datetime
+import pathlib
+import re
+import signal
+import sys
+import tempfile
+import time
+
+import yaml
+
+import installation
+import parts
+import real_node
+from agent_test import Ground, prepare_cluster
+from apiserver import Cluster, guarded
+from client import GPUS, Report, pods, until
+
+CLAIMS = 100  # that stand while nothing happens
+IN_A_POD = 10
+IDLE = 60  # seconds
+TICKS = 100  # a second, as /proc counts
+
+
+def hardware(count, path):
+    """So many A100 without links."""
+    file = yaml.safe_load(real_node.A100.read_text())
+    file["devices"] = [{"uuid": f"GPU-a1000000-0000-4000-8000-{index:012}", "minor": index, "pci": f"0000:{index + 1:02x}:00.0",
+                        "numa": index % 2, "path": [f"pci0000:{index:02x}"]} for index in range(count)]
+    del file["nvlinks"]
+    path.write_text(yaml.safe_dump(file))
+    return path
+
+
+def histogram(node, verb):
+    """Upper bound → how many that ended well took no longer."""
+    text = node.ask_agent("/metrics")[1]
+    found = re.findall(rf'^elasticgpu_agent_{verb}_seconds_bucket\{{(?=[^}}]*result="ok")[^}}]*le="([^"]+)"[^}}]*\}} (\S+)', text, re.MULTILINE)
+    return {float(bound): float(count) for bound, count in found}
+
+
+def quantile(before, after, share):
+    """The two bounds in milliseconds between which it lies."""
+    counts = [(bound, count - before.get(bound, 0)) for bound, count in sorted(after.items())]
+    below = 0.0
+    for bound, count in counts:
+        if counts[-1][1] and count >= share * counts[-1][1]:
+            return f"{below * 1000:g} – {bound * 1000:g}"
+        below = bound
+    return "none"
+
+
+def started(node):
+    """Milliseconds from the agent's first line to its last new card."""
+    log = (node.folder.parent / f"{node.name}-agent.log").read_text()
+    when = {what: [datetime.datetime.fromisoformat(each.replace("Z", "+00:00")) for each in
+                   re.findall(rf'^time=(\S+) level=info msg="{what}"', log, re.MULTILINE)] for what in ("starting", "card published")}
+    return (when["card published"][-1] - when["starting"][-1]).total_seconds() * 1000
+
+
+def reads(admin):
+    """Milliseconds of a read: median of 50."""
+    took = []
+    for _ in range(50):
+        began = time.monotonic()
+        admin.items(GPUS, "&labelSelector=elasticgpu.io/role=card")
+        took.append((time.monotonic() - began) * 1000)
+    return sorted(took)[len(took) // 2]
+
+
+def family(pid):
+    """The process and its descendants."""
+    parents = {}
+    for each in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = each.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(each.parts[2]))
+    found = [pid]
+    for each in found:
+        found += parents.get(each, [])
+    return found
+
+
+def used(pid):
+    """(seconds of CPU, MiB resident) of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS, int(fields[21]) * 4096 / (1 << 20)
+
+
+def at_once(ground, count):
+    """Prepare and unprepare of so many pods with a claim each."""
+    names = [f"pod-{index:03}" for index in range(count)]
+    for name in names:
+        ground.claim(name, core=5, memory=1)
+    before = {verb: histogram(ground.node, verb) for verb in ("prepare", "unprepare")}
+    began = time.monotonic()
+    for name in names:
+        ground.pod(name, {"main": [name]})
+    until(f"{count} pods run", lambda: sum(each["status"]["phase"] == "Running" for each in ground.admin.items(pods())) == count, 900)
+    running = time.monotonic() - began
+    ground.delete(*names)
+    after = {verb: histogram(ground.node, verb) for verb in ("prepare", "unprepare")}
+    for verb in before:
+        told = ", ".join(f"p{share * 100:g} {quantile(before[verb], after[verb], share)} ms" for share in (0.5, 0.99))
+        print(f"{count} pods, {verb}: {told}", flush=True)
+    print(f"{count} pods: all run after {running:.1f} s; a read takes {reads(ground.admin):.1f} ms", flush=True)
+    for name in names:
+        ground.admin.delete(f"/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaims/{name}")
+
+
+def idle(ground, cards):
+    """CPU and memory while claims stand."""
+    for index in range(CLAIMS // IN_A_POD):
+        names = [f"stands-{index}-{each}" for each in range(IN_A_POD)]
+        for name in names:
+            ground.claim(name, core=2, memory=1)
+        # Of a pod's claims all are prepared, whichever its containers name.
+        ground.pod(f"stands-{index}", {"main": names[:1]}, resourceClaims=[{"name": each, "resourceClaimName": each} for each in names])
+    ground.runs(*(f"stands-{index}" for index in range(CLAIMS // IN_A_POD)))
+    prepared = len(ground.node.prepared())
+    agent = ground.node.processes.children[f"{ground.node.name}-agent"].pid
+    everyone = family(agent)
+    before = {each: used(each) for each in everyone}
+    time.sleep(IDLE)
+    after = {each: used(each) for each in everyone}
+    for what, whose in (("agent", [agent]), ("plugins", everyone[1:])):
+        cpu = sum(after[each][0] - before[each][0] for each in whose)
+        print(f"{cards} cards, {prepared} claims prepared, {what}: {sum(after[each][1] for each in whose):.0f} MiB resident, "
+              f"{cpu / IDLE * 1000:.1f} thousandths of a core", flush=True)
+
+
+def main():
+    flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    flags.add_argument("bin_dir", type=pathlib.Path)
+    flags.add_argument("--cards", type=int, default=8)
+    flags.add_argument("--pods", type=int, nargs="*", default=[1, 30, 100])
+    given = flags.parse_args()
+    real_node.permitted()
+    with tempfile.TemporaryDirectory(prefix="egpu-figures-") as folder, Cluster(folder, wanted=parts.WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        node = real_node.RealNode(cluster).start(installation.client_of(cluster))
+        node.cards = hardware(given.cards, node.folder / "hardware.yaml")
+        ground = Ground(cluster, node, Report())
+        prepare_cluster(cluster, node, given.bin_dir.resolve())
+        print(f"{given.cards} cards: published {started(node):.0f} ms after the agent's start", flush=True)
+        for count in given.pods:
+            at_once(ground, count)
+        idle(ground, given.cards)
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(guarded(main))
