@@ -31,7 +31,7 @@ from client import CLASSES, GPUS, Report, claims, pods, until
 from tcp_gate import Gate, Loop
 
 MOCK = "mock.provisioner.elasticgpu.io"
-SLOW = 5000  # milliseconds that a step of the mock takes, to be killed in
+SLOW = 2000  # milliseconds that a step of the mock takes, to be killed in; a mount may take 10 s
 PROBATION = 10  # seconds
 AWAY = 40  # seconds; the kubelet's calls take no longer than 45, the agent's patience with the API server 8
 CDI = "/run/cdi"
@@ -117,17 +117,26 @@ class FaultyGround(Ground):
         return {each["name"].removeprefix("claim:"): (each["resources"][0]["health"], each["resources"][0].get("message", ""))
                 for each in status.get("allocatedResourcesStatus", []) if each.get("resources")}
 
-    def states(self, *names):
-        """Of each claim's device, as the folder has it: "none", "part" or "ready"."""
-        files = self.node.cdi_files()
+    def binds(self, *names):
+        """The claims' devices: the names of their CDI files, once there are some."""
+        for name in names:
+            until(f"{name} is bound", lambda name=name: self.admin.get(f"{claims()}/{name}").get("status", {}).get("phase") == "Bound")
+        return [f"elasticgpu.io-device_{self.device(name)['metadata']['uid']}.json" for name in names]
 
-        def state(claim):
-            if self.admin.get(f"{claims()}/{claim}").get("status", {}).get("phase") != "Bound":
-                return "none"
-            path = f"elasticgpu.io-device_{self.device(claim)['metadata']['uid']}.json"
-            return "ready" if path in files else "part" if f"{path}.part" in files else "none"
+    def states(self, *files):
+        """Of each device, by the name of its file: "none", "part" or "ready"."""
+        there = self.node.cdi_files()
+        return ["ready" if each in there else "part" if f"{each}.part" in there else "none" for each in files]
 
-        return [state(each) for each in names]
+    def kill_between(self, who, *files, patience=120):
+        """SIGKILL while these are being prepared or unprepared. What the folder has of them then."""
+        deadline = time.monotonic() + patience
+        while self.states(*files) != ["part"] * len(files):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {patience} s under way at once: {self.states(*files)}")
+            time.sleep(0.02)
+        self.node.kill(who)
+        return self.states(*files)
 
     def settled(self, what, before):
         """The folder has these files and no others."""
@@ -204,7 +213,7 @@ def check_health(ground):
     until("the claim says it", lambda: ground.claim_is_well("ill") is False)
     for index in range(2):
         ground.claim_of(f"new-{index}", "here", core=60)
-        until("it is bound", lambda index=index: admin.get(f"{claims()}/new-{index}").get("status", {}).get("phase") == "Bound")
+        ground.binds(f"new-{index}")
     cards = {ground.device(f"new-{index}")["spec"]["cards"][0]["name"] for index in range(2)}
     report.check("new claims go to the two cards that are well", cards == {CARDS[1], CARDS[2]}, cards)
     ground.node.processes.stop("stranger")
@@ -273,10 +282,10 @@ def killed_preparing(ground, who):
     containers = running_containers(ground)
     for name, at in zip(names, ("stage", "mount")):
         ground.claim_of(name, f"slow-{at}")
+    files = ground.binds(*names)
+    for name in names:
         ground.pod(name, {"main": [name]})
-    until("both are being prepared", lambda: ground.states(*names) == ["part", "part"])
-    ground.node.kill(who)
-    states = ground.states(*names)
+    states = ground.kill_between(who, *files)
     # The kubelet's death is heard by the agent, which gives up; its own leaves all as it was.
     ground.report.check(f"{who} killed in stage and mount", states == ["part", "part"] or who == "kubelet", states)
     ground.node.restart(who)
@@ -287,16 +296,35 @@ def killed_preparing(ground, who):
     return names
 
 
-def killed_unpreparing(ground, who, names):
-    """kill -9 in unmount and in unstage."""
+def killed_unpreparing(ground, who):
+    """kill -9 in unmount and in unstage. The claims' names."""
+    names = [f"{who}-in-{at}" for at in ("unmount", "unstage")]
+    for name, at in zip(names, ("unmount", "unstage")):
+        ground.claim_of(name, f"slow-{at}")
+    files = ground.binds(*names)
+    for name in names:
+        ground.pod(name, {"main": [name]})
+    ground.runs(*names)
     for name in names:
         ground.admin.delete(f"{pods()}/{name}")
-    until("both are being taken away", lambda: ground.states(*names) == ["part", "part"])
-    ground.node.kill(who)
-    states = ground.states(*names)
+    states = ground.kill_between(who, *files)
     ground.report.check(f"{who} killed in unmount and unstage", states == ["part", "part"] or who == "kubelet", states)
     ground.node.restart(who)
     until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in ground.admin.items(pods())})
+    return names
+
+
+def killed_once(ground, who, name):
+    """kill -9 the moment when something is prepared: not yet answered, or not yet used."""
+    ground.claim(name)
+    ground.binds(name)
+    with Watch(ground.node.folder / CDI.lstrip("/")) as watch:
+        ground.pod(name, {"main": [name]})
+        watch.wait(IN_MOVED_TO, ".json")
+        ground.node.kill(who)
+    ground.node.restart(who)
+    ground.runs(name)
+    ground.keeps_promise(f"{who} killed once it was prepared", name, "main", name)
 
 
 def check_steps(ground):
@@ -309,36 +337,23 @@ def check_steps(ground):
     ground.runs("bystander")
     before, containers = node.cdi_files(), running_containers(ground)
     names = [*killed_preparing(ground, "agent"), *killed_preparing(ground, "kubelet")]
-    leaving = {who: [f"{who}-from-{at}" for at in ("unmount", "unstage")] for who in ("agent", "kubelet")}
-    for who, pair in leaving.items():
-        for name, at in zip(pair, ("unmount", "unstage")):
-            ground.claim_of(name, f"slow-{at}")
-    once = ["agent-answers", "containerd-starts"]
-    for name in once:
-        ground.claim(name)
-    for who, name, others in (("agent", once[0], leaving["agent"]), ("containerd", once[1], leaving["kubelet"])):
-        with Watch(node.folder / CDI.lstrip("/")) as watch:
-            for each in (*others, name):
-                ground.pod(each, {"main": [each]})
-            watch.wait(IN_MOVED_TO, ".json")
-            node.kill(who)
-        node.restart(who)
-        ground.runs(name, *others)
-        ground.keeps_promise(f"{who} killed once something was prepared", name, "main", name)
+    for who, name in (("agent", "not-answered"), ("containerd", "not-used")):
+        killed_once(ground, who, name)
+        names.append(name)
     files = node.cdi_files()
-    report.check("each device has one file", len(files) == len(before) + len(names) + 6 and before.items() <= files.items()
+    report.check("each device has one file", len(files) == len(before) + len(names) and before.items() <= files.items()
                  and all(each.endswith(".json") for each in files), list(files))
-    killed_unpreparing(ground, "agent", leaving["agent"])
-    killed_unpreparing(ground, "kubelet", leaving["kubelet"])
+    gone = [*killed_unpreparing(ground, "agent"), *killed_unpreparing(ground, "kubelet")]
     with Watch(node.folder / CDI.lstrip("/")) as watch:
-        ground.admin.delete(f"{pods()}/{once[0]}")
+        ground.admin.delete(f"{pods()}/not-answered")
         watch.wait(IN_DELETE, ".part")
         node.kill("agent")
     node.restart("agent")
-    ground.delete(once[0], once[1], *names)
+    until("the pod is gone", lambda: not ground.admin.exists(f"{pods()}/not-answered"))
+    ground.delete(*(each for each in names if each != "not-answered"))
     ground.settled("killed at each step", before)
     ground.goes_on("killed at each step", containers)
-    for each in (*names, *leaving["agent"], *leaving["kubelet"], *once):
+    for each in (*names, *gone):
         ground.admin.delete(f"{claims()}/{each}")
     ground.remove("bystander")
 
@@ -398,7 +413,7 @@ def check_full_disk(ground):
     ground.refused("a full disk", "tight", "tight", CDI, "No space left on device")
     ground.report.check("nothing is there of it", not node.cdi_files(), list(node.cdi_files()))
     fill(folder, 1)
-    until("a page more, and it begins", lambda: ground.states("tight") == ["part"])
+    until("a page more, and it begins", lambda: ground.states(*ground.binds("tight")) == ["part"])
     ground.report.check("it does not end", [each for each in node.cdi_files() if not each.endswith(".part")] == [], list(node.cdi_files()))
     (folder / "filler").unlink()
     ground.runs("tight")
@@ -427,12 +442,13 @@ def says(node, path, agent="agent"):
 
 
 def most_holders(ground, card, pod):
-    """How many devices at once were prepared on the card until the pod ran."""
-    most, deadline = 0, time.monotonic() + 300
+    """The devices that had CDI files on the card at once until the pod ran, where they were most."""
+    most, deadline = set(), time.monotonic() + 300
     while ground.admin.get(f"{pods()}/{pod}")["status"]["phase"] != "Running":
         if time.monotonic() > deadline:
             raise AssertionError(f"{pod} does not run: {list(ground.node.cdi_files())}")
-        most = max(most, sum(card in text.lower() for text in ground.node.cdi_files().values()))
+        # One may have two files, that which is there and the one that is being written.
+        most = max(most, {name.split(".json")[0] for name, text in ground.node.cdi_files().items() if card in text.lower()}, key=len)
         time.sleep(0.02)
     return most
 
@@ -472,7 +488,8 @@ def check_api_away(ground):
     report.check("what ran goes on", {each: number for each, number in inside.items() if each != ended}.items() <= running.items(), running)
     for each in ground.gates.values():
         each.lead_to(ground.port)
-    report.check("never two had the whole card", most_holders(ground, card, "torn") == 1)
+    most = most_holders(ground, card, "torn")
+    report.check("never two had the whole card", len(most) == 1, most)
     until("the agent is ready", lambda: says(node, "/readyz") == "ok\n")
     until("who was deleted is gone", lambda: not admin.exists(f"{pods()}/goes"))
     ground.keeps_promise("a claim made anew while the node was cut off", "torn", "main", "torn")
