@@ -160,6 +160,28 @@ typedef struct egpu_gpu {
   size_t attribute_count;
 } egpu_gpu;
 
+/** What is used of a card at the moment of health.
+ *  OWNERSHIP: the plugin's; the host copies before reply_use returns.
+ *  ERRORS: no uuid or one that is given twice, a number below -1, more than 100 %: the answer is garbage. */
+typedef struct egpu_use {
+  size_t struct_size;
+  const char* uuid;
+  int64_t memory;     /**< bytes that programs have, without what the driver keeps; -1 if unknown */
+  int64_t sm_percent; /**< 0…100: of a short time before now, how much of it programs ran; -1 if unknown */
+  int64_t processes;  /**< how many compute on it, as many as reply_process or reply_process_use tells; -1 if unknown */
+} egpu_use;
+
+/** A process that computes on a card.
+ *  OWNERSHIP: the plugin's; the host copies before reply_process_use returns.
+ *  ERRORS: no uuid, a number below -1, more than 100 %: the answer is garbage. */
+typedef struct egpu_process_use {
+  size_t struct_size;
+  const char* uuid;   /**< of the card */
+  int64_t pid;        /**< as the plugin's own process sees it */
+  int64_t memory;     /**< bytes; -1 if unknown */
+  int64_t sm_percent; /**< 0…100: its part of egpu_use's; -1 if unknown */
+} egpu_process_use;
+
 /** The host's functions.
  *  OWNERSHIP: the host's; valid and unchanged from the entry call until the process ends.
  *  THREADING: all may be called from any thread; those that take a call only while its slot runs.
@@ -198,6 +220,10 @@ typedef struct egpu_host {
   /** health: once per process and card that it computes on. pid as the plugin's own process sees it; memory in bytes, -1
    *  if unknown. */
   int (*reply_process)(const egpu_call* call, const char* uuid, int64_t pid, int64_t memory);
+  /** health: once per card of which the plugin knows what is used. Absent: nothing is known of it. */
+  int (*reply_use)(const egpu_call* call, const egpu_use* use);
+  /** health: instead of reply_process, with all that is known of the process. */
+  int (*reply_process_use)(const egpu_call* call, const egpu_process_use* process);
 } egpu_host;
 
 /** The plugin's functions. describe, validate, provision, deprovision, list and mount are required; any other may be

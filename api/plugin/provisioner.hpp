@@ -96,8 +96,20 @@ class Call {
   void health(const std::string& uuid, bool healthy, const std::string& why) {
     host_.reply_health(&call_, uuid.c_str(), healthy ? 1 : 0, why.c_str());
   }
-  void process(const std::string& uuid, std::int64_t pid, std::int64_t memory) {
-    if (EGPU_HAS(&host_, egpu_host, reply_process)) host_.reply_process(&call_, uuid.c_str(), pid, memory);
+  /// What is used of a card; numbers as in egpu_use, -1 = unknown.
+  void use(const std::string& uuid, std::int64_t memory, std::int64_t smPercent, std::int64_t processes) {
+    if (!EGPU_HAS(&host_, egpu_host, reply_use)) return;
+    const egpu_use use{sizeof use, uuid.c_str(), memory, smPercent, processes};
+    host_.reply_use(&call_, &use);
+  }
+  /// A process that computes on a card; numbers as in egpu_process_use. An older host is told what it can be told.
+  void process(const std::string& uuid, std::int64_t pid, std::int64_t memory, std::int64_t smPercent = -1) {
+    if (EGPU_HAS(&host_, egpu_host, reply_process_use)) {
+      const egpu_process_use process{sizeof process, uuid.c_str(), pid, memory, smPercent};
+      host_.reply_process_use(&call_, &process);
+    } else if (EGPU_HAS(&host_, egpu_host, reply_process)) {
+      host_.reply_process(&call_, uuid.c_str(), pid, memory);
+    }
   }
   void description(const Description& d) {
     egpu_description out{};

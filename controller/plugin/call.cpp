@@ -102,6 +102,28 @@ std::string gpusGarbage(const std::vector<Gpu>& gpus) {
   return {};
 }
 
+/// Empty, or what is wrong with what is said to be used of a card.
+std::string amountsGarbage(const std::string& card, int64_t memory, int64_t smPercent) {
+  if (card.empty() || !printable(card)) return "health gave the use of a card with an empty or unprintable uuid";
+  if (memory < -1) return "health gave the card " + card + " " + std::to_string(memory) + " bytes in use";
+  if (smPercent < -1 || smPercent > 100)
+    return "health gave the card " + card + " an SM utilisation of " + std::to_string(smPercent) +
+           " %; known are 0 to 100, and -1 for unknown";
+  return {};
+}
+
+std::string useGarbage(const Answer& answer) {
+  std::set<std::string_view> seen;
+  for (const auto& u : answer.use) {
+    if (std::string wrong = amountsGarbage(u.uuid, u.memory, u.smPercent); !wrong.empty()) return wrong;
+    if (!seen.insert(u.uuid).second) return "health gave the use of the card " + u.uuid + " twice";
+    if (u.processes < -1) return "health gave the card " + u.uuid + " a negative number of processes";
+  }
+  for (const auto& p : answer.processes)
+    if (std::string wrong = amountsGarbage(p.uuid, p.memory, p.smPercent); !wrong.empty()) return wrong;
+  return {};
+}
+
 }  // namespace
 
 std::string_view toString(Slot slot) {
@@ -114,6 +136,7 @@ std::string findGarbage(Slot slot, const Answer& answer) {
   if (slot == Slot::describe) return describeGarbage(answer.description);
   if (slot == Slot::mount) return editsGarbage(answer.edits);
   if (slot == Slot::discover) return gpusGarbage(answer.gpus);
+  if (slot == Slot::health) return useGarbage(answer);
   if (slot == Slot::list)
     for (const auto& key : answer.keys)
       if (key.empty() || !printable(key)) return "list gave an empty or unprintable key";
@@ -219,7 +242,10 @@ Reply CallingProvisioner::unstage(const std::string& key) { return plain(perform
 
 HealthReply CallingProvisioner::health() {
   Answer answer = perform(begin(Slot::health, {}));
-  return {{answer.outcome, std::move(answer.message)}, std::move(answer.health), std::move(answer.processes)};
+  return {{answer.outcome, std::move(answer.message)},
+          std::move(answer.health),
+          std::move(answer.processes),
+          std::move(answer.use)};
 }
 
 }  // namespace egpu::plugin

@@ -52,6 +52,7 @@ struct Answer {
   std::vector<Gpu> gpus;
   std::vector<CardHealth> health;
   std::vector<CardProcess> processes;
+  std::vector<CardUse> use;
 };
 
 /// The largest answer that is taken from a plugin, in bytes of text; egpu_host documents it.

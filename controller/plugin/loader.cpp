@@ -185,15 +185,39 @@ int hostProcess(const egpu_call* call, const char* uuid, int64_t pid, int64_t me
   Running& r = running(call);
   const std::lock_guard lock(r.mutex);
   if (!r.take({uuid})) return EGPU_INVALID;
-  r.answer.processes.push_back({uuid, pid, memory});
+  r.answer.processes.push_back({uuid, pid, memory, -1});
+  return EGPU_OK;
+}
+
+int hostUse(const egpu_call* call, const egpu_use* u) {
+  Running& r = running(call);
+  const std::lock_guard lock(r.mutex);
+  if (!u || !EGPU_HAS(u, egpu_use, processes)) {
+    r.misuse = "a card's use that it replied is null or too short";
+    return EGPU_INVALID;
+  }
+  if (!r.take({u->uuid})) return EGPU_INVALID;
+  r.answer.use.push_back({u->uuid, u->memory, u->sm_percent, u->processes});
+  return EGPU_OK;
+}
+
+int hostProcessUse(const egpu_call* call, const egpu_process_use* p) {
+  Running& r = running(call);
+  const std::lock_guard lock(r.mutex);
+  if (!p || !EGPU_HAS(p, egpu_process_use, sm_percent)) {
+    r.misuse = "a process that it replied is null or too short";
+    return EGPU_INVALID;
+  }
+  if (!r.take({p->uuid})) return EGPU_INVALID;
+  r.answer.processes.push_back({p->uuid, p->pid, p->memory, p->sm_percent});
   return EGPU_OK;
 }
 
 }  // extern "C"
 
-const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog, hostRemaining, hostCancelled,
-                         hostMessage,       hostDescription,  hostKey, hostEnv,       hostDeviceNode,
-                         hostMount,         hostCdiDevice,    hostGpu, hostHealth,    hostProcess};
+const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,     hostRemaining,  hostCancelled, hostMessage,
+                         hostDescription,   hostKey,          hostEnv,     hostDeviceNode, hostMount,     hostCdiDevice,
+                         hostGpu,           hostHealth,       hostProcess, hostUse,        hostProcessUse};
 
 /// The C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {

@@ -103,13 +103,23 @@ struct CardHealth {
 struct CardProcess {
   std::string uuid;
   int64_t pid = 0;
-  int64_t memory = -1;  ///< bytes, -1 = unknown
+  int64_t memory = -1;     ///< bytes, -1 = unknown
+  int64_t smPercent = -1;  ///< 0…100, -1 = unknown
   bool operator==(const CardProcess&) const = default;
+};
+/// What is used of a card.
+struct CardUse {
+  std::string uuid;
+  int64_t memory = -1;     ///< bytes, -1 = unknown
+  int64_t smPercent = -1;  ///< 0…100, -1 = unknown
+  int64_t processes = -1;  ///< -1 = unknown: then none is told
+  bool operator==(const CardUse&) const = default;
 };
 struct HealthReply {
   Reply reply;
   std::vector<CardHealth> cards;
   std::vector<CardProcess> processes{};
+  std::vector<CardUse> use{};
 };
 
 struct Description {

@@ -191,9 +191,51 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
   });
   list(answer.health,
        [&](const auto& h) { put(out, h.uuid), put(out, static_cast<uint8_t>(h.healthy)), put(out, h.message); });
-  list(answer.processes, [&](const auto& p) { put(out, p.uuid), put(out, p.pid), put(out, p.memory); });
+  list(answer.processes,
+       [&](const auto& p) { put(out, p.uuid), put(out, p.pid), put(out, p.memory), put(out, p.smPercent); });
+  list(answer.use,
+       [&](const auto& u) { put(out, u.uuid), put(out, u.memory), put(out, u.smPercent), put(out, u.processes); });
   return finish(std::move(out));
 }
+
+namespace {
+
+Gpu gpu(Reader& r) {
+  Gpu g;
+  g.uuid = r.text(), g.model = r.text(), g.pciAddress = r.text();
+  g.index = r.number<int64_t>(), g.memory = r.number<int64_t>();
+  g.smCount = r.number<int64_t>(), g.numaNode = r.number<int64_t>(), g.milliTflops = r.number<int64_t>();
+  r.list([&] {
+    GpuLink link;
+    link.peer = r.text(), link.type = r.text(), link.count = r.number<int64_t>();
+    g.links.push_back(std::move(link));
+  });
+  g.attributes = map(r);
+  return g;
+}
+
+/// What health replies.
+void health(Reader& r, Answer& out) {
+  r.list([&] {
+    CardHealth h;
+    h.uuid = r.text(), h.healthy = r.number<uint8_t>() != 0, h.message = r.text();
+    out.health.push_back(std::move(h));
+  });
+  r.list([&] {
+    CardProcess p;
+    p.uuid = r.text(), p.pid = r.number<int64_t>();
+    p.memory = r.number<int64_t>(), p.smPercent = r.number<int64_t>();
+    out.processes.push_back(std::move(p));
+  });
+  r.list([&] {
+    CardUse u;
+    u.uuid = r.text(), u.memory = r.number<int64_t>();
+    u.smPercent = r.number<int64_t>(), u.processes = r.number<int64_t>();
+    out.use.push_back(std::move(u));
+  });
+}
+
+}  // namespace
 
 bool decode(std::string_view body, Answer& out) {
   Reader r(body);
@@ -219,29 +261,8 @@ bool decode(std::string_view body, Answer& out) {
     out.edits.mounts.push_back(std::move(m));
   });
   r.list([&] { out.edits.cdiDevices.push_back(r.text()); });
-  r.list([&] {
-    Gpu g;
-    g.uuid = r.text(), g.model = r.text(), g.pciAddress = r.text();
-    g.index = r.number<int64_t>(), g.memory = r.number<int64_t>();
-    g.smCount = r.number<int64_t>(), g.numaNode = r.number<int64_t>(), g.milliTflops = r.number<int64_t>();
-    r.list([&] {
-      GpuLink link;
-      link.peer = r.text(), link.type = r.text(), link.count = r.number<int64_t>();
-      g.links.push_back(std::move(link));
-    });
-    g.attributes = map(r);
-    out.gpus.push_back(std::move(g));
-  });
-  r.list([&] {
-    CardHealth h;
-    h.uuid = r.text(), h.healthy = r.number<uint8_t>() != 0, h.message = r.text();
-    out.health.push_back(std::move(h));
-  });
-  r.list([&] {
-    CardProcess p;
-    p.uuid = r.text(), p.pid = r.number<int64_t>(), p.memory = r.number<int64_t>();
-    out.processes.push_back(std::move(p));
-  });
+  r.list([&] { out.gpus.push_back(gpu(r)); });
+  health(r, out);
   return r.done();
 }
 

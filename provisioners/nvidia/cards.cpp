@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
+#include <map>
 
 #include "provisioners/nvidia/ratings.h"
 #include "provisioners/nvidia/system.h"
@@ -16,6 +18,9 @@ constexpr unsigned kMostMinor = 1023;
 constexpr int64_t kMostSms = 1'000'000;
 constexpr int64_t kMostMilliTflops = 1'000'000'000;
 constexpr uint64_t kMiB = 1 << 20;
+// More than this the driver does not keep of a process, and the agent asks less often.
+constexpr std::chrono::seconds kSamplesOf{10};
+constexpr std::size_t kMostProcesses = 1024;
 
 /// Calls a function that writes a text. Its last byte stays NUL whatever it does.
 template <class Function, class... Arguments>
@@ -40,9 +45,9 @@ class Remarks {
   std::vector<std::string>& all_;
 };
 
-/// Bytes that can be given out: all less what driver and firmware keep, in whole MiB. Drivers before 510 don't say what
-/// they keep. 0 if the answer can't be.
-Return readMemory(const Library& nvml, Device device, int64_t& out, Remarks& remarks) {
+/// Bytes that can be given out: all less what driver and firmware keep, in whole MiB; and those that programs have.
+/// Drivers before 510 don't say what they keep. 0 and unknown if the answer can't be.
+Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   MemoryV2 memory{};
   memory.version = kMemoryV2;
   Return answer = Library::call(nvml.nvmlDeviceGetMemoryInfo_v2, device, &memory);
@@ -50,6 +55,7 @@ Return readMemory(const Library& nvml, Device device, int64_t& out, Remarks& rem
     Memory old{};
     answer = Library::call(nvml.nvmlDeviceGetMemoryInfo, device, &old);
     memory.total = old.total;
+    memory.used = old.used;
     memory.reserved = 0;
   }
   if (answer != kSuccess) {
@@ -58,7 +64,8 @@ Return readMemory(const Library& nvml, Device device, int64_t& out, Remarks& rem
     remarks.add("its memory is unknown: it can't have " + std::to_string(memory.total) + " bytes of which " +
                 std::to_string(memory.reserved) + " are reserved");
   } else {
-    out = static_cast<int64_t>((memory.total - memory.reserved) / kMiB * kMiB);
+    out.memory = static_cast<int64_t>((memory.total - memory.reserved) / kMiB * kMiB);
+    if (memory.used <= memory.total) out.memoryUsed = static_cast<int64_t>(memory.used);
   }
   return answer;
 }
@@ -140,15 +147,45 @@ std::string readIllness(const Library& nvml, Device device) {
   return {};
 }
 
-void readProcesses(const Library& nvml, Device device, Card& out, Remarks& remarks) {
-  std::vector<ProcessInfo> all(1024);
+/// A percentage, or -1 for what can't be one: drivers are known to answer such.
+int64_t percentOf(unsigned value) { return value <= 100 ? static_cast<int64_t>(value) : -1; }
+
+/// What each process had of the SMs lately. A process that had none is not told of.
+void readProcessUtilization(const Library& nvml, Device device, std::vector<Process>& processes) {
+  const auto since = std::chrono::system_clock::now() - kSamplesOf;
+  std::vector<ProcessSample> samples(kMostProcesses);
+  auto count = static_cast<unsigned>(samples.size());
+  const Return answer =
+      Library::call(nvml.nvmlDeviceGetProcessUtilization, device, samples.data(), &count,
+                    static_cast<unsigned long long>(
+                        std::chrono::duration_cast<std::chrono::microseconds>(since.time_since_epoch()).count()));
+  if (answer != kSuccess && answer != kNotFound) return;
+  samples.resize(answer == kSuccess ? std::min<std::size_t>(count, samples.size()) : 0);
+  std::map<unsigned, ProcessSample> latest;
+  for (const ProcessSample& sample : samples)
+    if (const auto [known, fresh] = latest.emplace(sample.pid, sample); !fresh && known->second.time < sample.time)
+      known->second = sample;
+  for (Process& process : processes) {
+    const auto sample = latest.find(static_cast<unsigned>(process.pid));
+    process.smPercent = sample == latest.end() ? 0 : percentOf(sample->second.sm);
+  }
+}
+
+/// What is used of the card, and by which processes.
+void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
+  Utilization utilization{};
+  if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
+    out.smPercent = percentOf(utilization.gpu);
+  std::vector<ProcessInfo> all(kMostProcesses);
   auto count = static_cast<unsigned>(all.size());
   const Return answer = Library::call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &count, all.data());
   if (answer == kInsufficientSize) remarks.add("it has more processes than can be told");
   if (answer != kSuccess) return;
+  out.processesKnown = true;
   all.resize(std::min<std::size_t>(count, all.size()));
   for (const ProcessInfo& p : all)
     out.processes.push_back({p.pid, p.memory > kMostMemory ? -1 : static_cast<int64_t>(p.memory)});
+  if (!out.processes.empty()) readProcessUtilization(nvml, device, out.processes);
 }
 
 }  // namespace
@@ -160,7 +197,7 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
   std::vector<std::string> found;
   Remarks remarks(out.uuid, found);
   // Of what is read this is what needs the hardware.
-  if (readMemory(nvml, device, out.memory, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
+  if (readMemory(nvml, device, out, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
   std::string name;
   readText(nvml.nvmlDeviceGetName, name, device);
   out.model = modelOf(name);
@@ -172,7 +209,7 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
   out.smCount = readSms(nvml, device, coresPerSm(major, minor), out.mig, remarks);
   out.milliTflops = rate(nvml, device, out, major, minor, remarks);
   out.illness = readIllness(nvml, device);
-  readProcesses(nvml, device, out, remarks);
+  readUse(nvml, device, out, remarks);
   all.insert(all.end(), found.begin(), found.end());
   return {};
 }

@@ -132,7 +132,10 @@ sdk::Status health(sdk::Call& call) {
   for (const LostCard& card : node.lost) call.health(card.uuid, false, "Lost: " + card.why);
   for (const Card& card : node.cards) {
     if (!card.illness.empty()) call.health(card.uuid, false, card.illness);
-    for (const Process& process : card.processes) call.process(card.uuid, process.pid, process.memory);
+    call.use(card.uuid, card.memoryUsed, card.smPercent,
+             card.processesKnown ? static_cast<int64_t>(card.processes.size()) : -1);
+    for (const Process& process : card.processes)
+      call.process(card.uuid, process.pid, process.memory, process.smPercent);
   }
   return {EGPU_OK, joined(node.remarks)};
 }

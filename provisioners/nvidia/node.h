@@ -20,7 +20,8 @@ struct Link {
 
 struct Process {
   int64_t pid = 0;
-  int64_t memory = -1;  ///< bytes, -1 = unknown
+  int64_t memory = -1;     ///< bytes, -1 = unknown
+  int64_t smPercent = -1;  ///< -1 = unknown
 };
 
 /// A card that works; its members are those of egpu_gpu, in its units.
@@ -33,8 +34,11 @@ struct Card {
   std::vector<std::pair<std::string, std::string>> attributes;
   bool mig = false;
   std::vector<Process> processes;  ///< that compute on it
-  int64_t switchLinks = 0;         ///< active NVLinks to switches
-  std::string illness;             ///< as a health message, "EccErrors: …"; empty = nothing is seen
+  bool processesKnown = false;
+  int64_t memoryUsed = -1;  ///< bytes, -1 = unknown
+  int64_t smPercent = -1;   ///< -1 = unknown
+  int64_t switchLinks = 0;  ///< active NVLinks to switches
+  std::string illness;      ///< as a health message, "EccErrors: …"; empty = nothing is seen
 };
 
 /// A card that the kernel has, but NVML does not reach.

@@ -50,6 +50,18 @@ struct ProcessInfo {
 };
 inline constexpr unsigned long long kUnknownMemory = ~0ULL;  ///< NVML_VALUE_NOT_AVAILABLE
 
+/// nvmlUtilization_t: percent of the last sample period, a sixth of a second to a second, in which a program ran.
+struct Utilization {
+  unsigned gpu, memory;
+};
+
+/// nvmlProcessUtilizationSample_t.
+struct ProcessSample {
+  unsigned pid;
+  unsigned long long time;                ///< microseconds since 1970
+  unsigned sm, memory, encoder, decoder;  ///< percent
+};
+
 /// nvmlEventSet_t. NVML's own, until nvmlEventSetFree.
 using EventSet = struct OpaqueEventSet*;
 
@@ -108,6 +120,9 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
     (Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed))         \
   F(nvmlDeviceGetRetiredPagesPendingStatus, (Device device, unsigned* pending))                               \
   F(nvmlDeviceGetComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))        \
+  F(nvmlDeviceGetUtilizationRates, (Device device, Utilization * utilization))                                \
+  F(nvmlDeviceGetProcessUtilization,                                                                          \
+    (Device device, ProcessSample * samples, unsigned* count, unsigned long long since))                      \
   F(nvmlEventSetCreate, (EventSet * set))                                                                     \
   F(nvmlEventSetFree, (EventSet set))                                                                         \
   F(nvmlDeviceRegisterEvents, (Device device, unsigned long long types, EventSet set))                        \

@@ -17,6 +17,11 @@ struct FakeLink {
   int64_t card = -1;  ///< the other card's place; -1 = a switch
 };
 
+struct FakeProcess {
+  uint64_t pid = 0, memory = 0;
+  int64_t sm = -1;  ///< percent; -1 = no sample tells of it
+};
+
 struct FakeDevice {
   std::string uuid, name, pci;
   std::vector<std::string> path;  ///< PCIe from the root complex down: what two cards have in common is their path
@@ -28,10 +33,12 @@ struct FakeDevice {
   bool lost = false;
   uint64_t ecc = 0;  ///< errors not corrected since the driver was loaded
   bool remapPending = false, remapFailed = false;
-  int64_t retiredPending = -1;                           ///< 0 or 1; -1 = the card remaps rows instead
-  std::size_t linksDown = 0;                             ///< the first so many
-  std::vector<std::pair<uint64_t, uint64_t>> processes;  ///< pid, bytes
-  std::vector<uint64_t> xids;                            ///< so far; who registered before one was added is told of it
+  int64_t retiredPending = -1;  ///< 0 or 1; -1 = the card remaps rows instead
+  std::size_t linksDown = 0;    ///< the first so many
+  std::vector<FakeProcess> processes;
+  int64_t used = -1;           ///< bytes; -1 = what the processes have
+  int64_t sm = -1;             ///< percent; -1 = the card has no counter
+  std::vector<uint64_t> xids;  ///< so far; who registered before one was added is told of it
   Answers errors;
 };
 

@@ -137,16 +137,27 @@ Return minorNumber(Device device, unsigned* out) {
   if (r.answer == kSuccess) *out = static_cast<unsigned>(r.device->minor);
   return r.answer;
 }
+/// What programs have of it.
+uint64_t usedOf(const FakeDevice& device) {
+  if (device.used >= 0) return static_cast<uint64_t>(device.used);
+  uint64_t sum = 0;
+  for (const FakeProcess& process : device.processes) sum += process.memory == kUnknownMemory ? 0 : process.memory;
+  return sum;
+}
+/// Here, as in the library, what the driver keeps counts as used.
 Return memory(Device device, Memory* out) {
   const Request r = begin("nvmlDeviceGetMemoryInfo", device);
-  if (r.answer == kSuccess) *out = {r.device->memory, r.device->memory - r.device->reserved, r.device->reserved};
-  return r.answer;
+  if (r.answer != kSuccess) return r.answer;
+  const uint64_t used = r.device->reserved + usedOf(*r.device);
+  *out = {r.device->memory, r.device->memory - used, used};
+  return kSuccess;
 }
 Return memoryV2(Device device, MemoryV2* out) {
   const Request r = begin("nvmlDeviceGetMemoryInfo_v2", device);
   if (r.answer != kSuccess) return r.answer;
   if (out->version != kMemoryV2) return kInvalidArgument;
-  *out = {kMemoryV2, r.device->memory, r.device->reserved, r.device->memory - r.device->reserved, 0};
+  const uint64_t used = usedOf(*r.device);
+  *out = {kMemoryV2, r.device->memory, r.device->reserved, r.device->memory - r.device->reserved - used, used};
   return kSuccess;
 }
 Return pciInfo(Device device, PciInfo* out) {
@@ -261,7 +272,37 @@ Return processes(Device device, unsigned* count, ProcessInfo* out) {
   if (r.answer != kSuccess) return r.answer;
   const unsigned room = std::exchange(*count, static_cast<unsigned>(r.device->processes.size()));
   if (*count > room) return kInsufficientSize;
-  for (const auto& [pid, memory] : r.device->processes) *out++ = {static_cast<unsigned>(pid), memory, ~0U, ~0U};
+  for (const FakeProcess& p : r.device->processes) *out++ = {static_cast<unsigned>(p.pid), p.memory, ~0U, ~0U};
+  return kSuccess;
+}
+
+Return utilizationRates(Device device, Utilization* out) {
+  const Request r = begin("nvmlDeviceGetUtilizationRates", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->sm < 0 || r.device->mig == kMigEnabled) return kNotSupported;
+  *out = {static_cast<unsigned>(r.device->sm), 0};
+  return kSuccess;
+}
+
+/// Two samples of each process, the earlier one of another value.
+Return processUtilization(Device device, ProcessSample* out, unsigned* count, unsigned long long since) {
+  const Request r = begin("nvmlDeviceGetProcessUtilization", device);
+  if (r.answer != kSuccess) return r.answer;
+  if (r.device->mig == kMigEnabled) return kNotSupported;
+  const auto now = static_cast<unsigned long long>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count());
+  if (since > now) return kInvalidArgument;
+  unsigned samples = 0;
+  for (const FakeProcess& p : r.device->processes) samples += p.sm >= 0 ? 2 : 0;
+  const unsigned room = std::exchange(*count, samples);
+  if (samples == 0) return kNotFound;
+  if (samples > room) return kInsufficientSize;
+  for (const FakeProcess& p : r.device->processes) {
+    if (p.sm < 0) continue;
+    *out++ = {static_cast<unsigned>(p.pid), now, static_cast<unsigned>(p.sm), 0, 0, 0};
+    *out++ = {static_cast<unsigned>(p.pid), now - 1, 99, 0, 0, 0};
+  }
   return kSuccess;
 }
 
@@ -353,6 +394,8 @@ EXPORT(nvmlDeviceGetTotalEccErrors, eccErrors)
 EXPORT(nvmlDeviceGetRemappedRows, remappedRows)
 EXPORT(nvmlDeviceGetRetiredPagesPendingStatus, retiredPending)
 EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, processes)
+EXPORT(nvmlDeviceGetUtilizationRates, utilizationRates)
+EXPORT(nvmlDeviceGetProcessUtilization, processUtilization)
 EXPORT(nvmlEventSetCreate, eventSetCreate)
 EXPORT(nvmlEventSetFree, eventSetFree)
 EXPORT(nvmlDeviceRegisterEvents, registerEvents)

@@ -40,6 +40,8 @@ HOST(reply_cdi_device, 9);
 HOST(reply_gpu, 10);
 HOST(reply_health, 11);
 HOST(reply_process, 12);
+HOST(reply_use, 13);
+HOST(reply_process_use, 14);
 
 /* egpu_gpu as plugins built before its first addition fill it in, and where the additions begin. */
 _Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(char*) + 4 * sizeof(int64_t),

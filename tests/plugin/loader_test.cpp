@@ -102,6 +102,33 @@ TEST(LoaderTest, CardsThatCannotBeAreGarbage) {
   }
 }
 
+TEST(LoaderTest, WhatIsUsedOfCardsComesWithAllThatIsKnown) {
+  const auto loaded = LoadedPlugin::open(zoo("discovers"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  const Answer answer = loaded.value()->call(call(Slot::health), nullptr);
+  ASSERT_EQ(answer.outcome, ReplyCode::ok) << answer.message;
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  EXPECT_THAT(answer.use, ElementsAre(CardUse{"NPU-A", 3 * kGiB, 35, 2}, CardUse{"NPU-B", -1, -1, -1}));
+  EXPECT_THAT(answer.processes,
+              ElementsAre(CardProcess{"NPU-A", 4711, 2 * kGiB, 30}, CardProcess{"NPU-A", 12, kGiB, -1}));
+}
+
+TEST(LoaderTest, UseThatCannotBeIsGarbage) {
+  const auto loaded = LoadedPlugin::open(zoo("discovers"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  for (const auto& [how, why] : {std::pair{"over", "the card NPU-A an SM utilisation of 101 %"},
+                                 {"twice", "the use of the card NPU-A twice"},
+                                 {"negative", "the card NPU-A -2 bytes in use"},
+                                 {"short", "a process that it replied is null or too short"}}) {
+    Call spoil = call(Slot::validate);
+    spoil.parameters = {{"spoil", how}};
+    loaded.value()->call(spoil, nullptr);
+    const Answer answer = loaded.value()->call(call(Slot::health), nullptr);
+    EXPECT_EQ(answer.outcome, ReplyCode::garbage) << how;
+    EXPECT_THAT(answer.message, HasSubstr(why));
+  }
+}
+
 TEST(LoaderTest, GarbageIsNamedAsSuch) {
   const auto loaded = LoadedPlugin::open(zoo("garbage_code"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();

@@ -30,7 +30,8 @@ Answer someAnswer() {
   a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0", 19500, {{"GPU-1", "nvlink", 2}}, {{"driverVersion", "1"}}},
             {"GPU-1", "", -1, 0, 0, -1, ""}};
   a.health = {{"GPU-0", false, "xid 79"}};
-  a.processes = {{"GPU-0", 4711, 1 << 20}, {"GPU-0", 12, -1}};
+  a.processes = {{"GPU-0", 4711, 1 << 20, 35}, {"GPU-0", 12, -1, -1}};
+  a.use = {{"GPU-0", int64_t{3} << 30, 100, 2}, {"GPU-1", -1, -1, -1}};
   return a;
 }
 
@@ -75,6 +76,7 @@ TEST(WireTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(a.gpus, want.gpus);
   EXPECT_EQ(a.health, want.health);
   EXPECT_EQ(a.processes, want.processes);
+  EXPECT_EQ(a.use, want.use);
 }
 
 TEST(WireTest, ConfinedComesBackAsItWas) {

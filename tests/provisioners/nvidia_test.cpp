@@ -352,10 +352,54 @@ TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
   EXPECT_THAT(plugin->health().processes, IsEmpty());
   fake->file["devices"][1]["processes"] = YAML::Load("[[4711, 1048576], [12, 18446744073709551615]]");
   fake->write();
-  EXPECT_THAT(plugin->health().processes, ElementsAre(CardProcess{uuid(1), 4711, kMiB}, CardProcess{uuid(1), 12, -1}));
+  EXPECT_THAT(plugin->health().processes,
+              ElementsAre(CardProcess{uuid(1), 4711, kMiB, 0}, CardProcess{uuid(1), 12, -1, 0}));
   fake->file["missing"].push_back("nvmlDeviceGetComputeRunningProcesses_v3");
   fake->write();
   EXPECT_THAT(plugin->health().processes, IsEmpty());
+}
+
+TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
+  use("a100");
+  fake->file["each"]["sm"] = 0;
+  fake->file["devices"][1]["sm"] = 72;
+  fake->file["devices"][1]["processes"] = YAML::Load("[[4711, 1048576, 40], [12, 2097152], [13, 3145728, 200]]");
+  fake->write();
+  const auto health = plugin->health();
+  EXPECT_THAT(health.use, ElementsAre(CardUse{uuid(0), 0, 0, 0}, CardUse{uuid(1), 6 * kMiB, 72, 3},
+                                      CardUse{uuid(2), 0, 0, 0}, CardUse{uuid(3), 0, 0, 0}));
+  EXPECT_THAT(health.processes, ElementsAre(CardProcess{uuid(1), 4711, kMiB, 40}, CardProcess{uuid(1), 12, 2 * kMiB, 0},
+                                            CardProcess{uuid(1), 13, 3 * kMiB, -1}))
+      << "the newest sample counts, no sample is nothing, and 200 % can't be";
+}
+
+TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
+  use("a100");
+  fake->file["each"]["sm"] = 101;  // can't be
+  fake->file["devices"][0]["processes"] = YAML::Load("[[4711, 1048576, 40]]");
+  fake->file["missing"].push_back("nvmlDeviceGetProcessUtilization");
+  fake->write();
+  auto health = plugin->health();
+  EXPECT_EQ(health.use.at(0), (CardUse{uuid(0), kMiB, -1, 1}));
+  EXPECT_THAT(health.processes, ElementsAre(CardProcess{uuid(0), 4711, kMiB, -1}));
+  for (const char* symbol : {"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetComputeRunningProcesses_v3"})
+    fake->file["missing"].push_back(symbol);
+  fake->file["devices"][0]["used"] = int64_t{1} << 60;
+  fake->write();
+  health = plugin->health();
+  EXPECT_EQ(health.use.at(0), (CardUse{uuid(0), -1, -1, -1}));
+  EXPECT_THAT(health.processes, IsEmpty());
+  EXPECT_THAT(health.cards, IsEmpty()) << "and nothing else is";
+}
+
+/// Before 510 the driver told total and used only.
+TEST_P(NvidiaTest, WithoutTheNewerMemoryInfoAllThatIsTakenCountsAsUsed) {
+  use("a100");
+  fake->file["missing"].push_back("nvmlDeviceGetMemoryInfo_v2");
+  fake->file["each"]["reserved"] = 5 * kMiB;
+  fake->file["devices"][0]["used"] = 2 * kMiB;
+  fake->write();
+  EXPECT_EQ(plugin->health().use.at(0).memory, 7 * kMiB);
 }
 
 /// The other cards do not go with it, although their links to it do.

@@ -44,4 +44,16 @@ static int discover(const egpu_call* call) {
   return host->reply_gpu(call, &old);
 }
 
-static int health(const egpu_call* call) { return host->reply_health(call, "NPU-LOST", 0, "it fell off the bus"); }
+static int health(const egpu_call* call) {
+  egpu_use use = {sizeof use, "NPU-A", 3ll << 30, 35, 2}, unknown = {sizeof unknown, "NPU-B", -1, -1, -1};
+  egpu_process_use process = {sizeof process, "NPU-A", 4711, 2ll << 30, 30};
+  if (spoiled("over")) use.sm_percent = 101;
+  if (spoiled("twice")) unknown.uuid = use.uuid;
+  if (spoiled("negative")) process.memory = -2;
+  if (spoiled("short")) process.struct_size = sizeof(size_t);
+  host->reply_use(call, &use);
+  host->reply_use(call, &unknown);
+  host->reply_process_use(call, &process);
+  host->reply_process(call, "NPU-A", 12, 1ll << 30); /* as a plugin built before reply_process_use */
+  return host->reply_health(call, "NPU-LOST", 0, "it fell off the bus");
+}
