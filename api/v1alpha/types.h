@@ -103,11 +103,26 @@ struct AllocatedSummary {
   std::string coreText, memoryText;  ///< "35%", "12Gi/80Gi"
   bool operator==(const AllocatedSummary&) const = default;
 };
+/// What runs on one card has of it.
+struct DeviceUsage {
+  int64_t memory = -1;     ///< bytes, -1 = unknown
+  int64_t smPercent = -1;  ///< of the whole card's time, -1 = unknown
+  bool operator==(const DeviceUsage&) const = default;
+};
+/// What is used of a card, as its agent saw it when it last differed noticeably.
+struct CardUsage {
+  int64_t memory = -1;                                      ///< bytes, -1 = unknown
+  int64_t smPercent = -1;                                   ///< 0…100, -1 = unknown
+  std::map<std::string, DeviceUsage, std::less<>> devices;  ///< by device uid; those that use nothing are left out
+  std::string time;                                         ///< when it was written
+  bool operator==(const CardUsage&) const = default;
+};
 struct ElasticGPUStatus {
   std::string phase;  ///< Pending | Available | Bound | Released | Failed; empty = not yet written
   std::string reason, message;
   std::vector<Condition> conditions;
   std::optional<AllocatedSummary> allocated;
+  std::optional<CardUsage> usage;  ///< cards only
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -129,12 +144,21 @@ struct ElasticGPUClaimSpec {
   /// The class under either spelling; empty = the default class.
   const std::string& effectiveClass() const { return className.empty() ? classNameAlias : className; }
 };
+/// What a claim uses of its cards, as text for people; empty = unknown.
+struct ClaimUsage {
+  std::string core;    ///< "35%" of one card
+  std::string memory;  ///< "3.1Gi"
+  std::string text;    ///< both: "35%, 3.1Gi"
+  std::string time;    ///< when it was written
+  bool operator==(const ClaimUsage&) const = default;
+};
 struct ElasticGPUClaimStatus {
   std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
   std::string elasticGPUName;
   std::string nodeName;
   std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
   StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
+  std::optional<ClaimUsage> usage;
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimStatus&) const = default;
 };

@@ -48,11 +48,17 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options) {
   return o;
 }
 
-agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim) {
+constexpr const char* kProc = "/proc";  ///< the host's
+
+agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim,
+                                        decltype(agent::cards::CardsOptions::attribute) attribute) {
   agent::cards::CardsOptions o;
   o.publisher.node = options.nodeName;
   o.publisher.hasClaim = std::move(hasClaim);
   o.publisher.quiet = options.probation;
+  o.publisher.proc = kProc;
+  o.publisher.usageEvery = options.usageEvery;
+  o.attribute = std::move(attribute);
   return o;
 }
 
@@ -71,13 +77,17 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       events_(client_, "elastic-gpu-agent"),
       folder_(options.cdiFolder),
       preparer_(client_, plugins_, events_, folder_, preparerOptions(options)),
-      cards_(client_, plugins_, events_, clock, random,
-             cardsOptions(options, [this](const std::string& pod,
-                                          const std::string& card) { return driver_.hasClaim(pod, card); })),
+      prepared_(client_, folder_, clock, options.nodeName),
+      cards_(
+          client_, plugins_, events_, clock, random,
+          cardsOptions(
+              options, [this](const std::string& pod, const std::string& card) { return driver_.hasClaim(pod, card); },
+              [this](const auto& readings, const std::stop_token& stop) { return learned(readings, stop); })),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
       probes_({[this] { return wrong(); }, [this] { return missing(); }}),
-      operations_(*this) {
+      operations_(*this),
+      series_(metrics_, options.nodeName) {
   for (const auto& file : plugins_.files())
     base::log::info(
         "provisioner",
@@ -102,8 +112,23 @@ void Agent::removeLeftovers(const std::stop_token& stop) {
   }
 }
 
+agent::usage::Usage Agent::attributed(const std::vector<agent::usage::Reading>& readings) {
+  return agent::usage::attribute(readings, prepared_.shares(),
+                                 [](int64_t pid) { return agent::health::podOfProcess(kProc, pid); });
+}
+
+agent::usage::Usage Agent::learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop) {
+  auto out = attributed(readings);
+  if (const auto status = prepared_.learn(out.strangers, stop); !status.ok()) {
+    base::log::debug("whose pods use the cards is not known", {{"error", status.str()}});
+    return out;
+  }
+  return attributed(readings);
+}
+
 std::string Agent::metricsText() {
   const std::lock_guard lock(scrape_);
+  series_.show(attributed(cards_.readings()));
   metrics_.set("elasticgpu_build_info", 1, {{"version", EGPU_VERSION}});
   process_.update(metrics_);
   return metrics_.text();

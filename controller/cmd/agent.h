@@ -14,6 +14,8 @@
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/dra/server.h"
 #include "controller/agent/prepare/preparer.h"
+#include "controller/agent/usage/prepared.h"
+#include "controller/agent/usage/series.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
 #include "controller/base/status.h"
@@ -40,6 +42,7 @@ struct AgentOptions {
   std::string cdiFolder = "/var/run/cdi";
   std::chrono::milliseconds probation{300'000};  ///< that a card which was ill must be well before it is used again
   std::string hostRoot;                          ///< where a container sees its host's files; empty = this is the host
+  std::chrono::seconds usageEvery{60};           ///< between two writes of a card's status.usage; 0 = never
   std::string opsListen = "127.0.0.1:9442";
   std::string probesListen = "127.0.0.1:9443";
   std::string writeOpsAddress, writeProbesAddress;  ///< files that get the real addresses; empty = none
@@ -74,6 +77,9 @@ class Agent {
   std::string missing() const;
   std::string metricsText();
   void removeLeftovers(const std::stop_token& stop);
+  agent::usage::Usage attributed(const std::vector<agent::usage::Reading>& readings);
+  /// The same, once it was learned whose the pods are that aren't known.
+  agent::usage::Usage learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop);
 
   const AgentOptions options_;
   base::Clock& clock_;
@@ -83,14 +89,16 @@ class Agent {
   kube::EventRecorder events_;
   agent::cdi::Folder folder_;
   agent::ClaimPreparer preparer_;
+  agent::usage::Prepared prepared_;
   agent::cards::Cards cards_;
   ClaimDriver driver_;
   agent::dra::Server kubelet_;
   std::atomic<bool> stopping_{false};
   server::Probes probes_;
   Operations operations_;
-  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards process_
+  std::mutex scrape_;  ///< one rendering of /metrics at a time; guards process_ and series_
   server::ProcessMetrics process_;
+  agent::usage::Series series_;
   std::unique_ptr<http::Listener> opsListener_, probesListener_;
   std::jthread leftovers_;
 };

@@ -1,5 +1,6 @@
 // elastic-gpu-agent: flags to options.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <exception>
 #include <string>
 
@@ -36,6 +37,16 @@ void addNode(CLI::App& app, cmd::AgentOptions& o) {
                    "How long a card that was ill, or used by others, must be well before it is used again");
 }
 
+void addUsage(CLI::App& app, cmd::AgentOptions& o) {
+  constexpr int kDay = 86'400;
+  app.add_option_function<int>(
+         "--usage-interval", [&o](int seconds) { o.usageEvery = std::chrono::seconds(seconds); },
+         "Seconds between two writes of what is used of a card to its object, which only what moved noticeably brings "
+         "about; 0 = never")
+      ->check(CLI::Range(0, kDay))
+      ->default_str(std::to_string(o.usageEvery.count()));
+}
+
 void addAddresses(CLI::App& app, cmd::AgentOptions& o) {
   app.add_option("--ops-listen", o.opsListen,
                  "Address of /metrics; [::]:PORT = all of both families; port 0 = any free one")
@@ -60,6 +71,7 @@ int execute(int argc, char** argv) {
   app.add_option("--plugin-state", options.pluginState,
                  "Folder of plugins' files for containers, under the same name on the host (default: theirs, "
                  "/var/lib/elasticgpu)");
+  addUsage(app, options);
   addAddresses(app, options);
   cmd::addLog(app, log);
   app.failure_message([](const CLI::App*, const CLI::Error& e) {

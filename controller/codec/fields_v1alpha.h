@@ -95,12 +95,32 @@ void fields(auto& v, Is<v1alpha::AllocatedSummary> auto& o) {
   v("memoryText", o.memoryText);
 }
 
+void fields(auto& v, Is<v1alpha::DeviceUsage> auto& o) {
+  v.always("memory", o.memory);
+  v.always("smPercent", o.smPercent);
+}
+
+void fields(auto& v, Is<v1alpha::CardUsage> auto& o) {
+  v.always("memory", o.memory);
+  v.always("smPercent", o.smPercent);
+  v("devices", o.devices);
+  v("time", o.time);
+}
+
+void fields(auto& v, Is<v1alpha::ClaimUsage> auto& o) {
+  v("core", o.core);
+  v("memory", o.memory);
+  v("text", o.text);
+  v("time", o.time);
+}
+
 void fields(auto& v, Is<v1alpha::ElasticGPUStatus> auto& o) {
   v("phase", o.phase);
   v("reason", o.reason);
   v("message", o.message);
   v("conditions", o.conditions);
   v("allocated", o.allocated);
+  v("usage", o.usage);
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {
@@ -121,6 +141,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
   v("nodeName", o.nodeName);
   v("egpuClassName", o.className);
   v("capacity", o.capacity);
+  v("usage", o.usage);
   v("conditions", o.conditions);
 }
 

@@ -40,6 +40,49 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
     if (!after.contains(name)) j.key(name).null();
   j.endObject();
 }
+/// What is used; null if nothing is known any more. Nothing if it is so already.
+void replaceUsage(JsonText& j, const std::optional<v1alpha::CardUsage>& before,
+                  const std::optional<v1alpha::CardUsage>& after) {
+  if (before == after) return;
+  j.key("usage");
+  if (!after) {
+    j.null();
+    return;
+  }
+  const v1alpha::CardUsage none;
+  const auto& was = before ? *before : none;
+  j.beginObject().key("memory").value(after->memory).key("smPercent").value(after->smPercent);
+  if (!after->devices.empty() || !was.devices.empty()) {
+    j.key("devices").beginObject();
+    for (const auto& [uid, use] : after->devices) {
+      j.key(uid);
+      Writer(j).write(use);
+    }
+    for (const auto& [uid, use] : was.devices)
+      if (!after->devices.contains(uid)) j.key(uid).null();
+    j.endObject();
+  }
+  replace(j, "time", was.time, after->time);
+  j.endObject();
+}
+void replaceUsage(JsonText& j, const std::optional<v1alpha::ClaimUsage>& before,
+                  const std::optional<v1alpha::ClaimUsage>& after) {
+  if (before == after) return;
+  j.key("usage");
+  if (!after) {
+    j.null();
+    return;
+  }
+  const v1alpha::ClaimUsage none;
+  const auto& was = before ? *before : none;
+  j.beginObject();
+  replace(j, "core", was.core, after->core);
+  replace(j, "memory", was.memory, after->memory);
+  replace(j, "text", was.text, after->text);
+  replace(j, "time", was.time, after->time);
+  j.endObject();
+}
+
 void op(JsonText& j, std::string_view name, std::string_view path) {
   j.beginObject().key("op").value(name).key("path").value(path);
 }
@@ -134,6 +177,7 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   replace(j, "nodeName", before.nodeName, after.nodeName);
   replace(j, "egpuClassName", before.className, after.className);
   replace(j, "capacity", before.capacity, after.capacity);
+  replaceUsage(j, before.usage, after.usage);
   replace(j, "conditions", before.conditions, after.conditions);
   j.endObject().endObject();
   return j.take();
@@ -162,6 +206,7 @@ std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, co
   } else if (before.allocated) {
     j.key("allocated").null();
   }
+  replaceUsage(j, before.usage, after.usage);
   j.endObject().endObject();
   return j.take();
 }

@@ -104,8 +104,10 @@ TEST_F(Tables, ShowsCustomColumns) {
   EXPECT_EQ(gpu["Age"], "3h");
   EXPECT_TRUE(gpu["Memory"].is_null());
   auto claim = row("elasticgpu.io", "v1alpha1", "elasticgpuclaims", R"({"metadata":{"name":"c"},
-      "status":{"reason":"NoFit","message":"too big","conditions":[{"type":"Accepted","reason":"no"}]}})");
+      "status":{"reason":"NoFit","message":"too big","conditions":[{"type":"Accepted","reason":"no"}],
+                "usage":{"core":"35%","memory":"3.1Gi","text":"35%, 3.1Gi"}}})");
   EXPECT_EQ(claim["Reason"], "NoFit");
+  EXPECT_EQ(claim["Used"], "35%, 3.1Gi");
   EXPECT_EQ(claim["Message"], "too big");
 }
 

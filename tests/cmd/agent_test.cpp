@@ -1,6 +1,7 @@
 // elastic-gpu-agent as a process: its kubelet's dialogue, its endpoints, its ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -9,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "controller/agent/cdi/folder.h"
 #include "controller/base/files.h"
 #include "controller/base/subprocess.h"
 #include "controller/kube/transport/curl_transport.h"
 #include "tests/agent/dra/kubelet.h"
+#include "tests/nvml/fake_nvml.h"
 
 namespace egpu::agent::dra {
 namespace {
@@ -57,6 +60,7 @@ users: [{name: none, user: {}}]
     o.argv = argv;
     for (const char* name : {"PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
       if (const char* value = ::getenv(name)) o.env.push_back(std::string(name) + "=" + value);
+    o.env.insert(o.env.end(), environment.begin(), environment.end());
     auto started = base::Subprocess::spawn(o);
     ASSERT_TRUE(started.ok()) << started.status().str();
     agent.emplace(std::move(*started));
@@ -82,6 +86,7 @@ users: [{name: none, user: {}}]
     return request;
   }
   base::SystemClock clock;
+  std::vector<std::string> environment;  ///< "NAME=value", besides the usual
   std::optional<base::Subprocess> agent;
 };
 
@@ -98,6 +103,43 @@ TEST_F(AgentTest, RegistersAndSaysHowItDoes) {
   EXPECT_THAT(metrics, HasSubstr("elasticgpu_agent_prepare_seconds_count{result=\"failed\"} 1"));
   EXPECT_THAT(metrics, HasSubstr("process_resident_memory_bytes"));
   EXPECT_THAT(ask("/probes", "/metrics"), StartsWith("404 "));
+}
+
+TEST_F(AgentTest, WhatIsUsedIsShownWhileItIsPrepared) {
+  nvidia::testing::FakeNvml node("a100");
+  node.file["devices"][0]["sm"] = 35;
+  // A process beside pods: it counts for the card.
+  node.file["devices"][0]["processes"].push_back(YAML::Load("[" + std::to_string(::getpid()) + ", 3221225472, 30]"));
+  node.write();
+  environment = node.environment();
+  const auto card = node.file["devices"][0]["uuid"].as<std::string>();
+  cdi::Spec spec;
+  spec.device = "egpu-1";
+  spec.deviceUid = spec.claimUid = "u-1";
+  spec.claimNamespace = "ns";
+  spec.claimName = "train";
+  spec.provisioner = "gpushare.provisioner.elasticgpu.io";
+  spec.cards = {{"gpu-a", card, 250, int64_t{4} << 30, 250, int64_t{4} << 30}};
+  cdi::Folder prepared(folder + "/cdi");
+  ASSERT_TRUE(prepared.open().ok() && prepared.write(spec).ok() && prepared.publish("u-1").ok());
+  runUntilItServes();
+  std::string text;
+  ASSERT_TRUE(eventually([&] {
+    text = ask("/ops", "/metrics");
+    return text.find("elasticgpu_card_memory_used_bytes{") != std::string::npos;
+  })) << text;
+  const auto onCard = "{Hostname=\"node-a\",UUID=\"" + card + "\",modelName=\"A100-SXM4-80GB\"} ";
+  EXPECT_THAT(text, HasSubstr("elasticgpu_card_memory_used_bytes" + onCard + "3221225472\n"));
+  EXPECT_THAT(text, HasSubstr("elasticgpu_card_sm_utilisation_ratio" + onCard + "0.35\n"));
+  EXPECT_THAT(text, HasSubstr("elasticgpu_card_processes" + onCard + "1\n"));
+  const auto ofClaim = "{UUID=\"" + card + "\",claim=\"train\",namespace=\"ns\",pod=\"\"} ";
+  EXPECT_THAT(text, HasSubstr("elasticgpu_claim_memory_used_bytes" + ofClaim + "0\n"));
+  EXPECT_THAT(text, HasSubstr("elasticgpu_claim_processes" + ofClaim + "0\n"));
+  EXPECT_THAT(text, HasSubstr("elasticgpu_claim_memory_limit_bytes" + ofClaim + "4294967296\n"));
+  EXPECT_THAT(text, HasSubstr("elasticgpu_claim_core_limit_ratio" + ofClaim + "0.25\n"));
+  EXPECT_THAT(text, HasSubstr("# HELP elasticgpu_claim_series_left_out Claims' pods"));
+  ASSERT_TRUE(prepared.withdraw("u-1").ok());
+  EXPECT_THAT(ask("/ops", "/metrics"), ::testing::Not(HasSubstr("train"))) << "unprepared, it has no series";
 }
 
 TEST_F(AgentTest, Kill9LeavesNothingThatTheNextOneCantReplace) {
@@ -140,6 +182,10 @@ TEST_F(AgentTest, WrongUsageIsNamed) {
     run(argv);
     EXPECT_EQ(agent->finish(std::chrono::seconds(30)), "exited with status 2") << probation;
   }
+  argv = arguments();
+  argv.emplace_back("--usage-interval=-1");
+  run(argv);
+  EXPECT_EQ(agent->finish(std::chrono::seconds(30)), "exited with status 2");
 }
 
 }  // namespace

@@ -219,6 +219,13 @@ class Fill {
       allocated.coreText = text();
       allocated.memoryText = text();
     }
+    if (chance()) {
+      auto& usage = out.status.usage.emplace();
+      usage.memory = number();
+      usage.smPercent = number();
+      for (std::size_t n = count(); n > 0; --n) usage.devices[text()] = {number(), number()};
+      usage.time = text();
+    }
   }
 
   void operator()(v1alpha::ElasticGPUClaim& out) {
@@ -232,6 +239,13 @@ class Fill {
     out.status.nodeName = text();
     out.status.className = text();
     out.status.capacity = map();
+    if (chance()) {
+      auto& usage = out.status.usage.emplace();
+      usage.core = text();
+      usage.memory = text();
+      usage.text = text();
+      usage.time = text();
+    }
     out.status.conditions = conditions();
   }
 

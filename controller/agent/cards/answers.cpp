@@ -1,6 +1,7 @@
 #include "controller/agent/cards/answers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "api/v1alpha/keys.h"
@@ -125,6 +126,26 @@ Found merge(const Answers& answers, const std::string& node) {
       }
       out.cards.emplace(name, FoundCard{cardOf(plugin, g, node, remarks), plugin});
     }
+  }
+  return out;
+}
+
+std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers) {
+  std::vector<usage::Reading> out;
+  for (const auto& [name, each] : found.cards) {
+    const auto& health = answers.find(each.plugin)->second.health;
+    if (!health.reply.ok()) continue;
+    usage::Reading reading{name, each.card.uuid, each.card.model, each.card.memory, {}, {}};
+    const auto same = [&](const auto& said) { return base::lowered(said.uuid) == name; };
+    std::copy_if(health.processes.begin(), health.processes.end(), std::back_inserter(reading.processes), same);
+    const auto use = std::find_if(health.use.begin(), health.use.end(), same);
+    if (use != health.use.end())
+      reading.use = *use;
+    else if (!reading.processes.empty())  // a plugin of before there was more to tell
+      reading.use.processes = static_cast<int64_t>(reading.processes.size());
+    else
+      continue;
+    out.push_back(std::move(reading));
   }
   return out;
 }

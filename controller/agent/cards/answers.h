@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/v1alpha/types.h"
+#include "controller/agent/usage/usage.h"
 #include "controller/plugin/provisioner.h"
 
 namespace egpu::agent::cards {
@@ -37,5 +38,8 @@ inline constexpr std::size_t kMostCards = 128;
 /// The cards of all that answered well. Of two plugins with the same card the first by name has it; of one plugin the
 /// first it gave. A card that the API could not hold is refused, alone.
 Found merge(const Answers& answers, const std::string& node);
+
+/// What is used of the cards that were found, as far as their plugins answer and say so.
+std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers);
 
 }  // namespace egpu::agent::cards

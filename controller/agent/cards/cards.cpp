@@ -14,6 +14,11 @@ kube::ReflectorOptions ofNode(const std::string& node) {
   return out;
 }
 
+/// One card that is refused as it is does not slow down the others.
+bool refusedAsItIs(const base::Status& status) {
+  return status.code() == base::Code::invalid || status.code() == base::Code::forbidden;
+}
+
 }  // namespace
 
 Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
@@ -53,9 +58,8 @@ void Cards::run(std::stop_token stop) {
   }
   for (int failures = 0; !stop.stop_requested();) {
     const auto complete = survey_.complete();
-    const auto status = publisher_.publish(survey_.answers(), stop);
-    // One card that is refused as it is does not slow down the others.
-    if (status.ok() || status.code() == base::Code::invalid || status.code() == base::Code::forbidden) {
+    const auto status = publish(stop);
+    if (status.ok() || refusedAsItIs(status)) {
       if (complete) published_ = true;
       failures = 0;
       alarm_.sleepUntil(clock_, clock_.now() + options_.interval, stop);
@@ -65,6 +69,20 @@ void Cards::run(std::stop_token stop) {
     // Rings don't shorten it: the server is left alone.
     clock_.sleepFor(wait(failures, status), stop);
   }
+}
+
+base::Status Cards::publish(const std::stop_token& stop) {
+  const auto answers = survey_.answers();
+  const auto status = publisher_.publish(answers, stop);
+  if (!options_.attribute || !(status.ok() || refusedAsItIs(status))) return status;
+  const auto readings = readingsOf(merge(answers, options_.publisher.node), answers);
+  const auto told = publisher_.publishUsage(answers, options_.attribute(readings, stop), stop);
+  return status.ok() ? told : status;
+}
+
+std::vector<usage::Reading> Cards::readings() const {
+  const auto answers = survey_.answers();
+  return readingsOf(merge(answers, options_.publisher.node), answers);
 }
 
 std::chrono::milliseconds Cards::wait(int failures, const base::Status& status) {

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <stop_token>
 #include <thread>
+#include <vector>
 
 #include "controller/agent/cards/alarm.h"
 #include "controller/agent/cards/publisher.h"
@@ -20,6 +22,8 @@ struct CardsOptions {
   std::chrono::milliseconds patience{1'000};   ///< that the first publication waits for all plugins' answers
   std::chrono::milliseconds backoff{500};      ///< after a failed write, doubled each time, half of it at random
   std::chrono::milliseconds maxBackoff{60'000};
+  /// Whose what the plugins read is. Empty: nothing is written of what is used.
+  std::function<usage::Usage(const std::vector<usage::Reading>& readings, std::stop_token stop)> attribute{};
 };
 
 /// References must outlive it. start() once; the destructor stops and joins.
@@ -35,6 +39,8 @@ class Cards {
   void wake();
   /// All that was found is published, but for what the server refuses; for the readiness probe.
   bool published() const { return published_; }
+  /// What is used of the cards, as the plugins last said.
+  std::vector<usage::Reading> readings() const;
   /// The cards' objects.
   const cache::Store<Gpu>& store() const { return store_; }
   /// Called after each change of one, on any thread; before start().
@@ -42,6 +48,7 @@ class Cards {
 
  private:
   void run(std::stop_token stop);
+  base::Status publish(const std::stop_token& stop);
   std::chrono::milliseconds wait(int failures, const base::Status& status);
 
   kube::Client client_;  ///< brief: what fails comes back by the loop

@@ -199,6 +199,47 @@ Status Publisher::tellHealth(const std::string& name, const health::Finding& fin
   });
 }
 
+Status Publisher::publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop) {
+  std::map<std::string, const usage::CardUse*> all;
+  if (options_.usageEvery.count() > 0)
+    for (const auto& card : usage.cards) all.emplace(card.name, &card);
+  store_.forEach([&](const auto& card) {
+    if (card->isCard() && card->status.usage && (options_.usageEvery.count() == 0 || silentOn(*card, answers)))
+      all.emplace(card->metadata.name, nullptr);  // unless something is known of it
+  });
+  Status first;
+  for (const auto& [name, now] : all) {
+    const auto status = tellUsage(name, now, stop);
+    if (first.ok() && !status.ok()) first = status;
+    if (away(status)) break;
+  }
+  return first;
+}
+
+bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
+  const auto by = labelOf(card);
+  for (const auto& [plugin, answer] : answers) {
+    if (by != v1alpha::labelValueOf(plugin)) continue;
+    const auto since = failingSince_.find(plugin);
+    return since == failingSince_.end() || clock_.now() - since->second >= options_.notAnsweringAfter;
+  }
+  return false;  // nobody who could know has answered yet
+}
+
+Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {
+  return step(name, stop, [&](const Gpu& have) {
+    auto after = have.status;
+    if (have.metadata.deleting() || !have.isCard() ||
+        !usage::toTell(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
+      return Status::okay();
+    auto written = client_.patch<Gpu>(
+        {"", name}, kube::PatchType::merge,
+        codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
+    if (written.ok()) store_.observed(*written);
+    return written.status();
+  });
+}
+
 std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, const std::string& plugin,
                                                     const Answers& answers, const v1alpha::Card* found) const {
   const auto& answer = answers.find(plugin)->second;

@@ -9,6 +9,9 @@
 //     answers, without a word of it → Healthy False CardGone; deleted after a while if its ledger is empty
 //     fails, or is not there        → as it was; after a while of failing Healthy False DriverNotAnswering
 //
+// Besides, what is used of a card stands in its status.usage: written when it moved noticeably, once a minute at most, and
+// taken away when it is no longer known.
+//
 // Nothing is remembered of what was published: it is compared with the objects as the watch shows them.
 #pragma once
 
@@ -40,6 +43,7 @@ struct PublisherOptions {
   std::chrono::milliseconds quiet{300'000};              ///< that a card must be well before it is used again
   std::chrono::milliseconds deleteAfter{600'000};        ///< a card is gone that long before its object goes
   std::chrono::milliseconds notAnsweringAfter{180'000};  ///< a plugin fails that long before its cards are fenced
+  std::chrono::milliseconds usageEvery{60'000};          ///< between two writes of a card's use; 0 = it is not written
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -51,6 +55,8 @@ class Publisher {
   /// Makes the objects what the answers say. A card that fails keeps no other from being written; the first failure is
   /// returned, and the caller tries again. One that needs time to pass is done by a later call.
   base::Status publish(const Answers& answers, std::stop_token stop);
+  /// Likewise status.usage, after publish() of the same answers.
+  base::Status publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop);
 
  private:
   using Step = std::function<base::Status(const Gpu&)>;
@@ -61,6 +67,9 @@ class Publisher {
   base::Status missing(const std::string& name, const Answers& answers, std::stop_token stop);
   base::Status gone(const Gpu& have, std::stop_token stop);
   base::Status tellHealth(const std::string& name, const health::Finding& finding, std::stop_token stop);
+  base::Status tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
+  /// Whether who found this card has nothing more to say of it.
+  bool silentOn(const Gpu& card, const Answers& answers) const;
   /// Takes a step on the object as the store has it, again on what a read shows while the object changes meanwhile.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
   /// What is known of a card of this plugin, found or not; nullopt = nothing.

@@ -43,19 +43,21 @@ std::string podOf(std::string_view cgroups) {
   return {};
 }
 
+std::optional<std::string> podOfProcess(const std::string& proc, int64_t pid) {
+  const auto cgroups = contentOf(proc + "/" + std::to_string(pid) + "/cgroup");
+  return cgroups.empty() ? std::nullopt : std::optional(podOf(cgroups));
+}
+
 std::optional<Finding> foreignUse(const std::string& card, const std::vector<plugin::CardProcess>& processes,
                                   const std::string& proc, const HasClaim& hasClaim) {
   std::vector<std::string> users;
   for (const auto& process : processes) {
     if (base::lowered(process.uuid) != base::lowered(card)) continue;
-    const auto folder = proc + "/" + std::to_string(process.pid);
-    const auto cgroups = contentOf(folder + "/cgroup");
-    if (cgroups.empty()) continue;
-    const auto pod = podOf(cgroups);
-    if (!pod.empty() && hasClaim(pod, card).value_or(true)) continue;
-    users.push_back("process " + std::to_string(process.pid) + " (" +
-                    std::string(base::trimmed(contentOf(folder + "/comm"))) + ")" +
-                    (pod.empty() ? " outside of pods" : " of pod " + pod));
+    const auto pod = podOfProcess(proc, process.pid);
+    if (!pod || (!pod->empty() && hasClaim(*pod, card).value_or(true))) continue;
+    const auto name = contentOf(proc + "/" + std::to_string(process.pid) + "/comm");
+    users.push_back("process " + std::to_string(process.pid) + " (" + std::string(base::trimmed(name)) + ")" +
+                    (pod->empty() ? " outside of pods" : " of pod " + *pod));
   }
   if (users.empty()) return std::nullopt;
   std::string who;

@@ -22,6 +22,9 @@ using HasClaim = std::function<std::optional<bool>(const std::string& pod, const
 /// or "…-pod<uid with _>.slice". Empty = none.
 std::string podOf(std::string_view cgroups);
 
+/// Likewise of a process: "" if it is of no pod, nullopt if it is gone. proc: "/proc", which must be the host's.
+std::optional<std::string> podOfProcess(const std::string& proc, int64_t pid);
+
 /// Who uses this card and has no claim on it; nullopt = nobody. A process that is gone by now is nobody. proc: "/proc",
 /// which must be the host's.
 std::optional<Finding> foreignUse(const std::string& card, const std::vector<plugin::CardProcess>& processes,

@@ -122,5 +122,23 @@ TEST(MergeTest, LinksAndAttributesThatCannotBeAreLeftOut) {
   EXPECT_THAT(merge({{"physical", answer({one})}}, "n1").cards.at("gpu-a").card.topology.links, SizeIs(256));
 }
 
+TEST(ReadingsTest, TheCardsPluginSaysWhatIsUsedOfIt) {
+  Answers answers = {{"a", answer({gpu("GPU-A"), gpu("GPU-B", 1), gpu("GPU-C", 2)})}, {"b", answer({gpu("GPU-A")})}};
+  answers["a"].health.use = {{"gpu-a", 5, 10, 2}, {"GPU-Z", 1, 1, 1}};
+  answers["a"].health.processes = {{"GPU-A", 1, 3, 5}, {"GPU-B", 2, 4, -1}, {"GPU-A", 3, 2, 5}};
+  answers["b"].health.use = {{"GPU-A", 99, 99, 9}};
+  const auto readings = readingsOf(merge(answers, "n1"), answers);
+  ASSERT_EQ(readings.size(), 2u) << "of GPU-C nothing is said";
+  EXPECT_EQ(readings[0].name, "gpu-a");
+  EXPECT_EQ(readings[0].uuid, "GPU-A");
+  EXPECT_EQ(readings[0].memory, 80 * kGiB);
+  EXPECT_EQ(readings[0].use, (plugin::CardUse{"gpu-a", 5, 10, 2}));
+  EXPECT_EQ(readings[0].processes.size(), 2u);
+  EXPECT_EQ(readings[1].use.memory, -1) << "a plugin that tells processes alone";
+  EXPECT_EQ(readings[1].use.processes, 1);
+  answers["a"].health.reply.outcome = plugin::ReplyCode::unavailable;
+  EXPECT_TRUE(readingsOf(merge(answers, "n1"), answers).empty());
+}
+
 }  // namespace
 }  // namespace egpu::agent::cards

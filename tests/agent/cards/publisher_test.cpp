@@ -387,5 +387,115 @@ TEST_F(PublisherTest, WhatTheAgentDidNotPublishIsNotDeleted) {
   EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
 }
 
+class UsagePublisherTest : public PublisherTest {
+ protected:
+  UsagePublisherTest() { must(answers()); }
+  Answers answers() const { return {{"physical", said}}; }
+  /// What is used of GPU-A is published, as the agent does after the cards; how many changes the server took for it.
+  uint64_t tells() { return tellsBy(publisher); }
+  uint64_t tellsBy(Publisher& by) {
+    watch();
+    const auto before = server->resourceVersion();
+    const auto found = merge(answers(), "n1");
+    const auto usage = usage::attribute(readingsOf(found, answers()), shares, [](int64_t) { return "pod-a"; });
+    const auto status = by.publishUsage(answers(), usage, {});
+    EXPECT_TRUE(status.ok()) << status.str();
+    return server->resourceVersion() - before;
+  }
+  void uses(int64_t memory, int64_t smPercent) {
+    said.health.use = {{"GPU-A", memory, smPercent, 1}};
+    said.health.processes = {{"GPU-A", 1, memory, smPercent}};
+  }
+  v1alpha::CardUsage usageOf() { return card("gpu-a")->status.usage.value_or(v1alpha::CardUsage{}); }
+
+  Answer said = answer({gpu("GPU-A")});
+  std::vector<usage::Share> shares = {{"u1", "ns", "train", "GPU-A", 100, 4 * kGiB, {{"pod-a", "a"}}}};
+};
+
+TEST_F(UsagePublisherTest, OfWhichNobodySpeaksNothingIsWritten) {
+  EXPECT_EQ(tells(), 0u);
+  EXPECT_FALSE(card("gpu-a")->status.usage);
+}
+
+TEST_F(UsagePublisherTest, WhatIsUsedStandsOnTheCard) {
+  change("gpu-a", R"({"status":{"phase":"Available","allocated":{"claims":1}}})", "status");
+  uses(3 * kGiB, 35);
+  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageOf().memory, 3 * kGiB);
+  EXPECT_EQ(usageOf().smPercent, 35);
+  EXPECT_EQ(usageOf().devices, (decltype(usageOf().devices){{"u1", {3 * kGiB, 35}}}));
+  EXPECT_EQ(card("gpu-a")->status.phase, "Available");
+  EXPECT_EQ(card("gpu-a")->status.allocated->claims, 1);
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(tells(), 0u);
+}
+
+TEST_F(UsagePublisherTest, OnceAMinuteAndIfItMovedNoticeably) {
+  uses(3 * kGiB, 35);
+  EXPECT_EQ(tells(), 1u);
+  uses(70 * kGiB, 95);
+  EXPECT_EQ(tells(), 0u) << "a minute has not passed";
+  clock.advance(std::chrono::seconds(60));
+  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageOf().memory, 70 * kGiB);
+  clock.advance(std::chrono::seconds(60));
+  uses(70 * kGiB + 1, 94);
+  EXPECT_EQ(tells(), 0u);
+  said.health.processes.clear();
+  said.health.use = {{"GPU-A", 0, 0, 0}};
+  EXPECT_EQ(tells(), 1u);
+  EXPECT_TRUE(usageOf().devices.empty()) << "and what was written before is gone";
+}
+
+TEST_F(UsagePublisherTest, AnAgentThatStartsAnewKeepsToTheMinute) {
+  uses(3 * kGiB, 35);
+  EXPECT_EQ(tells(), 1u);
+  Publisher next(*client, store, events, clock, options);
+  uses(70 * kGiB, 95);
+  EXPECT_EQ(tellsBy(next), 0u);
+}
+
+TEST_F(UsagePublisherTest, WhatIsNoLongerKnownGoes) {
+  uses(3 * kGiB, 35);
+  EXPECT_EQ(tells(), 1u);
+  clock.advance(std::chrono::seconds(60));
+  const auto before = std::exchange(said, failure());
+  must(answers());
+  EXPECT_EQ(tells(), 0u) << "its plugin does not answer at the moment";
+  clock.advance(minutes(3));
+  EXPECT_EQ(tells(), 1u);
+  EXPECT_FALSE(card("gpu-a")->status.usage);
+  said = before;
+  must(answers());
+  EXPECT_EQ(tells(), 1u);
+  clock.advance(std::chrono::seconds(60));
+  said.health.use.clear();
+  said.health.processes.clear();
+  EXPECT_EQ(tells(), 1u);
+  EXPECT_FALSE(card("gpu-a")->status.usage);
+}
+
+TEST_F(UsagePublisherTest, WithoutAnIntervalNothingIsWritten) {
+  uses(3 * kGiB, 35);
+  EXPECT_EQ(tells(), 1u);
+  options.usageEvery = std::chrono::milliseconds(0);
+  Publisher never(*client, store, events, clock, options);
+  EXPECT_EQ(tellsBy(never), 1u) << "what an agent before it wrote is taken away";
+  EXPECT_FALSE(card("gpu-a")->status.usage);
+  uses(70 * kGiB, 95);
+  EXPECT_EQ(tellsBy(never), 0u);
+}
+
+TEST_F(UsagePublisherTest, OneThatChangedMeanwhileIsReadAnew) {
+  uses(3 * kGiB, 35);
+  watch();
+  change("gpu-a", R"({"status":{"phase":"Full"}})", "status");
+  const auto found = merge(answers(), "n1");
+  const auto usage = usage::attribute(readingsOf(found, answers()), shares, [](int64_t) { return "pod-a"; });
+  EXPECT_TRUE(publisher.publishUsage(answers(), usage, {}).ok());
+  EXPECT_EQ(usageOf().memory, 3 * kGiB);
+  EXPECT_EQ(card("gpu-a")->status.phase, "Full");
+}
+
 }  // namespace
 }  // namespace egpu::agent::cards

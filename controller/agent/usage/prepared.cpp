@@ -1,0 +1,71 @@
+#include "controller/agent/usage/prepared.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace egpu::agent::usage {
+
+namespace {
+
+constexpr std::chrono::minutes kKnownFor{10};  ///< pods that share a claim come and go without our hearing of it
+
+}  // namespace
+
+std::vector<cdi::Spec> Prepared::prepared() {
+  std::vector<cdi::Spec> out;
+  const auto entries = folder_.list();
+  if (!entries) return out;
+  for (const auto& entry : *entries)
+    if (entry.ready && entry.spec) out.push_back(*entry.spec);
+  return out;
+}
+
+std::vector<Share> Prepared::shares() {
+  const auto all = prepared();
+  std::vector<Share> out;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(pods_, [&](const auto& known) {
+    return std::none_of(all.begin(), all.end(), [&](const auto& spec) { return spec.deviceUid == known.first; });
+  });
+  for (const auto& spec : all) {
+    const auto known = pods_.find(spec.deviceUid);
+    for (const auto& card : spec.cards)
+      out.push_back({spec.deviceUid, spec.claimNamespace, spec.claimName, card.uuid, card.core, card.memory,
+                     known == pods_.end() ? Pods{} : known->second});
+  }
+  return out;
+}
+
+bool Prepared::knows(const std::vector<cdi::Spec>& prepared, const std::set<std::string>& strangers) {
+  const std::lock_guard lock(mutex_);
+  return clock_.now() - asked_ < kKnownFor &&
+         std::all_of(prepared.begin(), prepared.end(),
+                     [&](const auto& spec) { return pods_.count(spec.deviceUid) > 0; }) &&
+         std::includes(strangers_.begin(), strangers_.end(), strangers.begin(), strangers.end());
+}
+
+base::Status Prepared::learn(const std::set<std::string>& strangers, std::stop_token stop) {
+  const auto all = prepared();
+  if (all.empty() || knows(all, strangers)) return {};
+  kube::ListOptions ofNode;
+  ofNode.fieldSelector = "spec.nodeName=" + node_;
+  ofNode.resourceVersion = "0";  // it is for labels: any cache's answer will do
+  const auto pods = client_.listAll<core::Pod>(ofNode, std::move(stop));
+  if (!pods) return pods.status();
+  std::map<std::string, Pods> known;
+  for (const auto& spec : all) {
+    auto& of = known[spec.deviceUid];
+    for (const auto& pod : *pods)
+      if (pod.metadata.namespace_ == spec.claimNamespace && pod.nodeName == node_ && !pod.finished() &&
+          std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
+                      [&](const auto& each) { return each.resourceClaimName == spec.claimName; }))
+        of.emplace(pod.metadata.uid, pod.metadata.name);
+  }
+  const std::lock_guard lock(mutex_);
+  pods_ = std::move(known);
+  strangers_ = strangers;
+  asked_ = clock_.now();
+  return {};
+}
+
+}  // namespace egpu::agent::usage
