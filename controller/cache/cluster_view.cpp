@@ -68,6 +68,7 @@ void ClusterView::refreshNode(const core::Node* before, const core::Node* after)
 }
 
 void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
+  if (before && after && onlyUsageDiffers(*before, *after)) return;
   const auto& name = (after ? after : before)->metadata.name;
   {
     std::lock_guard lock(mutex_);
@@ -497,13 +498,24 @@ AllocationMap ClusterView::map() const {
   });
   AllocationMap result;
   for (auto& [name, node] : nodes) {
-    for (auto& card : node.cards)
-      for (auto& take : card.allocations) describe(take);
+    for (auto& card : node.cards) describe(card);
     std::sort(node.cards.begin(), node.cards.end(),
               [](const MapCard& a, const MapCard& b) { return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid); });
     result.nodes.push_back(std::move(node));
   }
   return result;
+}
+
+void ClusterView::describe(MapCard& card) const {
+  for (auto& take : card.allocations) describe(take);
+  const auto object = stores_.cards.get({"", card.name});
+  if (!object || !object->status.usage) return;
+  card.usage = object->status.usage;
+  for (auto& take : card.allocations) {
+    if (take.device.empty()) continue;
+    const auto used = card.usage->devices.find(take.deviceUid);
+    take.usage = used == card.usage->devices.end() ? v1alpha::DeviceUsage{0, 0} : used->second;
+  }
 }
 
 void ClusterView::describe(MapAllocation& take) const {

@@ -43,6 +43,7 @@ struct MapAllocation {
   std::string phase;      ///< of the device; "Pending" while only decided
   int64_t core = 0;
   int64_t memory = 0;
+  std::optional<v1alpha::DeviceUsage> usage{};  ///< what runs has of it, if the card's agent says
 };
 struct MapCard {
   std::string name, uuid, model;
@@ -52,6 +53,7 @@ struct MapCard {
   bool offered = true;
   std::string why;  ///< why it isn't offered
   std::vector<MapAllocation> allocations;
+  std::optional<v1alpha::CardUsage> usage{};  ///< as its agent says
 };
 struct MapNode {
   std::string name;
@@ -186,7 +188,8 @@ class ClusterView {
   std::string reasonAgainst(const Cards::value_type& card) const;
   /// What the device's object says of its allocations is missing.
   MapCard mapCard(const Cards::value_type& card) const;
-  /// Fills in what the device's object says. Without the lock.
+  /// Fills in what the objects of card and devices say. Without the lock.
+  void describe(MapCard& card) const;
   void describe(MapAllocation& take) const;
   /// The device takes the assumption's place. What the decision had elsewhere becomes free.
   void settle(const Gpu& device);

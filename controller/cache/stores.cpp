@@ -23,6 +23,16 @@ Trouble troubleOf(const Gpu& card) {
 
 namespace {
 
+template <class T>
+bool differInUsage(const T& before, const T& after) {
+  if (before.status.usage == after.status.usage || !(before.spec == after.spec)) return false;
+  auto meta = after.metadata;
+  auto status = after.status;
+  meta.resourceVersion = before.metadata.resourceVersion;
+  status.usage = before.status.usage;
+  return meta == before.metadata && status == before.status;
+}
+
 /// Calls each(claim) for what the pod's annotations name.
 template <class F>
 void eachAnnotated(const core::Pod& pod, F&& each) {
@@ -38,6 +48,9 @@ bool isNamedAfter(std::string_view device, std::string_view claimUid) {
 }
 
 }  // namespace
+
+bool onlyUsageDiffers(const Gpu& before, const Gpu& after) { return differInUsage(before, after); }
+bool onlyUsageDiffers(const Claim& before, const Claim& after) { return differInUsage(before, after); }
 
 bool namesClaims(const core::Pod& pod) {
   bool any = !pod.resourceClaims.empty();

@@ -28,6 +28,9 @@ struct Trouble {
   bool operator==(const Trouble&) const = default;
 };
 Trouble troubleOf(const Gpu& card);
+/// Whether the two differ in status.usage, and in nothing else: nobody decides anything by it.
+bool onlyUsageDiffers(const Gpu& before, const Gpu& after);
+bool onlyUsageDiffers(const Claim& before, const Claim& after);
 /// By resourceClaims or by annotation.
 bool namesClaims(const core::Pod& pod);
 

@@ -1,5 +1,6 @@
 #include "controller/reconcile/controller.h"
 
+#include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -103,7 +104,10 @@ void Controller::enqueueAll() {
   stores_.classes.forEach([this](const auto& o) { queue_.add(classKey(o->metadata.name)); });
   stores_.cards.forEach([this](const auto& o) { queue_.add(cardKey(o->metadata.name)); });
   stores_.devices.forEach([this](const auto& o) { queue_.add(deviceKey(o->metadata.name)); });
-  stores_.claims.forEach([this](const auto& o) { queue_.add(claimKey(core::keyOf(o->metadata))); });
+  stores_.claims.forEach([this](const auto& o) {
+    queue_.add(claimKey(core::keyOf(o->metadata)));
+    if (o->status.phase == v1alpha::keys::phase::kBound) queue_.add(usageKey(core::keyOf(o->metadata)));
+  });
   stores_.carriers.forEach([this](const auto& o) { queue_.add(carrierKey(core::keyOf(o->metadata))); });
   stores_.pods.forEach([this](const auto& o) { queue_.add(podKey(core::keyOf(o->metadata))); });
 }
@@ -140,11 +144,12 @@ void Controller::work(std::stop_token stop) {
 
 /// The namespace on whose behalf a key is worked on, so that what fails or is slow there holds up nobody else. Devices
 /// are their claims': releasing one deletes a ResourceClaim. Cards have a group of their own, as each wants a write at
-/// the first start; all other keys of cluster scope share one.
+/// the first start, and so has what claims use; all other keys of cluster scope share one.
 std::string Controller::tenantOf(const std::string& key) const {
   const auto parsed = QueueKey::parse(key);
   if (!parsed) return {};
-  if (parsed->concern == Concern::card) return "/cards";  // no namespace's name
+  if (parsed->concern == Concern::card) return "/cards";   // no namespace's name
+  if (parsed->concern == Concern::usage) return "/usage";  // no claim waits for the sake of a column
   if (parsed->concern != Concern::device) return parsed->object.namespace_;
   const auto device = stores_.devices.get({"", parsed->object.name});
   return device && device->spec.claimRef ? device->spec.claimRef->namespace_ : std::string();

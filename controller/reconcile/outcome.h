@@ -3,12 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "api/core/meta.h"
+#include "api/v1alpha/types.h"
 #include "controller/base/status.h"
 
 namespace egpu::reconcile {
@@ -23,14 +25,16 @@ struct Said {
     lost,         ///< its device or the hardware is gone: phase Lost
     inUse,        ///< it is being deleted and waits for who uses it; what Bound says stays
     moves,        ///< its node is given up: an event alone, what it waits for follows
+    uses,         ///< what it uses, or that nothing is known of it: of no consequence
   };
   As as = As::notBound;
   core::ObjectKey claim;
   std::string uid, resourceVersion;  ///< of the claim as it was looked at: one that changed is looked at again
   std::string reason, message;
+  std::optional<v1alpha::ClaimUsage> usage{};  ///< of uses
 
   static Said of(const core::ObjectMeta& claim, As as, std::string_view reason, std::string message) {
-    return {as, core::keyOf(claim), claim.uid, claim.resourceVersion, std::string(reason), std::move(message)};
+    return {as, core::keyOf(claim), claim.uid, claim.resourceVersion, std::string(reason), std::move(message), {}};
   }
 };
 

@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 10> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 11> kConcerns{{{"claim", Concern::claim},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
                                                                           {"carrier", Concern::carrier},
@@ -15,8 +15,11 @@ constexpr std::array<std::pair<std::string_view, Concern>, 10> kConcerns{{{"clai
                                                                           {"class", Concern::cls},
                                                                           {"plugin", Concern::plugin},
                                                                           {"calls", Concern::calls},
-                                                                          {"assumed", Concern::assumed}}};
-bool namespaced(Concern c) { return c == Concern::claim || c == Concern::carrier || c == Concern::pod; }
+                                                                          {"assumed", Concern::assumed},
+                                                                          {"usage", Concern::usage}}};
+bool namespaced(Concern c) {
+  return c == Concern::claim || c == Concern::carrier || c == Concern::pod || c == Concern::usage;
+}
 
 }  // namespace
 

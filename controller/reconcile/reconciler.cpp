@@ -48,6 +48,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, users_, status_, waiting_, clock,
               enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
+      use_(stores, clock, options.usageEvery),
       pods_(writer_, stores, cluster, binder_, claims_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(
@@ -125,6 +126,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return sweeper_.plugin(object.name, stop);
     case Concern::calls:
       return calls(object.name, stop);
+    case Concern::usage:
+      return say(use_.step(object), stop);
     case Concern::assumed: {
       auto outcome = auditor_.assumed(stop);
       if (outcome.isDone()) watchingAssumed_ = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <stop_token>
@@ -21,6 +22,7 @@
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/usage.h"
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/device.h"
@@ -35,6 +37,7 @@ namespace egpu::reconcile {
 struct ReconcilerOptions {
   int callsPerPlugin = 4;  ///< at once; fewer than there are workers
   AuditorOptions auditor;
+  std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of what a claim uses
 };
 
 /// Thread-safe; a key must be stepped by one thread at a time. All references must outlive it.
@@ -87,6 +90,7 @@ class Reconciler {
   Carrier carrier_;
   ClaimSync claims_;
   DeviceSync devices_;
+  ClaimUse use_;
   PodSync pods_;
   Sweeper sweeper_;
   Auditor auditor_;

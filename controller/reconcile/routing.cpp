@@ -1,6 +1,7 @@
 #include "controller/reconcile/routing.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -37,6 +38,14 @@ bool gaveBack(const cache::Gpu& before, const cache::Gpu& after) {
     return now == after.spec.allocations.end() || now->second.core < entry.second.core ||
            now->second.memory < entry.second.memory;
   });
+}
+
+/// What a device uses of the card; nullopt = nothing is known of the card.
+std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::string& deviceUid) {
+  if (card == nullptr || !card->status.usage) return std::nullopt;
+  const auto& devices = card->status.usage->devices;
+  const auto it = devices.find(deviceUid);
+  return it == devices.end() ? v1alpha::DeviceUsage{0, 0} : it->second;
 }
 
 }  // namespace
@@ -82,6 +91,7 @@ void Routing::heldFor(const core::ObjectKey& claim) {
 }
 
 void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
+  if (before && after && cache::onlyUsageDiffers(*before, *after)) return;
   const auto& meta = (after ? after : before)->metadata;
   const auto key = core::keyOf(meta);
   enqueue_(claimKey(key));
@@ -116,8 +126,18 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
     enqueue_(pluginKey(before->spec.provisioner));
 }
 
+void Routing::claimsUse(const cache::Gpu* before, const cache::Gpu& after) {
+  for (const auto& [uid, entry] : after.spec.allocations) {
+    if (useOf(before, uid) == useOf(&after, uid)) continue;
+    if (const auto slash = entry.claim.find('/'); slash != std::string::npos)
+      enqueue_(usageKey({entry.claim.substr(0, slash), entry.claim.substr(slash + 1)}));
+  }
+}
+
 void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   const auto& name = (after ? after : before)->metadata.name;
+  if (after) claimsUse(before, *after);
+  if (before && after && cache::onlyUsageDiffers(*before, *after)) return;
   enqueue_(cardKey(name));
   // A device made by hand for which there was no room has no decision that would be made again.
   if (before && after && gaveBack(*before, *after))

@@ -35,6 +35,8 @@ class Routing {
   void onClaim(const cache::Claim* before, const cache::Claim* after);
   void onDevice(const cache::Gpu* before, const cache::Gpu* after);
   void onCard(const cache::Gpu* before, const cache::Gpu* after);
+  /// The claims that use another part of the card than before. Nothing else is woken by what is used.
+  void claimsUse(const cache::Gpu* before, const cache::Gpu& after);
   void onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after);
   void onPod(const core::Pod* before, const core::Pod* after);
   void onNode(const core::Node* before, const core::Node* after);

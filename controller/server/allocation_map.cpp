@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/usage.h"
 #include "controller/base/printable.h"
 #include "controller/codec/json_text.h"
 #include "controller/server/text_table.h"
@@ -143,7 +145,14 @@ std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
   return std::clamp(options.columns > beside ? (options.columns - beside) / 2 : 0, kLeast, kWidest);
 }
 
-bool empty(const MapCard& c) { return c.allocations.empty() && c.offered; }
+bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usage->smPercent <= 0); }
+bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
+
+/// "35%, 3.1Gi", or nothing if nothing is known.
+template <class Usage>
+std::string inUse(const std::optional<Usage>& usage) {
+  return usage ? v1alpha::usageText(usage->smPercent, usage->memory) : std::string();
+}
 
 void writePods(std::string& out, const ClaimPods& pods, const std::string& claim) {
   const auto it = pods.find(claim);
@@ -161,6 +170,7 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
   out += " " + v1alpha::readableBytes(c.usedMemory) + "/" + v1alpha::readableBytes(c.memory);
   if (!c.offered) out += "  NOT OFFERED" + (c.why.empty() ? std::string() : " (" + c.why + ")");
   out += "\n";
+  if (const auto used = inUse(c.usage); !used.empty()) out += "         in use: " + used + "\n";
   for (const auto& m : c.allocations) {
     out += "         ";
     const Look& look = looks.of(m.claim);
@@ -170,9 +180,32 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
       out += look.letter;
     out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
     if (!m.phase.empty()) out += "  " + m.phase;
+    if (const auto used = inUse(m.usage); !used.empty()) out += "  uses " + used;
     writePods(out, pods, m.claim);
     out += "\n";
   }
+}
+
+/// {"memory":…,"smPercent":…}; what is unknown is left out.
+template <class Usage>
+void writeUsage(codec::JsonText& j, const std::optional<Usage>& usage) {
+  if (!usage) return;
+  j.key("usage").beginObject();
+  if (usage->memory >= 0) j.key("memory").value(usage->memory);
+  if (usage->smPercent >= 0) j.key("smPercent").value(usage->smPercent);
+  j.endObject();
+}
+
+void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pods) {
+  j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
+  j.key("core").value(m.core).key("memory").value(m.memory);
+  writeUsage(j, m.usage);
+  if (const auto it = pods.find(m.claim); it != pods.end()) {
+    j.key("pods").beginArray();
+    for (const auto& pod : it->second) j.value(pod);
+    j.endArray();
+  }
+  j.endObject();
 }
 
 }  // namespace
@@ -199,17 +232,9 @@ std::string toJson(const AllocationMap& map, const ClaimPods& pods) {
       j.key("used").beginObject().key("core").value(c.usedCore).key("memory").value(c.usedMemory).endObject();
       j.key("free").beginObject().key("core").value(std::max<int64_t>(0, c.core - c.usedCore));
       j.key("memory").value(std::max<int64_t>(0, c.memory - c.usedMemory)).endObject();
+      writeUsage(j, c.usage);
       j.key("claims").beginArray();
-      for (const auto& m : c.allocations) {
-        j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
-        j.key("core").value(m.core).key("memory").value(m.memory);
-        if (const auto it = pods.find(m.claim); it != pods.end()) {
-          j.key("pods").beginArray();
-          for (const auto& pod : it->second) j.value(pod);
-          j.endArray();
-        }
-        j.endObject();
-      }
+      for (const auto& m : c.allocations) writeClaim(j, m, pods);
       j.endArray().endObject();
     }
     j.endArray().endObject();

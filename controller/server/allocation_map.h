@@ -12,7 +12,8 @@ namespace egpu::server {
 
 using cache::AllocationMap;
 
-/// {"nodes":[{"name","schedulable","cards":[{…,"free":{"core","memory"},"claims":[{…,"pods":[…]}]}]}],"totals":{…}}
+/// {"nodes":[{"name","schedulable","cards":[{…,"free":{"core","memory"},"usage":{"memory","smPercent"},"claims":[{…,"usage":{…},
+/// "pods":[…]}]}]}],"totals":{…}}
 std::string toJson(const AllocationMap& map, const ClaimPods& pods = {});
 /// uuid → allocated share of the card's core as a decimal string ("0.80"), as backend.ai's gpu_alloc_map has it.
 std::string toBackendAi(const AllocationMap& map);

@@ -294,6 +294,24 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
   }
 }
 
+TEST_F(ClusterViewTest, TheMapHasWhatIsUsedBesideWhatIsGranted) {
+  card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}, {"uid-idle", {"idle", "ns/i", 100, 100}}});
+  device("d", "n1", "Bound");
+  device("idle", "n1", "Bound", "i");
+  EXPECT_FALSE(view.map().nodes.at(0).cards.at(0).usage);
+  auto gpu = *stores.cards.get({"", "c0"});
+  gpu.metadata.resourceVersion = next();
+  gpu.status.usage = {500, 60, {{"uid-d", {90, 40}}}, ""};
+  const auto before = grown;
+  stores.cards.informed(gpu);
+  EXPECT_EQ(grown, before);
+  const auto shown = view.map().nodes.at(0).cards.at(0);
+  EXPECT_EQ(shown.usage, gpu.status.usage);
+  ASSERT_EQ(shown.allocations.size(), 2u);
+  EXPECT_EQ(shown.allocations[0].usage, (v1alpha::DeviceUsage{90, 40}));
+  EXPECT_EQ(shown.allocations[1].usage, (v1alpha::DeviceUsage{0, 0})) << "those that use nothing are left out";
+}
+
 TEST_F(ClusterViewTest, TotalsCountCardsByWhatIsLeftOfThem) {
   card("c1", "n1");
   card("c2", "n1", {{"uid-x", {"x", "ns/x", 1000, 10}}});

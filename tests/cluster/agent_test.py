@@ -168,6 +168,34 @@ def check_shapes(ground):
     until("the last pod gone, so is the device", lambda: len(ground.node.prepared()) == 2)
 
 
+def check_usage(ground):
+    """A container's process computes on its card, as the fake NVML tells: card and claim say so."""
+    node, pod, name = ground.node, "test-cuda-1", "gpushare-egpuc-1"
+    device = ground.device(name)
+    card = device["spec"]["cards"][0]
+    container = ground.admin.get(f"{pods()}/{pod}")["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
+    pid = {line.split()[0]: int(line.split()[1]) for line in node.ctr("tasks", "ls").splitlines()[1:]}[container]
+    hardware = yaml.safe_load(real_node.A100.read_text())
+    for each in hardware["devices"]:
+        if each["uuid"] == card["uuid"]:
+            each |= {"sm": 40, "processes": [[pid, GIB, 30]]}
+    busy = node.folder / "busy.yaml"
+    busy.write_text(yaml.safe_dump(hardware))
+    node.put_in_cards(busy)
+
+    def used():
+        return ground.admin.get(f"{GPUS}/{card['name']}")["status"].get("usage", {})
+
+    until("the card's status names who uses it", lambda: used().get("devices"), patience=180)  # looked at 15 s apart, written 60 s apart
+    said = {key: used()[key] for key in ("memory", "smPercent", "devices")}
+    ground.report.check("what is used of the card, and by whom", said == {
+        "memory": GIB, "smPercent": 40, "devices": {device["metadata"]["uid"]: {"memory": GIB, "smPercent": 30}}}, said)
+    until("the claim says what it uses", lambda: "usage" in ground.admin.get(f"{claims()}/{name}")["status"])
+    text = ground.kubectl("get", "egpuc", name, "-o", "wide", "--no-headers")
+    ground.report.check("and kubectl get -o wide shows it", "30%, 1Gi" in text, text)
+    node.put_in_cards(real_node.A100)
+
+
 def running_containers(ground):
     return {(each["metadata"]["name"], status["containerID"]): status["restartCount"] for each in ground.admin.items(pods())
             for status in each["status"].get("containerStatuses", []) if "running" in status["state"]}
@@ -298,7 +326,7 @@ def main():
         ground = Ground(cluster, node, report)
         try:
             prepare_cluster(cluster, node, bin_dir)
-            for part in (check_cards, check_samples, check_shapes, check_killed, check_refused, check_at_once, check_away, check_manners):
+            for part in (check_cards, check_samples, check_usage, check_shapes, check_killed, check_refused, check_at_once, check_away, check_manners):
                 part(ground)
         except BaseException:
             for name in cluster.processes.children:

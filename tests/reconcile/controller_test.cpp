@@ -177,7 +177,7 @@ TEST_F(FairControllerTest, ReleasesOfAHangingNamespaceLeaveWorkersToOthers) {
 
 TEST(QueueKeyTest, RoundTrip) {
   for (const std::string text : {"claim/ns/a", "device/egpu-1", "card/gpu-1", "carrier/ns/a", "pod/ns/p", "node/n",
-                                 "class/c", "plugin/p.io", "calls/p.io"}) {
+                                 "class/c", "plugin/p.io", "calls/p.io", "usage/ns/a"}) {
     auto key = QueueKey::parse(text);
     ASSERT_TRUE(key) << text;
     EXPECT_EQ(key->str(), text);

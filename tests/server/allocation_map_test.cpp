@@ -70,6 +70,32 @@ TEST(AllocationMap, PodsStandBesideTheClaimsThatTheyUse) {
   EXPECT_NE(text.find(" ns/\"b\"  60%  4Gi  Released\n"), std::string::npos) << text;
 }
 
+TEST(AllocationMap, WhatIsUsedStandsBesideWhatIsGranted) {
+  auto map = sample();
+  auto& cards = map.nodes[0].cards;
+  cards[0].usage = {8 * kGi, 60, {}, ""};
+  cards[0].allocations[0].usage = {3 * kGi + 100, 35};
+  cards[1].usage = {-1, 0, {}, ""};
+  cards[1].allocations[0].usage = {-1, -1};  // its plugin can't tell
+  cards[3].usage = {kGi, -1, {}, ""};        // by nobody who has a claim
+  const auto json = toJson(map);
+  EXPECT_NE(
+      json.find(R"("memory":77309411328},"usage":{"memory":8589934592,"smPercent":60},"claims":[{"claim":"ns/a")"),
+      std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("memory":8589934592,"usage":{"memory":3221225572,"smPercent":35}})"), std::string::npos)
+      << json;
+  EXPECT_NE(json.find(R"("usage":{"smPercent":0},"claims")"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("memory":4294967296,"usage":{}})"), std::string::npos) << json;
+  const auto text = toText(map, {false, 10});
+  EXPECT_NE(text.find("\n         in use: 60%, 8Gi\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" ns/a  80%  8Gi  Bound  uses 35%, 3Gi\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n         in use: 0%\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" ns/\"b\"  60%  4Gi  Released\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n         in use: 1Gi\n"), std::string::npos) << "a card that is used is not folded\n" << text;
+  EXPECT_EQ(text.find("free: 2 cards"), std::string::npos) << text;
+}
+
 TEST(AllocationMap, NodesWithoutAClaimAreIdle) {
   auto map = sample();
   auto idle = map.nodes[0];

@@ -111,6 +111,9 @@ void ClaimStatus::put(const cache::Claim& claim, const Said& said, Status& after
       return putInUse(claim, said, after);
     case Said::As::moves:
       return tell(claim, "Warning", said.reason, said.message);
+    case Said::As::uses:
+      after.usage = said.usage;
+      return;
   }
 }
 
@@ -120,6 +123,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.nodeName.clear();
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
+  after.usage.reset();
   const auto now = base::rfc3339(clock_.wall());
   const auto generation = claim.metadata.generation;
   const bool accepted = said.as != Said::As::notAccepted;
@@ -167,6 +171,7 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
 
 void ClaimStatus::putLost(const cache::Claim& claim, const Said& said, Status& after) {
   after.phase = phase::kLost;
+  after.usage.reset();
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kBound, false, said.reason, said.message, claim.metadata.generation), now);
   if (claim.status.phase != phase::kLost) tell(claim, "Warning", said.reason, said.message);
