@@ -1,5 +1,5 @@
 // The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, volumes,
-// Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
+// DeviceTaintRule, Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
 #pragma once
 
 #include "api/core/meta.h"
@@ -155,6 +155,15 @@ struct DeviceClass {
   std::string celSelector;  ///< first selector's expression
 };
 
+/// Keeps pods off devices, as taints keep them off nodes.
+struct DeviceTaintRule {
+  ObjectMeta metadata;
+  bool selects = false;              ///< spec.deviceSelector is there: without it the rule means no device
+  std::string driver, pool, device;  ///< of the selector; empty = any
+  Taint taint;
+  bool operator==(const DeviceTaintRule&) const = default;
+};
+
 struct ObjectReference {
   std::string apiVersion, kind, namespace_, name, uid, resourceVersion;
 };
@@ -196,5 +205,7 @@ template <>
 inline constexpr Kind kindOf<PersistentVolume>{"", "v1", "PersistentVolume", "persistentvolumes", false};
 template <>
 inline constexpr Kind kindOf<DeviceClass>{"resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false};
+template <>
+inline constexpr Kind kindOf<DeviceTaintRule>{"resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false};
 
 }  // namespace egpu::core

@@ -63,7 +63,7 @@ constexpr bool committed(std::string_view phase) {
 }
 }  // namespace phase
 
-// Reasons on a claim's conditions.
+// Reasons on a claim's conditions; kTainted on a card, too.
 namespace reason {
 inline constexpr std::string_view kClassNotFound = "ClassNotFound";
 inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavailable";
@@ -78,6 +78,7 @@ inline constexpr std::string_view kCardGone = "CardGone";
 inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
 inline constexpr std::string_view kUnhealthy = "Unhealthy";      ///< the claim has its card, and the card works no more
+inline constexpr std::string_view kTainted = "Tainted";          ///< a DeviceTaintRule means the claim's card or device
 inline constexpr std::string_view kInUse = "InUse";              ///< being deleted while pods use it
 inline constexpr std::string_view kClaimGone = "ClaimGone";      ///< of a device held for pods that run
 inline constexpr std::string_view kCarrierGone = "CarrierGone";  ///< the same, its claim is being deleted

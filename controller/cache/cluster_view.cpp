@@ -40,6 +40,7 @@ ClusterView::ClusterView(Stores& stores) : stores_(stores) {
   stores_.nodes.listen([this](const auto* before, const auto* after) { refreshNode(before, after); });
   stores_.cards.listen([this](const auto* before, const auto* after) { refreshCard(before, after); });
   stores_.devices.listen([this](const auto* before, const auto* after) { refreshDevice(before, after); });
+  stores_.taintRules.listen([this](const auto* before, const auto* after) { refreshTaint(before, after); });
 }
 
 void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
@@ -81,7 +82,7 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       const auto known = cluster_.findCard(name);
       // Whatever else a card is described by may be what somebody waits for.
       if (!known.known || !before || !before->spec.card || !(*before->spec.card == spec)) grew_ = true;
-      state.why = troubleOf(*object).reason;
+      state.why = cache::troubleOf(*object).reason;
       // Its health is judged last: it depends on the takes.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)
@@ -126,6 +127,20 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       if (fresh || !device->metadata.deleting()) settle(*device);
     }
   }
+  announce();
+}
+
+void ClusterView::refreshTaint(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after) {
+  std::unique_lock lock(mutex_);
+  std::size_t seen = 0;
+  for (const auto* rule : {before, after}) {
+    if (rule == nullptr) continue;
+    for (const auto& object : stores_.cardsTaintedBy(*rule)) {
+      if (const auto card = cards_.find(object->metadata.name); card != cards_.end()) offer(*card);
+      if (++seen % kCardsAtOnce == 0) giveWay(lock);
+    }
+  }
+  lock.unlock();
   announce();
 }
 
@@ -197,6 +212,7 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   const auto& [name, state] = card;
   if (!state.why.empty()) return state.why;
   const auto node = cluster_.findCard(name).node;
+  if (auto taint = stores_.taintOn(node, name)) return std::move(taint.reason);
   std::string first, why;  // of the devices that speak against it, the one that comes first by name
   for (const auto& held : state.held) {
     if (!held.device) continue;

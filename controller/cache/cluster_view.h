@@ -6,7 +6,7 @@
 // so that a decision counts from the moment it is made until the last trace of its device is gone, whichever watch is
 // late.
 //
-// A card is offered unless: it is unhealthy, Failed or being deleted; a device that names it is on another node (its
+// A card is offered unless: it is unhealthy, Failed or being deleted; a DeviceTaintRule keeps claims off it; a device that names it is on another node (its
 // uuid turned up elsewhere: wait until the entries are gone); or a committed device that names it lacks its entry (it
 // reappeared: first the entries).
 #pragma once
@@ -178,6 +178,7 @@ class ClusterView {
   void refreshNode(const core::Node* before, const core::Node* after);
   void refreshCard(const Gpu* before, const Gpu* after);
   void refreshDevice(const Gpu* before, const Gpu* after);
+  void refreshTaint(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
   // With mutex_ held.
   /// `device`: the one that says so, if a device does.
   void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,

@@ -239,5 +239,6 @@ template class Store<core::Pod>;
 template class Store<core::Node>;
 template class Store<core::ResourceClaim>;
 template class Store<core::Namespace>;
+template class Store<core::DeviceTaintRule>;
 
 }  // namespace egpu::cache

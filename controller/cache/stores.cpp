@@ -21,6 +21,12 @@ Trouble troubleOf(const Gpu& card) {
   return {};
 }
 
+bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device) {
+  const auto fits = [](const std::string& wanted, std::string_view is) { return wanted.empty() || wanted == is; };
+  return rule.selects && (rule.taint.effect == "NoSchedule" || rule.taint.effect == "NoExecute") &&
+         fits(rule.driver, keys::kDriver) && fits(rule.pool, node) && fits(rule.device, device);
+}
+
 namespace {
 
 template <class T>
@@ -31,6 +37,12 @@ bool differInUsage(const T& before, const T& after) {
   meta.resourceVersion = before.metadata.resourceVersion;
   status.usage = before.status.usage;
   return meta == before.metadata && status == before.status;
+}
+
+std::string textOf(const core::DeviceTaintRule& rule) {
+  const auto& taint = rule.taint;
+  return "DeviceTaintRule " + rule.metadata.name + ": " + taint.key + (taint.value.empty() ? "" : "=" + taint.value) +
+         ":" + taint.effect;
 }
 
 /// Calls each(claim) for what the pod's annotations name.
@@ -66,6 +78,7 @@ Stores::Stores() {
       g.spec.source = {};
       g.spec.nodeAffinityRequired.reset();
     });
+  taintRules.leaveOut([](core::DeviceTaintRule& r) { r.metadata.labels = r.metadata.annotations = {}; });
   indexGpus();
   indexClaims();
   indexPods();
@@ -92,7 +105,7 @@ void Stores::indexGpus() {
     if (d.status.phase != phase::kBound) emit(d.status.phase);
   });
   byTrouble_ = cards.addIndex([](const Gpu& c, const Emit& emit) {
-    if (troubleOf(c)) emit("yes");
+    if (cache::troubleOf(c)) emit("yes");
   });
   byCard_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     for (const auto& card : d.spec.cards) emit(card.name);
@@ -138,6 +151,49 @@ std::vector<Store<Gpu>::Ptr> Stores::devicesOfClaim(std::string_view claimUid) c
       own && own->spec.claimRef && own->spec.claimRef->uid == claimUid)
     found.push_back(std::move(own));
   return found;
+}
+
+Trouble Stores::taintOn(std::string_view node, std::string_view gpu) const {
+  Trouble found;
+  taintRules.forEach([&](const auto& rule) {
+    if (!found && keepsOff(*rule, node, gpu)) found = {std::string(keys::reason::kTainted), textOf(*rule)};
+  });
+  return found;
+}
+
+Trouble Stores::troubleOf(const Gpu& card) const {
+  auto trouble = cache::troubleOf(card);
+  return trouble || !card.spec.card ? trouble : taintOn(card.spec.card->nodeName, card.metadata.name);
+}
+
+std::vector<Store<Gpu>::Ptr> Stores::cardsTaintedBy(const core::DeviceTaintRule& rule) const {
+  std::vector<Store<Gpu>::Ptr> found;
+  const auto look = [&](const Store<Gpu>::Ptr& card) {
+    if (card && card->spec.card && keepsOff(rule, card->spec.card->nodeName, card->metadata.name))
+      found.push_back(card);
+  };
+  if (!rule.device.empty())
+    look(cards.get({"", rule.device}));
+  else if (!rule.pool.empty())
+    for (const auto& card : cardsOnNode(rule.pool)) look(card);
+  else
+    cards.forEach(look);
+  return found;
+}
+
+std::vector<Store<Gpu>::Ptr> Stores::cardsInTrouble() const {
+  auto all = cards.find(byTrouble_, "yes");
+  const auto ill = all.size();
+  taintRules.forEach([&](const auto& rule) {
+    const auto more = cardsTaintedBy(*rule);
+    all.insert(all.end(), more.begin(), more.end());
+  });
+  if (all.size() == ill) return all;
+  const auto name = [](const auto& card) -> const std::string& { return card->metadata.name; };
+  std::sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return name(a) < name(b); });
+  all.erase(std::unique(all.begin(), all.end(), [&](const auto& a, const auto& b) { return name(a) == name(b); }),
+            all.end());
+  return all;
 }
 
 Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {

@@ -31,6 +31,9 @@ Trouble troubleOf(const Gpu& card);
 /// Whether the two differ in status.usage, and in nothing else: nobody decides anything by it.
 bool onlyUsageDiffers(const Gpu& before, const Gpu& after);
 bool onlyUsageDiffers(const Claim& before, const Claim& after);
+/// Whether the rule keeps claims off what is called so on the node: its effect is NoSchedule or NoExecute, and its
+/// selector means our driver, the node's pool and that name, or leaves them open.
+bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
 /// By resourceClaims or by annotation.
 bool namesClaims(const core::Pod& pod);
 
@@ -51,6 +54,7 @@ class Stores {
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
+  Store<core::DeviceTaintRule> taintRules;  ///< empty where the API server has no such kind
   NodeTaints taints{nodes};
   NodeUsage usage;  ///< of all pods, those without claims too
 
@@ -67,8 +71,14 @@ class Stores {
     return devices.find(byReservation_, claim.str());
   }
   std::vector<Store<Gpu>::Ptr> devicesInPhase(std::string_view phase) const { return devices.find(byPhase_, phase); }
-  /// Cards whose object says that they are not for use: troubleOf() says something.
-  std::vector<Store<Gpu>::Ptr> cardsInTrouble() const { return cards.find(byTrouble_, "yes"); }
+  /// What keeps a card from new claims: its object, or, in second place, a DeviceTaintRule.
+  Trouble troubleOf(const Gpu& card) const;
+  /// The first DeviceTaintRule by name that keeps claims off the card or device of that name on the node.
+  Trouble taintOn(std::string_view node, std::string_view gpu) const;
+  /// Cards of which troubleOf() says something, by name.
+  std::vector<Store<Gpu>::Ptr> cardsInTrouble() const;
+  /// Cards that the rule keeps claims off, by name.
+  std::vector<Store<Gpu>::Ptr> cardsTaintedBy(const core::DeviceTaintRule& rule) const;
   std::vector<Store<Gpu>::Ptr> cardsOnNode(std::string_view node) const { return cards.find(byCardNode_, node); }
   /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the
   /// uid).
@@ -102,10 +112,11 @@ class Stores {
   void observed(const core::Node& o) { nodes.observed(o); }
   void observed(const core::ResourceClaim& o) { carriers.observed(o); }
   void observed(const core::Namespace& o) { namespaces.observed(o); }
+  void observed(const core::DeviceTaintRule& o) { taintRules.observed(o); }
   template <class T>
   void observedGone(const core::ObjectKey& key, std::string_view uid);
 
-  /// Every store has had its first list.
+  /// Every store has had its first list. That of the DeviceTaintRules may never have one.
   bool synced() const;
 
  private:
@@ -134,6 +145,8 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     nodes.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Namespace>) {
     namespaces.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {
+    taintRules.observedGone(key, uid);
   } else {
     carriers.observedGone(key, uid);
   }

@@ -256,6 +256,17 @@ void fields(auto& v, Is<core::DeviceClass> auto& o) {
                  [&] { v.first("selectors", [&] { v.object("cel", [&] { v("expression", o.celSelector); }); }); });
 }
 
+void fields(auto& v, Is<core::DeviceTaintRule> auto& o) {
+  v.objectAlways("spec", [&] {
+    v.object("deviceSelector", o.selects, [&] {
+      v("driver", o.driver);
+      v("pool", o.pool);
+      v("device", o.device);
+    });
+    v.always("taint", o.taint);
+  });
+}
+
 void fields(auto& v, Is<core::ObjectReference> auto& o) {
   v("apiVersion", o.apiVersion);
   v("kind", o.kind);

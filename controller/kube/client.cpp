@@ -66,6 +66,11 @@ Client::Client(Transport& transport, base::Clock& clock, base::Random& random, b
                ClientOptions options)
     : transport_(transport), clock_(clock), random_(random), metrics_(metrics), options_(std::move(options)) {}
 
+core::Kind Client::inVersion(core::Kind kind, std::string_view version) {
+  if (!version.empty()) kind.version = version;
+  return kind;
+}
+
 std::string Client::path(const core::Kind& kind, std::string_view ns, std::string_view name,
                          std::string_view subresource) {
   std::string out = kind.group.empty() ? "/api/" : "/apis/";
@@ -262,8 +267,8 @@ template <class T>
 Result<codec::ListMeta> Client::list(const ListOptions& options, const std::function<void(T&&)>& each,
                                      const std::function<void()>& restart, std::stop_token stop) {
   return listRaw(
-      core::kindOf<T>, options, [&each](std::string_view body) { return codec::decodeList<T>(body, each); }, restart,
-      std::move(stop));
+      inVersion(core::kindOf<T>, options.version), options,
+      [&each](std::string_view body) { return codec::decodeList<T>(body, each); }, restart, std::move(stop));
 }
 
 template <class T>
@@ -321,6 +326,7 @@ EGPU_CLIENT(core::ResourceClaim);
 EGPU_CLIENT(core::PersistentVolumeClaim);
 EGPU_CLIENT(core::PersistentVolume);
 EGPU_CLIENT(core::DeviceClass);
+EGPU_CLIENT(core::DeviceTaintRule);
 EGPU_CLIENT(core::Event);
 EGPU_CLIENT(core::Lease);
 

@@ -23,7 +23,8 @@ namespace egpu::kube {
 enum class PatchType { merge, json, strategic };
 
 struct ListOptions {
-  std::string namespace_;  ///< empty = all
+  std::string namespace_;    ///< empty = all
+  std::string_view version;  ///< another one of the kind than its own; a constant. Empty = its own
   std::string labelSelector;
   std::string fieldSelector;
   std::string resourceVersion;  ///< empty = quorum read; "0" = any cache
@@ -93,6 +94,8 @@ class Client {
   base::Random& random() { return random_; }
   base::Metrics& metrics() { return metrics_; }
 
+  /// The kind in another version; empty = as it is.
+  static core::Kind inVersion(core::Kind kind, std::string_view version);
   /// "/apis/elasticgpu.io/v1alpha/namespaces/ns/elasticgpuclaims/name/status"; parts are percent-encoded.
   static std::string path(const core::Kind& kind, std::string_view ns, std::string_view name = {},
                           std::string_view subresource = {});

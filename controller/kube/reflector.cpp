@@ -177,6 +177,7 @@ void ReflectorLoop::run(std::stop_token stop) {
 ReflectorLoop::PassEnd ReflectorLoop::listOnce(std::stop_token stop) {
   ListOptions options;
   options.namespace_ = options_.namespace_;
+  options.version = options_.version;
   options.labelSelector = options_.labelSelector;
   options.fieldSelector = options_.fieldSelector;
   options.limit = options_.pageSize;  // no version: a quorum read, so that the mirror never goes back in time

@@ -48,7 +48,8 @@ class Sink {
 };
 
 struct ReflectorOptions {
-  std::string namespace_;  ///< empty = all
+  std::string namespace_;    ///< empty = all
+  std::string_view version;  ///< as in ListOptions
   std::string labelSelector;
   std::string fieldSelector;
   bool watchList = true;               ///< try the streamed initial list first
@@ -145,7 +146,9 @@ template <class T>
 class Reflector final : private ReflectorTarget {
  public:
   Reflector(Client& client, Sink<T>& sink, ReflectorOptions options = {})
-      : client_(client), sink_(sink), loop_(client, core::kindOf<T>, *this, std::move(options)) {}
+      : client_(client),
+        sink_(sink),
+        loop_(client, Client::inVersion(core::kindOf<T>, options.version), *this, std::move(options)) {}
 
   void start() { loop_.start(); }
   /// Ends the watch and joins. Idempotent.

@@ -33,7 +33,8 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       pods_(client, podSink_, options_.reflector),
       nodes_(client, nodeSink_, options_.reflector),
       carriers_(client, carrierSink_, options_.reflector),
-      namespaces_(client, namespaceSink_, options_.reflector) {
+      namespaces_(client, namespaceSink_, options_.reflector),
+      taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}) {
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
     metrics_.observe("elasticgpu_decision_seconds", seconds, {});
@@ -50,6 +51,7 @@ void Controller::start() {
   nodes_.start();
   carriers_.start();
   namespaces_.start();
+  taintRules_.start();
   starter_ = std::jthread([this](std::stop_token stop) { gather(std::move(stop)); });
 }
 
@@ -57,7 +59,7 @@ void Controller::gather(std::stop_token stop) {
   // No decision on half a world: a card not yet listed is a card that is gone.
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop) ||
-      !namespaces_.waitForSync(stop))
+      !namespaces_.waitForSync(stop) || !taintRules_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -180,6 +182,7 @@ void Controller::stop() {
   nodes_.stop();
   carriers_.stop();
   namespaces_.stop();
+  taintRules_.stop();
 }
 
 }  // namespace egpu::reconcile

@@ -16,6 +16,7 @@
 #include "controller/cache/cluster_view.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
+#include "controller/cache/taint_rules_mirror.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/kube/reflector.h"
@@ -95,6 +96,7 @@ class Controller {
   kube::Reflector<core::Node> nodes_;
   kube::Reflector<core::ResourceClaim> carriers_;
   kube::Reflector<core::Namespace> namespaces_;
+  cache::TaintRulesMirror taintRules_;
 
   std::mutex readyMutex_;
   std::condition_variable_any readyChanged_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <vector>
 
 #include "api/v1alpha/keys.h"
@@ -68,6 +69,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.nodes.listen([this](const auto& b, const auto& a) { onNode(b, a); });
   stores_.classes.listen([this](const auto& b, const auto& a) { onClass(b, a); });
   stores_.namespaces.listen([this](const auto& b, const auto& a) { onNamespace(b, a); });
+  stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
   cluster.onCapacity([this] {
     for (const auto& key : waiting_.room.all()) enqueue_(key);
   });
@@ -149,11 +151,36 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
   // What keeps a card from those who wait is part of what they are told; that it is free again, ClusterView tells.
   if (before && after && cache::troubleOf(*after))
     for (const auto& key : waiting_.room.all()) enqueue_(key);
-  for (const auto& device : stores_.devicesOnCard(name)) {
+  usersOfCard(name);
+}
+
+void Routing::usersOfCard(const std::string& card) {
+  for (const auto& device : stores_.devicesOnCard(card)) {
     enqueue_(deviceKey(device->metadata.name));
     claimsOfDevice(*device);
   }
-  for (const auto& claim : stores_.claimsNaming(name)) enqueue_(claimKey(core::keyOf(claim->metadata)));
+  for (const auto& claim : stores_.claimsNaming(card)) enqueue_(claimKey(core::keyOf(claim->metadata)));
+}
+
+void Routing::onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after) {
+  const auto spec = [](const core::DeviceTaintRule& rule) {
+    return std::tie(rule.selects, rule.driver, rule.pool, rule.device, rule.taint);
+  };
+  if (before && after && spec(*before) == spec(*after)) return;  // its status, where evictions are counted
+  bool any = false;
+  for (const auto* rule : {before, after}) {
+    if (rule == nullptr) continue;
+    for (const auto& card : stores_.cardsTaintedBy(*rule)) {
+      any = true;
+      enqueue_(cardKey(card->metadata.name));
+      usersOfCard(card->metadata.name);
+    }
+    if (const auto device = rule->device.empty() ? nullptr : stores_.devices.get({"", rule->device}))
+      claimsOfDevice(*device);
+  }
+  // As with a card's health: who waits is told why; that there is room again, ClusterView tells.
+  if (any && after)
+    for (const auto& key : waiting_.room.all()) enqueue_(key);
 }
 
 void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceClaim* after) {

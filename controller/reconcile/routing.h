@@ -42,6 +42,9 @@ class Routing {
   void onNode(const core::Node* before, const core::Node* after);
   void onClass(const cache::Class* before, const cache::Class* after);
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
+  void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
+  /// Devices that have some of it, their claims, and claims that name it.
+  void usersOfCard(const std::string& card);
   void onPlugin(const std::string& name);
   /// Held devices whose claim has, or had, that name.
   void heldFor(const core::ObjectKey& claim);

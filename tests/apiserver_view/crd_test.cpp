@@ -44,6 +44,7 @@ TEST(Crd, LoadsTheBuiltInKinds) {
   EXPECT_NE(table.find("coordination.k8s.io", "v1", "leases"), nullptr);
   EXPECT_NE(table.find("resource.k8s.io", "v1", "resourceclaims"), nullptr);
   EXPECT_NE(table.find("resource.k8s.io", "v1", "deviceclasses"), nullptr);
+  EXPECT_NE(table.find("resource.k8s.io", "v1", "devicetaintrules"), nullptr);
   for (const auto& r : table.all()) EXPECT_FALSE(r->custom);
 }
 

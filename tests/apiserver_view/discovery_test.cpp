@@ -123,8 +123,7 @@ TEST_F(Discovery, NamesAlsoWhatFewEverAskFor) {
       {"networking.k8s.io/v1", "ipaddresses"},
       {"networking.k8s.io/v1", "servicecidrs"},
       {"node.k8s.io/v1", "runtimeclasses"},
-      {"resource.k8s.io/v1alpha3", "devicetaintrules"},
-      {"resource.k8s.io/v1beta2", "devicetaintrules"},
+      {"resource.k8s.io/v1", "resourceslices"},
       {"storage.k8s.io/v1", "csistoragecapacities"},
       {"storage.k8s.io/v1", "volumeattributesclasses"},
   };

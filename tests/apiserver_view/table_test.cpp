@@ -90,6 +90,7 @@ TEST_F(Tables, ShowsTheOtherKinds) {
   EXPECT_EQ(row("coordination.k8s.io", "v1", "leases",
                 R"({"metadata":{"name":"l"},"spec":{"holderIdentity":"h"}})")["Holder"],
             "h");
+  EXPECT_EQ(row("resource.k8s.io", "v1", "devicetaintrules", R"({"metadata":{"name":"d"}})")["Name"], "d");
   EXPECT_EQ(row("resource.k8s.io", "v1", "deviceclasses", R"({"metadata":{"name":"d"}})")["Age"], "3h");
 }
 

@@ -23,6 +23,7 @@ from pods_test import claim, gpu_class, pod, running
 
 FOR_ALL = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/elastic-gpu-classes"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/elastic-gpu-controller"
+TAINT_RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 LOCAL_ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{installation.NAMESPACE}/roles/elastic-gpu-controller"
 USER = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
 # Checked by the API server itself inside another request.
@@ -179,9 +180,11 @@ def whole_life(client, log, report):
 def audited(client, log, report, elects):
     rights = granted(client)
     leases = {right for right in rights if right[1] == "leases"}
+    # Before 1.37 the kind is looked for, and not found.
+    rules = set() if client.exists(TAINT_RULES) else {("resource.k8s.io", "devicetaintrules", "watch")}
 
     def unused():
-        return set(rights) - UNLOGGED - (set() if elects else leases) - set(log.update().used)
+        return set(rights) - UNLOGGED - rules - (set() if elects else leases) - set(log.update().used)
 
     try:
         until("every right is used", lambda: not unused(), patience=PATIENCE / 5)

@@ -15,7 +15,7 @@ template <class T>
 class EveryKind : public ::testing::Test {};
 using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, core::Namespace,
                                core::Node, core::Pod, core::PersistentVolumeClaim, core::PersistentVolume,
-                               core::ResourceClaim, core::DeviceClass, core::Event, core::Lease>;
+                               core::ResourceClaim, core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
 TYPED_TEST_SUITE(EveryKind, Kinds);
 
 TYPED_TEST(EveryKind, comesBackWithEveryField) {

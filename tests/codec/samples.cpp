@@ -379,6 +379,17 @@ class Fill {
     out.celSelector = text();
   }
 
+  void operator()(core::DeviceTaintRule& out) {
+    out.metadata = metadata();
+    out.selects = chance();
+    if (out.selects) {
+      out.driver = text();
+      out.pool = text();
+      out.device = text();
+    }
+    out.taint = {text(), text(), text()};
+  }
+
   void operator()(core::Event& out) {
     out.metadata = metadata();
     auto& o = out.involvedObject;
@@ -440,6 +451,7 @@ EGPU_SAMPLE(core::ResourceClaim);
 EGPU_SAMPLE(core::PersistentVolumeClaim);
 EGPU_SAMPLE(core::PersistentVolume);
 EGPU_SAMPLE(core::DeviceClass);
+EGPU_SAMPLE(core::DeviceTaintRule);
 EGPU_SAMPLE(core::Event);
 EGPU_SAMPLE(core::Lease);
 #undef EGPU_SAMPLE
@@ -471,6 +483,7 @@ bool same(const core::ResourceClaim& a, const core::ResourceClaim& b) {
 bool same(const core::DeviceClass& a, const core::DeviceClass& b) {
   return a.metadata == b.metadata && a.celSelector == b.celSelector;
 }
+bool same(const core::DeviceTaintRule& a, const core::DeviceTaintRule& b) { return a == b; }
 bool same(const core::Event& a, const core::Event& b) {
   const auto tie = [](const core::Event& e) {
     const auto& o = e.involvedObject;

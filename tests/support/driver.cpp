@@ -47,7 +47,16 @@ void ManualInformer<T>::list() {
 }
 
 template <class T>
+void ManualInformer<T>::listIfServed() {
+  kube::HttpRequest request;
+  request.target = kube::Client::path(core::kindOf<T>, {});
+  served_ = client_.call(std::move(request)).ok();
+  if (served_) list();
+}
+
+template <class T>
 bool ManualInformer<T>::poll() {
+  if (!served_) return false;
   if (lost_ && --relistIn_ <= 0) {
     lost_ = false;
     if (faults.staleList) {
@@ -126,6 +135,7 @@ template class ManualInformer<core::Pod>;
 template class ManualInformer<core::Node>;
 template class ManualInformer<core::ResourceClaim>;
 template class ManualInformer<core::Namespace>;
+template class ManualInformer<core::DeviceTaintRule>;
 
 Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Registry& registry, base::ManualClock& clock,
                std::chrono::milliseconds summaryDelay)
@@ -142,7 +152,8 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       pods(server, directClient_, podSink_),
       nodes(server, directClient_, nodeSink_),
       carriers(server, directClient_, carrierSink_),
-      namespaces(server, directClient_, namespaceSink_) {}
+      namespaces(server, directClient_, namespaceSink_),
+      taintRules(server, directClient_, taintRuleSink_) {}
 
 Driver::~Driver() = default;
 
@@ -154,6 +165,7 @@ kube::ClientOptions Driver::options() {
 
 void Driver::start() {
   namespaces.list();
+  taintRules.listIfServed();
   nodes.list();
   classes.list();
   gpus.list();
@@ -171,12 +183,13 @@ bool Driver::poll() {
   any = nodes.poll() || any;
   any = carriers.poll() || any;
   any = namespaces.poll() || any;
+  any = taintRules.poll() || any;
   return any;
 }
 
 bool Driver::settled() const {
   return gpus.settled() && claims.settled() && classes.settled() && pods.settled() && nodes.settled() &&
-         carriers.settled() && namespaces.settled();
+         carriers.settled() && namespaces.settled() && taintRules.settled();
 }
 
 bool Driver::stepOnce() {

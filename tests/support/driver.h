@@ -69,6 +69,9 @@ class ManualInformer {
   WatchFaults faults;
 
   void list();
+  /// list(), unless the server doesn't have the kind.
+  void listIfServed();
+  bool served() const { return served_; }
   /// True if anything reached the store.
   bool poll();
   bool settled() const { return held_.empty() && !lost_; }
@@ -82,6 +85,7 @@ class ManualInformer {
   http::Handler& server_;
   kube::Client& client_;
   kube::Sink<T>& sink_;
+  bool served_ = true;
   std::stop_source stop_;
   std::unique_ptr<http::BodyStream> stream_;
   std::vector<T> first_;
@@ -145,6 +149,7 @@ class Driver {
   cache::StoreSink<core::Node> nodeSink_{stores.nodes};
   cache::StoreSink<core::ResourceClaim> carrierSink_{stores.carriers};
   cache::StoreSink<core::Namespace> namespaceSink_{stores.namespaces};
+  cache::StoreSink<core::DeviceTaintRule> taintRuleSink_{stores.taintRules};
 
  public:
   ManualInformer<cache::Gpu> gpus;
@@ -154,6 +159,7 @@ class Driver {
   ManualInformer<core::Node> nodes;
   ManualInformer<core::ResourceClaim> carriers;
   ManualInformer<core::Namespace> namespaces;
+  ManualInformer<core::DeviceTaintRule> taintRules;
 };
 
 }  // namespace egpu::support

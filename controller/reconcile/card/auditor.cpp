@@ -161,14 +161,16 @@ void Auditor::books(const cache::Gpu& card) {
   tell(card, std::move(found));
 }
 
-// The phase of a card that did not fail: Unhealthy, Full or Available, and why nobody may get some of it.
+// The phase of a card that did not fail: Unhealthy, Tainted, Full or Available, and why nobody may get some of it.
 void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum,
                     v1alpha::ElasticGPUStatus& after) const {
-  constexpr std::string_view kUnhealthy = "Unhealthy", kFull = "Full", kAvailable = "Available";
-  if (!after.phase.empty() && after.phase != kUnhealthy && after.phase != kFull && after.phase != kAvailable) return;
-  const bool ours = after.phase == kUnhealthy || after.reason == kNotOffered;
-  if (const auto trouble = cache::troubleOf(card)) {
-    after.phase = kUnhealthy;
+  constexpr std::string_view kUnhealthy = "Unhealthy", kTainted = keys::reason::kTainted, kFull = "Full",
+                             kAvailable = "Available";
+  const auto& was = after.phase;
+  if (!was.empty() && was != kUnhealthy && was != kTainted && was != kFull && was != kAvailable) return;
+  const bool ours = was == kUnhealthy || was == kTainted || after.reason == kNotOffered;
+  if (const auto trouble = stores_.troubleOf(card)) {
+    after.phase = cache::troubleOf(card) ? kUnhealthy : kTainted;
     after.reason = trouble.reason;
     after.message = trouble.message;
     return;

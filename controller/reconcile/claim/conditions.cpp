@@ -53,13 +53,19 @@ core::Condition condition(std::string_view type, bool good, std::string_view why
   return c;
 }
 
-/// Empty, or which of the device's cards works no more, and why.
-std::string unhealthy(const cache::Stores& stores, const cache::Gpu& device) {
-  for (const auto& card : stores.cardsInTrouble())
-    for (const auto& share : device.spec.cards)
-      if (share.name == card->metadata.name)
-        return "card " + share.name + " on node " + card->spec.card->nodeName + ": " + cache::troubleOf(*card).text();
-  return {};
+/// Which of the device's cards works no more or is tainted, and why; one that works no more comes first.
+cache::Trouble unhealthy(const cache::Stores& stores, const cache::Gpu& device) {
+  cache::Trouble tainted;
+  if (const auto taint = stores.taintOn(device.spec.nodeName, device.metadata.name))
+    tainted = {taint.reason, "device " + device.metadata.name + ": " + taint.text()};
+  for (const auto& share : device.spec.cards) {
+    const auto card = stores.cards.get({"", share.name});
+    if (!card) continue;
+    const auto where = "card " + share.name + " on node " + card->spec.card->nodeName + ": ";
+    if (const auto ill = cache::troubleOf(*card)) return {std::string(reason::kUnhealthy), where + ill.text()};
+    if (const auto taint = stores.troubleOf(*card); taint && !tainted) tainted = {taint.reason, where + taint.text()};
+  }
+  return tainted;
 }
 
 bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after) {
@@ -160,12 +166,12 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   const auto trouble = unhealthy(stores_, device);
   const auto* old = findCondition(claim.status.conditions, kHealthy);
   const bool wasWell = old == nullptr || old->status == "True";
-  if (!trouble.empty() && wasWell) tell(claim, "Warning", reason::kUnhealthy, trouble);
-  if (!trouble.empty() || !wasWell)  // a claim whose cards never failed needs no word about it
-    setCondition(after.conditions,
-                 condition(kHealthy, trouble.empty(), trouble.empty() ? kHealthy : reason::kUnhealthy, trouble,
-                           claim.metadata.generation),
-                 now);
+  if (trouble && wasWell) tell(claim, "Warning", trouble.reason, trouble.message);
+  if (trouble || !wasWell)  // a claim whose cards never failed needs no word about it
+    setCondition(
+        after.conditions,
+        condition(kHealthy, !trouble, trouble ? trouble.reason : kHealthy, trouble.message, claim.metadata.generation),
+        now);
   return write(claim, after, stop);
 }
 

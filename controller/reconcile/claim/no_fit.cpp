@@ -27,7 +27,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
   if (isStatic(claim)) {
     auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))
-      if (const auto trouble = cache::troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
+      if (const auto trouble = stores_.troubleOf(*card); trouble && trouble.reason == why) why = trouble.text();
     if (!why.empty())
       return Outcome::done().says(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
@@ -53,7 +53,7 @@ std::string ClaimSync::outOfReach(const scheduler::Request& request) const {
       break;
     }
     text += (named == 1 ? "cards that are not offered: " : ", ") + card->metadata.name + " on node " +
-            card->spec.card->nodeName + " (" + cache::troubleOf(*card).text().substr(0, kMostSaid) + ")";
+            card->spec.card->nodeName + " (" + stores_.troubleOf(*card).text().substr(0, kMostSaid) + ")";
   }
   const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
   if (const auto kept = keptDevices(phase::kReleased, wanted); kept.count > 0)

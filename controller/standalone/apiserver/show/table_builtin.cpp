@@ -192,6 +192,7 @@ const std::vector<std::pair<std::string_view, BuiltinTable>>& tables() {
       {"resourceclaims",
        {{kName, {"State", "string", "pending, allocated, reserved, deleted.", 0}, kAge}, resourceClaimCells}},
       {"deviceclasses", {{kName, kAge}, plainCells}},
+      {"devicetaintrules", {{kName, kAge}, plainCells}},
   };
   return all;
 }

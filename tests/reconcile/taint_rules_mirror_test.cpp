@@ -1,0 +1,136 @@
+// Where the API server has no DeviceTaintRules, or doesn't let them be read, and where it has them later.
+#include "controller/cache/taint_rules_mirror.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "tests/support/forwarding_transport.h"
+#include "tests/support/world.h"
+
+namespace egpu::cache {
+namespace {
+
+/// An API server that has one version of the kind, or none.
+class Versions final : public support::ForwardingTransport {
+ public:
+  using ForwardingTransport::ForwardingTransport;
+  std::atomic<int> code{404};             ///< the answer for versions that are not served
+  std::atomic<const char*> version = "";  ///< that is served
+  std::atomic<int> asked{0};
+
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    ++asked;
+    auto there = request;
+    return is(there) ? ForwardingTransport::perform(there, std::move(stop)) : no();
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
+                                          std::stop_token stop) override {
+    auto there = request;
+    return is(there) ? ForwardingTransport::stream(there, data, std::move(stop)) : no();
+  }
+
+ private:
+  /// The embedded server has v1, whatever it is called here.
+  bool is(kube::HttpRequest& request) const {
+    const std::string start = "/apis/resource.k8s.io/" + std::string(version.load()) + "/devicetaintrules";
+    if (request.target.rfind(start, 0) != 0) return false;
+    request.target = "/apis/resource.k8s.io/v1/devicetaintrules" + request.target.substr(start.size());
+    return true;
+  }
+  base::Result<kube::HttpResponse> no() const {
+    kube::HttpResponse answer;
+    answer.status = code;
+    answer.body = "404 page not found";
+    return answer;
+  }
+};
+
+class TaintRulesMirrorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (world.real) GTEST_SKIP();
+    core::DeviceTaintRule rule;
+    rule.metadata.name = "repair";
+    rule.selects = true;
+    rule.taint = {"k", "v", "NoExecute"};
+    world.must(world.client.create(rule));
+  }
+  bool sees(bool rule) {
+    base::SystemClock real;
+    const auto deadline = real.now() + std::chrono::seconds(60);
+    while ((store.size() > 0) != rule) {
+      if (real.now() > deadline) return false;
+      clock.advance(std::chrono::minutes(1));
+      real.sleepFor(std::chrono::milliseconds(2), {});
+    }
+    return true;
+  }
+
+  support::World world;
+  base::ManualClock clock;
+  Versions line{*world.transport};
+  kube::Client client{line, clock, world.random, world.metrics, support::Driver::options()};
+  Store<core::DeviceTaintRule> store;
+  TaintRulesMirror mirror{client, store};
+};
+
+TEST_F(TaintRulesMirrorTest, EachVersionIsFollowed) {
+  for (const char* version : {"v1", "v1beta2"}) {
+    line.version = version;
+    Store<core::DeviceTaintRule> rules;
+    TaintRulesMirror one(client, rules);
+    one.start();
+    ASSERT_TRUE(one.waitForSync({}));
+    EXPECT_EQ(rules.size(), 1U) << version;
+    EXPECT_EQ(rules.get({"", "repair"})->taint.effect, "NoExecute");
+  }
+}
+
+TEST_F(TaintRulesMirrorTest, WithoutTheKindNobodyWaitsAndItIsLookedForSeldom) {
+  mirror.start();
+  ASSERT_TRUE(mirror.waitForSync({}));
+  EXPECT_EQ(store.size(), 0U);
+  EXPECT_EQ(line.asked, 2) << "once for each version, and no more while the clock stands";
+  line.version = "v1beta2";
+  EXPECT_TRUE(sees(true));
+}
+
+TEST_F(TaintRulesMirrorTest, WithoutTheRightNobodyWaits) {
+  line.code = 403;
+  mirror.start();
+  ASSERT_TRUE(mirror.waitForSync({}));
+  EXPECT_EQ(store.size(), 0U);
+  line.version = "v1";
+  EXPECT_TRUE(sees(true));
+}
+
+TEST_F(TaintRulesMirrorTest, AKindThatIsSwitchedOffTakesItsRulesAlong) {
+  line.version = "v1";
+  mirror.start();
+  ASSERT_TRUE(mirror.waitForSync({}));
+  ASSERT_EQ(store.size(), 1U);
+  line.version = "";
+  EXPECT_TRUE(sees(false));
+  line.version = "v1";
+  EXPECT_TRUE(sees(true)) << "the same object again";
+}
+
+TEST_F(TaintRulesMirrorTest, AServerThatCantSayIsAskedAgainBeforeAnybodyDecides) {
+  line.code = 500;
+  mirror.start();
+  std::stop_source soon;
+  std::jthread waits([&] { EXPECT_FALSE(mirror.waitForSync(soon.get_token())); });
+  while (line.asked == 0) std::this_thread::yield();
+  soon.request_stop();
+  waits.join();
+  line.version = "v1";
+  EXPECT_TRUE(sees(true));
+}
+
+}  // namespace
+}  // namespace egpu::cache
