@@ -32,6 +32,10 @@ std::string preparedFor(const CdiSpec& spec) {
     j.key("chargedCore").value(card.chargedCore).key("chargedMemory").value(card.chargedMemory).endObject();
   }
   j.endArray();
+  if (!spec.beside.empty()) j.key("beside").beginArray();
+  for (const auto& other : spec.beside)
+    j.beginObject().key("resourceClaim").value(other.claim).key("deviceUid").value(other.deviceUid).endObject();
+  if (!spec.beside.empty()) j.endArray();
   texts(j, "cdiDevices", spec.edits.cdiDevices);
   return j.endObject().take();
 }
@@ -87,6 +91,10 @@ bool readPreparedFor(const std::string& json, CdiSpec& out) {
       return false;
     out.cards.push_back(std::move(card));
   }
+  for (const auto& each : listOf(j, "beside"))
+    if (auto& other = out.beside.emplace_back();
+        !text(each, "resourceClaim", other.claim) || !text(each, "deviceUid", other.deviceUid))
+      return false;
   return !out.cards.empty() && textsOf(listOf(j, "cdiDevices"), out.edits.cdiDevices);
 }
 

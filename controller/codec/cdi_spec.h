@@ -13,8 +13,9 @@ namespace egpu::codec {
 
 /// vendor/class of our CDI devices; their name is the device's uid.
 inline constexpr std::string_view kCdiKind = "elasticgpu.io/device";
-/// The variable in which a file says what it was prepared for. Annotations would need CDI 0.6.0, which containerd 1.7
-/// refuses.
+/// The variable in which a file says what it was prepared for: who has it, who is charged for which cards. Annotations
+/// would need CDI 0.6.0, which containerd 1.7 refuses, and a file beside it would not change with it in one rename. So
+/// containers see it; it says nothing that is not about their own claims.
 inline constexpr std::string_view kPreparedFor = "ELASTICGPU_PREPARED_FOR";
 
 struct CdiSpec {
@@ -23,7 +24,13 @@ struct CdiSpec {
   std::string claimNamespace, claimName, claimUid;  ///< of the ResourceClaim
   std::string provisioner;
   std::vector<v1alpha::DeviceCard> cards;  ///< granted and charged
-  core::ContainerEdits edits;              ///< without kPreparedFor
+  /// Another claim of the containers that have this one, and the uid of its device.
+  struct Beside {
+    std::string claim, deviceUid;
+    bool operator==(const Beside&) const = default;
+  };
+  std::vector<Beside> beside;  ///< those that the variables speak for, too, in their order; before this one
+  core::ContainerEdits edits;  ///< without kPreparedFor
   bool operator==(const CdiSpec&) const = default;
 };
 

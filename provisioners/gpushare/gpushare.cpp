@@ -117,8 +117,12 @@ class GpuShare final : public Provisioner {
     return ok();
   }
 
-  Status mount(Call& call, const Device& device, const Container&) override {
-    if (Status status = fits(device); status.code != EGPU_OK) return status;
+  Status mount(Call& call, const Device& given, const Container&) override {
+    if (Status status = fits(given); status.code != EGPU_OK) return status;
+    Device device = given;
+    // In the node's order, in which drivers and limiters number what they see.
+    std::stable_sort(device.cards.begin(), device.cards.end(),
+                     [](const Card& a, const Card& b) { return a.index < b.index; });
     std::string uuids;
     for (const auto& card : device.cards) uuids += (uuids.empty() ? "" : ",") + card.uuid;
     call.env("ELASTICGPU_DEVICE", device.device);

@@ -70,6 +70,16 @@ TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   EXPECT_TRUE(reply.edits.mounts.empty());
 }
 
+TEST_F(GpuShareTest, CardsAreNumberedAsTheNodeDoes) {
+  const auto reply = plugin->mount(
+      device("o", {card(3, 100, 2 * kGiB), card(0, 200, 4 * kGiB)}, {{"isolation", "hami-core"}}), "p", "c");
+  ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "GPU-0,GPU-3");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CORE_0"), "200");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "4096m");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_1"), "2048m");
+}
+
 TEST_F(GpuShareTest, MountForHamiCore) {
   const core::StringMap hami{{"isolation", "hami-core"}};
   auto reply = plugin->mount(device("d", {card(0, 105, 4 * kGiB), card(1, 5, 512 << 20)}, hami), "p", "c");

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <utility>
 
+#include "controller/agent/prepare/company.h"
 #include "controller/agent/prepare/fence.h"
+#include "controller/agent/prepare/merge.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/log.h"
 
@@ -43,7 +45,7 @@ Status withClaim(const ClaimRef& claim, const Status& why) {
   return Status(why.code(), "ResourceClaim " + claim.str() + ": " + why.message());
 }
 
-cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device) {
+cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const std::vector<Entitled>& company) {
   cdi::Spec spec;
   spec.device = device.metadata.name;
   spec.deviceUid = device.metadata.uid;
@@ -52,6 +54,8 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device) {
   spec.claimUid = claim.uid;
   spec.provisioner = device.spec.provisioner;
   spec.cards = device.spec.cards;
+  for (const auto& other : company)
+    spec.beside.push_back({other.device.spec.claimRef->name, other.device.metadata.uid});
   return spec;
 }
 
@@ -113,7 +117,9 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
                                                               std::stop_token stop) {
   const auto grant = entitled(client_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
-  cdi::Spec spec = specOf(claim, grant->device);
+  const auto company = companyOf(client_, folder_, claim, options_.node, stop);
+  if (!company) return company.status();
+  cdi::Spec spec = specOf(claim, grant->device, *company);
   const auto there = folder_.find(spec.deviceUid);
   if (!there) return there.status();
   if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec))
@@ -122,10 +128,10 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   const auto plugin = pluginOf(spec.provisioner);
   if (!plugin) return plugin.status();
   const auto request = requestFor(*grant);
-  if (auto s = begin(spec, grant->cards); !s.ok()) return s;               // (P1)
-  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;          // (P2)
-  if (auto s = mount(**plugin, request, *grant, spec); !s.ok()) return s;  // (P3)
-  if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;         // (P4)
+  if (auto s = begin(spec, grant->cards); !s.ok()) return s;       // (P1)
+  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;  // (P2)
+  if (auto s = mount(*grant, *company, spec); !s.ok()) return s;   // (P3)
+  if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
   return idsOf(spec);  // (P5)
 }
@@ -149,20 +155,36 @@ Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceReq
 }
 
 /// (P3)
-Status ClaimPreparer::mount(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const Entitled& entitled,
-                            cdi::Spec& spec) {
-  const auto reply = plugin.mount(request, {}, {});
-  if (auto s = fromReply(reply.reply, spec.provisioner + " mount"); !s.ok()) return s;
+Status ClaimPreparer::mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec) {
+  std::vector<ClaimPart> parts;
+  for (const auto& other : company) {
+    auto edits = editsFor(other);
+    if (!edits) return {edits.status().code(), other.device.metadata.name + " beside it: " + edits.status().message()};
+    parts.push_back({requestFor(other).cards, std::move(edits->env)});
+  }
+  auto edits = editsFor(entitled);
+  if (!edits) return edits.status();
+  spec.edits = std::move(*edits);
+  parts.push_back({requestFor(entitled).cards, std::move(spec.edits.env)});
+  spec.edits.env = merged(parts);
+  return folder_.write(spec);
+}
+
+/// What the plugin gives for the device, checked.
+Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& entitled) {
+  const auto& provisioner = entitled.device.spec.provisioner;
+  const auto plugin = pluginOf(provisioner);
+  if (!plugin) return plugin.status();
+  const auto request = requestFor(entitled);
+  const auto reply = (*plugin)->mount(request, {}, {});
+  if (auto s = fromReply(reply.reply, provisioner + " mount"); !s.ok()) return s;
   Permitted permitted = options_.permitted;
   if (const auto it = request.parameters.find(kHostPaths); it != request.parameters.end()) {
     auto more = parseHostPaths(it->second);
     if (!more) return more.status();
     permitted.more.insert(permitted.more.end(), more->begin(), more->end());
   }
-  auto edits = checkEdits(reply.edits, permitted, entitled.cards);
-  if (!edits) return edits.status();
-  spec.edits = std::move(*edits);
-  return folder_.write(spec);
+  return checkEdits(reply.edits, permitted, entitled.cards);
 }
 
 void ClaimPreparer::tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const Status& why,

@@ -9,7 +9,9 @@
 //   PREPARE, under the claim's lock, after the checks of entitled.h             what a death right after it leaves, and who mends it
 //   (P1) part written, under the fence's lock, if the card has room             part, nothing staged: again from (P1), or (U2) on
 //   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
-//   (P3) plugin mount(device uid), edits checked, part written with them        part with edits: made anew, mount is pure; or (U2) on
+//   (P3) plugin mount(device uid), edits checked, their variables made one     part with edits: made anew, mount is pure; or (U2) on
+//        with those of the claims before it in its containers (company.h),
+//        part written with them
 //   (P4) part renamed to ready                                                  ready, unanswered: (P5) answers from the file, or (U1) on
 //   (P5) answer: the CDI ids, from the file                                     ready: the kubelet asks again, (P5)
 //
@@ -76,8 +78,8 @@ class ClaimPreparer {
                                                        std::stop_token stop);
   base::Status begin(const cdi::Spec& spec, const std::vector<v1alpha::Card>& cards);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
-  base::Status mount(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const Entitled& entitled,
-                     cdi::Spec& spec);
+  base::Status mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec);
+  base::Result<core::ContainerEdits> editsFor(const Entitled& entitled);
   base::Status undo(const cdi::Folder::Entry& entry);
   base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);

@@ -29,12 +29,6 @@ std::string podIp(const core::Pod& pod) {
   return "10." + octet(0) + "." + octet(2) + "." + octet(4);
 }
 
-std::vector<plugin::CardShare> sharesOf(const agent::cdi::Spec& spec) {
-  std::vector<plugin::CardShare> out;
-  for (const auto& card : spec.cards) out.push_back({card.uuid, {}, 0, card.core, card.memory, 0});
-  return out;
-}
-
 }  // namespace
 
 Kubelet::Node::Node(std::string folder, agent::PreparerOptions options, kube::Client& client, plugin::Registry& plugins,
@@ -124,7 +118,7 @@ Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& give
       if (std::find(one.devices.begin(), one.devices.end(), spec->deviceUid) != one.devices.end())
         continue;  // one claim under two names is one device still
       one.devices.push_back(spec->deviceUid);
-      merge(one.all, spec->edits, sharesOf(*spec));
+      apply(one.all, spec->edits);
     }
   }
   return Status::okay();
@@ -147,7 +141,7 @@ Status Kubelet::refuse(const core::Pod& pod, const Status& why, std::stop_token 
 Status Kubelet::annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop) {
   std::vector<std::pair<std::string, std::optional<std::string>>> annotations;
   for (const auto& [container, one] : given) {
-    const std::string text = one.claims + ":" + describeEdits(one.all.edits);
+    const std::string text = one.claims + ":" + describeEdits(one.all);
     const std::string key = std::string(keys::kPreparedAnnotationPrefix) + container;
     if (pod.metadata.annotation(key) != text) annotations.emplace_back(key, text);
   }

@@ -53,7 +53,7 @@ class Kubelet {
   struct Given {
     std::string claims;  ///< the pod's names for them: "a, b"
     std::vector<std::string> devices;
-    ContainerDevices all;
+    core::ContainerEdits all;
   };
   /// A pod that has begun to have its claims prepared.
   struct Prepared {

@@ -39,7 +39,7 @@ class NodePlugin final : public plugin::Provisioner {
   }
   plugin::MountReply mount(const plugin::DeviceRequest& request, const std::string& pod,
                            const std::string& container) override {
-    plugin::ContainerEdits given = edits;
+    plugin::ContainerEdits given = editsOf ? editsOf(request) : edits;
     given.env.emplace_back("DEVICE", request.device);
     const auto reply = pass("mount" + (pod.empty() ? "" : " " + pod) + container, [] { return plugin::Reply{}; });
     return {reply, given};
@@ -64,6 +64,7 @@ class NodePlugin final : public plugin::Provisioner {
   }
 
   plugin::ContainerEdits edits{{}, {{"/dev/nvidia0", "", "rw"}}, {}, {}};
+  std::function<plugin::ContainerEdits(const plugin::DeviceRequest&)> editsOf;  ///< instead of edits
   plugin::Reply stageAnswers, unmountAnswers;
   plugin::DeviceRequest last;
   /// Around each call: crash points.

@@ -1,0 +1,158 @@
+#include "controller/agent/prepare/company.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/agent/prepare/users.h"
+
+namespace egpu::agent {
+
+namespace {
+
+using base::Code;
+using base::Result;
+using base::Status;
+using Names = std::vector<std::string>;
+
+bool has(const Names& all, const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); }
+
+/// The ResourceClaim that stands behind the pod's name for it: of a template's the status says it, at the list's end.
+std::string claimBehind(const core::Pod& pod, const std::string& name) {
+  for (const auto& each : pod.resourceClaims)
+    if (each.name == name && !each.resourceClaimName.empty()) return each.resourceClaimName;
+  return {};
+}
+
+Use useOf(const core::Pod& pod, const core::Container& container) {
+  Use use{"container " + container.name + " of pod " + pod.metadata.name, {}};
+  for (const auto& each : pod.resourceClaims) {
+    if (!has(container.resourceClaims, each.name)) continue;
+    if (auto claim = claimBehind(pod, each.name); !claim.empty() && !has(use.claims, claim))
+      use.claims.push_back(std::move(claim));
+  }
+  return use;
+}
+
+std::string text(const Names& all) {
+  std::string out;
+  for (const auto& each : all) out += (out.empty() ? "" : ", ") + each;
+  return out;
+}
+
+Status refused(const std::string& last, const std::string& where, const Names& there, const std::string& elsewhere,
+               const Names& others) {
+  return {Code::invalid, "ResourceClaim " + last + " is the last of " + text(there) + " in " + where + ", and of " +
+                             text(others) + " in " + elsewhere +
+                             ": its variables can't tell both what they have. Give each container the same claims, or "
+                             "name last in spec.resourceClaims a claim that is always used with the same others"};
+}
+
+/// What the API says of the claims beside one, asked once each.
+class Others {
+ public:
+  Others(kube::Client& client, const ClaimRef& claim, const std::string& node, std::stop_token stop)
+      : client_(client), claim_(claim), node_(node), stop_(std::move(stop)) {}
+
+  /// Of another driver: nothing of ours.
+  bool foreign(const std::string& name) {
+    if (name == claim_.name) return false;
+    const auto& rc = resourceClaim(name);
+    return rc && rc->allocation && rc->allocation->driver != v1alpha::keys::kDriver;
+  }
+  Result<Entitled> entitledTo(const std::string& name) {
+    const auto& rc = resourceClaim(name);
+    if (!rc) return rc.status();
+    std::vector<core::ObjectReference> pods;
+    return entitled(client_, {claim_.namespace_, name, rc->metadata.uid}, node_, pods, stop_);
+  }
+
+ private:
+  const Result<core::ResourceClaim>& resourceClaim(const std::string& name) {
+    auto known = read_.find(name);
+    if (known == read_.end()) {
+      auto rc = client_.get<core::ResourceClaim>({claim_.namespace_, name}, stop_);
+      if (!rc)
+        rc = Status(rc.status().code() == Code::notFound ? Code::unavailable : rc.status().code(),
+                    "ResourceClaim " + claim_.namespace_ + "/" + name + ": " + rc.status().message());
+      known = read_.emplace(name, std::move(rc)).first;
+    }
+    return known->second;
+  }
+
+  kube::Client& client_;
+  const ClaimRef& claim_;
+  const std::string& node_;
+  const std::stop_token stop_;
+  std::map<std::string, Result<core::ResourceClaim>> read_;
+};
+
+/// Where another claim is the last, it must have been prepared for just these, if it is prepared.
+Status checkLast(cdi::Folder& folder, const ClaimRef& claim, const Use& use) {
+  const auto& last = use.claims.back();
+  const auto entries = folder.list();
+  if (!entries) return entries.status();
+  for (const auto& entry : *entries) {
+    if (!entry.ready || !entry.spec || entry.spec->claimNamespace != claim.namespace_ || entry.spec->claimName != last)
+      continue;
+    Names prepared;
+    for (const auto& other : entry.spec->beside) prepared.push_back(other.claim);
+    prepared.push_back(last);
+    if (prepared != use.claims)
+      return refused(claim.namespace_ + "/" + last, use.container, use.claims,
+                     "those that it was prepared for (that ends when no pod of this node has it)", prepared);
+  }
+  return Status::okay();
+}
+
+/// Of the containers in which the claim is the last one: what stands before it, the same in all.
+Result<Names> before(cdi::Folder& folder, const ClaimRef& claim, const std::vector<Use>& uses) {
+  std::optional<Use> first;
+  for (const auto& use : uses) {
+    if (use.claims.back() != claim.name) {
+      if (auto s = checkLast(folder, claim, use); !s.ok()) return s;
+    } else if (!first) {
+      first = use;
+    } else if (first->claims != use.claims) {
+      return refused(claim.str(), first->container, first->claims, use.container, use.claims);
+    }
+  }
+  if (!first) return Names();
+  first->claims.pop_back();
+  return std::move(first->claims);
+}
+
+}  // namespace
+
+std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& claim) {
+  std::vector<Use> out;
+  for (const auto& pod : pods)
+    for (const auto* containers : {&pod.initContainers, &pod.containers})
+      for (const auto& container : *containers)
+        if (auto use = useOf(pod, container); has(use.claims, claim)) out.push_back(std::move(use));
+  return out;
+}
+
+Result<std::vector<Entitled>> companyOf(kube::Client& client, cdi::Folder& folder, const ClaimRef& claim,
+                                        const std::string& node, std::stop_token stop) {
+  const auto pods = podsOf(client, claim, node, stop);
+  if (!pods) return pods.status();
+  auto alive = *pods;  // one on its way out starts no container any more
+  std::erase_if(alive, [](const auto& pod) { return pod.metadata.deleting(); });
+  auto uses = usesOf(alive, claim.name);
+  Others others(client, claim, node, std::move(stop));
+  for (auto& use : uses) std::erase_if(use.claims, [&](const auto& name) { return others.foreign(name); });
+  const auto names = before(folder, claim, uses);
+  if (!names) return names.status();
+  std::vector<Entitled> out;
+  for (const auto& name : *names) {
+    auto other = others.entitledTo(name);
+    if (!other) return Status(other.status().code(), "beside it in a container: " + other.status().message());
+    out.push_back(std::move(*other));
+  }
+  return out;
+}
+
+}  // namespace egpu::agent
