@@ -59,6 +59,22 @@ TEST_F(ClassChangeTest, C4_InvalidParameterOfTheCoreAndOfThePlugin) {
   EXPECT_NE(world.message("a").find("binpack"), std::string::npos) << world.message("a");
 }
 
+TEST_F(ClassChangeTest, C4_HostPathsThatAreNoneAreSaidBeforeAnyPodRuns) {
+  world.addClass("badpaths", "Delete", "Immediate", {{"hostPaths", "/dev/vendor*, vendor"}});
+  world.addClaim("a", "badpaths", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a", "Accepted"), "InvalidParameter");
+  const auto cls = support::World::must(world.client.get<cache::Class>({"", "badpaths"}));
+  const auto* ready = findCondition(cls.conditions, kReady);
+  ASSERT_NE(ready, nullptr);
+  EXPECT_EQ(ready->reason, "InvalidParameter");
+  EXPECT_EQ(ready->message.rfind("parameters[hostPaths]: \"vendor\" is no absolute path", 0), 0U) << ready->message;
+  world.addClass("paths", "Delete", "Immediate", {{"hostPaths", "/dev/vendor*, vendor.com/x=*"}});
+  world.addClaim("b", "paths", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound") << world.message("b");
+}
+
 TEST_F(ClassChangeTest, C4_NotRepresentable) {
   world.addClaim("a", "share", {{"gpu-core", "150"}});
   settle();

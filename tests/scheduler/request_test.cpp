@@ -348,6 +348,9 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
       {"minMemory", "0", "greater than zero"},
       {"minMemory", "4GB", "GB is no suffix: G or Gi"},
       {"cardPolicy", "static dgx2", "known: binpack"},
+      {"hostPaths", "/dev/vendor*, rel", "\"rel\" is no absolute path"},
+      {"hostPaths", "/a,,/b", "\"\" is no absolute path"},
+      {"hostPaths", "/a/../b", "no CDI device"},
       {"static", "dgx3", "known: dgx1-pascal, dgx1-volta, dgx2"},
       {"static", "", "known: dgx1-pascal, dgx1-volta, dgx2"}};
   for (const Row& row : rows) {
@@ -368,6 +371,11 @@ TEST(Parameters, AStaticMachineIsACardPolicy) {
   EXPECT_TRUE(checkParameters(classWith({{"static", "dgx1-volta"}, {"cardPolicy", "static"}})).empty());
   EXPECT_EQ(checkParameters(classWith({{"static", "dgx1-volta"}, {"cardPolicy", "binpack"}})).size(), 1u);
   EXPECT_EQ(checkParameters(classWith({{"static", "dgx1-volta"}, {"preset", "compact-first"}})).size(), 1u);
+}
+
+TEST(Parameters, WhatThePluginMayGiveOfTheHostIsForItsAgents) {
+  const auto made = make({{"gpu-core", "10"}}, {{"hostPaths", "/dev/vendor*, /opt/vendor/, vendor.com/x=*"}});
+  EXPECT_EQ(std::get<Request>(made), std::get<Request>(make({{"gpu-core", "10"}}, {})));
 }
 
 TEST(Parameters, EveryFaultIsListed) {

@@ -1,18 +1,13 @@
 #include "controller/agent/prepare/edits.h"
 
-#include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <optional>
 #include <utility>
 
+#include "api/v1alpha/host_paths.h"
+#include "controller/agent/prepare/host_root.h"
 #include "controller/base/printable.h"
-#include "controller/base/subprocess.h"
 #include "controller/base/text.h"
 #include "controller/codec/cdi_spec.h"
 #include "controller/codec/json_text.h"
@@ -27,7 +22,6 @@ using base::Status;
 
 // Bounds on one claim's edits.
 constexpr std::size_t kMostEdits = 512, kMostName = 256, kMostValue = 32 << 10, kMostBytes = 512 << 10;
-constexpr std::size_t kMostPatterns = 64;
 
 constexpr std::string_view kDeviceNodes = "/dev/nvidia*";
 constexpr std::string_view kGpu = "nvidia.com/gpu=";
@@ -61,17 +55,8 @@ bool has(const List& list, std::string_view text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// Absolute, and no "//", "." or ".." in it; no '/' at its end.
 bool isClean(std::string_view path) {
-  if (path.size() < 2 || path.size() >= PATH_MAX || path.front() != '/' || path.back() == '/') return false;
-  if (!codec::isUtf8(path) || base::hasControls(path)) return false;
-  for (std::size_t at = 1; at <= path.size();) {
-    const auto end = std::min(path.find('/', at), path.size());
-    const auto part = path.substr(at, end - at);
-    if (part.empty() || part == "." || part == "..") return false;
-    at = end + 1;
-  }
-  return true;
+  return v1alpha::isCleanPath(path) && codec::isUtf8(path) && !base::hasControls(path);
 }
 
 bool matches(std::string_view path, std::string_view pattern) {
@@ -94,20 +79,9 @@ bool isLibrary(std::string_view path) {
 
 /// Where a path of the host leads, links followed as on the host. No value: there is nothing.
 std::optional<std::string> resolved(const std::string& root, const std::string& path) {
-  const base::UniqueFd at(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!at) return std::nullopt;
-  struct open_how how {};
-  how.flags = O_PATH | O_CLOEXEC;
-  how.resolve = RESOLVE_IN_ROOT;
-  const base::UniqueFd found(static_cast<int>(::syscall(SYS_openat2, at.get(), path.c_str(), &how, sizeof how)));
-  if (!found) return std::nullopt;
-  const auto nameOf = [](int fd) {
-    char name[PATH_MAX];
-    const auto n = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name);
-    return n > 0 ? std::string(name, static_cast<std::size_t>(n)) : std::string();
-  };
-  const std::string whole = nameOf(found.get()), above = nameOf(at.get());
-  return above == "/" ? whole : whole.substr(std::min(above.size(), whole.size()));
+  const HostRoot host(root);
+  const auto found = host.open(path);
+  return found ? std::optional(host.nameOf(found)) : std::nullopt;
 }
 
 /// The edits of one claim, judged one by one.
@@ -229,35 +203,13 @@ std::size_t sizeOf(const core::ContainerEdits& edits) {
   return bytes;
 }
 
-bool isCdiPattern(std::string_view pattern) {
-  const auto slash = pattern.find('/'), equals = pattern.find('=');
-  return slash != std::string_view::npos && slash > 0 && equals != std::string_view::npos && equals > slash + 1 &&
-         equals + 1 < pattern.size() && codec::isUtf8(pattern) && !base::hasControls(pattern);
-}
-
-bool isPattern(std::string_view pattern) {
-  if (isCdiPattern(pattern) && pattern.front() != '/') return true;
-  if (!pattern.empty() && (pattern.back() == '*' || pattern.back() == '/')) pattern.remove_suffix(1);
-  while (!pattern.empty() && pattern.back() == '/') pattern.remove_suffix(1);  // "/opt/*"
-  return isClean(pattern) && pattern.find('*') == std::string_view::npos;
-}
-
 }  // namespace
 
 Result<std::vector<std::string>> parseHostPaths(std::string_view text) {
-  std::vector<std::string> out;
-  for (std::size_t at = 0; at <= text.size();) {
-    const auto end = std::min(text.find(',', at), text.size());
-    const std::string pattern(base::trimmed(text.substr(at, end - at)));
-    at = end + 1;
-    if (pattern.empty() && text.find(',') == std::string_view::npos) return out;
-    if (!isPattern(pattern) || out.size() >= kMostPatterns)
-      return Status(Code::invalid, "hostPaths: " + base::quoted(pattern) +
-                                       " is no absolute path, with a '*' or '/' at its end or not, and no CDI device, "
-                                       "or there are more than 64");
-    out.push_back(pattern);
-  }
-  return out;
+  std::string wrong;
+  auto patterns = v1alpha::parseHostPaths(text, &wrong);
+  if (patterns) return std::move(*patterns);
+  return Status(Code::invalid, "hostPaths: " + base::quoted(wrong) + " " + std::string(v1alpha::kNoHostPath));
 }
 
 Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,

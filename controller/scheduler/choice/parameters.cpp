@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "api/v1alpha/host_paths.h"
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/card_policy/card_policy.h"
@@ -144,6 +145,7 @@ class ParameterReader {
     if (key == "maxClaimsPerNode") return limit(value, out_.maxClaimsPerNode);
     if (key == "model") return models(value);
     if (key == "minMemory") return minMemory(value);
+    if (key == "hostPaths") return hostPaths(value);
   }
 
   void nodePolicy(const std::string& value) {
@@ -211,6 +213,14 @@ class ParameterReader {
       refusal.reason = std::string(reason::kInvalidParameter);  // a class is wrong in one way only
       refusals_.push_back(std::move(refusal));
     }
+  }
+
+  /// For the nodes' agents; here it is only checked, so that its class says so and not a pod on its node.
+  void hostPaths(const std::string& value) {
+    std::string wrong;
+    if (!v1alpha::parseHostPaths(value, &wrong))
+      refusals_.push_back(
+          refuse(reason::kInvalidParameter, field_, shown(wrong) + " " + std::string(v1alpha::kNoHostPath)));
   }
 
   void invalid(const std::string& value, const std::string& expected) {

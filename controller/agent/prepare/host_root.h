@@ -1,0 +1,45 @@
+// The host's files as this process sees them: "/", or "/host" in a container. No link leads out of there.
+#pragma once
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdint>
+#include <string>
+
+#include "controller/base/subprocess.h"
+
+namespace egpu::agent {
+
+class HostRoot {
+ public:
+  explicit HostRoot(const std::string& root) : at_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+
+  /// The host's path, links followed as on the host; null if it is not there. flags: of open(2).
+  base::UniqueFd open(const std::string& path, uint64_t flags = O_PATH) const {
+    struct open_how how {};
+    how.flags = flags | O_CLOEXEC;
+    how.resolve = RESOLVE_IN_ROOT;
+    return base::UniqueFd(static_cast<int>(::syscall(SYS_openat2, at_.get(), path.c_str(), &how, sizeof how)));
+  }
+  /// What the host calls an open file.
+  std::string nameOf(const base::UniqueFd& file) const {
+    const std::string whole = name(file.get()), above = name(at_.get());
+    return above == "/" ? whole : whole.substr(std::min(above.size(), whole.size()));
+  }
+
+ private:
+  static std::string name(int fd) {
+    char name[PATH_MAX];
+    const auto n = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name);
+    return n > 0 ? std::string(name, static_cast<std::size_t>(n)) : std::string();
+  }
+
+  base::UniqueFd at_;
+};
+
+}  // namespace egpu::agent
