@@ -42,6 +42,7 @@ agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
 agent::PreparerOptions preparerOptions(const AgentOptions& options) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
+  o.patience = std::chrono::seconds(20);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
   if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet

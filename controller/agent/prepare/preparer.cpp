@@ -22,6 +22,9 @@ namespace log = base::log;
 /// The class's parameter that permits more of the host; device.spec.parameters has it as the class had it.
 constexpr std::string_view kHostPaths = "hostPaths";
 
+/// Between two tries of a prepare; the first, doubled each time, and the longest.
+constexpr std::chrono::milliseconds kFirstPause{250}, kLongestPause{4'000};
+
 /// No call to the API may take what a kubelet waits, 45 s, for all of them.
 kube::Client impatient(kube::Client& client) {
   constexpr std::chrono::milliseconds most{8'000};
@@ -107,9 +110,20 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   std::vector<core::ObjectReference> pods;
   auto ids = prepareLocked(claim, pods, stop);
   if (ids) return ids;
-  const Status why = withClaim(claim, ids.status());
-  tell(claim, std::move(pods), why, stop);
-  return why;
+  const Status first = withClaim(claim, ids.status());
+  tell(claim, pods, first, stop);
+  auto& clock = client_.clock();
+  const auto until = clock.now() + options_.patience;
+  for (auto pause = kFirstPause; ids.status().code() == Code::unavailable && clock.now() + pause <= until;
+       pause = std::min(2 * pause, kLongestPause)) {
+    if (!clock.sleepFor(pause, stop)) return Status(Code::cancelled, "stopped");
+    pods.clear();
+    ids = prepareLocked(claim, pods, stop);
+    if (ids) return ids;
+  }
+  const Status last = withClaim(claim, ids.status());
+  if (last.str() != first.str()) tell(claim, std::move(pods), last, stop);
+  return last;
 }
 
 Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& claim,

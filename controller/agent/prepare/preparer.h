@@ -28,6 +28,8 @@
 //        plugin unstages the uid, and the file goes
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
 // After a reboot there are no files (/run): the kubelet asks anew for each pod that it starts again.
+// A prepare that fails with what is usually over in seconds (the device not Bound yet, a plugin that starts) is tried again from the checks
+// on while the kubelet waits, the claim's lock held: PreparerOptions::patience.
 // A failed step leaves what a death there would. A full disk fails (P1) before anything is staged, or (P3) with the part there still. A
 // refusal at (P2), of which the plugin promises that nothing was left, takes its part along.
 // The API away: prepare fails, as nothing can be checked; unprepare goes by the file, and the kubelet's word that no pod runs.
@@ -35,6 +37,7 @@
 // clang-format on
 #pragma once
 
+#include <chrono>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -54,6 +57,9 @@ namespace egpu::agent {
 struct PreparerOptions {
   std::string node;  ///< this node's name
   Permitted permitted;
+  /// How long a prepare that fails with Code::unavailable is tried again before the answer: the kubelet waits 45 s, and
+  /// asks again only after more than a minute. 0: not at all.
+  std::chrono::milliseconds patience{0};
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
@@ -65,7 +71,8 @@ class ClaimPreparer {
 
   /// The CDI devices that every container with the claim gets: "elasticgpu.io/device=<uid>" first, then foreign ones.
   /// Else why not, which the pods that reserve the claim are told by an event: Code::invalid for what may not be,
-  /// Code::unavailable for what may be later.
+  /// Code::unavailable for what may be later. The event comes with the first failure, and with the last one if that is
+  /// another.
   base::Result<std::vector<std::string>> prepare(const ClaimRef& claim, std::stop_token stop);
   /// Ok also for what is not prepared. Code::conflict: a pod of this node runs with it.
   base::Status unprepare(const ClaimRef& claim, std::stop_token stop);
