@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 #include "controller/base/log.h"
@@ -39,10 +40,11 @@ agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
   return o;
 }
 
-agent::PreparerOptions preparerOptions(const AgentOptions& options) {
+agent::PreparerOptions preparerOptions(const AgentOptions& options, std::function<bool(const std::string&)> gone) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
+  o.gone = std::move(gone);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
   if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet
@@ -77,7 +79,8 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       client_(transport, clock, random, metrics_, clientOptions()),
       events_(client_, "elastic-gpu-agent"),
       folder_(options.cdiFolder),
-      preparer_(client_, plugins_, events_, folder_, preparerOptions(options)),
+      preparer_(client_, plugins_, events_, folder_,
+                preparerOptions(options, [this](const std::string& card) { return cards_.isGone(card); })),
       prepared_(client_, folder_, clock, options.nodeName),
       cards_(
           client_, plugins_, events_, clock, random,

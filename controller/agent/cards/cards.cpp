@@ -2,9 +2,14 @@
 
 #include <algorithm>
 
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
 #include "controller/base/log.h"
+#include "controller/base/text.h"
 
 namespace egpu::agent::cards {
+
+namespace keys = v1alpha::keys;
 
 namespace {
 
@@ -47,6 +52,19 @@ void Cards::stop() {
   if (thread_.joinable()) thread_.join();
   survey_.stop();
   reflector_.stop();
+}
+
+bool Cards::isGone(const std::string& card) const {
+  const auto have = store_.get({"", card});
+  if (!have || !have->isCard()) return false;
+  const auto by = have->metadata.label(keys::kDiscoveredByLabel);
+  for (const auto& [plugin, answer] : survey_.answers()) {
+    if (by != v1alpha::labelValueOf(plugin)) continue;
+    const auto& found = answer.cards.gpus;
+    return answer.cards.reply.ok() &&
+           std::none_of(found.begin(), found.end(), [&](const auto& gpu) { return base::lowered(gpu.uuid) == card; });
+  }
+  return false;
 }
 
 void Cards::wake() { survey_.wake(); }

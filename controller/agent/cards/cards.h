@@ -41,6 +41,8 @@ class Cards {
   bool published() const { return published_; }
   /// What is used of the cards, as the plugins last said.
   std::vector<usage::Reading> readings() const;
+  /// The plugin that found this card, an object's name, has answered well and finds it no more.
+  bool isGone(const std::string& card) const;
   /// The cards' objects.
   const cache::Store<Gpu>& store() const { return store_; }
   /// Called after each change of one, on any thread; before start().

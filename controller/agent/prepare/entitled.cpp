@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
 #include "controller/agent/cdi/folder.h"
+#include "controller/agent/health/health.h"
 
 namespace egpu::agent {
 
@@ -87,6 +88,9 @@ Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& sha
     return refused(what + " has the uuid " + card.spec.card->uuid + ", the device names " + share.uuid);
   if (card.spec.card->nodeName != node)
     return refused(what + " is on node " + card.spec.card->nodeName + ", this is " + node);
+  if (const auto* healthy = health::healthyOf(card.status.conditions);
+      healthy != nullptr && healthy->status == "False" && healthy->reason == health::kCardGone)
+    return refused(what + " (" + share.uuid + ") is not in node " + node + " any more: " + healthy->message);
   const auto entry = card.spec.allocations.find(device.metadata.uid);
   if (entry == card.spec.allocations.end() || entry->second.device != device.metadata.name)
     return refused(what + " has no entry for ElasticGPU " + device.metadata.name + " in its ledger");

@@ -25,7 +25,7 @@ struct Entitled {
 /// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by our driver on this node;
 /// - its owner is the ElasticGPUClaim of its name that the device's claimRef names by uid;
 /// - the device is Bound, and on this node;
-/// - each of its cards is on this node, and its ledger has an entry under the device's uid with the amounts charged.
+/// - each of its cards is on this node and not CardGone, and its ledger has an entry under the device's uid with the amounts charged.
 /// An error of the API is passed on. pods: for whom it is reserved, as far as is known.
 base::Result<Entitled> entitled(kube::Client& client, const ClaimRef& claim, const std::string& node,
                                 std::vector<core::ObjectReference>& pods, std::stop_token stop);

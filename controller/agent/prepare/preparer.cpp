@@ -131,6 +131,10 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
                                                               std::stop_token stop) {
   const auto grant = entitled(client_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
+  for (const auto& share : grant->device.spec.cards)
+    if (options_.gone && options_.gone(share.name))
+      return Status(Code::invalid, "card " + share.name + " (" + share.uuid + ") is not in node " + options_.node +
+                                       " any more: the plugin that found it finds it no longer");
   const auto company = companyOf(client_, folder_, claim, options_.node, stop);
   if (!company) return company.status();
   cdi::Spec spec = specOf(claim, grant->device, *company);

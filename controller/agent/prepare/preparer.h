@@ -38,6 +38,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <stop_token>
 #include <string>
@@ -60,6 +61,8 @@ struct PreparerOptions {
   /// How long a prepare that fails with Code::unavailable is tried again before the answer: the kubelet waits 45 s, and
   /// asks again only after more than a minute. 0: not at all.
   std::chrono::milliseconds patience{0};
+  /// Whether the plugin that found this card, an ElasticGPU's name, finds it no more; empty: nobody can say.
+  std::function<bool(const std::string& card)> gone{};
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each

@@ -130,6 +130,24 @@ TEST_F(CardsTest, APluginThatHangsKeepsNoOtherWaiting) {
   eventually([&] { return card("npu-a") && cards->published(); });
 }
 
+TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
+  vendor.say(answer({gpu("GPU-A"), gpu("GPU-B")}));
+  other.say(answer({}));
+  registry.add(vendor);
+  registry.add(other);
+  start();
+  eventually([&] { return cards->published() && cards->store().size() == 2; });
+  EXPECT_FALSE(cards->isGone("gpu-a"));
+  EXPECT_FALSE(cards->isGone("gpu-x")) << "nobody ever found it";
+  vendor.say(answer({gpu("GPU-B")}));
+  cards->wake();
+  eventually([&] { return cards->isGone("gpu-a"); });
+  EXPECT_FALSE(cards->isGone("gpu-b"));
+  vendor.say(failure());
+  cards->wake();
+  eventually([&] { return !cards->isGone("gpu-a"); });
+}
+
 TEST_F(CardsTest, ACardThatIsRefusedSlowsNoOtherDown) {
   transport->refuses = [](const kube::HttpRequest& r) {
     return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;

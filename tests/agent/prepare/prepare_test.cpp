@@ -147,6 +147,14 @@ std::vector<Wrong> wrongs() {
          World::mustOk(w.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
        },
        "card gpu-n1-0 does not exist"},
+      {"a card that was taken out",
+       [](World& w, const ClaimRef&, const Gpu&) {
+         w.json<cache::Gpu>({"", "gpu-n1-0"},
+                            R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":"CardGone",)"
+                            R"("message":"provisioner x no longer finds it on node n1"}]}})",
+                            "status");
+       },
+       "card gpu-n1-0 (GPU-n1-0) is not in node n1 any more: provisioner x no longer finds it on node n1"},
   };
 }
 
@@ -168,6 +176,30 @@ TEST_P(RefusedTest, WithWordsAndAnEventOnThePod) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Prepare, RefusedTest, ::testing::Range<std::size_t>(0, wrongs().size()));
+
+TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
+  const auto claim = claimed("a");
+  bool gone = true;
+  options.gone = [&](const std::string& card) { return gone && card == "gpu-n1-0"; };
+  ClaimPreparer watchful(client, registry, events, folder, options);
+  const auto answer = watchful.prepare(claim, {});
+  EXPECT_EQ(answer.status().code(), Code::invalid);
+  EXPECT_TRUE(told("a", "card gpu-n1-0 (GPU-n1-0) is not in node n1 any more: the plugin that found it"));
+  EXPECT_EQ(plugin.calls(), Calls{});
+  gone = false;
+  EXPECT_TRUE(watchful.prepare(claim, {}).ok());
+}
+
+TEST_F(PrepareTest, ACardThatIsIllOtherwiseIsForItsClaimToKnow) {
+  const auto claim = claimed("a");
+  for (const char* reason : {"Xid79", "Probation", "ForeignUse"}) {
+    world.json<cache::Gpu>(
+        {"", "gpu-n1-0"},
+        R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":")" + std::string(reason) + R"("}]}})",
+        "status");
+    EXPECT_TRUE(preparer.prepare(claim, {}).ok()) << reason;
+  }
+}
 
 TEST_F(PrepareTest, AnotherNodesDevice) {
   const auto claim = claimed("a");
