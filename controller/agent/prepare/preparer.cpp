@@ -1,10 +1,13 @@
 #include "controller/agent/prepare/preparer.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "controller/agent/prepare/company.h"
+#include "controller/agent/prepare/dev_links.h"
 #include "controller/agent/prepare/fence.h"
 #include "controller/agent/prepare/merge.h"
 #include "controller/agent/prepare/users.h"
@@ -146,12 +149,30 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   const auto plugin = pluginOf(spec.provisioner);
   if (!plugin) return plugin.status();
   const auto request = requestFor(*grant);
+  makeNodes();
   if (auto s = begin(spec, grant->cards); !s.ok()) return s;       // (P1)
   if (auto s = stage(**plugin, request, spec); !s.ok()) return s;  // (P2)
   if (auto s = mount(*grant, *company, spec); !s.ok()) return s;   // (P3)
+  linkNodes(spec);
   if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
   return idsOf(spec);  // (P5)
+}
+
+/// Before a plugin looks for them; none of them for a node that is simulated.
+void ClaimPreparer::makeNodes() {
+  const auto& root = options_.permitted.hostRoot;
+  if (root.empty()) return;
+  for (const auto& missing : makeUvmNodes(root, "/proc/devices", ::mknodat))
+    log::warn("a device node is missing and can't be made", {{"node", "/dev/" + missing}});
+}
+
+void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
+  const auto& root = options_.permitted.hostRoot;
+  if (root.empty()) return;
+  for (const auto& missing : linkDevices(root, spec.edits.deviceNodes))
+    log::warn("a container's access may end when systemd reloads: a link is missing and can't be made",
+              {{"link", "/dev/char/" + missing}, {"device", spec.device}});
 }
 
 /// (P1)

@@ -11,7 +11,7 @@
 //   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
 //   (P3) plugin mount(device uid), edits checked, their variables made one     part with edits: made anew, mount is pure; or (U2) on
 //        with those of the claims before it in its containers (company.h),
-//        part written with them
+//        part written with them; then the links in /dev/char (dev_links.h)
 //   (P4) part renamed to ready                                                  ready, unanswered: (P5) answers from the file, or (U1) on
 //   (P5) answer: the CDI ids, from the file                                     ready: the kubelet asks again, (P5)
 //
@@ -86,6 +86,8 @@ class ClaimPreparer {
  private:
   base::Result<std::vector<std::string>> prepareLocked(const ClaimRef& claim, std::vector<core::ObjectReference>& pods,
                                                        std::stop_token stop);
+  void makeNodes();
+  void linkNodes(const cdi::Spec& spec);
   base::Status begin(const cdi::Spec& spec, const std::vector<v1alpha::Card>& cards);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
   base::Status mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec);
