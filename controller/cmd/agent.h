@@ -42,7 +42,7 @@ struct AgentOptions {
   std::string cdiFolder = "/var/run/cdi";
   std::chrono::milliseconds probation{300'000};  ///< that a card which was ill must be well before it is used again
   std::string hostRoot;                          ///< where a container sees its host's files; empty = this is the host
-  std::chrono::seconds usageEvery{60};           ///< between two writes of a card's status.usage; 0 = never
+  std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's status.usage; 0 = never
   std::string opsListen = "127.0.0.1:9442";
   std::string probesListen = "127.0.0.1:9443";
   std::string writeOpsAddress, writeProbesAddress;  ///< files that get the real addresses; empty = none

@@ -38,13 +38,10 @@ void addNode(CLI::App& app, cmd::AgentOptions& o) {
 }
 
 void addUsage(CLI::App& app, cmd::AgentOptions& o) {
-  constexpr int kDay = 86'400;
-  app.add_option_function<int>(
-         "--usage-interval", [&o](int seconds) { o.usageEvery = std::chrono::seconds(seconds); },
-         "Seconds between two writes of what is used of a card to its object, which only what moved noticeably brings "
-         "about; 0 = never")
-      ->check(CLI::Range(0, kDay))
-      ->default_str(std::to_string(o.usageEvery.count()));
+  cmd::addDuration(
+      app, "--usage-interval", o.usageEvery,
+      "Between two writes of what is used of a card to its object, which only what moved noticeably brings "
+      "about; 0s = never");
 }
 
 void addAddresses(CLI::App& app, cmd::AgentOptions& o) {
