@@ -174,7 +174,8 @@ def check_usage(ground):
     device = ground.device(name)
     card = device["spec"]["cards"][0]
     container = ground.admin.get(f"{pods()}/{pod}")["status"]["containerStatuses"][0]["containerID"].removeprefix("containerd://")
-    pid = {line.split()[0]: int(line.split()[1]) for line in node.ctr("tasks", "ls").splitlines()[1:]}[container]
+    tasks = [line.split() for line in node.ctr("tasks", "ls").splitlines()]
+    pid = next(int(each[1]) for each in tasks if each[:1] == [container])
     hardware = yaml.safe_load(real_node.A100.read_text())
     for each in hardware["devices"]:
         if each["uuid"] == card["uuid"]:
@@ -186,7 +187,7 @@ def check_usage(ground):
     def used():
         return ground.admin.get(f"{GPUS}/{card['name']}")["status"].get("usage", {})
 
-    until("the card's status names who uses it", lambda: used().get("devices"), patience=180)  # looked at 15 s apart, written 60 s apart
+    until("the card's status names who uses it", lambda: used().get("devices"))  # looked at 15 s apart
     said = {key: used()[key] for key in ("memory", "smPercent", "devices")}
     ground.report.check("what is used of the card, and by whom", said == {
         "memory": GIB, "smPercent": 40, "devices": {device["metadata"]["uid"]: {"memory": GIB, "smPercent": 30}}}, said)
@@ -325,7 +326,7 @@ def main():
         node = real_node.RealNode(cluster, version=version).start(installation.client_of(cluster))
         ground = Ground(cluster, node, report)
         try:
-            prepare_cluster(cluster, node, bin_dir)
+            prepare_cluster(cluster, node, bin_dir, "--usage-interval=1s")
             for part in (check_cards, check_samples, check_usage, check_shapes, check_killed, check_refused, check_at_once, check_away, check_manners):
                 part(ground)
         except BaseException:

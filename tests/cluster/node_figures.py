@@ -100,7 +100,7 @@ def used(pid):
 
 def at_once(ground, count):
     """Prepare and unprepare of so many pods with a claim each."""
-    names = [f"pod-{index:03}" for index in range(count)]
+    names = [f"of-{count}-{index:03}" for index in range(count)]
     for name in names:
         ground.claim(name, core=5, memory=1)
     before = {verb: histogram(ground.node, verb) for verb in ("prepare", "unprepare")}

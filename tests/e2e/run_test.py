@@ -101,6 +101,39 @@ def named_twice(k, _, r):
     k.ok("delete", "elasticgpuclaim", "twice", "--timeout=60s")
 
 
+def together(k, _, r):
+    """Two claims in one container, which is told of both as one."""
+    k.ok("apply", "-f", "-", stdin=CLASS.replace("name: share", "name: hami").replace("---", "parameters: {isolation: hami-core}\n---")
+         + claim("one", {"gpu-core": 10, "gpu-memory": "4Gi"}, cls="hami") + claim("two", {"gpu-core": 20, "gpu-memory": "2Gi"}, cls="hami")
+         + "apiVersion: v1\nkind: Pod\nmetadata: {name: both, annotations: {egpuc.elasticgpu.io/a: one, egpuc.elasticgpu.io/b: two}}\n"
+           "spec: {containers: [{name: main, image: x}]}\n")
+    k.ok("wait", "--for=condition=Ready", "--timeout=60s", "pod", "both")
+    got = k.json("get", "pod", "both")["metadata"]["annotations"].get("prepared.elasticgpu.io/main", "")
+    env = dict(line[len("  env "):].split("=", 1) for line in got.split("\n") if line.startswith("  env "))
+    devices = [k.json("get", "elasticgpuclaim", name)["status"]["elasticGPUName"] for name in ("one", "two")]
+    r.check("a container with two claims is told of both devices", env.get("ELASTICGPU_DEVICE") == ",".join(devices), got)
+    cards = env.get("ELASTICGPU_CARDS", "").split(",")
+    r.check("…and of each card's share, once", sum(int(env.get(f"ELASTICGPU_CORE_{i}", 0)) for i in range(len(cards))) == 300
+            and sum(int(env.get(f"CUDA_DEVICE_MEMORY_LIMIT_{i}", "0m")[:-1]) for i in range(len(cards))) == 6144, got)
+    k.ok("delete", "pod", "both")
+    k.ok("delete", "elasticgpuclaims", "one", "two", "--timeout=60s")
+
+
+def tainted(k, _, r):
+    k.ok("apply", "-f", "-", stdin=CLASS)
+    k.ok("create", "-f", "-", stdin="apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {name: repair}\nspec: {deviceSelector: {driver: elasticgpu.io}, "
+         "taint: {key: example.com/repair, effect: NoSchedule}}\n")
+    shown = until(lambda: "Tainted" in k.ok("get", "egpu"))
+    r.check("cards that a DeviceTaintRule selects say so", shown, k.ok("get", "egpu")[:500])
+    k.ok("create", "-f", "-", stdin=claim("kept-off", {"gpu-core": 10}))
+    rule = "DeviceTaintRule repair: example.com/repair:NoSchedule"
+    r.check("a claim that waits is told the rule", until(lambda: rule in str(conditions(k, "kept-off"))), conditions(k, "kept-off"))
+    k.ok("delete", "devicetaintrule", "repair")
+    r.check("and is bound when the rule is gone",
+            until(lambda: k.json("get", "elasticgpuclaim", "kept-off")["status"].get("phase") == "Bound"), conditions(k, "kept-off"))
+    k.ok("delete", "elasticgpuclaim", "kept-off", "--timeout=60s")
+
+
 def cdi_files(s):
     return sorted(os.path.basename(f) for f in glob.glob(os.path.join(s.data, "cdi", "*", "*")))
 
@@ -241,7 +274,7 @@ def main(bin_dir, cache):
             s = Standalone(bin_dir, NODES_100, data=data)
             try:
                 k = Kubectl(binary, s.kubeconfig, os.path.join(s.work, "home"))
-                for part in (samples, named_twice, prepared, thousand, exhaustion, bad_manifests):
+                for part in (samples, named_twice, together, tainted, prepared, thousand, exhaustion, bad_manifests):
                     failed = r.failed
                     try:
                         part(k, s, r)
