@@ -132,7 +132,8 @@ Found merge(const Answers& answers, const std::string& node) {
 
 std::vector<usage::Reading> readingsOf(const Found& found, const Answers& answers) {
   std::vector<usage::Reading> out;
-  for (const auto& [name, each] : found.cards) {
+  for (const auto& [object, each] : found.cards) {
+    const std::string& name = object;  // clang 14 lets no lambda have a part of a pair
     const auto& health = answers.find(each.plugin)->second.health;
     if (!health.reply.ok()) continue;
     usage::Reading reading{name, each.card.uuid, each.card.model, each.card.memory, {}, {}};

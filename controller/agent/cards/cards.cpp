@@ -91,7 +91,7 @@ void Cards::run(std::stop_token stop) {
 
 base::Status Cards::publish(const std::stop_token& stop) {
   const auto answers = survey_.answers();
-  const auto status = publisher_.publish(answers, stop);
+  auto status = publisher_.publish(answers, stop);
   if (!options_.attribute || !(status.ok() || refusedAsItIs(status))) return status;
   const auto readings = readingsOf(merge(answers, options_.publisher.node), answers);
   const auto told = publisher_.publishUsage(answers, options_.attribute(readings, stop), stop);

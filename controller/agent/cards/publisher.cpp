@@ -100,8 +100,8 @@ Status Publisher::publishCard(const std::string& name, const FoundCard& found, c
   Gpu want = v1alpha::cardObject(found.card);
   want.metadata.labels[std::string(keys::kDiscoveredByLabel)] = v1alpha::labelValueOf(found.plugin);
   if (!store_.get({"", name}))
-    if (const auto made = create(want, stop); !made.ok()) return made;
-  const auto written = step(name, stop, [&](const Gpu& have) { return update(have, want, stop); });
+    if (auto made = create(want, stop); !made.ok()) return made;
+  auto written = step(name, stop, [&](const Gpu& have) { return update(have, want, stop); });
   if (!written.ok()) {
     remarks_.push_back("card " + found.card.uuid + " could not be published: " + written.message());
     return written;
@@ -172,7 +172,7 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
   const auto since = base::parseRfc3339(healthy->lastTransitionTime);
   if (!since || clock_.wall() - *since < options_.deleteAfter) return Status::okay();
   // With its resourceVersion: an entry that came meanwhile keeps it.
-  const auto removed = client_.remove<Gpu>(
+  auto removed = client_.remove<Gpu>(
       {"", have.metadata.name}, codec::patch::deleteOptions(have.metadata.uid, have.metadata.resourceVersion), stop);
   if (removed.ok()) log::info("card that is gone deleted", {{"card", have.metadata.name}});
   return removed;
