@@ -79,7 +79,8 @@ Outcome Reconciler::node(const std::string& name) {
 Outcome Reconciler::say(Outcome outcome, std::stop_token stop) {
   const auto status = status_.say(outcome.said, stop);
   const bool lookedAtAnyway = outcome.isRetry() && status.code() == base::Code::conflict;
-  return status.ok() || lookedAtAnyway ? outcome : Outcome::nextState(status);
+  if (!status.ok() && !lookedAtAnyway) return Outcome::nextState(status);
+  return outcome;
 }
 
 Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {

@@ -97,7 +97,7 @@ class GpuShare final : public Provisioner {
   Status health(Call& call) override { return egpu::nvidia::health(call); }
 
   Status stage(Call&, const Device& device) override {
-    const Status cards = egpu::nvidia::stageCards(device);
+    Status cards = egpu::nvidia::stageCards(device);
     if (cards.code != EGPU_OK && cards.code != EGPU_NO_CHANGE) return cards;
     switch (isolationOf(device.parameters)) {
       case Isolation::none:

@@ -76,6 +76,7 @@ std::string linkNode(const std::string& path, bool& made) {
 
 std::vector<std::string> deviceNodes(const std::vector<int64_t>& minors) {
   std::vector<std::string> out;
+  out.reserve(minors.size() + 4);
   for (const int64_t minor : minors) out.push_back("/dev/nvidia" + std::to_string(minor));
   out.emplace_back("/dev/nvidiactl");
   for (const char* path : {"/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"})

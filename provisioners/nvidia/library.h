@@ -24,6 +24,7 @@ class Library {
   static Return call(Return (*function)(Parameters...), Arguments... arguments) {
     return function ? function(arguments...) : kFunctionNotFound;
   }
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declarator can't stand in them.
 #define EGPU_NVML_MEMBER(name, parameters) Return(*name) parameters = nullptr;
   EGPU_NVML_FUNCTIONS(EGPU_NVML_MEMBER)
 #undef EGPU_NVML_MEMBER

@@ -22,6 +22,7 @@ Watch::~Watch() { closeLocked(); }
 
 void Watch::follow(const std::vector<Card>& cards) {
   std::vector<std::string> uuids;
+  uuids.reserve(cards.size());
   for (const Card& card : cards) uuids.push_back(card.uuid);
   std::sort(uuids.begin(), uuids.end());
   const std::lock_guard lock(mutex_);
