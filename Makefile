@@ -72,7 +72,7 @@ cluster-down: ## end exactly what make cluster started
 soak: ## faults at random on a real Kubernetes under load, for MINUTES=60 (needs Go >= 1.26; SEED=N repeats an order)
 	@tests/setup/packages.sh build test
 	@$(MAKE) --no-print-directory build PRESET=$(PRESET) TARGETS=product
-	@tests/cluster/faults_test.py build/$(PRESET)/bin --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
+	@tests/cluster/soak/faults_test.py build/$(PRESET)/bin --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED))
 
 fresh: ## make run and make test in a Debian 12 root of their own, with nothing cached (needs root; an hour or more)
 	@tests/setup/packages.sh fresh

@@ -28,7 +28,7 @@ readonly modules="$here/kubernetes${EGPU_KUBERNETES:+-$EGPU_KUBERNETES}"
 kubernetes=$(pinned k8s.io/kubernetes "$modules/go.mod")
 etcd=$(pinned go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
 kwok=$(pinned sigs.k8s.io/kwok "$here/kwok/go.mod")
-containerd=$(pinned github.com/containerd/containerd/v2 "$here/containerd/go.mod")
+containerd=$(pinned github.com/containerd/containerd/v2 "$here/node/containerd/go.mod")
 readonly kubernetes etcd kwok containerd
 readonly root="${EGPU_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/elastic-gpu/cluster}"
 bin="$root/$kubernetes-etcd-$etcd-kwok-$kwok/bin"
@@ -84,7 +84,7 @@ build() { # NAME
   case $name in
   etcd) module=$here/etcd package=go.etcd.io/etcd/server/v3 ;;
   containerd | containerd-shim-runc-v2 | ctr)
-    module=$here/containerd package=github.com/containerd/containerd/v2/cmd/$name
+    module=$here/node/containerd package=github.com/containerd/containerd/v2/cmd/$name
     flags+=" -X github.com/containerd/containerd/v2/version.Version=$containerd"
     ;;
   kwok)

@@ -12,6 +12,9 @@ import shutil
 import signal
 import sys
 
+# flake8: noqa: E402  (the real node's modules lie in a folder of their own)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "node"))
+
 import installation
 import nodes
 import processes
@@ -26,7 +29,7 @@ def say(text):
     print(f"cluster: {text}", flush=True)
 
 
-REAL_POD = pathlib.Path(__file__).resolve().parent / "real_node_pod.yaml"
+REAL_POD = pathlib.Path(__file__).resolve().parent / "node" / "real_node_pod.yaml"
 REAL = f"""
 The node {real_node.NAME} is real: containers run on it that print what they got, and then wait. Its agent published its cards, four A100
 that a fake NVML tells of, and prepares claims for its kubelet.

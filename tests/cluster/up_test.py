@@ -11,6 +11,9 @@ import subprocess
 import sys
 import tempfile
 
+# flake8: noqa: E402  (the real node's modules lie in a folder of their own)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "node"))
+
 import parts
 import processes
 import real_node

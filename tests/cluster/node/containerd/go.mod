@@ -1,6 +1,6 @@
 // containerd for the tests' real node, in a module of its own: its dependencies
 // and Kubernetes' don't have to agree.
-module elasticgpu.io/tests/cluster/containerd
+module elasticgpu.io/tests/cluster/node/containerd
 
 go 1.26.0
 

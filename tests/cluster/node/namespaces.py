@@ -17,6 +17,9 @@ import subprocess
 import sys
 import time
 
+# flake8: noqa: E402  (the cluster's modules lie one folder up)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
 from pki import Failure
 from processes import die_with_parent, is_zombie, start_time
 

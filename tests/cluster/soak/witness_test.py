@@ -2,7 +2,11 @@
 """The witness finds each kind of violation planted in a sound history, and nothing in the sound one. Needs no cluster."""
 
 import copy
+import pathlib
 import sys
+
+# flake8: noqa: E402  (the cluster's modules lie one folder up)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import nodes
 from client import Report

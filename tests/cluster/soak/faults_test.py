@@ -8,11 +8,15 @@ every version ever written, seen by an independent witness, no card gave out mor
 """
 
 import argparse
+import pathlib
 import random
 import signal
 import sys
 import tempfile
 import time
+
+# flake8: noqa: E402  (the cluster's modules lie one folder up)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import faults
 from apiserver import Cluster, guarded

@@ -10,6 +10,9 @@ import signal
 import sys
 import tempfile
 
+# flake8: noqa: E402  (the cluster's modules lie one folder up)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
 import installation
 import namespaces
 import parts

@@ -22,6 +22,9 @@ import urllib.request
 
 import yaml
 
+# flake8: noqa: E402  (the cluster's modules lie one folder up)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
 import busybox_image
 import installation
 import namespaces

@@ -16,6 +16,9 @@ import tempfile
 
 import yaml
 
+# flake8: noqa: E402  (the cluster's modules lie one folder up)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
 import installation
 import nodes
 import parts
