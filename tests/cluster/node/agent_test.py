@@ -25,93 +25,11 @@ import parts
 import real_node
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from client import GPUS, Report, carriers, claims, pods, until
+from ground import FILE, GIB, MINORS, Ground, check_away, logs_if_it_fails, prepare_cluster, running_containers
 
-SHARE = "gpushare.provisioner.elasticgpu.io"
-GIB = 1 << 30
-FILE = yaml.safe_load(real_node.A100.read_text())["devices"]
-MINORS = {each["uuid"]: each["minor"] for each in FILE}
 SIMULATED_NODE = "gpu-0"
 AT_ONCE = 30
-
-
-class Ground:
-    """A cluster with the controller, and the real node with the agent."""
-
-    def __init__(self, cluster, node, report):
-        self.cluster, self.node, self.report, self.admin = cluster, node, report, node.admin
-
-    def kubectl(self, *arguments):
-        return installation.kubectl(self.cluster, *arguments, check=False)
-
-    def claim(self, name, core=10, memory=4, cls="here"):
-        self.admin.create(claims(), {
-            "apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
-            "spec": {"egpuClassName": cls, "resources": {"requests": {f"{SHARE}/gpu-core": core, f"{SHARE}/gpu-memory": memory}}}})
-
-    def pod(self, name, wanted, init=None, **spec):
-        """wanted: container → the claims that it names; init: likewise of init containers, which end by themselves."""
-        names = sorted({each for several in [*wanted.values(), *(init or {}).values()] for each in several})
-
-        def containers(of, command):
-            return [{"name": each, "image": real_node.IMAGE, **({"command": command} if command else {}),
-                     "resources": {"claims": [{"name": claim} for claim in of[each]]}} for each in of]
-
-        self.admin.create(pods(), {
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {"terminationGracePeriodSeconds": 1, "containers": containers(wanted, None),
-                     "resourceClaims": [{"name": each, "resourceClaimName": each} for each in names],
-                     **({"initContainers": containers(init, ["sh", "-c", "env; find /dev -type c"])} if init else {}), **spec}})
-
-    def runs(self, *names):
-        for name in names:
-            until(f"pod {name} runs", lambda name=name: self.admin.get(f"{pods()}/{name}")["status"]["phase"] == "Running")
-
-    def got(self, pod, container):
-        """(environment, device nodes) as the container printed them."""
-        lines = until(f"{pod} has printed", lambda: self.kubectl("logs", pod, "-c", container)).splitlines()
-        return (dict(each.split("=", 1) for each in lines if "=" in each), {each for each in lines if each.startswith("/dev/nvidia")})
-
-    def device(self, claim):
-        return self.admin.get(f"{GPUS}/{self.admin.get(f'{claims()}/{claim}')['status']['elasticGPUName']}")
-
-    def delete(self, *names):
-        for name in names:
-            self.admin.delete(f"{pods()}/{name}")
-        until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(pods())})
-
-    def keeps_promise(self, what, pod, container, *named):
-        """What gpushare's README says that a container with these claims gets, and no other card."""
-        environment, devices = self.got(pod, container)
-        cards = [card for claim in named for card in self.device(claim)["spec"]["cards"]]
-        uuids = [each["uuid"] for each in cards]
-        expected = {"ELASTICGPU_CARDS": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids), "ELASTICGPU_ISOLATION": "none",
-                    "ELASTICGPU_DEVICE": self.device(named[0])["metadata"]["name"], "ELASTICGPU_CLAIM": f"default/{named[0]}"}
-        for index, each in enumerate(cards):
-            expected |= {f"ELASTICGPU_CORE_{index}": str(each["core"]), f"ELASTICGPU_MEMORY_{index}": str(each["memory"])}
-        said = {key: value for key, value in environment.items()
-                if key.startswith(("ELASTICGPU_", "NVIDIA_VISIBLE")) and key != "ELASTICGPU_PREPARED_FOR"}  # the agent's own mark
-        self.report.check(f"{what}: its environment", said == expected, (said, expected))
-        numbered = {each for each in devices if each.removeprefix("/dev/nvidia").isdecimal()}
-        self.report.check(f"{what}: its cards and no other", numbered == {f"/dev/nvidia{MINORS[each]}" for each in uuids}, devices)
-        self.report.check(f"{what}: the driver's nodes", {"/dev/nvidiactl", "/dev/nvidia-uvm"} <= devices, devices)
-
-    def refused(self, what, pod, *words):
-        """The pod starts nothing, and an event on it has the words."""
-
-        def said():
-            return [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
-                    if each["involvedObject"].get("name") == pod and all(word in each["message"] for word in words)]
-
-        try:
-            until(f"{pod} is refused", said, patience=120)
-        except AssertionError:
-            everything = [each["message"] for each in self.admin.items("/api/v1/namespaces/default/events")
-                          if each["involvedObject"].get("name") == pod]
-            self.report.check(f"{what}: refused with words", False, everything)
-        status = self.admin.get(f"{pods()}/{pod}")["status"]
-        self.report.check(f"{what}: no container was started", status["phase"] == "Pending"
-                          and not any(each.get("containerID") for each in status.get("containerStatuses", [])), status)
 
 
 def check_cards(ground):
@@ -200,11 +118,6 @@ def check_usage(ground):
     node.put_in_cards(real_node.A100)
 
 
-def running_containers(ground):
-    return {(each["metadata"]["name"], status["containerID"]): status["restartCount"] for each in ground.admin.items(pods())
-            for status in each["status"].get("containerStatuses", []) if "running" in status["state"]}
-
-
 def check_killed(ground):
     """kill -9 of each, and of all at once: what runs goes on, what is asked afterwards is answered, nothing is prepared twice."""
     for index, names in enumerate((["agent"], ["kubelet"], ["containerd"], ["containerd", "kubelet", "agent"])):
@@ -286,16 +199,6 @@ def check_at_once(ground):
     ground.delete(*names)
 
 
-def check_away(ground):
-    """All of it deleted: the node is as it was before."""
-    ground.admin.delete_all(pods())
-    ground.admin.delete_all(claims())
-    until("nothing is prepared any more", lambda: not ground.node.prepared())
-    until("all claims are gone", lambda: not ground.admin.items(claims()))
-    left = [str(each) for each in (ground.node.folder / "run" / "cdi").iterdir()]
-    ground.report.check("no file of ours is left", not [each for each in left if "elasticgpu" in each], left)
-
-
 def check_manners(ground):
     """What the API server saw of the agent through all of it: nothing refused, and cards written only where something changed."""
     text = ground.cluster.audit_log.read_text().splitlines()
@@ -308,17 +211,6 @@ def check_manners(ground):
                         (len(written), starts))
 
 
-def prepare_cluster(cluster, node, bin_dir, *arguments):
-    """arguments: the agent's."""
-    admin = node.admin
-    node.start_agent(bin_dir, *arguments)
-    installation.start_controller(cluster, bin_dir)
-    for name, model in (("here", "A100-SXM4-80GB"), ("there", "H100-SXM5-80GB")):
-        admin.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": name},
-                               "provisioner": SHARE, "egpuBindingMode": "Immediate", "reclaimPolicy": "Delete",
-                               "parameters": {"model": model}})
-
-
 def main():
     bin_dir = pathlib.Path(sys.argv[1]).resolve()
     version = sys.argv[2] if len(sys.argv) > 2 else None
@@ -328,15 +220,10 @@ def main():
         installation.apply_manifests(cluster)
         node = real_node.RealNode(cluster, version=version).start(installation.client_of(cluster))
         ground = Ground(cluster, node, report)
-        try:
+        with logs_if_it_fails(cluster):
             prepare_cluster(cluster, node, bin_dir, "--usage-interval=1s")
             for part in (check_cards, check_samples, check_usage, check_shapes, check_killed, check_refused, check_at_once, check_away, check_manners):
                 part(ground)
-        except BaseException:
-            for name in cluster.processes.children:
-                if name == "controller" or name.startswith(real_node.NAME):
-                    print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
-            raise
     return report.close()
 
 

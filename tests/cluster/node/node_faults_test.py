@@ -28,9 +28,9 @@ import installation
 import parts
 import real_node
 import verify
-from agent_test import FILE, GIB, Ground, check_away, prepare_cluster, running_containers
 from apiserver import Cluster, guarded
 from client import CLASSES, GPUS, Report, claims, pods, until
+from ground import FILE, GIB, Ground, check_away, logs_if_it_fails, prepare_cluster, running_containers
 from tcp_gate import Gate, Loop
 
 MOCK = "mock.provisioner.elasticgpu.io"
@@ -566,15 +566,10 @@ def main():
         servers = {each: f"https://127.0.0.1:{gate.port}" for each, gate in gates.items()}
         node = real_node.RealNode(cluster, version=version, servers=servers).start(installation.client_of(cluster))
         ground = FaultyGround(cluster, node, report, gates, bin_dir)
-        try:
+        with logs_if_it_fails(cluster):
             prepare_cluster(cluster, node, bin_dir, f"--probation={PROBATION}s")
             until("cards are published", lambda: all(ground.healthy(place)["status"] == "True" for place in range(len(CARDS))))
             run(ground, arguments[at + 1:])
-        except BaseException:
-            for name in cluster.processes.children:
-                if name == "controller" or name.startswith(real_node.NAME):
-                    print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
-            raise
     return report.close()
 
 

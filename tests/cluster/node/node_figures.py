@@ -24,9 +24,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import installation
 import parts
 import real_node
-from agent_test import Ground, prepare_cluster
 from apiserver import Cluster, guarded
 from client import GPUS, Report, pods, until
+from ground import Ground, logs_if_it_fails, prepare_cluster
 
 CLAIMS = 100  # that stand while nothing happens
 IN_A_POD = 10
@@ -155,11 +155,12 @@ def main():
         node = real_node.RealNode(cluster).start(installation.client_of(cluster))
         node.cards = hardware(given.cards, node.folder / "hardware.yaml")
         ground = Ground(cluster, node, Report())
-        prepare_cluster(cluster, node, given.bin_dir.resolve())
-        print(f"{given.cards} cards: published {started(node):.0f} ms after the agent's start", flush=True)
-        for count in given.pods:
-            at_once(ground, count)
-        idle(ground, given.cards)
+        with logs_if_it_fails(cluster):
+            prepare_cluster(cluster, node, given.bin_dir.resolve())
+            print(f"{given.cards} cards: published {started(node):.0f} ms after the agent's start", flush=True)
+            for count in given.pods:
+                at_once(ground, count)
+            idle(ground, given.cards)
     return 0
 
 
