@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
-#include "provisioners/nvidia/container.h"
+#include "provisioners/nvidia/container/container.h"
 #include "provisioners/nvidia/node.h"
 
 namespace {

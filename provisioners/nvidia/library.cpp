@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "provisioners/nvidia/driver_files.h"
+#include "provisioners/nvidia/container/driver_files.h"
 
 namespace egpu::nvidia {
 

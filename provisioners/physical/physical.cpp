@@ -3,7 +3,7 @@
 #include <string>
 
 #include "api/plugin/provisioner.hpp"
-#include "provisioners/nvidia/container.h"
+#include "provisioners/nvidia/container/container.h"
 #include "provisioners/nvidia/node.h"
 
 namespace {

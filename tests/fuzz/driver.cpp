@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "provisioners/nvidia/cdi_files.h"
-#include "provisioners/nvidia/loader_cache.h"
+#include "provisioners/nvidia/container/cdi_files.h"
+#include "provisioners/nvidia/container/loader_cache.h"
 #include "tests/fuzz/targets.h"
 
 namespace egpu::testing {

@@ -13,9 +13,9 @@
 #include <memory>
 
 #include "controller/plugin/hosted.h"
-#include "provisioners/nvidia/cdi_files.h"
-#include "provisioners/nvidia/device_nodes.h"
-#include "provisioners/nvidia/driver_files.h"
+#include "provisioners/nvidia/container/cdi_files.h"
+#include "provisioners/nvidia/container/device_nodes.h"
+#include "provisioners/nvidia/container/driver_files.h"
 #include "tests/nvml/fake_nvml.h"
 #include "tests/provisioners/loader_cache_file.h"
 #include "tests/provisioners/plugin_fixture.h"

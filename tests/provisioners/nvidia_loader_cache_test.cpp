@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "provisioners/nvidia/loader_cache.h"
+#include "provisioners/nvidia/container/loader_cache.h"
 #include "tests/provisioners/loader_cache_file.h"
 
 namespace egpu::plugin::testing {

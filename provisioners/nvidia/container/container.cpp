@@ -1,4 +1,4 @@
-#include "provisioners/nvidia/container.h"
+#include "provisioners/nvidia/container/container.h"
 
 #include <sys/stat.h>
 
@@ -6,9 +6,9 @@
 #include <fstream>
 #include <map>
 
-#include "provisioners/nvidia/cdi_files.h"
-#include "provisioners/nvidia/device_nodes.h"
-#include "provisioners/nvidia/driver_files.h"
+#include "provisioners/nvidia/container/cdi_files.h"
+#include "provisioners/nvidia/container/device_nodes.h"
+#include "provisioners/nvidia/container/driver_files.h"
 #include "provisioners/nvidia/library.h"
 #include "provisioners/nvidia/system.h"
 

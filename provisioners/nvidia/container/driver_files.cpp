@@ -1,4 +1,4 @@
-#include "provisioners/nvidia/driver_files.h"
+#include "provisioners/nvidia/container/driver_files.h"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <set>
 #include <string_view>
 
-#include "provisioners/nvidia/host_files.h"
-#include "provisioners/nvidia/loader_cache.h"
+#include "provisioners/nvidia/container/host_files.h"
+#include "provisioners/nvidia/container/loader_cache.h"
 #include "provisioners/nvidia/system.h"
 
 namespace egpu::nvidia {

@@ -1,4 +1,4 @@
-#include "provisioners/nvidia/cdi_files.h"
+#include "provisioners/nvidia/container/cdi_files.h"
 
 #include <yaml-cpp/yaml.h>
 
@@ -8,7 +8,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "provisioners/nvidia/host_files.h"
+#include "provisioners/nvidia/container/host_files.h"
 
 namespace egpu::nvidia {
 namespace {

@@ -1,4 +1,4 @@
-#include "provisioners/nvidia/host_files.h"
+#include "provisioners/nvidia/container/host_files.h"
 
 #include <cstdlib>
 #include <deque>

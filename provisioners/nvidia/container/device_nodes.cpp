@@ -1,4 +1,4 @@
-#include "provisioners/nvidia/device_nodes.h"
+#include "provisioners/nvidia/container/device_nodes.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <map>
 
-#include "provisioners/nvidia/host_files.h"
+#include "provisioners/nvidia/container/host_files.h"
 #include "provisioners/nvidia/system.h"
 
 namespace egpu::nvidia {

@@ -1,4 +1,4 @@
-#include "provisioners/nvidia/loader_cache.h"
+#include "provisioners/nvidia/container/loader_cache.h"
 
 #include <algorithm>
 #include <cstdint>
