@@ -2,8 +2,8 @@
 
 #include "api/v1alpha/obstacle.h"
 #include "controller/codec/fields_v1alpha.h"
-#include "controller/codec/json_text.h"
-#include "controller/codec/json_writer.h"
+#include "controller/codec/json/text.h"
+#include "controller/codec/json/writer.h"
 
 namespace egpu::codec::patch {
 

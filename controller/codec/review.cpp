@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::codec {
 

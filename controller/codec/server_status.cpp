@@ -1,7 +1,7 @@
 // What a server says when it does not do what was asked.
 #include "controller/codec/codec.h"
 #include "controller/codec/fields_core.h"
-#include "controller/codec/json_reader.h"
+#include "controller/codec/json/reader.h"
 
 namespace egpu::codec {
 

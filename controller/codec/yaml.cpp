@@ -13,7 +13,7 @@
 #include <unordered_set>
 
 #include "controller/codec/codec.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 #include "controller/codec/yaml_text.h"
 
 namespace egpu::codec {

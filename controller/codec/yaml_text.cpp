@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "controller/base/text.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::codec {
 

@@ -6,7 +6,7 @@
 #include "controller/base/log.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::kube {
 

@@ -11,7 +11,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/usage.h"
 #include "controller/base/printable.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 #include "controller/server/text_table.h"
 
 namespace egpu::server {

@@ -1,4 +1,4 @@
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 #include "controller/server/answers.h"
 
 namespace egpu::server {

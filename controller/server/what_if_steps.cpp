@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::server {
 

@@ -1,11 +1,11 @@
-#include "controller/codec/json_text.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
+
+#include "controller/codec/json/text.h"
 
 namespace egpu::codec {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/codec/codec.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::codec {
 namespace {

@@ -10,7 +10,7 @@
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
 #include "controller/codec/cdi_spec.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::agent {
 

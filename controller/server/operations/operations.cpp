@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "controller/base/printable.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/server/what_if_questions.h"
 

@@ -16,7 +16,7 @@
 
 namespace egpu::codec::internal {
 
-/// A value not yet read; it may be read once, or left. Only json_reader.cpp knows what is in it, as simdjson takes long
+/// A value not yet read; it may be read once, or left. Only reader.cpp knows what is in it, as simdjson takes long
 /// to compile.
 class Value;
 

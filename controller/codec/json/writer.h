@@ -11,7 +11,7 @@
 
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/fields_core.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 
 namespace egpu::codec::internal {
 

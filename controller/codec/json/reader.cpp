@@ -1,4 +1,4 @@
-#include "controller/codec/json_reader.h"
+#include "controller/codec/json/reader.h"
 
 #include <simdjson.h>
 
