@@ -1,4 +1,5 @@
-"""Names that say nothing have no place in the tree: no Manager, Engine, Helper or Util; no file over 900 lines.  words_test.py SOURCE_DIR"""
+"""Names that say nothing have no place in the tree: no Manager, Engine, Helper or Util; no file over 900 lines, no folder
+over 30 files.  words_test.py SOURCE_DIR"""
 import os
 import re
 import sys
@@ -8,6 +9,8 @@ EMPTY = re.compile(r"\b(class|struct|namespace)\s+\w*(Manager|Engine|Helper|Util
 bad, files = [], 0
 for top in ("api", "controller", "provisioners", "tests", "bench"):
     for folder, _, names in os.walk(os.path.join(root, top)):
+        if len(names) > 30 and not folder.endswith("__pycache__"):
+            bad.append(f"{os.path.relpath(folder, root)}: {len(names)} files; is it still one room?")
         for n in names:
             if not n.endswith((".h", ".hpp", ".c", ".cpp")):
                 continue
