@@ -18,8 +18,6 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kPluginBusy{50};
-constexpr milliseconds kPollBackground{500};
 constexpr milliseconds kAvailableSoon{500};
 constexpr milliseconds kUsualCall{1'000};
 constexpr milliseconds kNameTaken{15'000};

@@ -10,11 +10,6 @@ namespace egpu::reconcile {
 
 namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
-using std::chrono::milliseconds;
-
-namespace {
-constexpr milliseconds kPluginBusy{50};
-}  // namespace
 
 ClaimSync::GpuPtr ClaimSync::reservedFor(const cache::Claim& claim) const {
   const auto reserved = stores_.devicesReservedFor(core::keyOf(claim.metadata));

@@ -9,7 +9,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::size_t kMostNamed = 5;  ///< classes or taints in one message
+constexpr std::size_t kMostTold = 5;  ///< classes or taints in one message
 
 bool holds(const core::NodeSelectorRequirement& requirement, const core::StringMap& labels) {
   const auto it = labels.find(requirement.key);
@@ -50,8 +50,8 @@ std::string othersFor(const cache::Stores& stores, const core::StringMap& labels
     if (!cls->allowedNamespaces || selects(*cls->allowedNamespaces, labels)) names.push_back(cls->metadata.name);
   });
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kMostNamed) text += ", …";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostTold); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostTold) text += ", …";
   return text.empty() ? "no class is open to it" : "open to it: " + text;
 }
 
@@ -118,7 +118,7 @@ std::string untoleratedText(const cache::Stores& stores, const cache::Class& cls
   for (const auto& group : stores.taints.groups()) {
     const auto* taint = untolerated(cls, group.taints);
     if (taint == nullptr) continue;
-    if (++named > kMostNamed) return text + ", …";
+    if (++named > kMostTold) return text + ", …";
     text += (text.empty() ? "" : ", ") + std::to_string(group.nodes) + " with taint " + textOf(*taint) + " (" +
             group.example + (group.nodes > 1 ? ", …)" : ")");
   }

@@ -11,11 +11,8 @@ namespace egpu::reconcile {
 namespace phase = v1alpha::keys::phase;
 
 namespace keys = v1alpha::keys;
-using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kPollBackground{500};
-
 std::set<std::string> parts(std::string_view text) {
   std::set<std::string> all;
   for (std::size_t from = 0; from < text.size();) {

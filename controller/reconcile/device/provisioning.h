@@ -20,6 +20,10 @@
 
 namespace egpu::reconcile {
 
+/// When to ask again a plugin that has no turn free now, and one that is still at work.
+constexpr std::chrono::milliseconds kPluginBusy{50};
+constexpr std::chrono::milliseconds kPollBackground{500};
+
 /// How long a plugin that failed is left alone for what it failed at, after so long a wait before (0: none).
 inline std::chrono::milliseconds nextWait(std::chrono::milliseconds before) {
   constexpr std::chrono::milliseconds first{500}, longest{16'000};

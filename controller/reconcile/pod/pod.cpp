@@ -16,8 +16,8 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kRefusedFor{120'000};  ///< a node on which the API server refused the device
-constexpr std::size_t kLooksUnderLock = 256;  ///< at nodes, while nobody else can decide
+constexpr milliseconds kNodeRefusedFor{120'000};  ///< a node on which the API server refused the device
+constexpr std::size_t kLooksUnderLock = 256;      ///< at nodes, while nobody else can decide
 }  // namespace
 
 Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
@@ -315,7 +315,7 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
     // What is left is not written for a node where the pod's other claims are not.
     for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
     if (device.status().code() == base::Code::invalid)  // perhaps only on that node
-      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kRefusedFor);
+      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kNodeRefusedFor);
     else if (ApiRejections::isRefusal(device.status()))  // a quota, rights: others are tried first
       waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
     if (!device.ok()) return Outcome::retry(device.status());
