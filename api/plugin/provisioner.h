@@ -256,7 +256,9 @@ typedef struct egpu_provisioner {
   /* Node side: on the node of the device's cards. */
   /** Replies the cards of this machine. Absent: none. */
   int (*discover)(const egpu_call* call);
-  /** Prepares the node: folders, daemons. All side effects of the node side are here. Absent: EGPU_NO_CHANGE. */
+  /** Prepares the node: folders, daemons. All side effects of the node side are here. What it leaves in
+   *  $ELASTICGPU_STATE_DIR for one device is called after its key, at most three folders down: by that name the agent
+   *  finds what to unstage when a claim went while the machine was off. Absent: EGPU_NO_CHANGE. */
   int (*stage)(const egpu_call* call, const egpu_device* device);
   /** Replies what a container gets. Pure: the same request gives the same edits, also in a process that never saw
    *  the key. */

@@ -44,6 +44,7 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, std::functio
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
+  o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
   o.gone = std::move(gone);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;

@@ -7,7 +7,9 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
@@ -145,12 +147,23 @@ class GpuShare final : public Provisioner {
     // The device is not named here, only its key: remove what stage may have made.
     if (!plainName(call.key())) return noChange();
     const std::string dir = cacheDir(call.key());
-    ::unlink((dir + "/usage.cache").c_str());
-    if (::rmdir(dir.c_str()) == 0) return ok();
-    return errno == ENOENT ? noChange() : unavailable("cannot remove " + dir + ": " + std::strerror(errno));
+    std::error_code error;
+    const auto removed = std::filesystem::remove_all(dir, error);
+    if (!error) return removed > 0 ? ok() : noChange();
+    return setAside(call, dir);
   }
 
  private:
+  /// Containers write to their cache, as root perhaps: files that this process may not remove. They keep no device from
+  /// being given back, and its next user finds none of them.
+  static Status setAside(Call& call, const std::string& dir) {
+    std::string aside = dir + ".left-XXXXXX";
+    if (::mkdtemp(aside.data()) == nullptr || ::rename(dir.c_str(), aside.c_str()) != 0)
+      return unavailable("cannot remove " + dir + ": " + std::strerror(errno));
+    call.log(EGPU_WARN, "a container left files in " + aside + " that only root can remove");
+    return ok();
+  }
+
   /// What the mechanism can represent.
   static Status fits(const Device& device) {
     const Isolation isolation = isolationOf(device.parameters);

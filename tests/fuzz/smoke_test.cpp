@@ -80,7 +80,9 @@ TEST_P(FuzzSmoke, keepsItsPromises) {
 INSTANTIATE_TEST_SUITE_P(Targets, FuzzSmoke,
                          ::testing::Values(Target{"quantity", fuzzQuantity}, Target{"watch", fuzzWatch},
                                            Target{"kubeconfig", fuzzKubeconfig}, Target{"object", fuzzObject},
-                                           Target{"driver", fuzzDriver}, Target{"cdi_spec", fuzzCdiSpec}),
+                                           Target{"driver", fuzzDriver}, Target{"cdi_spec", fuzzCdiSpec},
+                                           Target{"nvml", fuzzNvml}, Target{"node", fuzzNode},
+                                           Target{"kubelet", fuzzKubelet}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // A driver that can't fail would prove nothing.

@@ -13,6 +13,9 @@ void fuzzKubeconfig(std::string_view bytes);  ///< kubeconfig files
 void fuzzObject(std::string_view bytes);      ///< YAML → JSON → objects → validation, and back
 void fuzzDriver(std::string_view bytes);      ///< what NVIDIA's plugins read of a host: ld.so.cache, CDI specs
 void fuzzCdiSpec(std::string_view bytes);     ///< CDI files, and back
+void fuzzNvml(std::string_view bytes);        ///< what NVML answers and what events say → cards, health, objects
+void fuzzNode(std::string_view bytes);        ///< cgroups of processes, plugins' words on ill cards
+void fuzzKubelet(std::string_view bytes);     ///< the kubelet's calls, over the sockets
 
 /// Aborts with the promise that was broken.
 inline void promise(bool kept, const char* what) {

@@ -288,91 +288,43 @@ TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
   EXPECT_EQ(mountedAt(mount.edits, "/usr/lib64/libnvidia-ml.so.1"), kFolder + "/libnvidia-ml.so." + kVersion);
 }
 
-/// As root, with the rights that containers usually lack.
-TEST_P(NvidiaContainerTest, StageMakesWhatTheHostLacks) {
-  fs::create_directories(root + "/dev");
-  const std::string probe = root + "/dev/nvidia2";
-  if (mknod(probe.c_str(), S_IFCHR | 0600, makedev(195, 2)) != 0)
-    GTEST_SKIP() << "this user may not make device nodes: " << std::strerror(errno);
-  write("/proc/devices", "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-uvm\n\nBlock devices:\n  8 sd\n");
-  const mode_t mask = umask(077);
-  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::ok) << said;
-  umask(mask);
-  for (const unsigned minor : {0u, 1u}) {
-    struct stat info {};
-    ASSERT_EQ(lstat((root + (minor == 0 ? "/dev/nvidia-uvm" : "/dev/nvidia-uvm-tools")).c_str(), &info), 0);
-    EXPECT_EQ(info.st_mode, static_cast<mode_t>(S_IFCHR | 0666));
-    EXPECT_EQ(info.st_rdev, makedev(510, minor));
-  }
-  EXPECT_EQ(fs::read_symlink(root + "/dev/char/195:2"), "../nvidia2");
-  EXPECT_EQ(fs::read_symlink(root + "/dev/char/510:0"), "../nvidia-uvm");
-  EXPECT_EQ(fs::read_symlink(root + "/dev/char/510:1"), "../nvidia-uvm-tools");
-  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << said;
-  EXPECT_EQ(said, "");
-}
-
-/// Without a plugin around it.
+/// Without a plugin around it. What is missing is made by the agent: tests/agent/prepare/dev_links_test.cpp.
 class DeviceNodesTest : public MachineTest {
  protected:
   DeviceNodesTest() { fs::create_directories(root + "/dev"); }
-  sdk::Status stage(int error = 0) {
-    return nvidia::stageNodes({2}, [&](const char* path, mode_t, dev_t node) {
-      made.push_back(path + root.size() + " "s + std::to_string(major(node)) + ":" + std::to_string(minor(node)));
-      if (error == 0) std::ofstream(path) << "";
-      errno = error;
-      return error == 0 ? 0 : -1;
-    });
-  }
-  std::vector<std::string> made;
 };
 
-TEST_F(DeviceNodesTest, NothingIsMadeWhereTheKernelTellsOfNoDriver) {
-  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
+TEST_F(DeviceNodesTest, NothingIsMissedWhereTheKernelTellsOfNoDriver) {
+  EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
   write("/proc/devices", "Character devices:\n510 nvidia-uvm\n");
-  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
+  EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
   write("/proc/devices", "Character devices:\n\nBlock devices:\n195 nvidia\n510 nvidia-uvm\n");
-  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
-  EXPECT_THAT(made, IsEmpty());
+  EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE);
 }
 
-TEST_F(DeviceNodesTest, UnifiedMemorysAreMadeOnce) {
+TEST_F(DeviceNodesTest, WhatCudaNeedsAndIsMissingIsSaidWithWhatToDo) {
   write("/proc/devices", "Character devices:\n195 nvidia-frontend\n510 nvidia-uvm\n");
-  EXPECT_EQ(stage().code, EGPU_OK);
-  EXPECT_EQ(stage().code, EGPU_NO_CHANGE);
-  EXPECT_THAT(made, ElementsAre("/dev/nvidia-uvm 510:0", "/dev/nvidia-uvm-tools 510:1"));
-  EXPECT_THAT(nvidia::deviceNodes({2}),
-              ElementsAre("/dev/nvidia2", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"));
-}
-
-TEST_F(DeviceNodesTest, WhatMayNotBeMadeIsSaidWithWhatToDo) {
-  write("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
-  sdk::Status status = stage(EPERM);
+  sdk::Status status = nvidia::checkNodes();
   EXPECT_EQ(status.code, EGPU_UNAVAILABLE);
-  EXPECT_THAT(status.message,
-              AllOf(HasSubstr("/dev/nvidia-uvm (Operation not permitted)"), HasSubstr("nvidia-modprobe -c 0 -u")));
-  status = stage(EEXIST);
-  EXPECT_EQ(status.code, EGPU_NO_CHANGE) << "another one was faster: " << status.message;
+  EXPECT_THAT(status.message, AllOf(HasSubstr("/dev/nvidia-uvm is missing"), HasSubstr("nvidia-modprobe -c 0 -u")));
+  EXPECT_THAT(nvidia::deviceNodes({2}), ElementsAre("/dev/nvidia2", "/dev/nvidiactl"));
   write("/dev/nvidia-uvm");
-  EXPECT_EQ(stage(EPERM).code, EGPU_NO_CHANGE) << "nothing fails without /dev/nvidia-uvm-tools";
+  EXPECT_EQ(nvidia::checkNodes().code, EGPU_NO_CHANGE) << "nothing fails without /dev/nvidia-uvm-tools";
+  EXPECT_THAT(nvidia::deviceNodes({2}), ElementsAre("/dev/nvidia2", "/dev/nvidiactl", "/dev/nvidia-uvm"));
   write("/proc/devices", "Character devices:\n195 nvidia\n");
-  status = stage();
+  status = nvidia::checkNodes();
   EXPECT_EQ(status.code, EGPU_UNAVAILABLE);
   EXPECT_THAT(status.message, HasSubstr("modprobe nvidia-uvm"));
 }
 
-TEST_F(DeviceNodesTest, LinksThatCannotBeMadeAreNoFailure) {
-  // In place of a node: a link to one that every machine has.
-  link("/dev/nvidia2", "/dev/null");
-  write("/dev/char", "no folder");
-  sdk::Status status = stage();
-  EXPECT_EQ(status.code, EGPU_NO_CHANGE);
-  EXPECT_THAT(status.message, AllOf(HasSubstr("/dev/char/1:3"), HasSubstr("create-dev-char-symlinks")));
-  fs::remove(root + "/dev/char");
-  link("/dev/char/1:3", "somewhere");
-  status = stage();
-  EXPECT_EQ(status.code, EGPU_NO_CHANGE);
-  EXPECT_EQ(status.message, "");
-  EXPECT_EQ(fs::read_symlink(root + "/dev/char/1:3"), "somewhere") << "whoever made it knows";
+TEST_P(NvidiaContainerTest, StageSaysWhatIsMissingAndMakesNothing) {
+  write("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
+  fs::create_directories(root + "/dev");
+  EXPECT_EQ(plugin->stage(deviceOf({uuid(0)})).outcome, ReplyCode::unavailable);
+  EXPECT_TRUE(fs::is_empty(root + "/dev"));
+  write("/dev/nvidia-uvm");
+  EXPECT_EQ(outcomeOf(plugin->stage(deviceOf({uuid(0)}))), ReplyCode::noChange) << said;
+  EXPECT_FALSE(fs::exists(root + "/dev/char"));
 }
 
 class DriverFilesTest : public MachineTest {

@@ -2,14 +2,17 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "controller/base/private_files.h"
@@ -26,6 +29,10 @@ using base::Status;
 constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part";
 constexpr off_t kMost = 1 << 20;  // bytes of a file
 constexpr std::size_t kMostUid = 63;
+/// No runtime reads it, and for nobody but root: whoever could open it could keep all agents out.
+constexpr std::string_view kLock = ".egpu-agent.lock";
+constexpr std::chrono::milliseconds kBetweenTries{10};
+constexpr int kMostTries = 1000;
 
 Status failed(const std::string& path, int error) {
   return {error == ENOENT ? Code::notFound : Code::unavailable, path + ": " + std::generic_category().message(error)};
@@ -144,6 +151,19 @@ Result<std::optional<Folder::Entry>> Folder::find(std::string_view deviceUid) {
   const bool ready = there(file), part = there(file + ".part");
   if (!ready && !part) return std::optional<Entry>();
   return std::optional<Entry>(entry(std::string(deviceUid), ready, part));
+}
+
+Result<Folder::Held> Folder::hold() {
+  std::unique_lock here(holding_);
+  const std::string path = path_ + "/" + std::string(kLock);
+  auto file = base::openPrivateFile(path);
+  if (!file) return file.status();
+  for (int tries = 1; ::flock(file->get(), LOCK_EX | LOCK_NB) != 0; ++tries) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return failed(path, errno);
+    if (tries == kMostTries) return Status(Code::unavailable, path + ": another agent has held it for ten seconds");
+    std::this_thread::sleep_for(kBetweenTries);
+  }
+  return Held(std::move(here), std::move(*file));
 }
 
 Status Folder::sync() const {

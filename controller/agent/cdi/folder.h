@@ -11,9 +11,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "controller/base/status.h"
+#include "controller/base/subprocess.h"
 #include "controller/codec/cdi_spec.h"
 
 namespace egpu::agent::cdi {
@@ -52,6 +54,20 @@ class Folder {
   /// No value: there is neither file.
   base::Result<std::optional<Entry>> find(std::string_view deviceUid);
 
+  /// While it lives no other thread and no other process holds the folder.
+  class Held {
+   public:
+    Held(std::unique_lock<std::mutex> here, base::UniqueFd everywhere)
+        : here_(std::move(here)), everywhere_(std::move(everywhere)) {}
+
+   private:
+    std::unique_lock<std::mutex> here_;
+    base::UniqueFd everywhere_;  ///< goes first
+  };
+  /// For a look and a change that belong together: two agents stand beside each other for a while when one is exchanged.
+  /// Waits for its turn; Code::unavailable: another process has held it for ten seconds. The file that is locked stays.
+  base::Result<Held> hold();
+
   // The steps. Each may be repeated.
   virtual base::Status write(const Spec& spec);                   ///< the part, whole
   virtual base::Status publish(const std::string& deviceUid);     ///< the part becomes the file
@@ -78,7 +94,8 @@ class Folder {
   base::Status sync() const;
 
   const std::string path_;
-  std::mutex mutex_;  ///< held through each change and each look: who reads a folder while names change may miss both
+  std::mutex holding_;  ///< hold()'s, within this process
+  std::mutex mutex_;    ///< held through each change and each look: who reads a folder while names change may miss both
   std::map<std::string, Known> known_;  ///< by file name; protected by mutex_
 };
 

@@ -20,8 +20,8 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-// Bounds on one claim's edits.
-constexpr std::size_t kMostEdits = 512, kMostName = 256, kMostValue = 32 << 10, kMostBytes = 512 << 10;
+// Bounds on one claim's edits: each of 128 cards has a node and some variables, and a driver some hundreds of files.
+constexpr std::size_t kMostEdits = 2048, kMostName = 256, kMostValue = 32 << 10, kMostBytes = 512 << 10;
 
 constexpr std::string_view kDeviceNodes = "/dev/nvidia*";
 constexpr std::string_view kGpu = "nvidia.com/gpu=";
@@ -43,6 +43,8 @@ constexpr std::array<std::string_view, 15> kDriverFiles{"/usr/bin/nvidia-*",
                                                         "/run/nvidia-persistenced/",
                                                         "/var/run/nvidia-persistenced/",
                                                         "/run/nvidia-fabricmanager/"};
+/// Besides stateFolder: where plugins may make links.
+constexpr std::array<std::string_view, 3> kPluginsOwn{"/tmp/", "/var/tmp/", "/dev/shm/"};
 constexpr std::array<std::string_view, 11> kOptions{"ro",    "rw",      "nosuid",   "nodev", "noexec", "bind",
                                                     "rbind", "private", "rprivate", "slave", "rslave"};
 
@@ -90,10 +92,12 @@ class Check {
   Check(const Permitted& permitted, const std::vector<v1alpha::Card>& cards) : permitted_(permitted), cards_(cards) {
     patterns_ = permitted.more;
     if (permitted.hostRoot.empty()) return;
-    // What is permitted by one name is permitted by the one it leads to: /var/run is /run.
+    // What is permitted by one name is permitted by the one it leads to: /var/run is /run. But a plugin shall not say
+    // where a class's names lead.
     for (const auto& pattern : permitted.more) {
       const auto slash = pattern.rfind('/');
       if (slash == std::string::npos || slash == 0 || pattern.front() != '/') continue;
+      if (anyMatches(pattern, kPluginsOwn) || beginsWith(pattern, permitted.stateFolder + "/")) continue;
       if (const auto folder = resolved(permitted.hostRoot, pattern.substr(0, slash)))
         patterns_.push_back(*folder + pattern.substr(slash));
     }
@@ -215,7 +219,7 @@ Result<std::vector<std::string>> parseHostPaths(std::string_view text) {
 Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,
                                         const std::vector<v1alpha::Card>& cards) {
   const auto count = edits.env.size() + edits.deviceNodes.size() + edits.mounts.size() + edits.cdiDevices.size();
-  if (count > kMostEdits || sizeOf(edits) > kMostBytes) return refused("more than 512 of them, or more than 512 KiB");
+  if (count > kMostEdits || sizeOf(edits) > kMostBytes) return refused("more than 2048 of them, or more than 512 KiB");
   const Check check(permitted, cards);
   for (const auto& [name, value] : edits.env)
     if (auto s = check.variable(name, value); !s.ok()) return s;

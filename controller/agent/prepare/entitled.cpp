@@ -17,8 +17,8 @@ using base::Result;
 using base::Status;
 namespace keys = v1alpha::keys;
 
-constexpr std::size_t kMostPods = 16;   ///< that are told of a refusal
-constexpr std::size_t kMostCards = 64;  ///< of one device
+constexpr std::size_t kMostPods = 16;    ///< that are told of a refusal
+constexpr std::size_t kMostCards = 128;  ///< of one device, as the API has it
 
 Status refused(std::string why) { return {Code::invalid, std::move(why)}; }
 

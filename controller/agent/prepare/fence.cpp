@@ -72,4 +72,13 @@ Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
   return Status::okay();
 }
 
+Status reserve(cdi::Folder& folder, const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards) {
+  const auto held = folder.hold();
+  if (!held) return held.status();
+  const auto holders = folder.list();
+  if (!holders) return holders.status();
+  if (auto s = fits(wanted, cards, *holders); !s.ok()) return s;
+  return folder.write(wanted);
+}
+
 }  // namespace egpu::agent

@@ -15,4 +15,8 @@ namespace egpu::agent {
 base::Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
                   const std::vector<cdi::Folder::Entry>& holders);
 
+/// The same, and `wanted` written as the part that counts from then on, with nobody between the look and the write: of two
+/// threads or agents one is first. An error of the folder is passed on.
+base::Status reserve(cdi::Folder& folder, const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards);
+
 }  // namespace egpu::agent

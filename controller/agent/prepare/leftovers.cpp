@@ -1,14 +1,17 @@
-// What nobody will ask about any more: (L1) and (L2) of preparer.h.
-#include <algorithm>
+// What nobody will ask about any more: (L1), (L2) and (L4) of preparer.h.
+#include <set>
+#include <utility>
 
 #include "api/v1alpha/keys.h"
 #include "controller/agent/prepare/preparer.h"
+#include "controller/agent/prepare/staged.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/log.h"
 
 namespace egpu::agent {
 
 using base::Code;
+using base::Result;
 using base::Status;
 namespace keys = v1alpha::keys;
 namespace log = base::log;
@@ -22,9 +25,10 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
     if (s.ok()) continue;
     log::warn("a CDI file is left as it is", {{"device", entry.deviceUid}, {"why", s.str()}});
     if (first.ok()) first = s;
-    if (stop.stop_requested()) break;
+    if (stop.stop_requested()) return first;
   }
-  return first;
+  const Status staged = unstageLeft(nullptr, stop);
+  return first.ok() ? staged : first;
 }
 
 /// (L1)
@@ -44,18 +48,26 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   return undo(**now);
 }
 
+Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token stop) {
+  kube::ListOptions ofClaims;
+  ofClaims.labelSelector = std::string(keys::kRoleLabel) + "=" + std::string(keys::kRoleDevice);
+  auto all = client_.listAll<v1alpha::ElasticGPU>(ofClaims, std::move(stop));
+  if (!all) return all.status();
+  std::map<std::string, ClaimRef> out;
+  for (auto& device : *all)
+    if (device.spec.nodeName == options_.node && device.spec.claimRef)
+      out.emplace(device.metadata.uid, ClaimRef{device.spec.claimRef->namespace_, device.spec.claimRef->name, ""});
+  return out;
+}
+
 /// (L2)
 Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_token stop) {
   log::error("a CDI file can't be read", {{"why", entry.spec.status().str()}});
-  kube::ListOptions ofThisNode;
-  ofThisNode.labelSelector = std::string(keys::kRoleLabel) + "=" + std::string(keys::kRoleDevice);
-  const auto devices = client_.listAll<v1alpha::ElasticGPU>(ofThisNode, stop);
-  if (!devices) return devices.status();
-  const auto device = std::find_if(devices->begin(), devices->end(),
-                                   [&](const auto& each) { return each.metadata.uid == entry.deviceUid; });
-  if (device == devices->end() || device->spec.nodeName != options_.node || !device->spec.claimRef)
-    return forget(entry);
-  const core::ObjectKey claim{device->spec.claimRef->namespace_, device->spec.claimRef->name};
+  const auto known = devices(stop);
+  if (!known) return known.status();
+  const auto device = known->find(entry.deviceUid);
+  if (device == known->end()) return forget(entry);
+  const core::ObjectKey claim{device->second.namespace_, device->second.name};
   const auto rc = client_.get<core::ResourceClaim>(claim, stop);
   if (!rc && rc.status().code() != Code::notFound) return rc.status();
   if (rc && !rc->reservedFor.empty()) return prepare({claim.namespace_, claim.name, rc->metadata.uid}, stop).status();
@@ -66,14 +78,61 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
   return !*now || (*now)->spec ? Status::okay() : forget(**now);  // it may have been made anew meanwhile
 }
 
-/// What no file says any more whose it is: no plugin shall have it.
-Status ClaimPreparer::forget(const cdi::Folder::Entry& entry) {
+/// No plugin that answers shall have it: no file says any more whose it was.
+Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid) {
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
     if (plugin == nullptr) continue;
-    if (const auto reply = plugin->unstage(entry.deviceUid); !reply.ok())
+    if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
   }
+  return Status::okay();
+}
+
+/// (L4). given: the kubelet has said that no pod of this node uses this claim any more, and its lock is held; else null.
+Status ClaimPreparer::unstageLeft(const ClaimRef* given, std::stop_token stop) {
+  if (options_.permitted.hostRoot.empty()) return Status::okay();  // simulated nodes have one folder in common
+  const auto& folder = options_.permitted.stateFolder;
+  std::set<std::string> staged = stagedIn(folder);
+  std::erase_if(staged, [&](const auto& uid) { return filed(uid); });
+  if (staged.empty()) return Status::okay();
+  const auto known = devices(stop);
+  if (!known) return known.status();
+  Status first;
+  for (const auto& uid : staged) {
+    const auto device = known->find(uid);
+    const Status s = device == known->end() ? unstageAnywhere(uid) : unstageUnused(uid, device->second, given, stop);
+    if (first.ok() && !s.ok()) first = s;
+  }
+  return first;
+}
+
+bool ClaimPreparer::filed(const std::string& deviceUid) {
+  const auto found = folder_.find(deviceUid);
+  return !found || *found;
+}
+
+/// Of a device that the API has, unless a pod needs it: the kubelet asks for it anew.
+Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
+                                    std::stop_token stop) {
+  const bool thatOne = given != nullptr && given->str() == claim.str();
+  if (given != nullptr && !thatOne) return Status::okay();  // two at once would wait for each other's locks
+  const auto held = thatOne ? std::nullopt : locks_.hold(claim.str(), stop);
+  if (!thatOne && !held) return {Code::cancelled, "stopped"};
+  const auto pods = thatOne ? runningPodOf(client_, claim, options_.node, stop) : anyPodOf(claim, stop);
+  if (!pods) return pods.status();
+  return !pods->empty() || filed(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid);
+}
+
+/// A pod of this node that names the claim; empty if there is none.
+Result<std::string> ClaimPreparer::anyPodOf(const ClaimRef& claim, std::stop_token stop) {
+  const auto pods = podsOf(client_, claim, options_.node, std::move(stop));
+  if (!pods) return pods.status();
+  return pods->empty() ? std::string() : core::keyOf(pods->front().metadata).str();
+}
+
+Status ClaimPreparer::forget(const cdi::Folder::Entry& entry) {
+  if (auto s = unstageAnywhere(entry.deviceUid); !s.ok()) return s;
   if (entry.ready)
     if (auto s = folder_.withdraw(entry.deviceUid); !s.ok()) return s;
   return folder_.removePart(entry.deviceUid);

@@ -65,6 +65,20 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const
   return spec;
 }
 
+/// One of so many places, while it lives.
+class Place {
+ public:
+  Place(std::atomic<int>& used, int most) : used_(used), taken_(used.fetch_add(1) < most) {}
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+  ~Place() { used_.fetch_sub(1); }
+  bool taken() const { return taken_; }
+
+ private:
+  std::atomic<int>& used_;
+  const bool taken_;
+};
+
 /// Whether the file is of this very claim and grant, edits aside.
 bool same(cdi::Spec file, const cdi::Spec& wanted) {
   file.edits = wanted.edits;
@@ -115,16 +129,26 @@ Result<std::vector<std::string>> ClaimPreparer::prepare(const ClaimRef& claim, s
   if (ids) return ids;
   const Status first = withClaim(claim, ids.status());
   tell(claim, pods, first, stop);
+  if (first.code() != Code::unavailable || options_.patience.count() == 0) return first;
+  const Place place(waiting_, options_.mostWaiting);
+  return place.taken() ? tryAgain(claim, first, stop) : first;
+}
+
+/// What is usually over in seconds.
+Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, const Status& first,
+                                                         std::stop_token stop) {
   auto& clock = client_.clock();
   const auto until = clock.now() + options_.patience;
-  for (auto pause = kFirstPause; ids.status().code() == Code::unavailable && clock.now() + pause <= until;
+  Status last = first;
+  std::vector<core::ObjectReference> pods;
+  for (auto pause = kFirstPause; last.code() == Code::unavailable && clock.now() + pause <= until;
        pause = std::min(2 * pause, kLongestPause)) {
     if (!clock.sleepFor(pause, stop)) return Status(Code::cancelled, "stopped");
     pods.clear();
-    ids = prepareLocked(claim, pods, stop);
+    auto ids = prepareLocked(claim, pods, stop);
     if (ids) return ids;
+    last = withClaim(claim, ids.status());
   }
-  const Status last = withClaim(claim, ids.status());
   if (last.str() != first.str()) tell(claim, std::move(pods), last, stop);
   return last;
 }
@@ -150,9 +174,9 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   if (!plugin) return plugin.status();
   const auto request = requestFor(*grant);
   makeNodes();
-  if (auto s = begin(spec, grant->cards); !s.ok()) return s;       // (P1)
-  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;  // (P2)
-  if (auto s = mount(*grant, *company, spec); !s.ok()) return s;   // (P3)
+  if (auto s = reserve(folder_, spec, grant->cards); !s.ok()) return s;  // (P1)
+  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;        // (P2)
+  if (auto s = mount(*grant, *company, spec); !s.ok()) return s;         // (P3)
   linkNodes(spec);
   if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
@@ -173,15 +197,6 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
   for (const auto& missing : linkDevices(root, spec.edits.deviceNodes))
     log::warn("a container's access may end when systemd reloads: a link is missing and can't be made",
               {{"link", "/dev/char/" + missing}, {"device", spec.device}});
-}
-
-/// (P1)
-Status ClaimPreparer::begin(const cdi::Spec& spec, const std::vector<v1alpha::Card>& cards) {
-  std::lock_guard lock(fence_);
-  const auto holders = folder_.list();
-  if (!holders) return holders.status();
-  if (auto s = fits(spec, cards, *holders); !s.ok()) return s;
-  return folder_.write(spec);
 }
 
 /// (P2)
@@ -242,8 +257,10 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
   if (!held) return {Code::cancelled, "stopped"};
   const auto entries = folder_.list();
   if (!entries) return entries.status();
+  bool prepared = false;
   for (const auto& entry : *entries) {
     if (!entry.spec || entry.spec->claimUid != claim.uid) continue;
+    prepared = true;
     const auto runs = runningPodOf(client_, claim, options_.node, stop);
     if (!runs && runs.status().code() == Code::cancelled) return runs.status();
     if (!runs)
@@ -252,6 +269,9 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
       return {Code::conflict, "ResourceClaim " + claim.str() + " stays prepared: pod " + *runs + " runs with it"};
     if (auto s = undo(entry); !s.ok()) return s;
   }
+  if (prepared) return Status::okay();
+  // The next start looks again.
+  if (const auto s = unstageLeft(&claim, stop); !s.ok()) log::warn("not unstaged", {{"why", s.str()}});
   return Status::okay();
 }
 

@@ -7,7 +7,7 @@
 //   ready   elasticgpu.io-device_<uid>.json: the same with the edits. Runtimes read it
 //
 //   PREPARE, under the claim's lock, after the checks of entitled.h             what a death right after it leaves, and who mends it
-//   (P1) part written, under the fence's lock, if the card has room             part, nothing staged: again from (P1), or (U2) on
+//   (P1) part written, under the folder's lock, if the card has room            part, nothing staged: again from (P1), or (U2) on
 //   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
 //   (P3) plugin mount(device uid), edits checked, their variables made one     part with edits: made anew, mount is pure; or (U2) on
 //        with those of the claims before it in its containers (company.h),
@@ -27,9 +27,12 @@
 //   (L2) a file that can't be read: its uid stands in its name. A device of this node has it: prepared again, from (P1); else every
 //        plugin unstages the uid, and the file goes
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
+//   (L4) no file, but a plugin's state on disk (staged.h): the files went with a reboot, and no pod of this node is left for which the
+//        kubelet would ask anew, or it gives the claim back: every plugin unstages the uid
 // After a reboot there are no files (/run): the kubelet asks anew for each pod that it starts again.
 // A prepare that fails with what is usually over in seconds (the device not Bound yet, a plugin that starts) is tried again from the checks
-// on while the kubelet waits, the claim's lock held: PreparerOptions::patience.
+// on while the kubelet waits, the claim's lock held: PreparerOptions::patience. Only some wait at once; the others are answered, and asked
+// for again by the kubelet.
 // A failed step leaves what a death there would. A full disk fails (P1) before anything is staged, or (P3) with the part there still. A
 // refusal at (P2), of which the plugin promises that nothing was left, takes its part along.
 // The API away: prepare fails, as nothing can be checked; unprepare goes by the file, and the kubelet's word that no pod runs.
@@ -37,9 +40,10 @@
 // clang-format on
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
-#include <mutex>
+#include <map>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -61,6 +65,9 @@ struct PreparerOptions {
   /// How long a prepare that fails with Code::unavailable is tried again before the answer: the kubelet waits 45 s, and
   /// asks again only after more than a minute. 0: not at all.
   std::chrono::milliseconds patience{0};
+  /// Prepares that wait so at once; one more is answered at its first failure. Fewer than threads that call prepare, or
+  /// claims that wait hold up those that need not.
+  int mostWaiting = 16;
   /// Whether the plugin that found this card, an ElasticGPU's name, finds it no more; empty: nobody can say.
   std::function<bool(const std::string& card)> gone{};
 };
@@ -86,15 +93,24 @@ class ClaimPreparer {
  private:
   base::Result<std::vector<std::string>> prepareLocked(const ClaimRef& claim, std::vector<core::ObjectReference>& pods,
                                                        std::stop_token stop);
+  base::Result<std::vector<std::string>> tryAgain(const ClaimRef& claim, const base::Status& first,
+                                                  std::stop_token stop);
   void makeNodes();
   void linkNodes(const cdi::Spec& spec);
-  base::Status begin(const cdi::Spec& spec, const std::vector<v1alpha::Card>& cards);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
   base::Status mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec);
   base::Result<core::ContainerEdits> editsFor(const Entitled& entitled);
   base::Status undo(const cdi::Folder::Entry& entry);
   base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
+  base::Status unstageLeft(const ClaimRef* given, std::stop_token stop);
+  base::Status unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
+                             std::stop_token stop);
+  base::Status unstageAnywhere(const std::string& deviceUid);
+  /// This node's devices that are some claim's, by uid: namespace and name of the claim.
+  base::Result<std::map<std::string, ClaimRef>> devices(std::stop_token stop);
+  base::Result<std::string> anyPodOf(const ClaimRef& claim, std::stop_token stop);
+  bool filed(const std::string& deviceUid);
   base::Status forget(const cdi::Folder::Entry& entry);
   void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
             std::stop_token stop);
@@ -105,8 +121,8 @@ class ClaimPreparer {
   kube::EventSink& events_;
   cdi::Folder& folder_;
   const PreparerOptions options_;
-  ClaimLocks locks_;  ///< by "namespace/name"
-  std::mutex fence_;  ///< held from the look at what is prepared to the part that counts from then on
+  ClaimLocks locks_;             ///< by "namespace/name"
+  std::atomic<int> waiting_{0};  ///< prepares between two tries
 };
 
 }  // namespace egpu::agent

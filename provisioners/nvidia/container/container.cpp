@@ -1,7 +1,5 @@
 #include "provisioners/nvidia/container/container.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -125,7 +123,7 @@ sdk::Status stageCards(const sdk::Device& device) {
   Machine machine;
   std::vector<int64_t> minors;
   if (sdk::Status status = findCards(device, machine, minors); status.code != EGPU_OK) return status;
-  return minors.empty() ? sdk::noChange() : stageNodes(minors, ::mknod);
+  return minors.empty() ? sdk::noChange() : checkNodes();
 }
 
 }  // namespace egpu::nvidia

@@ -1,10 +1,7 @@
 // The files in /dev by which a container reaches NVIDIA's cards.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,11 +13,8 @@ namespace egpu::nvidia {
 /// driver's is there.
 std::vector<std::string> deviceNodes(const std::vector<int64_t>& minors);
 
-/// mknod(2), or a test's.
-using MakeNode = std::function<int(const char* path, mode_t mode, dev_t device)>;
-
-/// Makes what the host lacks of them: /dev/nvidia-uvm*, and a link /dev/char/<major>:<minor> for each node. NO_CHANGE if
-/// there is nothing to do; unavailable if CUDA could not start in a container. A repeat changes nothing.
-sdk::Status stageNodes(const std::vector<int64_t>& minors, const MakeNode& make);
+/// Unavailable, with what to do, if CUDA could not start in a container for want of /dev/nvidia-uvm; else NO_CHANGE. A
+/// plugin's process may make no nodes: the agent has, if it could.
+sdk::Status checkNodes();
 
 }  // namespace egpu::nvidia

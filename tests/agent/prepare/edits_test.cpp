@@ -108,8 +108,10 @@ TEST(Edits, WhatIsRefusedAndInWhichWords) {
 
 TEST(Edits, AreBoundedInNumberAndSize) {
   ContainerEdits many;
-  for (int i = 0; i < 513; ++i) many.env.emplace_back("A" + std::to_string(i), "");
-  EXPECT_NE(refusal(many).find("more than 512"), std::string::npos);
+  for (int i = 0; i < 2048; ++i) many.env.emplace_back("A" + std::to_string(i), "");
+  EXPECT_EQ(refusal(many), "");
+  many.env.emplace_back("B", "");
+  EXPECT_NE(refusal(many).find("more than 2048"), std::string::npos);
   ContainerEdits large;
   for (int i = 0; i < 20; ++i) large.env.emplace_back("A" + std::to_string(i), std::string(32'000, 'x'));
   EXPECT_NE(refusal(large).find("512 KiB"), std::string::npos);
@@ -176,6 +178,37 @@ TEST(Edits, LinksThatLeadOutOfWhatIsPermittedAreRefused) {
       std::string::npos);
   EXPECT_NE(refusal(mount("/var/lib/elasticgpu/etc"), permitted).find("leads to /etc"), std::string::npos);
   EXPECT_NE(refusal(mount("/var/lib/elasticgpu/none"), permitted).find("is not there on this node"), std::string::npos);
+}
+
+TEST(Edits, APluginDoesNotSayWhereAClasssNamesLead) {
+  support::ScratchFolder host;
+  for (const char* folder : {"/etc", "/tmp/vendor", "/var/lib/elasticgpu", "/var/tmp"})
+    fs::create_directories(host.path() + folder);
+  std::ofstream(host.path() + "/etc/passwd") << "x";
+  std::ofstream(host.path() + "/tmp/vendor/file") << "x";
+  fs::create_directory_symlink("/etc", host.path() + "/tmp/mine");
+  fs::create_directory_symlink("/etc", host.path() + "/var/tmp/mine");
+  fs::create_directory_symlink("/etc", host.path() + "/var/lib/elasticgpu/mine");
+  Permitted permitted;
+  permitted.hostRoot = host.path();
+  permitted.more = *parseHostPaths("/tmp/mine/, /var/tmp/mine/pass*, /var/lib/elasticgpu/mine/, /tmp/vendor/");
+  EXPECT_EQ(refusal(mount("/tmp/vendor/file"), permitted), "");
+  for (const char* path : {"/tmp/mine/passwd", "/var/tmp/mine/passwd", "/var/lib/elasticgpu/mine/passwd"})
+    EXPECT_NE(refusal(mount(path), permitted).find("leads to /etc/passwd, which is not permitted"), std::string::npos)
+        << path << ": " << refusal(mount(path), permitted);
+  EXPECT_NE(refusal(mount("/etc/passwd"), permitted), "");
+}
+
+TEST(Edits, NamesThatOnlyBeginLikeWhatIsPermittedAreNot) {
+  Permitted permitted;
+  permitted.more = *parseHostPaths("/opt/vendor/, /dev/vendor*, /etc/vendor.conf, vendor.com/x=one");
+  for (const auto& edits :
+       {mount("/opt/vendor"), mount("/opt/vendors/a"), mount("/opt/vendor/../../etc/shadow"), mount("/opt/vendor//a"),
+        mount("/opt/vendor/./a"), mount("/etc/vendor.conf.d"), mount("/etc/vendor.conf/"),
+        mount("/proc/self/root/etc/shadow"), mount("/opt/vendor\n/a"), node("/dev/vendor0", "/proc/self/root/dev/sda"),
+        node("/dev/vendor/../sda"), node("/dev/nvidia3/../sda"), node("/dev/nvidia03"), cdi("vendor.com/x=one,two"),
+        cdi("vendor.com/x=oneself"), cdi("nvidia.com/gpu=gpu-1"), cdi("")})
+    EXPECT_NE(refusal(edits, permitted), "");
 }
 
 }  // namespace

@@ -1,9 +1,15 @@
 #include "controller/agent/prepare/fence.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <limits>
 #include <string>
+
+#include "tests/support/scratch_folder.h"
 
 namespace egpu::agent {
 namespace {
@@ -57,6 +63,58 @@ TEST(Fence, AFileThatCantBeReadMayHoldTheCard) {
   EXPECT_EQ(s.code(), base::Code::unavailable);
   EXPECT_NE(s.message().find("/x/b.json: not JSON"), std::string::npos);
   EXPECT_TRUE(fits(spec("b", 1, 1), cards(), {broken}).ok()) << "its own file is made anew";
+}
+
+TEST(Fence, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
+  const support::ScratchFolder scratch;
+  constexpr int kProcesses = 4, kClaims = 40;
+  const std::string path = scratch.path() + "/cdi";
+  ASSERT_TRUE(cdi::Folder(path).open().ok());
+  std::vector<pid_t> agents;
+  for (int i = 0; i < kProcesses; ++i) {
+    agents.push_back(::fork());
+    ASSERT_GE(agents.back(), 0);
+    if (agents.back() != 0) continue;
+    cdi::Folder folder(path);
+    bool allFit = true;
+    for (int n = 0; n < kClaims; ++n) {
+      const auto s = reserve(folder, spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), cards());
+      if (!s.ok() && s.code() != base::Code::invalid) ::_exit(2);
+      allFit = allFit && s.ok();
+    }
+    ::_exit(allFit ? 0 : 1);
+  }
+  for (const auto agent : agents) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(agent, &status, 0), agent);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_LT(WEXITSTATUS(status), 2) << "nothing but the card's room kept a claim out";
+  }
+  const auto all = cdi::Folder(path).list();
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->size(), 40U) << "of 25 each, 1000 hold 40";
+}
+
+TEST(Fence, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
+  const support::ScratchFolder scratch;
+  cdi::Folder mine(scratch.path());
+  ASSERT_TRUE(mine.open().ok());
+  { ASSERT_TRUE(mine.hold().ok()); }
+  struct stat is {};
+  ASSERT_EQ(::stat((scratch.path() + "/.egpu-agent.lock").c_str(), &is), 0);
+  EXPECT_EQ(is.st_mode & 0777, 0600U) << "or anybody could keep all agents out";
+  const pid_t other = ::fork();
+  if (other == 0) {
+    cdi::Folder its(scratch.path());
+    if (!reserve(its, spec("a", 1, 1), cards()).ok()) ::_exit(1);
+    const auto held = its.hold();
+    ::_exit(held.ok() ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0) << "one that has died holds nothing";
+  EXPECT_TRUE(mine.hold().ok());
+  EXPECT_EQ(mine.list()->size(), 1U);
 }
 
 TEST(Fence, ManyHoldersAreCountedNotNamed) {

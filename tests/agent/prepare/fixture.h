@@ -50,6 +50,7 @@ class NodePlugin final : public plugin::Provisioner {
   plugin::Reply unstage(const std::string& key) override {
     return pass("unstage", [&] {
       staged_.erase(key);
+      if (onUnstage) onUnstage(key);
       return plugin::Reply{};
     });
   }
@@ -67,6 +68,7 @@ class NodePlugin final : public plugin::Provisioner {
   std::function<plugin::ContainerEdits(const plugin::DeviceRequest&)> editsOf;  ///< instead of edits
   plugin::Reply stageAnswers, unmountAnswers;
   plugin::DeviceRequest last;
+  std::function<void(const std::string& key)> onUnstage;
   /// Around each call: crash points.
   std::function<void(const std::string& call, bool after)> around;
 
@@ -137,7 +139,8 @@ class PrepareTest : public ::testing::Test {
   }
   std::vector<std::string> files() const {
     std::vector<std::string> out;
-    for (const auto& each : std::filesystem::directory_iterator(folder.path())) out.push_back(each.path().filename());
+    for (const auto& each : std::filesystem::directory_iterator(folder.path()))
+      if (const auto name = each.path().filename().string(); name.front() != '.') out.push_back(name);
     std::sort(out.begin(), out.end());
     return out;
   }

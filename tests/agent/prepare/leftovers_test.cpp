@@ -1,5 +1,7 @@
 #include <fstream>
 
+#include "controller/agent/prepare/staged.h"
+#include "controller/plugin/hosted_registry.h"
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -107,6 +109,118 @@ TEST_F(LeftoversTest, L2_AnUnreadableFileStaysWithoutTheApi) {
   apiAway(true);
   EXPECT_FALSE(preparer.leftovers({}).ok());
   EXPECT_EQ(files(), Calls{fileOf("x")});
+}
+
+/// A node that was rebooted: no CDI file, but what a plugin keeps on disk under the devices' uids.
+class StateOnDiskTest : public LeftoversTest {
+ protected:
+  StateOnDiskTest() {
+    std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));  // a plugin has another user
+    std::filesystem::create_directories(state);
+    plugin.onUnstage = [this](const std::string& key) { unstaged.push_back(key); };
+    real.permitted.hostRoot = "/";
+    real.permitted.stateFolder = state;
+  }
+  ClaimRef preparedBeforeReboot(const std::string& name) {
+    const auto claim = claimed(name);
+    keep(uidOf(claim));
+    return claim;
+  }
+  void keep(const std::string& uid) const { std::filesystem::create_directories(state + "/vendor/cache/" + uid); }
+
+  const std::string state = scratch.path() + "/state";
+  const std::string gone = "0123abcd-0000-4000-8000-000000000001";
+  PreparerOptions real{"n1", {}};
+  std::vector<std::string> unstaged;
+};
+
+TEST_F(StateOnDiskTest, L4_OfADeviceThatIsGoneIsUnstaged) {
+  keep(gone);
+  std::filesystem::create_directories(state + "/lib/a/b/" + gone);  // deeper than anybody looks
+  ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
+  EXPECT_EQ(plugin.calls(), Calls{"unstage"});
+}
+
+TEST_F(StateOnDiskTest, L4_OfADeviceThatNoPodOfThisNodeUsesIsUnstaged) {
+  const auto used = preparedBeforeReboot("used"), idle = preparedBeforeReboot("idle");
+  world.removePod("idle");
+  ASSERT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
+  EXPECT_EQ(unstaged, Calls{uidOf(idle)});
+}
+
+TEST_F(StateOnDiskTest, L4_WhatIsPreparedStays) {
+  ClaimPreparer preparer(client, registry, events, folder, real);
+  plugin.edits = {};
+  const auto claim = claimed("a");
+  keep(uidOf(claim));
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_EQ(unstaged, Calls{});
+  EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))});
+}
+
+TEST_F(StateOnDiskTest, L4_WhatTheKubeletGivesBackThatWasPreparedBefore) {
+  ClaimPreparer preparer(client, registry, events, folder, real);
+  const auto claim = preparedBeforeReboot("a"), other = preparedBeforeReboot("b");
+  says("a", "running");
+  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_EQ(unstaged, Calls{}) << "never under a running pod";
+  says("a", "terminated");
+  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_EQ(unstaged, Calls{uidOf(claim)});
+}
+
+TEST_F(StateOnDiskTest, L4_WithoutTheApiNothingIsTouched) {
+  keep(gone);
+  ClaimPreparer preparer(client, registry, events, folder, real);
+  apiAway(true);
+  EXPECT_FALSE(preparer.leftovers({}).ok());
+  EXPECT_TRUE(preparer.unprepare({"default", "a", "u"}, {}).ok()) << "the kubelet goes on";
+  EXPECT_EQ(unstaged, Calls{});
+  apiAway(false);
+  EXPECT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_EQ(unstaged, Calls{gone});
+}
+
+TEST_F(StateOnDiskTest, L4_OnlyUidsCountAndLinksAndTheirFoldersAreNotFollowed) {
+  namespace fs = std::filesystem;
+  const std::string inside = "0123abcd-0000-4000-8000-000000000002", away = "0123abcd-0000-4000-8000-000000000003";
+  keep(gone);
+  keep(gone + "/" + inside);  // where a container may write
+  keep("GPU-0123abcd-0000-4000-8000-000000000004");
+  keep("0123abcd-0000-4000-8000-00000000000/");
+  fs::create_directories(scratch.path() + "/elsewhere/" + away);
+  fs::create_directory_symlink(scratch.path() + "/elsewhere", state + "/link");
+  EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
+  EXPECT_EQ(stagedIn(state + "/none"), std::set<std::string>{});
+  for (int i = 0; i < 300; ++i) keep("0123abcd-0000-4000-8000-" + std::to_string(100'000'000'000 + i));
+  EXPECT_EQ(stagedIn(state).size(), 256U);
+}
+
+TEST_F(StateOnDiskTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
+  plugin::HostOptions host;
+  host.env = {"ELASTICGPU_STATE_DIR=" + state};
+  base::SystemClock clock;
+  plugin::HostedRegistry plugins({std::string(EGPU_PROVISIONER_DIR) + "/libgpushare.so"}, host, clock, world.random);
+  auto* gpushare = plugins.find("gpushare.provisioner.elasticgpu.io", nullptr);
+  ASSERT_NE(gpushare, nullptr);
+  plugin::DeviceRequest request;
+  request.key = gone;
+  request.device = "egpu-a";
+  request.node = "n1";
+  request.parameters = {{"isolation", "hami-core"}};
+  request.cards = {{"GPU-1", "A100", 0, 500, 1 << 30, 1 << 30}};
+  const std::string cache = state + "/hami-core/cache/" + gone;
+  for (const bool spoiled : {false, true}) {
+    ASSERT_TRUE(gpushare->stage(request).ok());
+    EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
+    std::ofstream(cache + "/usage.cache") << "x";
+    if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");  // root's, as ours are
+    ASSERT_TRUE(ClaimPreparer(client, plugins, events, folder, real).leftovers({}).ok());
+    EXPECT_EQ(stagedIn(state), std::set<std::string>{});
+  }
+  ASSERT_TRUE(gpushare->stage(request).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(cache)) << "the next user finds nothing of the one before";
 }
 
 TEST_F(LeftoversTest, AfterARebootTheKubeletAsksAgain) {

@@ -62,6 +62,29 @@ TEST_F(PrepareTest, OfManyAtOnceTheFenceLetsInWhatFits) {
   EXPECT_EQ(files().size(), 6U) << "those refused leave nothing";
 }
 
+TEST_F(PrepareTest, ADeviceOfAsManyCardsAsTheApiTakes) {
+  constexpr int kCards = 128;
+  for (int i = 1; i < kCards; ++i) world.addCard("n1", i);
+  world.addClaim("all", "share", {{"gpu", std::to_string(kCards)}});
+  world.addPod("all", {"all"});
+  driver->settle();
+  world.schedule("all");
+  // As gpushare with hami-core: three variables a card, and a driver's files.
+  plugin.editsOf = [](const plugin::DeviceRequest& request) {
+    plugin::ContainerEdits out;
+    for (const auto& card : request.cards) {
+      const auto n = std::to_string(card.index);
+      for (const char* name : {"CORE_", "MEMORY_", "LIMIT_"}) out.env.emplace_back(name + n, "1");
+      out.deviceNodes.push_back({"/dev/nvidia" + n, "", "rw"});
+    }
+    for (int i = 0; i < 300; ++i) out.mounts.push_back({"/usr/lib/libcuda.so." + std::to_string(i), "/lib/x", {}});
+    return out;
+  };
+  const auto prepared = preparer.prepare({"default", "all", world.carrier("all")->metadata.uid}, {});
+  ASSERT_TRUE(prepared.ok()) << prepared.status().str();
+  EXPECT_EQ(plugin.last.cards.size(), static_cast<std::size_t>(kCards));
+}
+
 TEST_F(PrepareTest, PrepareAndUnprepareOfOneClaimTakeTurns) {
   const auto claim = claimed("a");
   atOnce(20, [&](int i) {

@@ -96,6 +96,33 @@ TEST_F(WaitingTest, WhatMayNotBeIsNotWaitedFor) {
   EXPECT_TRUE(clock.sleeps.empty());
 }
 
+TEST_F(WaitingTest, NotMoreAtOnceThanStatedSoThatOthersGetTheirTurn) {
+  const auto waits = claimed("waits"), comes = claimed("comes"), fits = claimed("fits");
+  options.mostWaiting = 1;
+  ClaimPreparer patient(own, registry, events, folder, options);
+  plugin.stageAnswers = {plugin::ReplyCode::unavailable, "it starts"};
+  std::vector<bool> fitted;
+  clock.before = [&] {
+    if (clock.sleeps.size() > 1) return;
+    EXPECT_EQ(patient.prepare(comes, {}).status().code(), Code::unavailable);
+    EXPECT_EQ(clock.sleeps.size(), 1U) << "one that finds all places taken does not wait";
+    EXPECT_TRUE(told("comes", "it starts"));
+    plugin.stageAnswers = {};
+    fitted.push_back(patient.prepare(fits, {}).ok());
+  };
+  EXPECT_TRUE(patient.prepare(waits, {}).ok());
+  EXPECT_EQ(fitted, std::vector<bool>{true}) << "one that need not wait is not held up";
+  EXPECT_TRUE(patient.prepare(comes, {}).ok());
+
+  // The place is free again.
+  const auto later = claimed("later");
+  plugin.stageAnswers = {plugin::ReplyCode::unavailable, "it starts"};
+  clock.sleeps.clear();
+  clock.before = [&] { plugin.stageAnswers = {}; };
+  EXPECT_TRUE(patient.prepare(later, {}).ok());
+  EXPECT_EQ(clock.sleeps.size(), 1U);
+}
+
 TEST_F(WaitingTest, AStopEndsItAtOnce) {
   const auto claim = claimed("a");
   plugin.stageAnswers = {plugin::ReplyCode::unavailable, "it starts"};

@@ -1,0 +1,88 @@
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <string>
+
+#include "api/v1alpha/card_object.h"
+#include "api/v1alpha/validation.h"
+#include "controller/agent/cards/answers.h"
+#include "controller/agent/health/health.h"
+#include "provisioners/nvidia/node.h"
+#include "provisioners/nvidia/watch.h"
+#include "tests/fuzz/targets.h"
+
+namespace egpu::testing {
+
+namespace {
+
+using Feed = void (*)(const unsigned char* bytes, std::size_t size);
+
+/// Open under NVML's soname, the library is what dlopen finds.
+Feed fedNvml() {
+  setenv("ELASTICGPU_SYSTEM_ROOT", "/nowhere", 1);  // one thread; what the kernel would tell is not asked
+  void* library = dlopen(EGPU_FED_NVML "/libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  promise(library != nullptr, "the library that answers by the bytes is there");
+  return reinterpret_cast<Feed>(dlsym(library, "feedNvml"));
+}
+
+bool sane(const nvidia::Card& card) {
+  const auto share = [](int64_t percent) { return percent >= -1 && percent <= 100; };
+  constexpr int64_t most = int64_t{1} << 50;
+  return !card.uuid.empty() && card.memory >= 0 && card.memory <= most && card.memoryUsed >= -1 &&
+         card.memoryUsed <= most && share(card.smPercent) &&
+         std::all_of(card.processes.begin(), card.processes.end(), [&](const auto& process) {
+           return process.pid >= 0 && process.memory >= -1 && process.memory <= most && share(process.smPercent);
+         });
+}
+
+plugin::Gpu asTold(const nvidia::Card& card) {
+  plugin::Gpu out{card.uuid, card.model, card.index, card.memory, card.smCount, card.numaNode, card.pci};
+  out.milliTflops = card.milliTflops;
+  for (const auto& link : card.links) out.links.push_back({link.peer, link.type, link.count});
+  for (const auto& [name, value] : card.attributes) out.attributes.emplace(name, value);
+  return out;
+}
+
+void published(const nvidia::Node& node) {
+  agent::cards::Answers answers;
+  auto& answer = answers["nvidia"];
+  for (const auto& card : node.cards) answer.cards.gpus.push_back(asTold(card));
+  const auto found = agent::cards::merge(answers, "n1");
+  for (const auto& [name, card] : found.cards) {
+    const auto errors = v1alpha::validate(v1alpha::cardObject(card.card));
+    promise(errors.empty(), "what is published the API takes");
+    promise(name == v1alpha::cardObject(card.card).metadata.name, "a card's object has its name");
+  }
+}
+
+}  // namespace
+
+void fuzzNvml(std::string_view bytes) {
+  static const Feed feed = fedNvml();
+  feed(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  nvidia::Node node;
+  const auto status = nvidia::readNode([] { return false; }, node);
+  promise(status.code == EGPU_OK || !status.message.empty(), "a refusal says why");
+  if (status.code != EGPU_OK) return;
+  promise(node.cards.size() <= nvidia::kMostCards, "no more cards than a node has");
+  for (auto at = node.cards.begin(); at != node.cards.end(); ++at) {
+    promise(sane(*at), "what can't be is unknown");
+    const auto same = [&](const auto& other) { return other.uuid == at->uuid; };
+    promise(std::none_of(node.cards.begin(), at, same), "a uuid is one card's");
+    const auto others = [&](const auto& link) { return link.peer != at->uuid && link.count > 0; };
+    promise(std::all_of(at->links.begin(), at->links.end(), others), "links lead to others");
+  }
+  published(node);
+  nvidia::Watch watch;
+  watch.follow(node.cards);
+  for (int look = 0; look < 2; ++look) {
+    auto cards = node.cards;
+    watch.judge(cards);
+    for (const auto& card : cards)
+      promise(card.illness.empty() || agent::health::illness(card.illness).reason != agent::health::kUnhealthy,
+              "an illness has its reason at its head");
+  }
+}
+
+}  // namespace egpu::testing

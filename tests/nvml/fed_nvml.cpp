@@ -1,0 +1,161 @@
+// A libnvidia-ml.so.1 that answers whatever bytes say: each call takes the next ones, until none is left. It keeps to
+// NVML's ABI, and to nothing else. Of one thread.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <type_traits>
+
+#include "provisioners/nvidia/nvml.h"
+
+namespace egpu::nvidia::testing {
+namespace {
+
+const unsigned char* next = nullptr;
+std::size_t left = 0;
+
+unsigned char byte() {
+  if (left == 0) return 0;
+  --left;
+  return *next++;
+}
+
+/// With nothing left no call succeeds any more: whoever waits for an end finds it.
+Return code() {
+  constexpr Return errors[] = {kUninitialized,
+                               kInvalidArgument,
+                               kNotSupported,
+                               kNoPermission,
+                               kNotFound,
+                               kInsufficientSize,
+                               kDriverNotLoaded,
+                               kTimeout,
+                               kIrqIssue,
+                               kFunctionNotFound,
+                               kCorruptedInforom,
+                               kGpuIsLost,
+                               kResetRequired,
+                               kUnknown,
+                               -1,
+                               std::numeric_limits<Return>::max()};
+  constexpr unsigned char kErrors = 0xe0;
+  if (left == 0) return kTimeout;
+  const auto what = byte();
+  return what < kErrors ? kSuccess : errors[what % std::size(errors)];
+}
+
+/// A small number, one of those at the edges, or any.
+uint64_t number() {
+  constexpr uint64_t edges[] = {~uint64_t{0},      uint64_t{1} << 63,       (uint64_t{1} << 63) - 1,
+                                uint64_t{1} << 50, (uint64_t{1} << 50) + 1, uint64_t{80} << 30,
+                                uint64_t{1} << 32, (uint64_t{1} << 31)};
+  constexpr unsigned char kEdges = 0xf0, kAny = 0xf8;
+  const auto first = byte();
+  if (first < kEdges) return first;
+  if (first < kAny) return edges[first - kEdges];
+  uint64_t out = 0;
+  for (std::size_t i = 0; i < sizeof out; ++i) out = out << 8 | byte();
+  return out;
+}
+
+template <class T>
+void value(T& out) {
+  if constexpr (std::is_pointer_v<T>)
+    out = reinterpret_cast<T>(static_cast<std::uintptr_t>(number()));
+  else
+    out = static_cast<T>(number());
+}
+void value(PciInfo& out) {
+  for (auto* each : {&out.domain, &out.bus, &out.device, &out.deviceId}) value(*each);
+  std::memset(out.busId, byte(), sizeof out.busId);
+  std::memset(out.busIdLegacy, byte(), sizeof out.busIdLegacy);
+}
+void value(Memory& out) {
+  for (auto* each : {&out.total, &out.free, &out.used}) value(*each);
+}
+void value(MemoryV2& out) {
+  for (auto* each : {&out.total, &out.reserved, &out.used}) value(*each);
+}
+void value(InstanceProfile& out) {
+  value(out.multiprocessorCount);
+  value(out.memorySizeMB);
+}
+void value(ProcessInfo& out) {
+  value(out.pid);
+  value(out.memory);
+}
+void value(Utilization& out) {
+  value(out.gpu);
+  value(out.memory);
+}
+void value(ProcessSample& out) {
+  value(out.pid);
+  value(out.time);
+  value(out.sm);
+}
+void value(Event& out) {
+  value(out.device);
+  value(out.type);
+  value(out.data);
+}
+
+/// As long as it likes; one that fills its room has no NUL.
+void text(char* out, unsigned room) {
+  const std::size_t length = std::min<std::size_t>(byte(), room);
+  for (std::size_t i = 0; i < length; ++i) out[i] = static_cast<char>(byte());
+  if (length < room) out[length] = 0;
+}
+
+template <class... Rest>
+unsigned roomIn(unsigned room, Rest...) {
+  return room;
+}
+
+/// Writes what a function is to write: a text with its room behind it, of an array the first element.
+template <class First, class... Rest>
+void write(First first, Rest... rest) {
+  constexpr bool handle = std::is_same_v<First, Device> || std::is_same_v<First, EventSet>;
+  if constexpr (std::is_same_v<First, char*>)
+    text(first, roomIn(rest...));
+  else if constexpr (std::is_pointer_v<First> && !handle)
+    value(*first);
+  if constexpr (sizeof...(rest) > 0) write(rest...);
+}
+
+template <class Signature>
+struct Function;
+template <class... Parameters>
+struct Function<Return(Parameters...)> {
+  static Return answer(Parameters... parameters) {
+    const Return out = code();
+    if constexpr (sizeof...(parameters) > 0)
+      if (out == kSuccess || out == kInsufficientSize) write(parameters...);
+    return out;
+  }
+};
+
+using Symbol = void (*)();
+
+}  // namespace
+}  // namespace egpu::nvidia::testing
+
+extern "C" __attribute__((visibility("default"))) void feedNvml(const unsigned char* bytes, std::size_t size);
+extern "C" void feedNvml(const unsigned char* bytes, std::size_t size) {
+  egpu::nvidia::testing::next = bytes;
+  egpu::nvidia::testing::left = size;
+}
+
+using namespace egpu::nvidia;
+
+// Indirect, as in nvml.cpp: here because a function can't be defined by its type.
+#define EXPORT(symbol, parameters)                                                           \
+  extern "C" {                                                                               \
+  testing::Symbol find_##symbol();                                                           \
+  testing::Symbol find_##symbol() {                                                          \
+    return reinterpret_cast<testing::Symbol>(&testing::Function<Return parameters>::answer); \
+  }                                                                                          \
+  __attribute__((visibility("default"), ifunc("find_" #symbol))) void symbol();              \
+  }
+EGPU_NVML_FUNCTIONS(EXPORT)
