@@ -1,9 +1,9 @@
 // What nobody will ask about any more: (L1) and (L2) of preparer.h.
 #include <algorithm>
+#include <string>
 
 #include "api/v1alpha/keys.h"
 #include "controller/agent/prepare/preparer.h"
-#include "controller/agent/prepare/users.h"
 #include "controller/base/log.h"
 
 namespace egpu::agent {
@@ -17,14 +17,16 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
   const auto entries = folder_.list();
   if (!entries) return entries.status();
   Status first;
+  std::size_t left = 0;
   for (const auto& entry : *entries) {
     const Status s = entry.spec ? unused(entry, stop) : unreadable(entry, stop);
     if (s.ok()) continue;
-    log::warn("a CDI file is left as it is", {{"device", entry.deviceUid}, {"why", s.str()}});
-    if (first.ok()) first = s;
+    log::debug("a CDI file is left as it is", {{"device", entry.deviceUid}, {"why", s.str()}});
+    if (left++ == 0) first = Status(s.code(), "device " + entry.deviceUid + ": " + s.message());
     if (stop.stop_requested()) break;
   }
-  return first;
+  // While the API is away that is each of them, again and again.
+  return left < 2 ? first : Status(first.code(), first.message() + "; and " + std::to_string(left - 1) + " more");
 }
 
 /// (L1)
@@ -34,7 +36,7 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   const auto held = locks_.hold(claim.str(), stop);
   if (!held) return {Code::cancelled, "stopped"};
   // Under the lock, or a pod that has just come may be answered from the file that goes.
-  const auto pods = podsOf(client_, claim, options_.node, stop);
+  const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();
   if (!pods->empty()) return Status::okay();
   const auto now = folder_.find(entry.deviceUid);

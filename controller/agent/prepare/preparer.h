@@ -48,6 +48,7 @@
 #include "controller/agent/prepare/claim_locks.h"
 #include "controller/agent/prepare/edits.h"
 #include "controller/agent/prepare/entitled.h"
+#include "controller/agent/prepare/users.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
@@ -66,7 +67,8 @@ struct PreparerOptions {
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
-/// object of the API once, waiting at most 8 s, and calls the plugin, which has deadlines of its own.
+/// object of the API once, waiting at most 8 s, the node's pods beside the others and together with other calls, and
+/// calls the plugin, which has deadlines of its own.
 class ClaimPreparer {
  public:
   ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,
@@ -101,6 +103,7 @@ class ClaimPreparer {
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);
 
   kube::Client client_;  ///< brief: the kubelet asks again
+  Users users_;          ///< asked with client_
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
