@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "controller/agent/health/health.h"
-#include "controller/agent/prepare/users.h"
 
 namespace egpu::cmd {
 
@@ -15,6 +14,7 @@ using base::Status;
 ClaimDriver::ClaimDriver(kube::Client& client, agent::ClaimPreparer& preparer, agent::cdi::Folder& folder,
                          const cache::Store<v1alpha::ElasticGPU>& cards, const base::Clock& clock, std::string node)
     : client_(client.brief()),
+      users_(client_, node),
       preparer_(preparer),
       folder_(folder),
       cards_(cards),
@@ -71,7 +71,7 @@ std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::
     const auto& cards = entry.spec->cards;
     if (std::none_of(cards.begin(), cards.end(), [&](const auto& c) { return c.uuid == cardUuid; })) continue;
     const agent::ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
-    const auto pods = agent::podsOf(client_, claim, node_, {});
+    const auto pods = users_.podsOf(claim, {});
     if (!pods) return std::nullopt;
     if (std::none_of(pods->begin(), pods->end(), [&](const auto& p) { return p.metadata.uid == podUid; })) continue;
     const std::lock_guard lock(mutex_);

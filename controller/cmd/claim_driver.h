@@ -14,6 +14,7 @@
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/dra/driver.h"
 #include "controller/agent/prepare/preparer.h"
+#include "controller/agent/prepare/users.h"
 #include "controller/base/clock.h"
 #include "controller/cache/store.h"
 #include "controller/kube/client.h"
@@ -40,6 +41,7 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   void judge(const v1alpha::DeviceCard& share, agent::dra::DeviceHealth& health) const;
 
   kube::Client client_;  ///< brief: whoever asks comes again
+  agent::Users users_;   ///< asked with client_
   agent::ClaimPreparer& preparer_;
   agent::cdi::Folder& folder_;
   const cache::Store<v1alpha::ElasticGPU>& cards_;

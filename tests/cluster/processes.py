@@ -9,6 +9,7 @@ import subprocess
 import time
 
 RECORD = "processes.json"
+TICKS = os.sysconf("SC_CLK_TCK")  # a second
 PATIENCE = 40  # seconds from SIGTERM to SIGKILL: our controller drains for up to 20 and then has up to 10 to give its lease back
 
 
@@ -25,6 +26,12 @@ def is_zombie(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
         return False
+
+
+def used(pid):
+    """(seconds of CPU so far, MiB resident) of a process."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS, int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
 def die_with_parent():

@@ -1,6 +1,7 @@
 // An API server that says no to some requests for reasons of its own: rights, a quota, an admission policy.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <utility>
@@ -9,7 +10,7 @@
 
 namespace egpu::support {
 
-/// Not thread-safe.
+/// Thread-safe while what it is told stays and `refuses` is.
 class RefusingTransport final : public ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
@@ -18,7 +19,7 @@ class RefusingTransport final : public ForwardingTransport {
   std::function<bool(const kube::HttpRequest&)> refuses;
   int code = 403;  ///< 0: the connection breaks before the request has arrived, which nobody can know
   std::string message = "exceeded quota";
-  int refused = 0;  ///< so many so far
+  std::atomic<int> refused{0};  ///< so many so far
 
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
     if (!refuses || !refuses(request)) return ForwardingTransport::perform(request, std::move(stop));

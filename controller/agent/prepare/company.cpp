@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/agent/prepare/users.h"
 
 namespace egpu::agent {
 
@@ -136,12 +135,10 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
 }
 
 Result<std::vector<Entitled>> companyOf(kube::Client& client, cdi::Folder& folder, const ClaimRef& claim,
-                                        const std::string& node, std::stop_token stop) {
-  const auto pods = podsOf(client, claim, node, stop);
-  if (!pods) return pods.status();
-  auto alive = *pods;  // one on its way out starts no container any more
-  std::erase_if(alive, [](const auto& pod) { return pod.metadata.deleting(); });
-  auto uses = usesOf(alive, claim.name);
+                                        std::vector<core::Pod> pods, const std::string& node, std::stop_token stop) {
+  // One on its way out starts no container any more.
+  std::erase_if(pods, [](const auto& pod) { return pod.metadata.deleting(); });
+  auto uses = usesOf(pods, claim.name);
   Others others(client, claim, node, std::move(stop));
   for (auto& use : uses) std::erase_if(use.claims, [&](const auto& name) { return others.foreign(name); });
   const auto names = before(folder, claim, uses);

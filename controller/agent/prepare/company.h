@@ -25,10 +25,10 @@ struct Use {
 std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& claim);
 
 /// The claims that stand before this one in the containers in which it is the last of ours, with what the API says of
-/// them; empty if it is alone there. The pods are those of this node that name the claim, by quorum read; claims of other
-/// drivers don't count. Code::invalid where one text can't speak for all: it is the last one in containers that have
+/// them; empty if it is alone there. pods: those of this node that name the claim; claims of other drivers don't count. Code::invalid where one text can't speak for all: it is the last one in containers that have
 /// different claims, or in one of them a claim is the last that was prepared for others. Else an error of entitled().
 base::Result<std::vector<Entitled>> companyOf(kube::Client& client, cdi::Folder& folder, const ClaimRef& claim,
-                                              const std::string& node, std::stop_token stop);
+                                              std::vector<core::Pod> pods, const std::string& node,
+                                              std::stop_token stop);
 
 }  // namespace egpu::agent

@@ -1,11 +1,11 @@
 // What nobody will ask about any more: (L1), (L2) and (L4) of preparer.h.
 #include <set>
+#include <string>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/prepare/staged.h"
-#include "controller/agent/prepare/users.h"
 #include "controller/base/log.h"
 
 namespace egpu::agent {
@@ -20,13 +20,16 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
   const auto entries = folder_.list();
   if (!entries) return entries.status();
   Status first;
+  std::size_t left = 0;
   for (const auto& entry : *entries) {
     const Status s = entry.spec ? unused(entry, stop) : unreadable(entry, stop);
     if (s.ok()) continue;
-    log::warn("a CDI file is left as it is", {{"device", entry.deviceUid}, {"why", s.str()}});
-    if (first.ok()) first = s;
+    log::debug("a CDI file is left as it is", {{"device", entry.deviceUid}, {"why", s.str()}});
+    if (left++ == 0) first = Status(s.code(), "device " + entry.deviceUid + ": " + s.message());
     if (stop.stop_requested()) return first;
   }
+  // While the API is away that is each of them, again and again.
+  if (left > 1) first = Status(first.code(), first.message() + "; and " + std::to_string(left - 1) + " more");
   const Status staged = unstageLeft(nullptr, stop);
   return first.ok() ? staged : first;
 }
@@ -38,7 +41,7 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   const auto held = locks_.hold(claim.str(), stop);
   if (!held) return {Code::cancelled, "stopped"};
   // Under the lock, or a pod that has just come may be answered from the file that goes.
-  const auto pods = podsOf(client_, claim, options_.node, stop);
+  const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();
   if (!pods->empty()) return Status::okay();
   const auto now = folder_.find(entry.deviceUid);
@@ -119,14 +122,14 @@ Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef
   if (given != nullptr && !thatOne) return Status::okay();  // two at once would wait for each other's locks
   const auto held = thatOne ? std::nullopt : locks_.hold(claim.str(), stop);
   if (!thatOne && !held) return {Code::cancelled, "stopped"};
-  const auto pods = thatOne ? runningPodOf(client_, claim, options_.node, stop) : anyPodOf(claim, stop);
+  const auto pods = thatOne ? users_.runningPodOf(claim, stop) : anyPodOf(claim, stop);
   if (!pods) return pods.status();
   return !pods->empty() || filed(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid);
 }
 
 /// A pod of this node that names the claim; empty if there is none.
-Result<std::string> ClaimPreparer::anyPodOf(const ClaimRef& claim, std::stop_token stop) {
-  const auto pods = podsOf(client_, claim, options_.node, std::move(stop));
+Result<std::string> ClaimPreparer::anyPodOf(const ClaimRef& claim, const std::stop_token& stop) {
+  const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();
   return pods->empty() ? std::string() : core::keyOf(pods->front().metadata).str();
 }

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "controller/agent/prepare/company.h"
 #include "controller/agent/prepare/dev_links.h"
 #include "controller/agent/prepare/fence.h"
 #include "controller/agent/prepare/merge.h"
-#include "controller/agent/prepare/users.h"
 #include "controller/base/log.h"
 
 namespace egpu::agent {
@@ -111,7 +111,12 @@ std::vector<std::string> idsOf(const cdi::Spec& spec) {
 
 ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events,
                              cdi::Folder& folder, PreparerOptions options)
-    : client_(impatient(client)), plugins_(plugins), events_(events), folder_(folder), options_(std::move(options)) {}
+    : client_(impatient(client)),
+      users_(client_, options.node),
+      plugins_(plugins),
+      events_(events),
+      folder_(folder),
+      options_(std::move(options)) {}
 
 Result<plugin::Provisioner*> ClaimPreparer::pluginOf(const std::string& provisioner) {
   std::string why;
@@ -156,13 +161,17 @@ Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, 
 Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& claim,
                                                               std::vector<core::ObjectReference>& pods,
                                                               std::stop_token stop) {
+  // Beside the reads that follow from each other. Ends before this returns.
+  auto naming = std::async([&] { return users_.podsOf(claim, stop); });
   const auto grant = entitled(client_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
   for (const auto& share : grant->device.spec.cards)
     if (options_.gone && options_.gone(share.name))
       return Status(Code::invalid, "card " + share.name + " (" + share.uuid + ") is not in node " + options_.node +
                                        " any more: the plugin that found it finds it no longer");
-  const auto company = companyOf(client_, folder_, claim, options_.node, stop);
+  auto named = naming.get();
+  if (!named) return named.status();
+  const auto company = companyOf(client_, folder_, claim, std::move(*named), options_.node, stop);
   if (!company) return company.status();
   cdi::Spec spec = specOf(claim, grant->device, *company);
   const auto there = folder_.find(spec.deviceUid);
@@ -246,7 +255,7 @@ void ClaimPreparer::tell(const ClaimRef& claim, std::vector<core::ObjectReferenc
   if (why.code() == Code::cancelled) return;
   log::warn("not prepared", {{"claim", claim.str()}, {"why", why.str()}});
   if (pods.empty() && why.code() == Code::invalid)  // the ResourceClaim is gone or another's
-    if (const auto naming = podsOf(client_, claim, options_.node, stop); naming.ok())
+    if (const auto naming = users_.podsOf(claim, stop); naming.ok())
       for (const auto& pod : *naming) pods.push_back(kube::referenceTo(pod));
   for (const auto& pod : pods) events_.event(pod, "Warning", "FailedPrepareDevices", why.message());
 }
@@ -261,7 +270,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
   for (const auto& entry : *entries) {
     if (!entry.spec || entry.spec->claimUid != claim.uid) continue;
     prepared = true;
-    const auto runs = runningPodOf(client_, claim, options_.node, stop);
+    const auto runs = users_.runningPodOf(claim, stop);
     if (!runs && runs.status().code() == Code::cancelled) return runs.status();
     if (!runs)
       log::warn("unprepared on the kubelet's word", {{"claim", claim.str()}, {"why", runs.status().str()}});

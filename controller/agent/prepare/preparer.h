@@ -52,6 +52,7 @@
 #include "controller/agent/prepare/claim_locks.h"
 #include "controller/agent/prepare/edits.h"
 #include "controller/agent/prepare/entitled.h"
+#include "controller/agent/prepare/users.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
@@ -73,7 +74,8 @@ struct PreparerOptions {
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
-/// object of the API once, waiting at most 8 s, and calls the plugin, which has deadlines of its own.
+/// object of the API once, waiting at most 8 s, the node's pods beside the others and together with other calls, and
+/// calls the plugin, which has deadlines of its own.
 class ClaimPreparer {
  public:
   ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,
@@ -109,7 +111,7 @@ class ClaimPreparer {
   base::Status unstageAnywhere(const std::string& deviceUid);
   /// This node's devices that are some claim's, by uid: namespace and name of the claim.
   base::Result<std::map<std::string, ClaimRef>> devices(std::stop_token stop);
-  base::Result<std::string> anyPodOf(const ClaimRef& claim, std::stop_token stop);
+  base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
   bool filed(const std::string& deviceUid);
   base::Status forget(const cdi::Folder::Entry& entry);
   void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
@@ -117,6 +119,7 @@ class ClaimPreparer {
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);
 
   kube::Client client_;  ///< brief: the kubelet asks again
+  Users users_;          ///< asked with client_
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;

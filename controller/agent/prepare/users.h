@@ -6,21 +6,32 @@
 #include <vector>
 
 #include "api/core/objects.h"
-#include "controller/agent/prepare/entitled.h"
+#include "controller/agent/claim_ref.h"
+#include "controller/agent/prepare/shared_reads.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
 
 namespace egpu::agent {
 
-/// The pods of this node that name it and are not finished, by quorum read. reservedFor says no more: it has pods of
-/// this node only, and a tenant can tear a ResourceClaim out from under a pod.
-base::Result<std::vector<core::Pod>> podsOf(kube::Client& client, const ClaimRef& claim, const std::string& node,
-                                            std::stop_token stop);
+/// Thread-safe; keeps a reference to the client, which must outlive it. Each question is a quorum read of the node's pods
+/// in the claim's namespace, which those who ask at the same time share.
+class Users {
+ public:
+  Users(kube::Client& client, std::string node) : client_(client), node_(std::move(node)) {}
 
-/// The first of them that has a container running and is not on its way out, as "namespace/name"; empty if there is
-/// none. The kubelet gives a claim back when a pod's containers have stopped and before it says so of the pod: neither
-/// the pod's phase nor reservedFor can be waited for.
-base::Result<std::string> runningPodOf(kube::Client& client, const ClaimRef& claim, const std::string& node,
-                                       std::stop_token stop);
+  /// The pods of this node that name the claim and are not finished. reservedFor says no more: it has pods of this node
+  /// only, and a tenant can tear a ResourceClaim out from under a pod.
+  base::Result<std::vector<core::Pod>> podsOf(const ClaimRef& claim, const std::stop_token& stop);
+
+  /// The first of them that has a container running and is not on its way out, as "namespace/name"; empty if there is
+  /// none. The kubelet gives a claim back when a pod's containers have stopped and before it says so of the pod: neither
+  /// the pod's phase nor reservedFor can be waited for.
+  base::Result<std::string> runningPodOf(const ClaimRef& claim, const std::stop_token& stop);
+
+ private:
+  kube::Client& client_;
+  const std::string node_;
+  SharedReads<std::vector<core::Pod>> pods_;  ///< by namespace
+};
 
 }  // namespace egpu::agent

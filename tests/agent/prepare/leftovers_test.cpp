@@ -70,7 +70,9 @@ TEST_F(LeftoversTest, L1_OneThatCantGoKeepsNoOtherOne) {
   world.removePod("a");
   world.removePod("b");
   plugin.unmountAnswers = {plugin::ReplyCode::unavailable, "busy"};
-  EXPECT_FALSE(preparer.leftovers({}).ok());
+  const auto why = preparer.leftovers({});
+  EXPECT_FALSE(why.ok());
+  EXPECT_NE(why.message().find("busy; and 1 more"), std::string::npos) << why.message();
   EXPECT_EQ(plugin.calls(), (Calls{"unmount", "unmount"}));
   plugin.unmountAnswers = {};
   EXPECT_TRUE(preparer.leftovers({}).ok());

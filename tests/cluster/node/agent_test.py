@@ -154,6 +154,8 @@ def check_refused(ground):
     until("it is bound there", lambda: admin.get(f"{claims()}/elsewhere").get("status", {}).get("phase") == "Bound")
     ground.pod("wrong-node", {"main": ["elsewhere"]}, nodeName=real_node.NAME)
     ground.refused("a claim on another node", "wrong-node", SIMULATED_NODE)
+    ground.claim("moved")
+    until("it is bound here", lambda: admin.get(f"{claims()}/moved").get("status", {}).get("phase") == "Bound" and admin.exists(f"{carriers()}/moved"))
     # The rest the controller would mend at once: the node must not depend on it.
     ground.cluster.processes.pause("controller")
     # Forged: a ResourceClaim that a tenant wrote, with an allocation that names somebody else's device.
@@ -166,6 +168,12 @@ def check_refused(ground):
     admin.patch(f"{carriers()}/forged/status", {"status": {"allocation": allocation}})
     ground.pod("forger", {"main": ["forged"]}, nodeName=real_node.NAME)
     ground.refused("a forged ResourceClaim", "forger", "not owned by an ElasticGPUClaim")
+    # Moved: what its ResourceClaim was allocated is another claim's by now.
+    moved = f"{carriers()}/moved/status"
+    for changed in (None, allocation):
+        admin.patch(moved, {"status": {"allocation": changed}})
+    ground.pod("mover", {"main": ["moved"]}, nodeName=real_node.NAME)
+    ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     # Not in the ledger.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
@@ -179,7 +187,7 @@ def check_refused(ground):
     until("its device is gone", lambda: ground.node.prepared() == prepared)
     ground.cluster.processes.resume("controller")
     ground.report.check("for none of them anything was prepared", ground.node.prepared() == prepared, list(ground.node.prepared()))
-    ground.delete("wrong-node", "forger")
+    ground.delete("wrong-node", "forger", "mover")
 
 
 def check_at_once(ground):

@@ -29,14 +29,18 @@ import parts
 import real_node
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, claims, pods, until
+from client import CLASSES, GPUS, PATIENCE, Report, claims, pods, until
 from ground import FILE, GIB, Ground, check_away, logs_if_it_fails, prepare_cluster, running_containers
+from processes import used
 from tcp_gate import Gate, Loop
 
 MOCK = "mock.provisioner.elasticgpu.io"
 SLOW = 2000  # milliseconds that a step of the mock takes, to be killed in; a mount may take 10 s
 PROBATION = 10  # seconds
-AWAY = 40  # seconds; the kubelet's calls take no longer than 45, the agent's patience with the API server 8
+# Seconds; the kubelet's calls take no longer than 45, the agent's patience with the API server 8.
+AWAY = int(os.environ.get("EGPU_API_AWAY", "40"))
+# Of a node of which nothing is heard for five minutes pods are evicted after five more, were it not for these.
+STAYS = [{"key": f"node.kubernetes.io/{each}", "operator": "Exists", "effect": "NoExecute"} for each in ("unreachable", "not-ready")]
 CDI = "/run/cdi"
 CARDS = [each["uuid"].lower() for each in FILE]  # names of the cards' objects, in NVML's order
 IN_MOVED_TO, IN_DELETE, IN_NONBLOCK = 0x80, 0x200, 0x800
@@ -444,6 +448,15 @@ def says(node, path, agent="agent"):
         return ""
 
 
+def log_of(node):
+    return (node.folder.parent / f"{node.name}-agent.log").read_text().splitlines()
+
+
+def of_agent(node):
+    """(seconds of CPU so far, MiB resident) of the agent."""
+    return used(node.processes.children[f"{node.name}-agent"].pid)
+
+
 def most_holders(ground, card, pod):
     """The devices that had CDI files on the card at once until the pod ran, where they were most."""
     most, deadline = set(), time.monotonic() + 300
@@ -462,7 +475,7 @@ def check_api_away(ground):
     names = ("calm", "restarted", "goes", "torn")
     for name in names:
         ground.claim_of(name, "here", core=100 if name == "torn" else 10)
-        ground.pod(name, {"main": [name]})
+        ground.pod(name, {"main": [name]}, tolerations=STAYS)
     ground.runs(*names)
     before, containers, inside = node.cdi_files(), running_containers(ground), ground.processes()
     old, card = ground.device("torn"), ground.device("torn")["spec"]["cards"][0]["name"]
@@ -483,9 +496,13 @@ def check_api_away(ground):
     until("the torn claim's device is gone", lambda: not admin.exists(f"{claims()}/torn"))
     # A whole card again, and the same: the API knows nobody who has it, the node does.
     ground.claim_of("torn", "here", core=100, card=card)
-    ground.pod("torn", {"main": ["torn"]})
+    ground.pod("torn", {"main": ["torn"]}, tolerations=STAYS)
     until("the agent says what it waits for", lambda: "not published" in says(node, "/readyz"))
-    until("a while passes", lambda: time.monotonic() > began + AWAY)
+    said, (_, memory) = len(log_of(node)), of_agent(node)
+    until("a while passes", lambda: time.monotonic() > began + AWAY, patience=AWAY + PATIENCE)
+    lines, (cpu, after) = log_of(node)[said:], of_agent(node)
+    print(f"{AWAY} s without the API server: the agent logged {len(lines)} lines and took {cpu:.1f} s of CPU; {memory:.0f} MiB before, {after:.0f} after")
+    report.check("the agent says seldom that it waits", len(lines) < AWAY, lines[-20:])
     report.check("the API server away: nothing is unprepared", node.cdi_files() == before, list(node.cdi_files()))
     running = ground.processes()
     report.check("what ran goes on", {each: number for each, number in inside.items() if each != ended}.items() <= running.items(), running)

@@ -4,7 +4,8 @@
     node_figures.py BIN_DIR [--cards N] [--pods N…]   default: 8 cards; 1, 30 and 100 pods at once
 
 Prepare and unprepare as the agent's own histograms have them, from its being asked to its answer: a quantile lies between the two bounds
-that are printed. Beside them what a read of the API server takes from here in the same minute. CPU and memory are those of the agent and its plugins' processes.
+that are printed. The plugins' own time, which is part of it, stands beside it, and what a read of the API server takes from here in the same minute.
+CDI files lie in memory, as /run does on any node. CPU and memory are those of the agent and its plugins' processes.
 """
 
 import argparse
@@ -27,11 +28,11 @@ import real_node
 from apiserver import Cluster, guarded
 from client import GPUS, Report, pods, until
 from ground import Ground, logs_if_it_fails, prepare_cluster
+from processes import used
 
 CLAIMS = 100  # that stand while nothing happens
 IN_A_POD = 10
 IDLE = 60  # seconds
-TICKS = 100  # a second, as /proc counts
 
 
 def hardware(count, path):
@@ -44,22 +45,51 @@ def hardware(count, path):
     return path
 
 
-def histogram(node, verb):
-    """Upper bound → how many that ended well took no longer."""
+class Took:
+    """A histogram of the agent's: since the beginning, or since another look at it."""
+
+    # What is measured → its metric, with the label that it must have.
+    MEASURED = {"prepare": ("elasticgpu_agent_prepare_seconds", 'result="ok"'), "unprepare": ("elasticgpu_agent_unprepare_seconds", 'result="ok"'),
+                **{slot: ("elasticgpu_plugin_call_seconds", f'slot="{slot}"') for slot in ("stage", "mount")}}
+
+    def __init__(self, text, what):
+        name, label = self.MEASURED[what]
+        self.counts, self.sum = {}, 0.0  # upper bound → how many took no longer; seconds
+        for kind, labels, value in re.findall(rf"^{name}_(bucket|sum)\{{([^}}]*)\}} (\S+)", text, re.MULTILINE):
+            if label not in labels:
+                continue
+            if kind == "sum":
+                self.sum += float(value)
+            else:
+                bound = float(re.search('le="([^"]+)"', labels).group(1))
+                self.counts[bound] = self.counts.get(bound, 0) + float(value)
+
+    def since(self, before):
+        for bound in self.counts:
+            self.counts[bound] -= before.counts.get(bound, 0)
+        self.sum -= before.sum
+        return self
+
+    def quantile(self, share):
+        """The two bounds in milliseconds between which it lies."""
+        below = 0.0
+        for bound, count in sorted(self.counts.items()):
+            if count >= share * self.counts[float("inf")]:
+                break
+            below = bound
+        return f"{below * 1000:g} – {bound * 1000:g}"
+
+    def __str__(self):
+        count = self.counts.get(float("inf"), 0)
+        if not count:
+            return "none"
+        told = ", ".join(f"p{share * 100:g} {self.quantile(share)}" for share in (0.5, 0.99))
+        return f"mean {self.sum / count * 1000:.1f}, {told} ms, {self.counts[0.1]:g} of {count:g} within 100 ms"
+
+
+def measured(node):
     text = node.ask_agent("/metrics")[1]
-    found = re.findall(rf'^elasticgpu_agent_{verb}_seconds_bucket\{{(?=[^}}]*result="ok")[^}}]*le="([^"]+)"[^}}]*\}} (\S+)', text, re.MULTILINE)
-    return {float(bound): float(count) for bound, count in found}
-
-
-def quantile(before, after, share):
-    """The two bounds in milliseconds between which it lies."""
-    counts = [(bound, count - before.get(bound, 0)) for bound, count in sorted(after.items())]
-    below = 0.0
-    for bound, count in counts:
-        if counts[-1][1] and count >= share * counts[-1][1]:
-            return f"{below * 1000:g} – {bound * 1000:g}"
-        below = bound
-    return "none"
+    return {what: Took(text, what) for what in Took.MEASURED}
 
 
 def started(node):
@@ -95,28 +125,20 @@ def family(pid):
     return found
 
 
-def used(pid):
-    """(seconds of CPU, MiB resident) of a process."""
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS, int(fields[21]) * 4096 / (1 << 20)
-
-
 def at_once(ground, count):
     """Prepare and unprepare of so many pods with a claim each."""
     names = [f"of-{count}-{index:03}" for index in range(count)]
     for name in names:
         ground.claim(name, core=5, memory=1)
-    before = {verb: histogram(ground.node, verb) for verb in ("prepare", "unprepare")}
+    before = measured(ground.node)
     began = time.monotonic()
     for name in names:
         ground.pod(name, {"main": [name]})
     until(f"{count} pods run", lambda: sum(each["status"]["phase"] == "Running" for each in ground.admin.items(pods())) == count, 900)
     running = time.monotonic() - began
     ground.delete(*names)
-    after = {verb: histogram(ground.node, verb) for verb in ("prepare", "unprepare")}
-    for verb in before:
-        told = ", ".join(f"p{share * 100:g} {quantile(before[verb], after[verb], share)} ms" for share in (0.5, 0.99))
-        print(f"{count} pods, {verb}: {told}", flush=True)
+    for what, took in measured(ground.node).items():
+        print(f"{count} pods, {what}: {took.since(before[what])}", flush=True)
     print(f"{count} pods: all run after {running:.1f} s; a read takes {reads(ground.admin):.1f} ms", flush=True)
     for name in names:
         ground.admin.delete(f"/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaims/{name}")
@@ -154,6 +176,8 @@ def main():
         installation.apply_manifests(cluster)
         node = real_node.RealNode(cluster).start(installation.client_of(cluster))
         node.cards = hardware(given.cards, node.folder / "hardware.yaml")
+        for command in (("mkdir", "-p", "/run/cdi"), ("mount", "-t", "tmpfs", "tmpfs", "/run/cdi")):
+            node.namespaces.run(*command)
         ground = Ground(cluster, node, Report())
         with logs_if_it_fails(cluster):
             prepare_cluster(cluster, node, given.bin_dir.resolve())
