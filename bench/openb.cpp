@@ -1,16 +1,22 @@
-// B10: how full a trace's cluster gets under a policy, and how fast. Prints one line of JSON.
+// B10: how full a trace's cluster gets under a policy, and how fast; or how long pods wait in it. Prints one line of
+// JSON.
 //
 //   openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]
+//   openb … --departures --load LOAD [--keep-after SECONDS|never]
 //
-// Files: openb/trace.h. NAME: a node policy, a preset, NODE/CARD, or fgd. --classes says what the fragmentation policy
-// knows of the demand: what it learns from the pods as they arrive, or, for comparison with published figures, the
-// trace's own distribution beforehand (which fgd always has). --curve adds allocated % by arrived %, 0 … 130. Exits 2
-// if an argument or a file is no good.
+// Files: openb/trace.h. NAME: a node policy, a preset, NODE/CARD, fgd or bestfit. --classes says what the fragmentation
+// policy knows of the demand: what it learns from the pods as they arrive, or, for comparison with published figures,
+// the trace's own distribution beforehand (which fgd always has). --curve adds allocated % by arrived %, 0 … 130.
+// --departures lets pods come and go (openb/churn.h), --load of the cards being asked for: 0.9, or 1.1. Exits 2 if an
+// argument or a file is no good.
+#include <charconv>
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "bench/openb/churn.h"
 #include "bench/openb/fgd.h"
 #include "bench/openb/replay.h"
 #include "bench/openb/scheduled.h"
@@ -20,24 +26,34 @@ namespace egpu::bench::openb {
 namespace {
 
 constexpr const char* kUsage =
-    "usage: openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]\n";
+    "usage: openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]\n"
+    "       openb ... --departures --load LOAD [--keep-after SECONDS|never]\n";
 
-int refuse(const std::string& why) {
-  std::fprintf(stderr, "openb: %s\n%s", why.c_str(), kUsage);
-  return 2;
-}
+/// What is wrong with an argument.
+struct BadArgument {
+  std::string why;
+};
 
-int run(int argc, char** argv) {
+struct Arguments {
   std::map<std::string, std::string> given;
-  bool curve = false;
+  bool curve = false, departures = false, help = false;
+
+  bool has(const std::string& name) const { return given.count(name) != 0; }
+  const std::string& of(const std::string& name) const { return given.at(name); }
+};
+
+Arguments readArguments(int argc, char** argv) {
+  const std::set<std::string> known = {"--nodes",   "--pods", "--order",     "--policy",
+                                       "--classes", "--load", "--keep-after"};
+  Arguments all;
   for (int i = 1; i < argc; ++i) {
     std::string name = argv[i], value;
-    if (name == "--help" || name == "-h") {
-      std::fputs(kUsage, stdout);
-      return 0;
-    }
-    if (name == "--curve") {
-      curve = true;
+    bool* flag = name == "--curve"                  ? &all.curve
+                 : name == "--departures"           ? &all.departures
+                 : name == "--help" || name == "-h" ? &all.help
+                                                    : nullptr;
+    if (flag != nullptr) {
+      *flag = true;
       continue;
     }
     if (const auto at = name.find('='); at != std::string::npos) {
@@ -46,43 +62,93 @@ int run(int argc, char** argv) {
     } else if (i + 1 < argc) {
       value = argv[++i];
     } else {
-      return refuse(name + ": its value is missing");
+      throw BadArgument{name + ": its value is missing"};
     }
-    if (name != "--nodes" && name != "--pods" && name != "--order" && name != "--policy" && name != "--classes")
-      return refuse(name + ": no such option");
-    if (!given.emplace(name, value).second) return refuse(name + ": is given twice");
+    if (known.count(name) == 0) throw BadArgument{name + ": no such option"};
+    if (!all.given.emplace(name, value).second) throw BadArgument{name + ": is given twice"};
   }
+  if (all.help) return all;
   for (const char* name : {"--nodes", "--pods", "--order", "--policy"})
-    if (given.count(name) == 0) return refuse(std::string(name) + ": is missing");
-  const std::string policy = given["--policy"];
-  const bool fgd = policy == "fgd";
-  const std::string classes = given.count("--classes") > 0 ? given["--classes"] : fgd ? "trace" : "learned";
-  if (classes != "learned" && classes != "trace")
-    return refuse("--classes: \"" + classes + "\" is neither learned nor trace");
-  if (fgd && classes == "learned") return refuse("--classes: fgd is given the trace's classes: it does not learn");
-  Policies policies;
-  if (!fgd && !findPolicies(policy, policies)) {
-    std::string known = "fgd";
-    for (const std::string& each : policyNames()) known += ", " + each;
-    return refuse("--policy: \"" + policy + "\" is none of " + known + " and no NODE/CARD pair");
+    if (!all.has(name)) throw BadArgument{std::string(name) + ": is missing"};
+  if (all.departures && !all.has("--load")) throw BadArgument{"--load: is missing"};
+  if (!all.departures && (all.has("--load") || all.has("--keep-after")))
+    throw BadArgument{"--load and --keep-after: only with --departures"};
+  if (all.departures && all.curve) throw BadArgument{"--curve: not with --departures"};
+  return all;
+}
+
+double numberOf(const Arguments& all, const std::string& name, double most) {
+  const std::string& text = all.of(name);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value > 0) || value > most) {
+    char why[64];
+    std::snprintf(why, sizeof why, "\" is no number above 0 and up to %g", most);
+    throw BadArgument{name + ": \"" + text + why};
   }
-  try {
-    const Trace trace = readTrace(given["--nodes"], given["--pods"], given["--order"]);
-    std::unique_ptr<Placer> placer;
-    if (fgd) {
-      placer = std::make_unique<Fgd>(trace);
-    } else {
-      auto scheduled = std::make_unique<Scheduled>(trace, policies);
-      if (classes == "trace") scheduled->teach();
-      placer = std::move(scheduled);
-    }
-    const Result result = replay(trace, *placer);
-    std::printf("%s\n", toJson(policy, result, trace.arrivals.size(), curve).c_str());
+  return value;
+}
+
+ChurnOptions churnOptions(const Arguments& all) {
+  ChurnOptions options;
+  options.load = numberOf(all, "--load", 2);
+  if (!all.has("--keep-after")) return options;
+  options.keepAfter = all.of("--keep-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--keep-after", 1e9));
+  return options;
+}
+
+/// Who says where pods go, and in whose picture they are taken.
+struct Placing {
+  std::unique_ptr<Scheduled> ledger;
+  std::unique_ptr<Placer> other;  ///< null: the ledger itself
+
+  Placer& placer() const { return other ? *other : *ledger; }
+};
+
+Placing placing(const Arguments& all, const Trace& trace, const Policies& policies) {
+  const std::string& policy = all.of("--policy");
+  Placing made{std::make_unique<Scheduled>(trace, policies), nullptr};
+  if (policy == "fgd") made.other = std::make_unique<Fgd>(trace);
+  if (policy == "bestfit") made.other = std::make_unique<BestFit>(trace);
+  if (all.has("--classes") && all.of("--classes") == "trace") made.ledger->teach();
+  return made;
+}
+
+Policies policiesOf(const Arguments& all) {
+  const std::string& policy = all.of("--policy");
+  const bool published = policy == "fgd" || policy == "bestfit";
+  if (all.has("--classes") && all.of("--classes") != "learned" && all.of("--classes") != "trace")
+    throw BadArgument{"--classes: \"" + all.of("--classes") + "\" is neither learned nor trace"};
+  if (published && all.has("--classes") && all.of("--classes") == "learned")
+    throw BadArgument{"--classes: " + policy + " is given the trace's classes: it does not learn"};
+  Policies policies{"binpack", "binpack"};
+  if (published || findPolicies(policy, policies)) return policies;
+  std::string known = "fgd, bestfit";
+  for (const std::string& each : policyNames()) known += ", " + each;
+  throw BadArgument{"--policy: \"" + policy + "\" is none of " + known + " and no NODE/CARD pair"};
+}
+
+int run(int argc, char** argv) try {
+  const Arguments all = readArguments(argc, argv);
+  if (all.help) {
+    std::fputs(kUsage, stdout);
     return 0;
-  } catch (const BadTrace& bad) {
-    std::fprintf(stderr, "openb: %s\n", bad.what());
-    return 2;
   }
+  const Policies policies = policiesOf(all);
+  const ChurnOptions options = all.departures ? churnOptions(all) : ChurnOptions{};
+  const Trace trace = readTrace(all.of("--nodes"), all.of("--pods"), all.of("--order"));
+  const Placing who = placing(all, trace, policies);
+  const std::string line =
+      all.departures ? toJson(all.of("--policy"), options, churn(trace, *who.ledger, who.placer(), options))
+                     : toJson(all.of("--policy"), replay(trace, who.placer()), trace.arrivals.size(), all.curve);
+  std::printf("%s\n", line.c_str());
+  return 0;
+} catch (const BadArgument& bad) {
+  std::fprintf(stderr, "openb: %s\n%s", bad.why.c_str(), kUsage);
+  return 2;
+} catch (const BadTrace& bad) {
+  std::fprintf(stderr, "openb: %s\n", bad.what());
+  return 2;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ done
 if [ $# -lt 2 ]; then
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
+  python3 "$(dirname "$0")/churn_table.py" "$bin"
   printf '\n== against a real API server\n'
   python3 "$(dirname "$0")/real_server.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
 fi

@@ -8,36 +8,25 @@
 #include "controller/base/text.h"
 
 namespace egpu::bench::openb {
-namespace {
 
-void countFailure(const Pod& pod, Result& result) {
-  if (pod.cards == 0) {
-    ++result.failedCpu;
-  } else if (pod.milli < 1000) {
-    ++result.failedShare;
-  } else if (pod.cards == 1) {
-    ++result.failed1;
-  } else if (pod.cards == 2) {
-    ++result.failed2;
-  } else if (pod.cards <= 4) {
-    ++result.failed4;
-  } else {
-    ++result.failed8;
-  }
+std::size_t sizeOf(const Pod& pod) {
+  if (pod.cards == 0) return 0;
+  if (pod.milli < 1000) return 1;
+  if (pod.cards <= 2) return static_cast<std::size_t>(pod.cards) + 1;
+  return pod.cards <= 4 ? 4 : 5;
 }
 
-std::string number(std::optional<double> value, const char* format) {
+std::string jsonNumber(std::optional<double> value, const char* format) {
   if (!value) return "null";
   char text[64];
   std::snprintf(text, sizeof text, format, *value);
   return text;
 }
 
-}  // namespace
-
 Result replay(const Trace& trace, Placer& placer) {
   Result result;
   double capacity = 0, arrived = 0, used = 0;
+  uint64_t id = 0;
   for (const Node& node : trace.nodes) capacity += 1000 * static_cast<double>(node.cards);
   std::array<double, Result::kPoints> sums{};
   std::array<int64_t, Result::kPoints> counts{};
@@ -46,11 +35,12 @@ Result replay(const Trace& trace, Placer& placer) {
     const Pod& pod = trace.pods[at];
     const double milli = static_cast<double>(pod.milli * pod.cards);
     arrived += milli;
-    const bool placed = placer.place(pod);
-    if (placed) {
+    placer.arrives(pod);
+    if (const auto seat = placer.choose(pod, {})) {
+      placer.take(pod, id++, *seat);
       used += milli;
     } else {
-      countFailure(pod, result);
+      ++result.failed[sizeOf(pod)];
       if (!result.firstFailure) result.firstFailure = 100 * arrived / capacity;
     }
     const auto point = static_cast<std::size_t>(std::lround(100 * arrived / capacity));
@@ -65,18 +55,18 @@ Result replay(const Trace& trace, Placer& placer) {
 }
 
 std::string toJson(const std::string& policy, const Result& result, std::size_t decisions, bool withCurve) {
-  const auto count = [](const char* name, int64_t n) { return std::string("\"") + name + "\": " + std::to_string(n); };
   std::string out = "{\"policy\": " + base::quoted(policy);
   for (const std::size_t point : {95, 100, 130})
-    out += ", \"alloc" + std::to_string(point) + "\": " + number(result.allocated[point], "%.4f");
-  out += ", \"first_failure\": " + number(result.firstFailure, "%.4f") + ", \"failed\": {" +
-         count("cpu", result.failedCpu) + ", " + count("share", result.failedShare) + ", " +
-         count("1", result.failed1) + ", " + count("2", result.failed2) + ", " + count("4", result.failed4) + ", " +
-         count("8", result.failed8) +
-         "}, \"decisions_per_s\": " + number(static_cast<double>(decisions) / std::max(result.seconds, 1e-9), "%.0f");
+    out += ", \"alloc" + std::to_string(point) + "\": " + jsonNumber(result.allocated[point], "%.4f");
+  out += ", \"first_failure\": " + jsonNumber(result.firstFailure, "%.4f") + ", \"failed\": {";
+  for (std::size_t i = 0; i < kSizes.size(); ++i)
+    out += (i > 0 ? ", " : "") + base::quoted(kSizes[i]) + ": " + std::to_string(result.failed[i]);
+  out +=
+      "}, \"decisions_per_s\": " + jsonNumber(static_cast<double>(decisions) / std::max(result.seconds, 1e-9), "%.0f");
   if (withCurve) {
     out += ", \"curve\": [";
-    for (std::size_t i = 0; i < Result::kPoints; ++i) out += (i > 0 ? ", " : "") + number(result.allocated[i], "%.3f");
+    for (std::size_t i = 0; i < Result::kPoints; ++i)
+      out += (i > 0 ? ", " : "") + jsonNumber(result.allocated[i], "%.3f");
     out += "]";
   }
   return out + "}";

@@ -1,6 +1,7 @@
 #include "bench/openb/scheduled.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <numeric>
 #include <set>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-scheduler::Request requestOf(const Pod& pod, const Policies& policies) {
+scheduler::Request requestFor(const Pod& pod, const Policies& policies) {
   scheduler::Request request;
   request.cards = pod.cards;
   request.wholeCards = pod.cards > 0 && pod.milli == 1000;
@@ -50,7 +51,7 @@ std::vector<std::string> policyNames() {
 }
 
 Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trace) {
-  for (const Pod& pod : trace.pods) requests_.push_back(requestOf(pod, policies));
+  for (const Pod& pod : trace.pods) requests_.push_back(requestFor(pod, policies));
   std::vector<std::size_t> byRank(trace.nodes.size());
   std::iota(byRank.begin(), byRank.end(), std::size_t{0});
   std::sort(byRank.begin(), byRank.end(),
@@ -60,6 +61,8 @@ Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trac
     char name[32];
     std::snprintf(name, sizeof name, "node-%08zu", i);  // of equal nodes the scheduler takes the lowest name
     cluster_.upsertNode({name, true, node.cpuMilli, node.memoryMib * kMiB});
+    nodes_.emplace_back(name);
+    cards_.emplace_back();
     for (int64_t c = 0; c < node.cards; ++c) {
       scheduler::CardInfo card;
       card.name = std::string(name) + "-card-" + std::to_string(c);
@@ -68,6 +71,7 @@ Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trac
       card.card.index = c;
       card.card.model = node.model;
       cluster_.upsertCard(card);
+      cards_.back().push_back(card.name);
     }
   }
 }
@@ -80,19 +84,44 @@ void Scheduled::teach() {
   for (std::size_t i = 0; i < pods; ++i) cluster_.observe(requests_[i * step % pods]);
 }
 
-bool Scheduled::place(const Pod& pod) {
-  const scheduler::Request& request = requests_[static_cast<std::size_t>(&pod - trace_.pods.data())];
-  cluster_.observe(request);
-  const scheduler::Decision decision = scheduler::decide(cluster_, request);
-  if (!decision.fits) return false;
-  const std::string device = "pod-" + std::to_string(devices_++);
-  scheduler::NodeAmount ofNode{request.cpuMilli, request.podMemory};
-  if (decision.placements.empty()) return cluster_.takeOfNode(decision.node, device, ofNode);
-  for (const scheduler::Placement& placement : decision.placements) {
-    cluster_.take(placement.card, device, placement.charged, ofNode);
+std::size_t Scheduled::rankOf(std::string_view node) {
+  std::size_t rank = 0;
+  const std::string_view digits = node.substr(node.find('-') + 1);
+  std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  return rank;
+}
+
+std::optional<Seat> Scheduled::choose(const Pod& pod, const Where& where) {
+  if (where.only && !where.allows(*where.only)) return std::nullopt;
+  scheduler::Request request = requestOf(pod);
+  scheduler::NodePredicate suits;
+  if (where.only) {
+    request.pinnedNode = nodes_[*where.only];
+  } else if (where.open) {
+    suits = [&](std::string_view node) { return where.open(rankOf(node)); };
+  }
+  const scheduler::Decision decision = scheduler::decide(cluster_, request, suits);
+  if (!decision.fits) return std::nullopt;
+  Seat seat{rankOf(decision.node), {}};
+  for (const scheduler::Placement& each : decision.placements)
+    seat.cards.push_back(static_cast<std::size_t>(cluster_.findCard(each.card).index));
+  return seat;
+}
+
+void Scheduled::take(const Pod& pod, uint64_t id, const Seat& seat) {
+  const std::string device = deviceOf(id);
+  scheduler::NodeAmount ofNode{pod.cpuMilli, pod.memoryMib * kMiB};
+  if (seat.cards.empty()) cluster_.takeOfNode(nodes_[seat.node], device, ofNode);
+  for (const std::size_t card : seat.cards) {
+    cluster_.take(cards_[seat.node][card], device, {pod.milli, 0}, ofNode);
     ofNode = {};
   }
-  return true;
+}
+
+void Scheduled::giveBack(const Pod&, uint64_t id, const Seat& seat) {
+  const std::string device = deviceOf(id);
+  if (seat.cards.empty()) cluster_.giveBackOfNode(nodes_[seat.node], device);
+  for (const std::size_t card : seat.cards) cluster_.giveBack(cards_[seat.node][card], device);
 }
 
 }  // namespace egpu::bench::openb

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/openb/replay.h"
@@ -20,18 +21,33 @@ bool findPolicies(const std::string& name, Policies& out);
 /// All names that stand alone, sorted.
 std::vector<std::string> policyNames();
 
+/// The policies are asked only of what choose() decides: what others chose can be taken as well, and counts.
 class Scheduled : public Placer {
  public:
   Scheduled(const Trace& trace, const Policies& policies);
   /// Lets the cluster observe every pod of the trace's file beforehand, scattered: it knows the trace's distribution.
   void teach();
-  bool place(const Pod& pod) override;
+  void arrives(const Pod& pod) override { cluster_.observe(requestOf(pod)); }
+  std::optional<Seat> choose(const Pod& pod, const Where& where) override;
+  void take(const Pod& pod, uint64_t id, const Seat& seat) override;
+  void giveBack(const Pod& pod, uint64_t id, const Seat& seat) override;
+
+  const scheduler::Cluster& cluster() const { return cluster_; }
+  const scheduler::Request& requestOf(const Pod& pod) const {
+    return requests_[static_cast<std::size_t>(&pod - trace_.pods.data())];
+  }
+  /// The rank of a node of the cluster.
+  static std::size_t rankOf(std::string_view node);
+  /// Under which a pod's cards are taken.
+  static std::string deviceOf(uint64_t id) { return "pod-" + std::to_string(id); }
+  static uint64_t idOf(std::string_view device) { return rankOf(device); }
 
  private:
   const Trace& trace_;
-  std::vector<scheduler::Request> requests_;  // by pod
+  std::vector<scheduler::Request> requests_;     // by pod
+  std::vector<std::string> nodes_;               // by rank
+  std::vector<std::vector<std::string>> cards_;  // by rank and index
   scheduler::Cluster cluster_;
-  uint64_t devices_ = 0;
 };
 
 }  // namespace egpu::bench::openb

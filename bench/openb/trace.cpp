@@ -131,7 +131,8 @@ std::vector<Node> readNodes(const std::string& path) {
 }
 
 std::vector<Pod> readPods(const std::string& path) {
-  Table table(path, {"cpu_milli", "memory_mib", "num_gpu", "gpu_milli"}, {"gpu_spec"});
+  Table table(path, {"cpu_milli", "memory_mib", "num_gpu", "gpu_milli"},
+              {"gpu_spec", "creation_time", "deletion_time"});
   std::vector<Pod> pods;
   while (table.next()) {
     Pod pod;
@@ -149,6 +150,10 @@ std::vector<Pod> readPods(const std::string& path) {
         std::sort(pod.models.begin(), pod.models.end());
         pod.models.erase(std::unique(pod.models.begin(), pod.models.end()), pod.models.end());
       }
+    }
+    if (!table.text(5).empty()) {
+      pod.creation = table.number(5, 0);
+      pod.deletion = table.number(6, pod.creation);
     }
     pods.push_back(std::move(pod));
   }

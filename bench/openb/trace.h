@@ -3,7 +3,8 @@
 //
 //   nodes   CSV with a header: sn, cpu_milli, memory_mib, gpu (cards), model
 //   pods    CSV with a header: name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec (models, split at |; empty:
-//           any); further columns are not read
+//           any), creation_time and deletion_time (seconds); the last three may be missing, further columns are not
+//           read
 //   order   line 1: how many arrive
 //           line 2: their row numbers in the pods file, from 0
 //           line 3: of each node, in the nodes file's order, its rank among equals
@@ -31,6 +32,8 @@ struct Pod {
   int64_t cards = 0;
   int64_t milli = 0;                ///< of each card, 1 … 1000; of several cards 1000; 0 without cards
   std::vector<std::string> models;  ///< sorted; empty = any
+  int64_t creation = 0;             ///< seconds from where the trace begins
+  int64_t deletion = 0;             ///< not before creation; both 0 where the file does not say
   bool operator==(const Pod&) const = default;
 };
 

@@ -31,7 +31,7 @@ struct Place {
 class Preempting {
  public:
   Preempting(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-             int64_t limit, const Pause& pause)
+             int64_t limit, const Pause& pause, const Settles& settles)
       : state_(cluster.state()),
         request_(request),
         suits_(suits),
@@ -39,6 +39,7 @@ class Preempting {
         needs_(state_, request),
         left_(limit),
         pause_(pause),
+        settles_(settles),
         cluster_(cluster) {}
 
   Preemption run() {
@@ -231,15 +232,22 @@ class Preempting {
   }
 
   void keep(const std::string& node, Cost cost) {
+    if (best_.possible && std::tie(bestCost_, best_.node) <= std::tie(cost, node)) {
+      found_ = found_ || !settles_;  // that this one will do is not known
+      return;
+    }
+    std::vector<Victim> victims;
+    for (const Holder* each : chosen_) victims.push_back({*each->device, *each->holdings});
+    std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
+    if (settles_) {
+      left_ -= cost.holders;
+      if (!settles_(*copy_, decision_, victims)) return;
+    }
     found_ = true;
-    if (best_.possible && std::tie(bestCost_, best_.node) <= std::tie(cost, node)) return;
     best_.possible = true;
     best_.node = node;
     best_.decision = decision_;
-    best_.victims.clear();
-    for (const Holder* each : chosen_) best_.victims.push_back({*each->device, *each->holdings});
-    std::sort(best_.victims.begin(), best_.victims.end(),
-              [](const Victim& a, const Victim& b) { return a.device < b.device; });
+    best_.victims = std::move(victims);
     bestCost_ = cost;
   }
 
@@ -250,6 +258,7 @@ class Preempting {
   Needs needs_;
   int64_t left_;  ///< decisions
   const Pause& pause_;
+  const Settles& settles_;
   const Cluster& cluster_;
   std::optional<Cluster> copy_;
   Request here_;  ///< the request, pinned to the node that is searched
@@ -264,8 +273,8 @@ class Preempting {
 }  // namespace
 
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-                   int64_t limit, const Pause& pause) {
-  return Preempting(cluster, request, suits, mayGo, limit, pause).run();
+                   int64_t limit, const Pause& pause, const Settles& settles) {
+  return Preempting(cluster, request, suits, mayGo, limit, pause, settles).run();
 }
 
 }  // namespace egpu::scheduler

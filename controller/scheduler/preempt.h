@@ -32,6 +32,10 @@ struct Preemption {
 /// Whether the holder of this device uid may be released; null = all may.
 using MayGo = std::function<bool(std::string_view device)>;
 
+/// Whether a set of holders will do that would make room; null = it does. `without` has them gone, `decision` is what
+/// would be decided then; `without` must be as it was when this returns.
+using Settles = std::function<bool(Cluster& without, const Decision& decision, const std::vector<Victim>& victims)>;
+
 /// Fewest holders first, then the least they hold (the sum of the shares of their cards), then the lower node name.
 ///
 /// Worked example, two cards of one node, a request of core 700:
@@ -44,6 +48,7 @@ using MayGo = std::function<bool(std::string_view device)>;
 /// `pause` is called before each of them, and may throw to give up.
 inline constexpr int64_t kMostPreemptions = 100'000;
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                   const MayGo& mayGo = {}, int64_t limit = kMostPreemptions, const Pause& pause = {});
+                   const MayGo& mayGo = {}, int64_t limit = kMostPreemptions, const Pause& pause = {},
+                   const Settles& settles = {});
 
 }  // namespace egpu::scheduler

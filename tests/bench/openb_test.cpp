@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bench/openb/churn.h"
 #include "bench/openb/fgd.h"
 #include "bench/openb/replay.h"
 #include "bench/openb/scheduled.h"
@@ -69,10 +70,7 @@ TEST(OpenbReplay, FollowsTheProtocol) {
   const Result result = replay(trace, placer);
   ASSERT_TRUE(result.firstFailure.has_value());
   EXPECT_DOUBLE_EQ(*result.firstFailure, 102.5);
-  EXPECT_EQ(result.failedCpu, 1);
-  EXPECT_EQ(result.failedShare, 2);
-  EXPECT_EQ(result.failed1, 1);
-  EXPECT_EQ(result.failed2 + result.failed4 + result.failed8, 0);
+  EXPECT_EQ(result.failed, (std::array<int64_t, 6>{1, 2, 1, 0, 0, 0}));
   EXPECT_DOUBLE_EQ(result.allocated[15].value(), 15);    // 600 of 4000 arrived
   EXPECT_DOUBLE_EQ(result.allocated[28].value(), 27.5);  // 1100: rounds up
   EXPECT_DOUBLE_EQ(result.allocated[78].value(), 77.5);
@@ -96,8 +94,8 @@ TEST(OpenbReplay, CpuAndMemoryAreUsedUp) {
   Fgd fgd(trace);
   for (Placer* each : {static_cast<Placer*>(&placer), static_cast<Placer*>(&fgd)}) {
     const Result result = replay(trace, *each);
-    EXPECT_EQ(result.failedShare, 1);  // memory for two
-    EXPECT_EQ(result.failedCpu, 2);    // no memory left, though CPU for one
+    EXPECT_EQ(result.failed[1], 1);  // memory for two
+    EXPECT_EQ(result.failed[0], 2);  // no memory left, though CPU for one
     EXPECT_DOUBLE_EQ(*result.firstFailure, 7.5);
   }
 }
@@ -112,13 +110,101 @@ TEST(OpenbFgd, TakesWhereFewestFragmentsComeUp) {
   trace.pods.push_back({0, 0, 1, 400, {}});
   trace.pods.push_back({0, 0, 2, 1000, {}});
   Fgd fgd(trace);
-  ASSERT_TRUE(fgd.place(trace.pods[99]));  // onto y, which then has 600 and 1000 free
-  ASSERT_TRUE(fgd.place(trace.pods[0]));   // onto y's whole card: no fragment anywhere, and the lowest rank
-  ASSERT_TRUE(fgd.place(trace.pods[100])) << "x is whole still";
-  EXPECT_FALSE(fgd.place(trace.pods[100]));
-  ASSERT_TRUE(fgd.place(trace.pods[0]));
-  ASSERT_TRUE(fgd.place(trace.pods[0]));
-  EXPECT_FALSE(fgd.place(trace.pods[0]));  // 100 is left of y's first card
+  const auto place = [&](std::size_t pod) {
+    const auto seat = fgd.choose(trace.pods[pod], {});
+    if (seat) fgd.take(trace.pods[pod], 0, *seat);
+    return seat;
+  };
+  const auto first = place(99);  // onto y, which then has 600 and 1000 free
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(place(0));  // onto y's whole card: no fragment anywhere, and the lowest rank
+  ASSERT_TRUE(place(100)) << "x is whole still";
+  EXPECT_FALSE(place(100));
+  ASSERT_TRUE(place(0));
+  ASSERT_TRUE(place(0));
+  EXPECT_FALSE(place(0));  // 100 is left of y's first card
+  fgd.giveBack(trace.pods[99], 0, *first);
+  EXPECT_EQ(place(0)->cards, first->cards);
+}
+
+// Parts of the most that a node has, z's 4000 of CPU and 8 cards.
+TEST(OpenbBestFit, TakesWhereTheLeastIsLeft) {
+  Trace trace;
+  trace.nodes = {{"x", 1000, 1, 4, "T4", 0}, {"y", 1500, 1, 3, "T4", 1}, {"z", 4000, 1, 8, "T4", 2}};
+  trace.pods = {{500, 0, 1, 400, {}}, {500, 0, 1, 500, {}}, {0, 0, 1, 300, {}},
+                {0, 0, 1, 800, {}},   {0, 0, 1, 150, {}},   {0, 0, 4, 1000, {}}};
+  BestFit fit(trace);
+  const auto place = [&](std::size_t pod) {
+    const auto seat = fit.choose(trace.pods[pod], {});
+    if (seat) fit.take(trace.pods[pod], 0, *seat);
+    return seat ? std::pair(seat->node, seat->cards.front()) : std::pair(std::size_t{99}, std::size_t{0});
+  };
+  using At = std::pair<std::size_t, std::size_t>;
+  EXPECT_EQ(place(0), At(0, 0)) << "71 hundredths on x and on y, 8 on z";
+  EXPECT_EQ(place(1), At(0, 0)) << "beside it: the card with the least room";
+  EXPECT_EQ(place(2), At(0, 1));
+  EXPECT_EQ(place(3), At(0, 2));
+  EXPECT_EQ(place(4), At(0, 2)) << "200 are left of it, of the one before 700";
+  EXPECT_EQ(place(5), At(2, 0)) << "no other node has four";
+}
+
+// One node of two cards. At any moment two halves are there, and the next half comes before one of them goes: a pod of
+// two cards never sees both free, unless they are kept for it.
+TEST(OpenbChurn, ALargePodIsNotStarvedBySmallOnes) {
+  std::string pods = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
+  for (int i = 0; i < 100; ++i)
+    pods += "0,0,1,900," + std::to_string(1000 * i) + "," + std::to_string(1000 * i + 1700) + "\n";
+  pods += "0,0,2,1000,50500,51000\n";
+  const Files files("sn,cpu_milli,memory_mib,gpu,model\nx,3000,2048,2,T4\n", pods, "1\n0\n0\n");
+  const Trace trace = files.read();
+  Policies policies;
+  ASSERT_TRUE(findPolicies("binpack", policies));
+  ChurnOptions options;
+  options.load = 0.8;  // one copy
+  options.warmUp = 0;
+  options.measured = 100'000;
+  std::array<ChurnResult, 2> results;
+  for (const int64_t after : {-1, 600}) {
+    options.keepAfter = after;
+    Scheduled ledger(trace, policies);
+    results[after < 0 ? 0 : 1] = churn(trace, ledger, ledger, options);
+  }
+  const auto& [never, kept] = results;
+  EXPECT_EQ(never.copies, 1);
+  EXPECT_EQ(never.sizes[3].pods, 1);
+  EXPECT_GT(kept.sizes[3].mean, 600);
+  EXPECT_LT(kept.sizes[3].mean, 600 + 900 + 1700);
+  EXPECT_GT(never.sizes[3].mean, kept.sizes[3].mean);
+  EXPECT_EQ(never.sizes[1].mean, 0);
+  EXPECT_GT(kept.sizes[1].mean, 0);
+}
+
+// Nobody waits where there is room for all: what is allocated is what is asked for, whoever places them.
+TEST(OpenbChurn, WithoutWaitsAllThatIsAskedForIsAllocated) {
+  std::string pods = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
+  for (int i = 0; i < 40; ++i)
+    pods += "10,1,1,500," + std::to_string(25 * i) + "," + std::to_string(25 * i + 300) + "\n0,1,0,0,5,10\n";
+  const Files files("sn,cpu_milli,memory_mib,gpu,model\nx,16000,65536,8,T4\ny,16000,65536,8,T4\n", pods,
+                    "2\n0 1\n1 0\n");
+  const Trace trace = files.read();
+  Policies policies;
+  ASSERT_TRUE(findPolicies("fragmentation", policies));
+  ChurnOptions options;
+  options.load = 0.6;
+  options.warmUp = 500;
+  options.measured = 7200;
+  Scheduled scheduled(trace, policies), ledger(trace, policies), other(trace, policies);
+  Fgd fgd(trace);
+  BestFit fit(trace);
+  const ChurnResult first = churn(trace, scheduled, scheduled, options);
+  EXPECT_EQ(first.copies, 2);
+  EXPECT_NEAR(first.offered, 60, 5);
+  EXPECT_EQ(first.hourly.size(), 2u);
+  for (const ChurnResult& each : {first, churn(trace, ledger, fgd, options), churn(trace, other, fit, options)}) {
+    EXPECT_NEAR(each.allocated, each.offered, 1e-6);
+    EXPECT_NEAR((each.hourly[0] + each.hourly[1]) / 2, each.allocated, 1e-6);
+    for (const ChurnResult::OfSize& of : each.sizes) EXPECT_EQ(of.mean + of.p99, 0);
+  }
 }
 
 std::string whatIsWrong(const std::string& nodes, const std::string& pods, const std::string& order) {
@@ -157,6 +243,9 @@ TEST(OpenbTrace, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n0\n0 1\n"), "order: line 3: 2 ranks for 3 nodes");
   EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n0\n0 1 1\n"), "order: line 3: rank: 1 is there twice");
   EXPECT_EQ(whatIsWrong(kNodes, kPods, "1\n0\n"), "order: line 2: the ranks of the nodes are missing");
+  const std::string timed = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n1,1,1,1,20,10\n";
+  EXPECT_EQ(whatIsWrong(kNodes, timed, "1\n0\n0 1 2\n"),
+            "pods.csv: line 2: deletion_time: 10 is not within 20 … 1099511627776");
   EXPECT_THROW(readTrace("/nowhere/nodes.csv", "", ""), BadTrace);
 }
 
@@ -176,6 +265,7 @@ TEST(OpenbProgram, PrintsOneLineOfJsonForEveryPolicy) {
   const std::string where = "--nodes " + files.nodes + " --pods " + files.pods + " --order " + files.order;
   std::vector<std::string> names = policyNames();
   names.push_back("fgd");
+  names.push_back("bestfit");
   names.push_back("binpack/topology");
   names.push_back("fragmentation --classes trace");
   for (const std::string& name : names) {
@@ -192,9 +282,14 @@ TEST(OpenbProgram, RefusesWhatItCannotUse) {
   const std::string where = "--nodes " + files.nodes + " --pods " + files.pods + " --order " + files.order;
   const std::pair<std::string, std::string> cases[] = {
       {where, "--policy: is missing"},
-      {where + " --policy best", "\"best\" is none of fgd, binpack, compact-first, fragmentation"},
+      {where + " --policy best", "\"best\" is none of fgd, bestfit, binpack, compact-first, fragmentation"},
       {where + " --policy binpack --classes guessed", "\"guessed\" is neither learned nor trace"},
       {where + " --policy fgd --classes learned", "it does not learn"},
+      {where + " --policy binpack --departures", "--load: is missing"},
+      {where + " --policy binpack --load 1", "only with --departures"},
+      {where + " --policy binpack --departures --load much", "--load: \"much\" is no number above 0 and up to 2"},
+      {where + " --policy binpack --departures --load 1 --keep-after 0", "--keep-after: \"0\" is no number"},
+      {where + " --policy binpack --departures --load 1", "no creation_time and deletion_time"},
       {where + " --policy", "--policy: its value is missing"},
       {where + " --policy binpack --fast yes", "--fast: no such option"},
       {where + " --policy binpack --nodes x", "--nodes: is given twice"},

@@ -1,0 +1,314 @@
+#include "bench/openb/churn.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <deque>
+#include <map>
+#include <queue>
+#include <random>
+#include <set>
+#include <tuple>
+
+#include "controller/base/text.h"
+#include "controller/scheduler/waiting.h"
+
+namespace egpu::bench::openb {
+namespace {
+
+constexpr int64_t kKeepEvery = 900;  // seconds between two looks at what to keep
+
+struct Arrival {
+  int64_t at = 0;
+  std::size_t pod = 0;
+  int64_t life = 0;
+};
+
+/// The copies of a trace, going round.
+struct Circle {
+  int64_t duration = 0;
+  int64_t copies = 0;
+  std::vector<Arrival> arrivals;  // until the end of what is looked at, those that were there at 0 first
+};
+
+double milliOf(const Pod& pod) { return static_cast<double>(pod.cards * pod.milli); }
+
+Circle circleOf(const Trace& trace, double capacity, const ChurnOptions& options) {
+  int64_t first = trace.pods.front().creation, last = 0;
+  double asked = 0;
+  for (const Pod& pod : trace.pods) {
+    first = std::min(first, pod.creation);
+    last = std::max(last, pod.deletion);
+    asked += milliOf(pod) * static_cast<double>(pod.deletion - pod.creation);
+  }
+  if (asked <= 0) throw BadTrace("the pods of this trace have no creation_time and deletion_time, or need no cards");
+  Circle circle;
+  circle.duration = last - first + 1;
+  const double copies = options.load * capacity * static_cast<double>(circle.duration) / asked;
+  circle.copies = std::max<int64_t>(1, std::llround(copies));
+  std::seed_seq seed(trace.arrivals.begin(), trace.arrivals.end());
+  std::mt19937_64 random(seed);
+  const int64_t end = options.warmUp + options.measured;
+  std::vector<Arrival> there;  // `at` is negative: before 0
+  for (int64_t copy = 0; copy < circle.copies; ++copy) {
+    const double part = static_cast<double>(random() >> 11) * 0x1p-53;
+    const auto begin = static_cast<int64_t>((static_cast<double>(copy) + part) / static_cast<double>(circle.copies) *
+                                            static_cast<double>(circle.duration));
+    for (std::size_t i = 0; i < trace.pods.size(); ++i) {
+      const Pod& pod = trace.pods[i];
+      const int64_t at = (pod.creation - first + begin) % circle.duration;
+      const int64_t life = std::max<int64_t>(1, pod.deletion - pod.creation);
+      for (int64_t round = at; round < end; round += circle.duration) circle.arrivals.push_back({round, i, life});
+      if (at + life > circle.duration) there.push_back({at - circle.duration, i, life});
+    }
+  }
+  const auto earlier = [](const Arrival& a, const Arrival& b) { return std::tie(a.at, a.pod) < std::tie(b.at, b.pod); };
+  std::stable_sort(there.begin(), there.end(), earlier);
+  std::stable_sort(circle.arrivals.begin(), circle.arrivals.end(), earlier);
+  for (Arrival& each : there) each = {0, each.pod, each.life + each.at};
+  circle.arrivals.insert(circle.arrivals.begin(), there.begin(), there.end());
+  return circle;
+}
+
+class Churning {
+ public:
+  Churning(const Trace& trace, Scheduled& ledger, Placer& placer, const ChurnOptions& options)
+      : trace_(trace), ledger_(ledger), placer_(placer), options_(options), end_(options.warmUp + options.measured) {
+    using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<std::string>>;
+    std::map<Key, std::size_t> kinds;
+    for (const Pod& pod : trace.pods)
+      kindOf_.push_back(kinds.try_emplace({pod.cpuMilli, pod.memoryMib, pod.cards, pod.milli, pod.models}, kinds.size())
+                            .first->second);
+    waiting_.resize(kinds.size());
+    for (const Node& node : trace.nodes) capacity_ += 1000 * static_cast<double>(node.cards);
+    result_.hourly.assign(static_cast<std::size_t>((options.measured + 3599) / 3600), 0);
+  }
+
+  ChurnResult run() {
+    const std::clock_t start = std::clock();  // of this process: other work on the machine does not count
+    const Circle circle = circleOf(trace_, capacity_, options_);
+    result_.copies = circle.copies;
+    for (const Arrival& each : circle.arrivals) {
+      offer(each);
+      advance(each.at);
+      arrive(each);
+    }
+    advance(end_);
+    countWaits();
+    result_.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    return std::move(result_);
+  }
+
+ private:
+  struct Job {
+    const Pod* pod = nullptr;
+    int64_t at = 0;
+    int64_t life = 0;
+    int64_t began = -1;  // −1: waits
+    Seat seat;
+  };
+  struct Departure {
+    int64_t at = 0;
+    uint64_t id = 0;
+    bool operator>(const Departure& other) const { return std::tie(at, id) > std::tie(other.at, other.id); }
+  };
+
+  std::size_t kindOf(uint64_t id) const {
+    return kindOf_[static_cast<std::size_t>(jobs_[id].pod - trace_.pods.data())];
+  }
+  /// Seconds of [from, to) that are measured.
+  int64_t measuredOf(int64_t from, int64_t to) const {
+    return std::max<int64_t>(0, std::min(to, end_) - std::max(from, options_.warmUp));
+  }
+
+  void offer(const Arrival& each) {
+    result_.offered += 100 * milliOf(trace_.pods[each.pod]) / capacity_ *
+                       static_cast<double>(measuredOf(each.at, each.at + each.life)) /
+                       static_cast<double>(options_.measured);
+  }
+
+  /// Lets everything happen that happens until then.
+  void advance(int64_t until) {
+    while (true) {
+      const int64_t departure = departures_.empty() ? end_ + 1 : departures_.top().at;
+      const int64_t next = std::min(departure, nextLook_);
+      if (next > until) break;
+      pass(next);
+      if (departure == next) {
+        leave(departures_.top().id);
+      } else {
+        nextLook_ += kKeepEvery;
+        keep();
+      }
+    }
+    pass(until);
+  }
+
+  void pass(int64_t to) {
+    for (int64_t from = std::max(now_, options_.warmUp); from < to;) {
+      const int64_t hour = (from - options_.warmUp) / 3600;
+      const int64_t until = std::min(to, options_.warmUp + (hour + 1) * 3600);
+      const double part = 100 * used_ / capacity_ * static_cast<double>(until - from);
+      result_.hourly[static_cast<std::size_t>(hour)] += part / 3600;
+      result_.allocated += part / static_cast<double>(options_.measured);
+      from = until;
+    }
+    now_ = to;
+  }
+
+  void arrive(const Arrival& each) {
+    const uint64_t id = jobs_.size();
+    const Pod& pod = trace_.pods[each.pod];
+    jobs_.push_back({&pod, each.at, each.life, -1, {}});
+    ledger_.arrives(pod);
+    if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.arrives(pod);
+    std::deque<uint64_t>& alike = waiting_[kindOf(id)];
+    if (alike.empty()) {  // where an equal one waits, this one finds no room either
+      Where where;
+      if (!keptFor_.empty()) where.open = [&](std::size_t node) { return mayUse(node, id); };
+      if (const auto seat = placer_.choose(pod, where)) return begin(id, *seat);
+      heads_.insert(id);
+    }
+    alike.push_back(id);
+  }
+
+  void begin(uint64_t id, const Seat& seat) {
+    Job& job = jobs_[id];
+    job.began = now_;
+    job.seat = seat;
+    used_ += milliOf(*job.pod);
+    ledger_.take(*job.pod, id, seat);
+    if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.take(*job.pod, id, seat);
+    departures_.push({now_ + job.life, id});
+  }
+
+  void leave(uint64_t id) {
+    departures_.pop();
+    const Job& job = jobs_[id];
+    used_ -= milliOf(*job.pod);
+    ledger_.giveBack(*job.pod, id, job.seat);
+    if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.giveBack(*job.pod, id, job.seat);
+    serve(job.seat.node);
+  }
+
+  /// The order is that of the ids: they are given by age, and there are no priorities.
+  bool mayUse(std::size_t node, uint64_t id) const {
+    const auto kept = keptFor_.find(node);
+    return kept == keptFor_.end() || id <= kept->second;
+  }
+
+  /// A node has more room than before, for all that is known the only one: who waits is tried there, in order.
+  void serve(std::size_t node) {
+    std::vector<std::size_t> nodes = {node};
+    while (!nodes.empty()) {
+      const std::size_t at = nodes.back();
+      nodes.pop_back();
+      for (auto it = heads_.begin(); it != heads_.end() && mayUse(at, *it);) {
+        const uint64_t id = *it;
+        const auto seat = placer_.choose(*jobs_[id].pod, {at, {}});
+        if (!seat) {
+          ++it;
+          continue;
+        }
+        std::deque<uint64_t>& alike = waiting_[kindOf(id)];
+        alike.pop_front();
+        if (!alike.empty()) heads_.insert(alike.front());  // after this one: younger
+        it = heads_.erase(it);
+        begin(id, *seat);
+        const auto kept =
+            std::find_if(keptFor_.begin(), keptFor_.end(), [&](const auto& each) { return each.second == id; });
+        if (kept == keptFor_.end()) continue;
+        nodes.push_back(kept->first);
+        keptFor_.erase(kept);
+      }
+    }
+  }
+
+  void keep() {
+    if (options_.keepAfter < 0 || heads_.empty()) return;
+    std::vector<uint64_t> ids;
+    for (const std::deque<uint64_t>& alike : waiting_)
+      for (const uint64_t id : alike)
+        if (now_ - jobs_[id].at >= options_.keepAfter) ids.push_back(id);
+    std::sort(ids.begin(), ids.end());
+    std::vector<scheduler::Waiting> waiting;
+    for (const uint64_t id : ids)
+      waiting.push_back({Scheduled::deviceOf(id), 0, jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});
+    scheduler::Keeping keeping;
+    keeping.after = options_.keepAfter;
+    kept_ = scheduler::keepNodes(
+        ledger_.cluster(), waiting, now_,
+        [this](std::string_view device) { return jobs_[Scheduled::idOf(device)].began; }, kept_, keeping);
+    const std::map<std::size_t, uint64_t> before = std::move(keptFor_);
+    keptFor_.clear();
+    for (const scheduler::Kept& each : kept_) keptFor_[Scheduled::rankOf(each.node)] = Scheduled::idOf(each.name);
+    for (const auto& [node, id] : before)
+      if (keptFor_.count(node) == 0) serve(node);
+  }
+
+  void countWaits() {
+    std::array<std::vector<int64_t>, kSizes.size()> waits;
+    for (const Job& job : jobs_) {
+      if (job.at < options_.warmUp) continue;
+      const std::size_t size = sizeOf(*job.pod);
+      ChurnResult::OfSize& of = result_.sizes[size];
+      const int64_t wait = (job.began < 0 ? end_ : job.began) - job.at;
+      of.waiting += job.began < 0 ? 1 : 0;
+      of.starved += wait > ChurnResult::kStarved ? 1 : 0;
+      waits[size].push_back(wait);
+    }
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      ChurnResult::OfSize& of = result_.sizes[i];
+      std::vector<int64_t>& all = waits[i];
+      of.pods = static_cast<int64_t>(all.size());
+      if (all.empty()) continue;
+      std::sort(all.begin(), all.end());
+      for (const int64_t wait : all) of.mean += static_cast<double>(wait) / static_cast<double>(all.size());
+      of.p99 = static_cast<double>(all[(all.size() * 99 + 99) / 100 - 1]);
+    }
+  }
+
+  const Trace& trace_;
+  Scheduled& ledger_;
+  Placer& placer_;
+  const ChurnOptions options_;
+  const int64_t end_;
+  double capacity_ = 0;              // milli-cards
+  double used_ = 0;                  // likewise
+  int64_t now_ = 0;                  // seconds
+  int64_t nextLook_ = kKeepEvery;    // at what to keep
+  std::vector<std::size_t> kindOf_;  // by pod; of one kind are those who ask for the same
+  std::vector<Job> jobs_;            // by id
+  std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
+  std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
+  std::set<uint64_t> heads_;                   // the first of each kind
+  std::vector<scheduler::Kept> kept_;
+  std::map<std::size_t, uint64_t> keptFor_;  // the same by node's rank
+  ChurnResult result_;
+};
+
+}  // namespace
+
+ChurnResult churn(const Trace& trace, Scheduled& ledger, Placer& placer, const ChurnOptions& options) {
+  return Churning(trace, ledger, placer, options).run();
+}
+
+std::string toJson(const std::string& policy, const ChurnOptions& options, const ChurnResult& result) {
+  const auto count = [](const char* name, int64_t n) { return std::string("\"") + name + "\": " + std::to_string(n); };
+  std::string out = "{\"policy\": " + base::quoted(policy) + ", \"load\": " + jsonNumber(options.load, "%.4g") +
+                    ", \"offered\": " + jsonNumber(result.offered, "%.3f") +
+                    ", \"allocated\": " + jsonNumber(result.allocated, "%.3f") + ", \"waits\": {";
+  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+    const ChurnResult::OfSize& of = result.sizes[i];
+    out += (i > 0 ? ", " : "") + base::quoted(kSizes[i]) + ": {" + count("pods", of.pods) +
+           ", \"mean\": " + jsonNumber(of.mean, "%.1f") + ", \"p99\": " + jsonNumber(of.p99, "%.0f") + ", " +
+           count("starved", of.starved) + ", " + count("waiting", of.waiting) + "}";
+  }
+  out += "}, " + count("copies", result.copies) + ", \"seconds\": " + jsonNumber(result.seconds, "%.1f") +
+         ", \"hourly\": [";
+  for (std::size_t i = 0; i < result.hourly.size(); ++i)
+    out += (i > 0 ? ", " : "") + jsonNumber(result.hourly[i], "%.2f");
+  return out + "]}";
+}
+
+}  // namespace egpu::bench::openb

@@ -1,0 +1,255 @@
+#include "controller/scheduler/moves.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "controller/scheduler/preempt.h"
+#include "controller/scheduler/state/fill.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+/// Under which room is held that nobody may move into. Uids have no slash.
+constexpr std::string_view kKept = "moves/kept";
+
+NodeAmount ofNode(const std::vector<Holding>& holdings) {
+  NodeAmount sum;
+  for (const Holding& each : holdings) {
+    sum.cpuMilli += each.ofNode.cpuMilli;
+    sum.memory += each.ofNode.memory;
+  }
+  return sum;
+}
+
+void letGo(Cluster& cluster, std::string_view device, const Decision& decision) {
+  for (const Placement& each : decision.placements) cluster.giveBack(each.card, device);
+}
+
+/// How much it holds, in millionths of cards.
+int64_t amountOf(const Cluster::State& state, const std::vector<Holding>& holdings) {
+  int64_t sum = 0;
+  for (const Holding& each : holdings) sum += fillOf(each.charged, state.capacityOf(state.findCard(each.card)));
+  return sum;
+}
+
+/// Decides anew for claims that were released, the largest first, and takes what was decided. Nothing, and nothing
+/// taken, if one of them has no room.
+std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> released, const Movers& movers) {
+  const Cluster::State& state = cluster.state();
+  std::stable_sort(released.begin(), released.end(), [&](const Victim& a, const Victim& b) {
+    return amountOf(state, a.holdings) > amountOf(state, b.holdings);
+  });
+  std::vector<Move> moves;
+  for (Victim& each : released) {
+    const Mover& mover = movers.find(each.device)->second;
+    Request request = mover.request;
+    const NodeAmount pod = ofNode(each.holdings);
+    request.cpuMilli = pod.cpuMilli;
+    request.podMemory = pod.memory;
+    Decision to = decide(cluster, request, mover.suits);
+    if (!to.fits) {
+      for (const Move& made : moves) letGo(cluster, made.device, made.to);
+      return std::nullopt;
+    }
+    hold(cluster, each.device, to, pod);
+    moves.push_back({std::move(each.device), std::move(each.holdings), std::move(to)});
+  }
+  return moves;
+}
+
+/// Whether there is room for it now.
+bool hasRoom(const Cluster& cluster, const Move& move, const Request& request) {
+  const Cluster::State& state = cluster.state();
+  const NodeAmount pod = ofNode(move.from), free = state.nodes[state.findNode(move.to.node)].free();
+  if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory) return false;
+  return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
+    const CardRecord& card = state.cards[state.findCard(each.card)];
+    if (request.wholeCards) return card.empty();
+    return card.free().core >= each.charged.core && card.free().memory >= each.charged.memory;
+  });
+}
+
+/// Puts the moves into an order in which each finds its room; false: there is none, as they wait for each other. A move
+/// that is made early hinders no other: its room is its own in the end. The cluster is as before when this returns.
+bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
+  std::vector<Move> made;
+  while (!moves.empty()) {
+    const auto next = std::find_if(moves.begin(), moves.end(), [&](const Move& move) {
+      release(cluster, move.device, move.from);
+      if (hasRoom(cluster, move, movers.find(move.device)->second.request)) return true;
+      hold(cluster, move.device, move.from);
+      return false;
+    });
+    if (next == moves.end()) break;
+    hold(cluster, next->device, next->to, ofNode(next->from));
+    made.push_back(std::move(*next));
+    moves.erase(next);
+  }
+  const bool all = moves.empty();
+  for (const Move& each : made) letGo(cluster, each.device, each.to);
+  for (const Move& each : made) hold(cluster, each.device, each.from);
+  moves.insert(moves.begin(), std::make_move_iterator(made.begin()), std::make_move_iterator(made.end()));
+  return all;
+}
+
+class Emptying {
+ public:
+  Emptying(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit, const Pause& pause)
+      : cluster_(cluster), movers_(movers), most_(most), left_(limit), pause_(pause), holdings_(holdingsOf(cluster_)) {}
+
+  MovePlan run() {
+    const int64_t before = emptyCards();
+    // What one card's claims moved to may be what another's needed, and the other way round: again, until none is left.
+    for (bool more = true; more && left_ > 0;) {
+      more = false;
+      for (const Candidate& each : candidates()) {
+        if (left_ <= 0) break;
+        if (pause_) pause_();
+        more = empty(each) || more;
+      }
+    }
+    for (const std::string& card : emptied_) cluster_.giveBack(card, kKept);
+    plan_.freedCards = emptyCards() - before;
+    plan_.possible = plan_.freedCards > 0;
+    plan_.exact = left_ > 0;
+    return std::move(plan_);
+  }
+
+ private:
+  struct Candidate {
+    int64_t claims = 0;
+    int64_t fill = 0;
+    std::string card;
+    auto operator<=>(const Candidate&) const = default;
+  };
+
+  const Cluster::State& state() const { return cluster_.state(); }
+
+  int64_t emptyCards() const {
+    int64_t count = 0;
+    for (const auto& [name, id] : state().nodesByName())
+      for (const CardId card : state().nodes[id].cards)
+        count += state().cards[card].healthy && state().cards[card].empty() ? 1 : 0;
+    return count;
+  }
+
+  /// Cards that could be emptied, in the order in which they are tried.
+  std::vector<Candidate> candidates() const {
+    std::vector<Candidate> all;
+    for (const auto& [name, id] : state().nodesByName()) {
+      for (const CardId card : state().nodes[id].cards) {
+        const CardRecord& record = state().cards[card];
+        if (!record.healthy || record.empty()) continue;
+        bool movable = true;
+        state().eachTake(card, [&](std::string_view device, const Amount&, const NodeAmount&) {
+          const auto mover = movers_.find(device);
+          movable = movable && mover != movers_.end() && !mover->second.request.wholeCards &&
+                    moved_.find(device) == moved_.end();
+        });
+        if (movable)
+          all.push_back({record.claims(), fillOf(state().usedOf(card), state().capacityOf(card)),
+                         std::string(state().cardName(card))});
+      }
+    }
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+  bool empty(const Candidate& candidate) {
+    const CardId id = state().findCard(candidate.card);
+    std::vector<Victim> claims;
+    std::set<std::string> touched;  // cards that may become empty, or cease to be
+    bool movable = true;
+    state().eachTake(id, [&](std::string_view device, const Amount&, const NodeAmount&) {
+      const auto& holdings = holdings_.find(device)->second;
+      movable = movable && moved_.find(device) == moved_.end();
+      claims.push_back({std::string(device), holdings});
+      for (const Holding& each : holdings) touched.insert(each.card);
+    });
+    // Since the candidates were counted, others may have moved here.
+    if (!movable || claims.empty() || static_cast<int64_t>(plan_.moves.size() + claims.size()) > most_) return false;
+    std::sort(claims.begin(), claims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
+    left_ -= static_cast<int64_t>(claims.size());
+    const auto emptyOf = [&](const std::set<std::string>& cards) {
+      return std::count_if(cards.begin(), cards.end(),
+                           [&](const std::string& card) { return state().cards[state().findCard(card)].empty(); });
+    };
+    for (const Victim& each : claims) release(cluster_, each.device, each.holdings);
+    const auto freed = emptyOf(touched);
+    cluster_.take(candidate.card, kKept, state().capacityOf(id));
+    auto moves = settle(cluster_, claims, movers_);
+    if (moves && gains(*moves, freed)) {
+      emptied_.push_back(candidate.card);
+      for (const Move& each : *moves) moved_.insert(each.device);
+      plan_.moves.insert(plan_.moves.end(), moves->begin(), moves->end());
+      return true;
+    }
+    if (moves)
+      for (const Move& each : *moves) letGo(cluster_, each.device, each.to);
+    cluster_.giveBack(candidate.card, kKept);
+    for (const Victim& each : claims) hold(cluster_, each.device, each.holdings);
+    return false;
+  }
+
+  /// Whether more cards were freed than are in use now for these alone.
+  bool gains(const std::vector<Move>& moves, int64_t freed) const {
+    std::set<std::string_view> devices, opened;
+    for (const Move& each : moves) devices.insert(each.device);
+    for (const Move& each : moves) {
+      for (const Placement& placement : each.to.placements) {
+        bool alone = true;
+        state().eachTake(state().findCard(placement.card),
+                         [&](std::string_view device, const Amount&, const NodeAmount&) {
+                           alone = alone && devices.find(device) != devices.end();
+                         });
+        if (alone) opened.insert(placement.card);
+      }
+    }
+    return freed > static_cast<int64_t>(opened.size());
+  }
+
+  Cluster cluster_;
+  const Movers& movers_;
+  const int64_t most_;
+  int64_t left_;  ///< decisions
+  const Pause& pause_;
+  const Holdings holdings_;
+  std::set<std::string, std::less<>> moved_;
+  std::vector<std::string> emptied_;
+  MovePlan plan_;
+};
+
+}  // namespace
+
+MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
+                      int64_t limit, const Pause& pause) {
+  std::vector<Move> moves;  // of the last set that will do
+  const Settles settles = [&](Cluster& without, const Decision& decision, const std::vector<Victim>& victims) {
+    hold(without, kKept, decision, {request.cpuMilli, request.podMemory});
+    auto found = settle(without, victims, movers);
+    if (found)
+      for (const Move& each : *found) letGo(without, each.device, each.to);
+    letGo(without, kKept, decision);
+    if (!found) return false;
+    for (const Victim& each : victims) hold(without, each.device, each.holdings);
+    const bool ordered = order(without, *found, movers);
+    for (const Victim& each : victims) release(without, each.device, each.holdings);
+    if (ordered) moves = std::move(*found);
+    return ordered;
+  };
+  const MayGo mayGo = [&](std::string_view device) { return movers.find(device) != movers.end(); };
+  const Preemption preemption = preempt(cluster, request, suits, mayGo, limit, pause, settles);
+  return {preemption.possible, std::move(moves), preemption.decision, 0, preemption.exact};
+}
+
+MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit,
+                          const Pause& pause) {
+  return Emptying(cluster, movers, most, limit, pause).run();
+}
+
+}  // namespace egpu::scheduler

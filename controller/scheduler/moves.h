@@ -1,0 +1,61 @@
+// Which claims to move so that a request fits, or cards become whole: the fewest that do, found on a copy.
+//
+// A claim is moved by releasing it and deciding for it anew, by its own class's policies; nothing is moved twice. The
+// moves of a plan can be made one after the other in their order: each finds its room when its turn comes. Nothing is
+// reserved or written: who carries a plan out asks again after every move.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/scheduler/decide.h"
+#include "controller/scheduler/explain.h"
+#include "controller/scheduler/state/holdings.h"
+
+namespace egpu::scheduler {
+
+/// A claim that may be moved, as it would be decided for anew.
+struct Mover {
+  Request request;  ///< what its pod takes of a node is known from what it holds
+  NodePredicate suits;
+};
+/// By device uid.
+using Movers = std::map<std::string, Mover, std::less<>>;
+
+struct Move {
+  std::string device;
+  std::vector<Holding> from;
+  Decision to;
+  bool operator==(const Move&) const = default;
+};
+
+struct MovePlan {
+  bool possible = false;
+  std::vector<Move> moves;
+  Decision decision;       ///< for the request, once they are made; fits = false: there was none
+  int64_t freedCards = 0;  ///< without a request: healthy cards without holders, more than before
+  /// With a request: fewer would not do, unless claims on other nodes moved as well to make room for these.
+  bool exact = true;
+  bool operator==(const MovePlan&) const = default;
+};
+
+/// So many decisions are made at most; what is left then is not tried.
+inline constexpr int64_t kMostMoveDecisions = 20'000;
+
+/// The fewest moves that let the request in; of as few, those of the least amount. All are moved from the node that it
+/// gets, as preempt() finds victims, but only who has room elsewhere may go. Nothing moves if it fits as it is.
+/// `pause` is called now and then, and may throw to give up.
+MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
+                      int64_t limit = kMostMoveDecisions, const Pause& pause = {});
+
+/// Empties cards, those of the fewest and smallest claims first, as long as that makes more of them whole: at most
+/// `most` moves. A card is emptied only if all that is on it may move and finds room on cards that are in use. A claim
+/// whose policy spreads goes to an empty card again, so that it is never moved.
+MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most,
+                          int64_t limit = kMostMoveDecisions, const Pause& pause = {});
+
+}  // namespace egpu::scheduler

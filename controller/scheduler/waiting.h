@@ -1,0 +1,61 @@
+// Those who wait for room: in which order they are tried, and which nodes are kept for who has waited long.
+//
+// Order: the higher priority first, then who has waited longer, then the lower name. Whoever fits may go past those who
+// don't, so small requests use what large ones can't. A large one would never see a whole node free that way. So who
+// has waited for `after` gets a node kept: nobody who comes later in the order is placed there until it is served.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
+#include "controller/scheduler/request.h"
+
+namespace egpu::scheduler {
+
+/// Who waits. Times are seconds of any one clock.
+struct Waiting {
+  std::string name;
+  int64_t priority = 0;
+  int64_t since = 0;
+  const Request* request = nullptr;  ///< not null; outlives this
+  NodePredicate suits{};             ///< what its pod asks of a node; null = any
+};
+
+/// Whether `a` is tried before `b`.
+bool comesBefore(const Waiting& a, const Waiting& b);
+
+/// A node for one that waits.
+struct Kept {
+  std::string name;  ///< whose
+  std::string node;
+  bool operator==(const Kept&) const = default;
+};
+
+struct Keeping {
+  int64_t after = 600;     ///< seconds that one has waited before a node is kept for it
+  std::size_t most = 16;   ///< nodes kept at once, at most, and …
+  std::size_t share = 50;  ///< … one of so many nodes; one at least
+};
+
+/// Since when the holder of a device uid has it. Who is not known to have held it for long is not expected to.
+using HeldSince = std::function<int64_t(std::string_view device)>;
+
+/// The nodes to keep now, for the first in the order that have waited for long and fit nowhere. `waiting` is in that
+/// order; `before` is what was kept until now.
+///
+/// A node is chosen by when it may be free enough. Jobs that have run for long run longer: what one of them holds is
+/// expected to come free after as long again as it has been held. A node that is kept already stays, unless another one
+/// is expected in half the time; equal ones go by name. So what is kept is bounded by `most` and `share`, and ends when its owner is
+/// served, goes, or no longer comes first.
+///
+/// Costs a scan of the cluster for each node that is kept.
+std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiting>& waiting, int64_t now,
+                            const HeldSince& heldSince, const std::vector<Kept>& before = {},
+                            const Keeping& keeping = {});
+
+}  // namespace egpu::scheduler

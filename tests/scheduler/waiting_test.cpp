@@ -1,0 +1,135 @@
+// The order of those who wait, and which nodes are kept for whom.
+#include "controller/scheduler/waiting.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+Request whole(int64_t cards) {
+  Request request;
+  request.cards = cards;
+  request.wholeCards = true;
+  return request;
+}
+
+Request share(int64_t core) {
+  Request request;
+  request.perCard = {core, 0};
+  return request;
+}
+
+struct World {
+  Cluster cluster;
+  std::map<std::string, int64_t, std::less<>> since;
+
+  explicit World(int nodes, int64_t cards = 2) {
+    for (int n = 0; n < nodes; ++n) {
+      const std::string node = "n" + std::to_string(n);
+      cluster.upsertNode({node, true, 8000, 0});
+      for (int64_t c = 0; c < cards; ++c) cluster.upsertCard(makeCard(node + "c" + std::to_string(c), node, c));
+    }
+  }
+  void take(const std::string& card, const std::string& device, int64_t core, int64_t at, int64_t cpu = 0) {
+    cluster.take(card, device, {core, 0}, {cpu, 0});
+    since[device] = at;
+  }
+  std::vector<Kept> keep(const std::vector<Waiting>& waiting, int64_t now, const std::vector<Kept>& before = {},
+                         const Keeping& keeping = {}) const {
+    return keepNodes(
+        cluster, waiting, now, [this](std::string_view device) { return since.find(device)->second; }, before, keeping);
+  }
+};
+
+TEST(Waiting, PriorityThenAgeThenName) {
+  std::vector<Waiting> all = {{"d", 0, 5}, {"c", 0, 3}, {"b", 0, 3}, {"a", -1, 0}, {"e", 9, 8}};
+  std::sort(all.begin(), all.end(), comesBefore);
+  std::string order;
+  for (const Waiting& each : all) order += each.name;
+  EXPECT_EQ(order, "ebcda");
+}
+
+TEST(Waiting, ANodeIsKeptOnceOneHasWaitedForLong) {
+  World world(2);
+  world.take("n0c0", "old", 500, 0);
+  world.take("n1c0", "young", 500, 900);
+  world.take("n1c1", "younger", 500, 950);
+  const Request pair = whole(2), one = whole(1);
+  EXPECT_TRUE(world.keep({{"x", 0, 500, &pair}}, 1099).empty()) << "599 seconds";
+  // n0 lacks one card, held for 1100; n1 both, held for 200 and 150: they are expected to be back first.
+  EXPECT_EQ(world.keep({{"x", 0, 500, &pair}}, 1100), (std::vector<Kept>{{"x", "n1"}}));
+  EXPECT_TRUE(world.keep({{"x", 0, 500, &one}}, 1100).empty()) << "it fits, on n0";
+  const Request triple = whole(3);
+  EXPECT_TRUE(world.keep({{"x", 0, 500, &triple}}, 1100).empty()) << "no node could ever hold it";
+}
+
+TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
+  World world(2);
+  for (const std::string node : {"n0", "n1"})
+    for (const std::string card : {"c0", "c1"}) world.take(node + card, node + card, 1000, node == "n0" ? 0 : 400);
+  const Request pair = whole(2);
+  const std::vector<Kept> before = {{"x", "n0"}};
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000), (std::vector<Kept>{{"x", "n1"}})) << "600 against 1000";
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), before) << "600 against half of 1000";
+  world.since["n1c0"] = world.since["n1c1"] = 501;
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), (std::vector<Kept>{{"x", "n1"}})) << "499 against 500";
+}
+
+TEST(Waiting, WhatIsKeptIsBounded) {
+  World world(100, 1);
+  for (int n = 0; n < 100; ++n) world.take("n" + std::to_string(n) + "c0", std::to_string(n), 1000, 0);
+  const Request one = whole(1);
+  std::vector<Waiting> waiting;
+  for (int i = 0; i < 30; ++i) waiting.push_back({"w" + std::to_string(i), 0, i, &one});
+  const std::vector<Kept> kept = world.keep(waiting, 10'000);
+  ASSERT_EQ(kept.size(), 2u) << "one of 50 nodes";
+  EXPECT_EQ(kept[0].name, "w0");
+  EXPECT_EQ(kept[1].name, "w1");
+  EXPECT_NE(kept[0].node, kept[1].node);
+  EXPECT_EQ(world.keep(waiting, 10'000, {}, {600, 16, 5}).size(), 16u);
+  EXPECT_EQ(World(3).keep({}, 10'000).size(), 0u);
+}
+
+TEST(Waiting, SharesCountByWhatTheyLack) {
+  World world(2, 1);
+  // n0: 700 for 1000 s and 300 for 10 s; n1: 1000 for 500 s. A share of 300 fits n0 as soon as the young one goes.
+  world.take("n0c0", "a", 700, 0);
+  world.take("n0c0", "b", 300, 990);
+  world.take("n1c0", "c", 1000, 500);
+  const Request little = share(300), much = share(400);
+  EXPECT_EQ(world.keep({{"x", 0, 0, &little}}, 1000), (std::vector<Kept>{{"x", "n0"}}));
+  EXPECT_EQ(world.keep({{"x", 0, 0, &much}}, 1000), (std::vector<Kept>{{"x", "n1"}}));
+}
+
+TEST(Waiting, CpuIsWaitedForToo) {
+  World world(3, 1);
+  world.take("n0c0", "a", 100, 900, 2000);
+  world.cluster.takeOfNode("n0", "pod", {6000, 0});
+  world.take("n1c0", "b", 100, 500, 8000);
+  world.take("n2c0", "c", 100, 400, 8000);
+  Request request = share(100);
+  request.cpuMilli = 3000;
+  EXPECT_EQ(world.keep({{"x", 0, 0, &request}}, 1000), (std::vector<Kept>{{"x", "n1"}}))
+      << "of n0 the pod without cards would have to go, of which nothing is known";
+  request.cpuMilli = 9000;
+  EXPECT_TRUE(world.keep({{"x", 0, 0, &request}}, 1000).empty());
+}
+
+TEST(Waiting, OnlyNodesThatSuitAndAreOffered) {
+  World world(2, 1);
+  world.take("n0c0", "a", 1000, 900);
+  world.take("n1c0", "b", 1000, 0);
+  const Request one = whole(1);
+  EXPECT_EQ(world.keep({{"x", 0, 0, &one, [](std::string_view node) { return node == "n1"; }}}, 1000),
+            (std::vector<Kept>{{"x", "n1"}}));
+  world.cluster.upsertNode({"n0", false});
+  EXPECT_EQ(world.keep({{"x", 0, 0, &one}}, 1000), (std::vector<Kept>{{"x", "n1"}}));
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
