@@ -4,12 +4,8 @@
 #include <charconv>
 #include <cstdio>
 #include <numeric>
-#include <set>
 
-#include "controller/scheduler/card_policy/card_policy.h"
-#include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/decide.h"
-#include "controller/scheduler/node_policy/node_policy.h"
 
 namespace egpu::bench::openb {
 namespace {
@@ -30,25 +26,6 @@ scheduler::Request requestFor(const Pod& pod, const Policies& policies) {
 }
 
 }  // namespace
-
-bool findPolicies(const std::string& name, Policies& out) {
-  if (const scheduler::Preset* preset = scheduler::findPreset(name)) {
-    out = {std::string(preset->nodePolicy), std::string(preset->cardPolicy)};
-    return true;
-  }
-  const auto slash = name.find('/');
-  out.node = name.substr(0, slash);
-  out.card = slash != std::string::npos ? name.substr(slash + 1)
-                                        : (scheduler::findCardPolicy(out.node) != nullptr ? out.node : "binpack");
-  return scheduler::findNodePolicy(out.node) != nullptr && scheduler::findCardPolicy(out.card) != nullptr;
-}
-
-std::vector<std::string> policyNames() {
-  std::set<std::string> names;
-  for (const auto& each : {scheduler::nodePolicyNames(), scheduler::presetNames()})
-    names.insert(each.begin(), each.end());
-  return {names.begin(), names.end()};
-}
 
 Scheduled::Scheduled(const Trace& trace, const Policies& policies) : trace_(trace) {
   for (const Pod& pod : trace.pods) requests_.push_back(requestFor(pod, policies));

@@ -7,19 +7,15 @@
 #include <vector>
 
 #include "bench/openb/replay.h"
+#include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::bench::openb {
 
-struct Policies {
-  std::string node, card;
-};
-/// A node policy (with the card policy of its name, or else binpack), a preset, or NODE/CARD. False: there is no such
-/// policy.
-bool findPolicies(const std::string& name, Policies& out);
-/// All names that stand alone, sorted.
-std::vector<std::string> policyNames();
+using scheduler::findPolicies;
+using scheduler::Policies;
+using scheduler::policyNames;
 
 /// The policies are asked only of what choose() decides: what others chose can be taken as well, and counts.
 class Scheduled : public Placer {

@@ -49,6 +49,7 @@ void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
     const std::lock_guard lock(mutex_);
     learned_.erase(before->metadata.uid);
     drop(before->metadata.uid);
+    cluster_.note(ClaimGone{before->metadata.uid});
   }
   announce();
 }
@@ -147,6 +148,7 @@ void ClusterView::refreshTaint(const core::DeviceTaintRule* before, const core::
 void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
+  if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
@@ -297,18 +299,27 @@ bool ClusterView::freedBy(std::string_view claimUid, const std::vector<Assumed>&
 scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
   std::unique_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  AskedNodes nodes(suits, cluster_.told());
   const auto retracted = retract(ask.claimUid);
   learn(ask);
-  const std::pair asked(ask.request, ask.nodes);
   const bool shared = suits && !ask.nodes.empty();
+  const auto alike = [&ask](const Hopeless& each) { return each.request == ask.request && each.nodes == ask.nodes; };
+  const auto known =
+      shared && retracted.empty() ? std::find_if(hopeless_.begin(), hopeless_.end(), alike) : hopeless_.end();
   scheduler::Decision decision;
-  if (!shared || !retracted.empty() || std::find(hopeless_.begin(), hopeless_.end(), asked) == hopeless_.end()) {
-    decision = scheduler::decide(cluster_, ask.request, suits);
+  Suitability told;
+  if (known == hopeless_.end()) {
+    decision = scheduler::decide(cluster_, ask.request, nodes.predicate());
+    told = nodes.take();
     if (shared && !decision.fits) {
       if (hopeless_.size() == kMostHopeless) hopeless_.pop_front();
-      hopeless_.push_back(asked);
+      hopeless_.push_back({ask.request, ask.nodes, told});
     }
+  } else {
+    told = known->told;
   }
+  tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told), false);
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
@@ -322,9 +333,20 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   return decision;
 }
 
+void ClusterView::tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
+                       bool meanwhile) {
+  if (!cluster_.told()) return;
+  Decided decided{{}, decisions, std::move(nodes), meanwhile};
+  for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request});
+  cluster_.decided(std::move(decided));
+}
+
 scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
   std::unique_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  AskedNodes nodes(suits, cluster_.told());
+  bool meanwhile = false;
   std::vector<scheduler::Request> requests;
   std::vector<std::vector<Assumed>> retracted;
   for (const auto& ask : asks) {
@@ -332,7 +354,12 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     learn(ask);
     requests.push_back(ask.request);
   }
-  auto together = scheduler::decideTogether(cluster_, requests, suits, [&lock] { giveWay(lock); });
+  auto together = scheduler::decideTogether(cluster_, requests, nodes.predicate(), [&] {
+    const auto before = cluster_.changes();
+    giveWay(lock);
+    meanwhile = meanwhile || cluster_.changes() != before;
+  });
+  tell(asks, together.decisions, nodes.take(), meanwhile);
   bool freed = false;
   for (std::size_t i = 0; i < asks.size(); ++i) {
     if (!together.decisions.empty()) {
@@ -369,6 +396,7 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
 }
 
 void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
+  scheduler::Cluster& cluster = cluster_;  // told nobody: it is put back before anything is decided
   for (const auto& name : devices) {
     const auto known = devices_.find(name);
     if (known == devices_.end()) continue;
@@ -377,9 +405,9 @@ void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) 
       const auto* const held = card->second.find(uid);
       if (held == nullptr || !card->second.present) continue;
       if (aside)
-        cluster_.giveBack(card->first, uid);
+        cluster.giveBack(card->first, uid);
       else
-        cluster_.take(card->first, uid, held->take.sum());
+        cluster.take(card->first, uid, held->take.sum());
     }
   }
 }
@@ -603,7 +631,7 @@ std::string ClusterView::quarantineReason(std::string_view card) const {
 
 scheduler::Cluster ClusterView::copy() const {
   std::lock_guard lock(mutex_);
-  return cluster_;
+  return cluster_;  // without who is told
 }
 
 }  // namespace egpu::cache

@@ -18,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/cache/cluster_listener.h"
 #include "controller/cache/explanations.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
@@ -132,6 +134,10 @@ class ClusterView {
   /// decision.
   void onDecision(std::function<void(bool fits, double seconds)> listener) { decided_ = std::move(listener); }
 
+  /// Is told of everything that decisions depend on, and of the decisions. Set before the stores fill; must outlive the
+  /// view.
+  void listen(ClusterListener& listener) { cluster_.tell(&listener); }
+
   /// Whether any decision is assumed. Costs nothing.
   bool assuming() const { return assuming_.load(std::memory_order_relaxed); }
   std::vector<AssumedDecision> assumed() const;
@@ -197,6 +203,9 @@ class ClusterView {
   /// Lets the cluster learn from a request, once however often it is tried in vain.
   void learn(const Ask& ask);
   void assume(const Ask& ask, const scheduler::Decision& decision);
+  /// Tells what was decided, before it is assumed.
+  void tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
+            bool meanwhile);
   /// Returns what was assumed. Touches grew_.
   std::vector<Assumed> drop(std::string_view claimUid);
   /// drop() before deciding anew: what is tried frees nothing. See freedBy().
@@ -219,7 +228,7 @@ class ClusterView {
 
   // Protected by mutex_.
   mutable std::mutex mutex_;
-  scheduler::Cluster cluster_;
+  ToldCluster cluster_;
   Cards cards_;
   Devices devices_;  ///< by name
   struct Assumption {
@@ -234,8 +243,13 @@ class ClusterView {
   uint64_t lastNumber_ = 0;
   bool grew_ = false;
   static constexpr std::size_t kMostHopeless = 64;
+  struct Hopeless {
+    scheduler::Request request;
+    std::string nodes;
+    Suitability told;  ///< what is told of it
+  };
   /// What fits none of the nodes that it may have, since something last became free.
-  std::deque<std::pair<scheduler::Request, std::string>> hopeless_;
+  std::deque<Hopeless> hopeless_;
   std::atomic<bool> assuming_{false};  ///< written with mutex_ held
 };
 

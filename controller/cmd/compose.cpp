@@ -18,15 +18,27 @@ plugin::HostOptions hostOptions(const CoreOptions& options, base::Metrics& metri
   if (!options.pluginState.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + options.pluginState);
   o.limits = options.pluginLimits;
   o.hidden = options.pluginHidden;
+  if (!options.journal.empty()) o.hidden.push_back(options.journal);
   o.metrics = &metrics;
   return o;
 }
 
-reconcile::ControllerOptions controllerOptions(const CoreOptions& o) {
+reconcile::ControllerOptions controllerOptions(const CoreOptions& o, cache::ClusterListener* listener) {
   reconcile::ControllerOptions out;
+  out.listener = listener;
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
   return out;
+}
+
+/// Null if there is to be none, or if it can't be opened.
+std::unique_ptr<journal::Journal> openJournal(const CoreOptions& options, const base::Clock& clock,
+                                              base::Metrics& metrics, base::Status& status) {
+  if (options.journal.empty()) return {};
+  auto opened = journal::Journal::open(options.journal, options.journalBytes, "elastic-gpu-controller " EGPU_VERSION,
+                                       clock, metrics);
+  status = opened.status();
+  return opened ? std::move(*opened) : nullptr;
 }
 
 kube::ClientOptions reviewOptions() {
@@ -62,11 +74,12 @@ base::Status named(const char* flag, const base::Status& status) {
 Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options)
     : options_(options),
       clock_(clock),
+      journal_(openJournal(options, clock, metrics_, journalOpened_)),
       plugins_({options.plugins.empty() ? defaultPluginFolder() : options.plugins}, hostOptions(options, metrics_),
                clock, random),
       client_(transport, clock, random, metrics_),
       events_(client_, "elastic-gpu-controller"),
-      controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options)),
+      controller_(client_, plugins_, clock, events_, metrics_, controllerOptions(options, journal_.get())),
       questions_(controller_.stores(), controller_.cluster(), clock),
       reviews_(transport, clock, random, metrics_, reviewOptions()),
       callers_(reviews_, clock),
@@ -155,6 +168,7 @@ std::string Core::metricsText() {
 }
 
 base::Status Core::start(std::function<void()> leaseLost) {
+  if (!journalOpened_.ok()) return named("--journal", journalOpened_);
   leaseLost_ = std::move(leaseLost);
   const bool beside = options_.probesListen.empty();
   const auto probesAt = beside ? besideOperations(options_.opsListen) : options_.probesListen;

@@ -16,6 +16,7 @@
 #include "controller/base/status.h"
 #include "controller/cmd/options.h"
 #include "controller/http/http.h"
+#include "controller/journal/journal.h"
 #include "controller/kube/client.h"
 #include "controller/kube/events.h"
 #include "controller/kube/leader_election.h"
@@ -70,6 +71,8 @@ class Core {
   const CoreOptions options_;
   const base::Clock& clock_;
   server::PrometheusMetrics metrics_;
+  base::Status journalOpened_;
+  std::unique_ptr<journal::Journal> journal_;
   plugin::HostedRegistry plugins_;
   kube::Client client_;
   kube::EventRecorder events_;

@@ -31,6 +31,12 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_flag(
       "--card-metrics", o.cardMetrics,
       "Series of each card in /metrics; off by itself above " + std::to_string(cmd::kMostCardSeries) + " cards");
+  app.add_option(
+      "--journal", o.journal,
+      "Folder for a journal of all decisions, for its owner alone; `journal` reads it (default: none is kept)");
+  app.add_option("--journal-size", o.journalBytes, "What its files may have together; the oldest go: 256MiB, 2GiB")
+      ->transform(CLI::AsSizeValue(false))
+      ->default_str("256MiB");
   app.add_option("--write-ops-address", o.writeOpsAddress, "Write the real operations address to this file once ready");
   app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
 }
@@ -180,6 +186,21 @@ CLI::App* addStandalone(CLI::App& app, cmd::StandaloneOptions& o, cmd::LogOption
   return sub;
 }
 
+CLI::App* addJournal(CLI::App& app, cmd::JournalOptions& o) {
+  auto* sub = app.add_subcommand("journal", "Show a decision journal, or what another policy would have decided");
+  sub->add_option("FOLDER", o.folder, "The folder that --journal named")->required()->check(CLI::ExistingDirectory);
+  sub->add_option("--claim", o.claim, "Only decisions for this claim: NAMESPACE/NAME");
+  sub->add_flag("--all", o.all, "Changes of nodes, cards and of what is taken, too");
+  auto* replay =
+      sub->add_flag("--replay", o.replay, "Decide anew: all must come out as it did, or else the exit status is 1");
+  sub->add_option("--policy", o.policy, "Under this policy instead: a nodePolicy, a preset, or NODEPOLICY/CARDPOLICY")
+      ->needs(replay);
+  sub->add_option("-o,--output", o.output, "What to print")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  return sub;
+}
+
 /// The arguments, "help COMMAND" as "COMMAND --help".
 std::vector<const char*> withHelp(int argc, char** argv) {
   std::vector<const char*> args(argv, argv + argc);
@@ -222,6 +243,9 @@ int execute(int argc, char** argv) {
   auto* forecastApp = addQuestion(app, forecast, "forecast",
                                   "How many more claims fit, of each class or one, of their usual or a given size");
 
+  cmd::JournalOptions journal;
+  auto* journalApp = addJournal(app, journal);
+
   app.failure_message([](const CLI::App* at, const CLI::Error& e) {
     const auto command =
         at->get_subcommands().empty() ? std::string() : " " + at->get_subcommands().front()->get_name();
@@ -242,6 +266,7 @@ int execute(int argc, char** argv) {
   if (*explainApp) return cmd::questionCommand(explain);
   if (*simulateApp) return cmd::questionCommand(simulate);
   if (*forecastApp) return cmd::questionCommand(forecast);
+  if (*journalApp) return cmd::journalCommand(journal);
   return cmd::mapCommand(map);
 }
 

@@ -24,6 +24,8 @@ struct LogOptions {
 
 inline constexpr int64_t kMostCardSeries = 2'000;  ///< cards; more have no series of their own
 
+inline constexpr int64_t kJournalBytes = int64_t{256} << 20;
+
 /// What the controller needs in either mode.
 struct CoreOptions {
   std::size_t workers = 16;
@@ -32,9 +34,11 @@ struct CoreOptions {
   plugin::Limits pluginLimits;
   std::vector<std::string> pluginHidden;  ///< files and folders that no plugin may read, besides the usual ones
   std::string opsListen = "127.0.0.1:9440";
-  bool opsAuth = true;             ///< the API server is asked who may ask; false only on loopback
-  std::string probesListen;        ///< empty = the host of opsListen and the port after its; any free one if that is 0
-  bool cardMetrics = false;        ///< series per card in /metrics, of at most kMostCardSeries cards
+  bool opsAuth = true;       ///< the API server is asked who may ask; false only on loopback
+  std::string probesListen;  ///< empty = the host of opsListen and the port after its; any free one if that is 0
+  bool cardMetrics = false;  ///< series per card in /metrics, of at most kMostCardSeries cards
+  std::string journal;       ///< folder of the decision journal; empty = none
+  int64_t journalBytes = kJournalBytes;
   std::string writeProbesAddress;  ///< as writeOpsAddress
   std::string writeOpsAddress;     ///< file that gets the real operations address once ready; empty = none
   std::optional<kube::LeaderElectionOptions> election;  ///< none = works whoever else does
@@ -82,6 +86,16 @@ struct QuestionOptions {
   std::string color = "auto";    ///< auto | always | never
 };
 
+/// Reads a decision journal.
+struct JournalOptions {
+  std::string folder;
+  std::string claim;             ///< only decisions for this one, [NAMESPACE/]NAME; empty = all
+  bool all = false;              ///< changes of the cluster, too
+  bool replay = false;           ///< decide anew instead of showing
+  std::string policy;            ///< under this one; empty = as recorded
+  std::string output = "table";  ///< table | json
+};
+
 /// Exit status of a process that lost its lease: its work was cut off, another one leads, start it again.
 inline constexpr int kLeaseLost = 3;
 
@@ -90,5 +104,6 @@ int runCommand(const RunOptions& options);
 int standaloneCommand(const StandaloneOptions& options);
 int mapCommand(const MapOptions& options);
 int questionCommand(const QuestionOptions& options);
+int journalCommand(const JournalOptions& options);
 
 }  // namespace egpu::cmd

@@ -35,6 +35,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       carriers_(client, carrierSink_, options_.reflector),
       namespaces_(client, namespaceSink_, options_.reflector),
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}) {
+  if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
     metrics_.observe("elasticgpu_decision_seconds", seconds, {});

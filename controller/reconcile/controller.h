@@ -32,7 +32,8 @@ struct ControllerOptions {
   ReconcilerOptions reconciler;
   workqueue::RateLimit rateLimit{std::chrono::milliseconds(5), std::chrono::milliseconds(60'000), 100, 1000};
   std::chrono::milliseconds drain{20'000};
-  bool standby = false;  ///< only mirror, until lead()
+  bool standby = false;                        ///< only mirror, until lead()
+  cache::ClusterListener* listener = nullptr;  ///< is told of every decision; must outlive the controller
 };
 
 /// All references must outlive it. start() and stop() from one thread; the rest is thread-safe.

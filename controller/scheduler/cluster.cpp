@@ -1,5 +1,8 @@
 #include "controller/scheduler/cluster.h"
 
+#include <algorithm>
+
+#include "controller/scheduler/state/demand.h"
 #include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
@@ -55,6 +58,26 @@ void Cluster::giveBackOfNode(std::string_view node, std::string_view uid) {
 
 void Cluster::observe(const Request& request) { state_->outlook.observe(*state_, request); }
 
+Learned Cluster::learned() const {
+  Learned learned = state_->outlook.demand().learned();
+  learned.priced = state_->outlook.prices() != nullptr;
+  for (const CardType& type : state_->types) {
+    v1alpha::Card& card = learned.types.emplace_back();
+    card.model = type.model;
+    card.core = type.core;
+    card.memory = type.memory;
+    card.milliTflops = type.milliTflops;
+  }
+  return learned;
+}
+
+void Cluster::learn(const Learned& learned) {
+  for (const v1alpha::Card& type : learned.types) state_->obtainType(type);
+  state_->outlook.learn(learned);
+}
+
+void Cluster::reprice() { state_->outlook.reprice(*state_); }
+
 std::size_t Cluster::nodeCount() const { return state_->nodesByName().size(); }
 std::size_t Cluster::cardCount() const { return state_->cardCount(); }
 
@@ -83,6 +106,17 @@ std::optional<v1alpha::Card> Cluster::describe(std::string_view name) const {
   return state_->cardOf(id);
 }
 
+std::vector<Taken> Cluster::takes(std::string_view card) const {
+  std::vector<Taken> takes;
+  const CardId id = state_->findCard(card);
+  if (id == kNone) return takes;
+  state_->eachTake(id, [&takes](std::string_view uid, const Amount& charged, const NodeAmount& ofNode) {
+    takes.push_back({std::string(uid), charged, ofNode});
+  });
+  std::sort(takes.begin(), takes.end(), [](const Taken& a, const Taken& b) { return a.uid < b.uid; });
+  return takes;
+}
+
 std::vector<std::string> Cluster::cardsOf(std::string_view node) const {
   std::vector<std::string> names;
   const NodeId id = state_->findNode(node);
@@ -96,6 +130,21 @@ std::vector<std::string> Cluster::nodes() const {
   names.reserve(nodeCount());
   for (const auto& [name, id] : state_->nodesByName()) names.emplace_back(name);
   return names;
+}
+
+std::vector<std::string> Cluster::cardsOfNoNode() const {
+  std::vector<std::string> names;
+  const State& s = *state_;
+  for (CardId id = 0; id < s.facts.size(); ++id)
+    if (s.facts[id] != nullptr && s.cards[id].node == kNone) names.emplace_back(s.cardName(id));
+  return names;
+}
+
+std::optional<NodeInfo> Cluster::describeNode(std::string_view name) const {
+  const NodeId id = state_->findNode(name);
+  if (id == kNone || !state_->nodes[id].hasObject) return std::nullopt;
+  const NodeRecord& node = state_->nodes[id];
+  return NodeInfo{std::string(name), node.schedulable, node.capacity.cpuMilli, node.capacity.memory};
 }
 
 bool Cluster::nodeSchedulable(std::string_view name) const {

@@ -19,6 +19,7 @@ struct NodeInfo {
   bool schedulable = true;  ///< not cordoned, ready; a node without a Node object is not schedulable
   int64_t cpuMilli = 0;     ///< allocatable CPU, thousandths; 0 = unknown, never a constraint
   int64_t memory = 0;       ///< allocatable memory, bytes; 0 = unknown, never a constraint
+  bool operator==(const NodeInfo&) const = default;
 };
 
 struct CardInfo {
@@ -53,6 +54,26 @@ struct CardView {
   int64_t claims = 0;  ///< number of takes
 };
 
+/// What somebody holds of a card, and of its node with it.
+struct Taken {
+  std::string uid;
+  Amount charged;
+  NodeAmount ofNode;
+};
+
+/// What was learned of the demand (state/demand.h), for another cluster that shall decide alike.
+struct Learned {
+  struct Class {
+    Request request;
+    double weight = 0;  ///< in units of `unit`
+  };
+  std::vector<Class> classes;
+  int64_t seen = 0;                  ///< requests
+  double unit = 1;                   ///< what a request seen now weighs
+  bool priced = false;               ///< the fragmentation policy has prices
+  std::vector<v1alpha::Card> types;  ///< model and amounts of every type of card met so far, in their order
+};
+
 class Cluster {
  public:
   Cluster();
@@ -84,14 +105,27 @@ class Cluster {
   /// once per request, whatever its policy and whether or not it fits, before the first decide() for it.
   void observe(const Request& request);
 
+  Learned learned() const;
+  /// Of an empty cluster: it learned this. Then come its nodes, cards and takes, then reprice().
+  void learn(const Learned& learned);
+  /// The fragmentation policy's prices, if it has any, are made anew, and what was decided before no longer matters:
+  /// what is decided from here on depends on learned(), on what is there and taken, and on what comes.
+  void reprice();
+
   std::size_t nodeCount() const;
   std::size_t cardCount() const;
   CardView findCard(std::string_view name) const;
   /// A card as it was described, in full.
   std::optional<v1alpha::Card> describe(std::string_view name) const;
+  /// Who holds what of a card, by uid.
+  std::vector<Taken> takes(std::string_view card) const;
   /// Card object names of a node, by index then uuid.
   std::vector<std::string> cardsOf(std::string_view node) const;
   std::vector<std::string> nodes() const;
+  /// Cards that do not say on which node they are.
+  std::vector<std::string> cardsOfNoNode() const;
+  /// Nothing if there is no Node object of that name.
+  std::optional<NodeInfo> describeNode(std::string_view name) const;
   bool nodeSchedulable(std::string_view node) const;
   /// What pods take of a node's CPU and memory; zero if the node is not known.
   NodeAmount nodeUsed(std::string_view node) const;

@@ -397,6 +397,45 @@ def json_log(r, bin_dir):
         s.clean()
 
 
+def journal(r, binary, bin_dir, nodes, work):
+    """What was decided is there to be read, and comes out the same when it is decided again."""
+    folder = os.path.join(work, "journal")
+    s = Standalone(bin_dir, NODES, extra=["--journal", folder])
+    try:
+        kubectl = Kubectl("kubectl", s.kubeconfig, work)
+        kubectl.ok("apply", "-f", "-", stdin="---".join([CLASS, claim("small", 30), claim("other", 40), claim("large", 500)]))
+        kubectl.ok("wait", "--for=condition=Bound", "--timeout=60s", "egpuc/small", "egpuc/other")
+        until(lambda: b"NoFit" in kubectl.run("get", "egpuc", "large").stdout)
+        refused(r, binary, "a journal of another process", ["standalone", "--nodes", nodes, "--journal", folder, *ANY],
+                ["--journal", folder, "another process"], 1)
+        r.check("SIGTERM with a journal", s.stop() == 0)
+    finally:
+        s.clean()
+
+    def shown(*args):
+        return subprocess.run([binary, "journal", folder, *args], capture_output=True, timeout=60, check=False)
+
+    r.check("the journal is its owner's", os.stat(folder).st_mode & 0o777 == 0o700 and
+            all(os.stat(os.path.join(folder, n)).st_mode & 0o777 == 0o600 for n in os.listdir(folder)), os.listdir(folder))
+    lines = shown().stdout.decode().splitlines()
+    r.check("it shows where claims went", any("default/small  1 card, 300 milli-cards" in x and "n-" in x for x in lines), lines)
+    r.check("and what fits nowhere", any("default/large" in x and "fits nowhere" in x for x in lines), lines)
+    only = shown("--claim", "default/other", "-o", "json").stdout.decode().splitlines()
+    r.check("as JSON, of one claim", only and all(json.loads(x)["decision"]["asks"][0]["claim"] == "default/other" for x in only), only)
+    r.check("with all changes", any("card" in json.loads(x) for x in shown("--all", "-o", "json").stdout.splitlines()))
+    again = shown("--replay")
+    r.check("decided again, it comes out the same", again.returncode == 0 and b"decisions came out as recorded" in again.stdout, again)
+    other = json.loads(shown("--replay", "--policy", "spread", "-o", "json").stdout)
+    r.check("another policy is replayed", (other["recorded"]["claims"], other["replayed"]["placed"]) == (3, 2), other)
+    table = shown("--replay", "--policy", "spread")
+    r.check("as a table", b"AS RECORDED" in table.stdout and b"UNDER spread" in table.stdout, table)
+    refused(r, binary, "an unknown policy", ["journal", folder, "--replay", "--policy", "best"], ['unknown policy "best"', "binpack"], 2)
+    refused(r, binary, "a policy without --replay", ["journal", folder, "--policy", "spread"], ["--policy", "--replay"], 2)
+    refused(r, binary, "no journal there", ["journal", work], [work, "no journal-"], 1)
+    refused(r, binary, "a journal that is too small", ["standalone", "--nodes", nodes, "--journal", folder, "--journal-size", "10KiB", *ANY],
+            ["--journal", "at least 1MiB"], 1)
+
+
 def main(bin_dir):
     r = Report()
     binary = os.path.join(os.path.realpath(bin_dir), "elastic-gpu-controller")
@@ -409,6 +448,7 @@ def main(bin_dir):
         nodes_files(r, binary, work)
         running(r, binary, bin_dir, nodes, work)
         json_log(r, bin_dir)
+        journal(r, binary, bin_dir, nodes, work)
         private_files(r, binary, nodes, work)
     return r.close()
 

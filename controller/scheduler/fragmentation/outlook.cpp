@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "controller/scheduler/fragmentation/node_states.h"
 #include "controller/scheduler/fragmentation/prices.h"
@@ -26,6 +27,7 @@ struct Outlook::Kept {
   Demand demand;
   std::shared_ptr<const Prices> prices;
   int64_t nextLook = 0;  // by Demand::seen
+  bool owed = false;     // prices: what was learned had some
   // What can be worked out again.
   NodeStates nodeStates;
   std::optional<Scores> scores;  // under `prices`
@@ -33,6 +35,12 @@ struct Outlook::Kept {
   void read(const Cluster::State& state) {
     const NodeStates::Changes& changes = nodeStates.read(state);
     if (scores) scores->forget(changes);
+  }
+  void price(const Cluster::State& state) {
+    read(state);
+    prices = std::make_shared<const Prices>(state, nodeStates, demand, prices.get());
+    nextLook = demand.seen() + untilNextLook(demand.seen(), state.nodesByName().size());
+    scores.reset();
   }
 };
 
@@ -44,6 +52,7 @@ Outlook& Outlook::operator=(const Outlook& other) {
   kept_->demand = other.kept_->demand;
   kept_->prices = other.kept_->prices;
   kept_->nextLook = other.kept_->nextLook;
+  kept_->owed = other.kept_->owed;
   kept_->nodeStates = {};
   kept_->scores.reset();
   return *this;
@@ -59,13 +68,21 @@ void Outlook::observe(const Cluster::State& state, const Request& request) {
   if (!due && seen >= kept.nextLook) {
     kept.read(state);
     due = kept.prices->outdated(state, kept.nodeStates, kept.demand);
-    kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
+    kept.nextLook = seen + untilNextLook(seen, state.nodesByName().size());
   }
-  if (!due) return;
-  kept.read(state);
-  kept.prices = std::make_shared<const Prices>(state, kept.nodeStates, kept.demand, kept.prices.get());
-  kept.nextLook = seen + untilNextLook(seen, state.nodes.size());
-  kept.scores.reset();
+  if (due) kept.price(state);
+}
+
+void Outlook::learn(const Learned& learned) {
+  kept_->demand.learn(learned);
+  kept_->owed = learned.priced;
+}
+
+void Outlook::reprice(const Cluster::State& state) {
+  Kept& kept = *kept_;
+  if (!kept.prices && !std::exchange(kept.owed, false)) return;
+  kept.prices.reset();  // or what is asked for by small steps would be remembered
+  kept.price(state);
 }
 
 void Outlook::changed(NodeId node) { kept_->nodeStates.changed(node); }

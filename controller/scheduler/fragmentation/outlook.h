@@ -29,6 +29,9 @@ class Outlook {
   Outlook& operator=(const Outlook&);
 
   void observe(const Cluster::State& state, const Request& request);
+  /// What Cluster does under these names.
+  void learn(const Learned& learned);
+  void reprice(const Cluster::State& state);
   /// A node came or went, or has more or less free, or its cards, health or readiness changed.
   void changed(NodeId node);
 

@@ -69,8 +69,29 @@ void Demand::tidy() {
       if (gone.count(&entry) == 0) kept.push_back(std::move(entry));
     entries_ = std::move(kept);
   }
+  findAgain();
+}
+
+void Demand::findAgain() {
   places_.clear();
   for (std::size_t at = 0; at < entries_.size(); ++at) places_.emplace(entries_[at].hash, at);
+}
+
+Learned Demand::learned() const {
+  Learned learned;
+  learned.seen = seen_;
+  learned.unit = unit_;
+  for (const Entry& entry : entries_) learned.classes.push_back({entry.request, entry.weight});
+  return learned;
+}
+
+void Demand::learn(const Learned& learned) {
+  seen_ = learned.seen;
+  unit_ = learned.unit;
+  entries_.clear();
+  for (const auto& each : learned.classes)
+    entries_.push_back(Entry{each.request, demandHash(each.request), each.weight});
+  findAgain();
 }
 
 std::vector<const Demand::Entry*> Demand::heaviestFirst() const {

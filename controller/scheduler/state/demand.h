@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "controller/scheduler/cluster.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler {
@@ -29,6 +30,10 @@ class Demand {
   };
 
   void observe(const Request& request);
+
+  /// All of it as values, and back: what comes later is learned as if nothing had happened in between.
+  Learned learned() const;
+  void learn(const Learned& learned);
 
   /// Requests seen, not decayed.
   int64_t seen() const { return seen_; }
@@ -51,6 +56,7 @@ class Demand {
   };
   std::vector<const Entry*> heaviestFirst() const;
   void tidy();
+  void findAgain();
 
   std::vector<Entry> entries_;                                ///< in the order in which they were first seen
   std::unordered_multimap<std::size_t, std::size_t> places_;  ///< in entries_, by hash of what is asked for

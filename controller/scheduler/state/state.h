@@ -195,6 +195,8 @@ struct Cluster::State {
       f(holders_.uidOf(allocation.device), allocation.charged, ofNode(allocation));
   }
 
+  TypeId obtainType(const v1alpha::Card& card);
+
   // What Cluster does, by position.
   void upsertNode(const NodeInfo& info);
   void removeNode(NodeId id);
@@ -212,7 +214,6 @@ struct Cluster::State {
 
  private:
   NodeId obtainNode(std::string_view name);
-  TypeId obtainType(const v1alpha::Card& card);
   uint32_t obtainTopology(const v1alpha::CardTopology& topology);
   void writeFacts(CardId id, const CardInfo& info);
   void dropFacts(CardId id);

@@ -28,6 +28,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_reconciles_total", "Steps by what they concern and how they ended: done, again, retry."},
     {"elasticgpu_decisions_total", "Scheduler decisions by result: fits, no_fit."},
     {"elasticgpu_decision_seconds", "One scheduler decision with its assumption."},
+    {"elasticgpu_journal_records_total", "Records written to the decision journal."},
+    {"elasticgpu_journal_lost_total", "Records that the decision journal had no room for, in memory or on disk."},
     {"elasticgpu_api_requests_total", "Requests to the API server by verb and code."},
     {"elasticgpu_api_request_duration_seconds", "One request to the API server, retries included."},
     {"elasticgpu_api_writes_total", "Writes to the API server by verb and resource."},

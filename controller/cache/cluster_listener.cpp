@@ -1,0 +1,104 @@
+#include "controller/cache/cluster_listener.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace egpu::cache {
+
+namespace {
+
+/// What decisions depend on: attributes are for people.
+v1alpha::Card bare(v1alpha::Card card) {
+  card.attributes.clear();
+  return card;
+}
+
+}  // namespace
+
+AskedNodes::AskedNodes(const scheduler::NodePredicate& suits, bool note) : suits_(suits) {
+  if (note && suits) noting_ = [this](std::string_view node) { return this->note(node); };
+}
+
+bool AskedNodes::note(std::string_view node) {
+  const bool suits = suits_(node);
+  const auto [known, isNew] = answers_.try_emplace(std::string(node), suits);
+  changed_ = changed_ || (!isNew && known->second != suits);
+  return suits;
+}
+
+Suitability AskedNodes::take() const {
+  Suitability told;
+  for (const auto& [node, suits] : answers_) (suits ? told.suited : told.refused).push_back(node);
+  told.lost = changed_;
+  if (told.refused.size() > Suitability::kMost) {
+    told.refused.clear();
+    told.onlySuited = true;
+  }
+  if (told.suited.size() > Suitability::kMost) {
+    told.suited.clear();
+    told.lost = told.lost || told.onlySuited;
+  }
+  std::sort(told.suited.begin(), told.suited.end());
+  std::sort(told.refused.begin(), told.refused.end());
+  return told;
+}
+
+void ToldCluster::upsertNode(const scheduler::NodeInfo& node) {
+  const auto before = told() ? describeNode(node.name) : std::nullopt;
+  Cluster::upsertNode(node);
+  if (told() && (!before || !(*before == node))) note(node);
+}
+
+void ToldCluster::removeNode(std::string_view name) {
+  Cluster::removeNode(name);
+  if (told()) note(NodeGone{std::string(name)});
+}
+
+void ToldCluster::upsertCard(const scheduler::CardInfo& card) {
+  if (!told()) return Cluster::upsertCard(card);
+  auto now = card;
+  now.card = bare(card.card);
+  const auto before = describe(card.name);
+  const bool same = before && bare(*before) == now.card && findCard(card.name).healthy == card.healthy;
+  Cluster::upsertCard(card);
+  if (!same) note(std::move(now));
+}
+
+void ToldCluster::removeCard(std::string_view name) {
+  Cluster::removeCard(name);
+  if (told()) note(CardGone{std::string(name)});
+}
+
+bool ToldCluster::take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged) {
+  if (!Cluster::take(card, deviceUid, charged)) return false;
+  if (told()) note(Took{std::string(card.name), std::string(deviceUid), charged});
+  return true;
+}
+
+void ToldCluster::giveBack(scheduler::CardRef card, std::string_view deviceUid) {
+  Cluster::giveBack(card, deviceUid);
+  if (told()) note(GaveBack{std::string(card.name), std::string(deviceUid)});
+}
+
+void ToldCluster::observe(const scheduler::Request& request) {
+  Cluster::observe(request);
+  if (told()) note(Asked{request});
+}
+
+void ToldCluster::note(Change change) {
+  if (!told()) return;
+  ++changes_;
+  listener_->changed(std::move(change));
+}
+
+void ToldCluster::show() {
+  if (!told() || !listener_->wantsAll()) return;
+  reprice();
+  listener_->all(*this);
+}
+
+void ToldCluster::decided(Decided decided) {
+  if (told()) listener_->decided(std::move(decided));
+}
+
+}  // namespace egpu::cache

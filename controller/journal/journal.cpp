@@ -1,0 +1,177 @@
+#include "controller/journal/journal.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/base/log.h"
+#include "controller/codec/journal_record.h"
+#include "controller/journal/records.h"
+
+namespace egpu::journal {
+
+namespace {
+
+using base::Status;
+
+constexpr std::chrono::milliseconds kGather{100};  ///< what is told is written so often, or sooner where it is much
+constexpr std::size_t kMuch = Journal::kBuffered / 4 * 3;  ///< room that is left when there is much
+constexpr std::size_t kNamesAsOne = 16;                    ///< of nodes: they take as much memory as a record
+constexpr std::size_t kAtOnce = std::size_t{1} << 16;      ///< bytes in one write
+
+}  // namespace
+
+base::Result<std::unique_ptr<Journal>> Journal::open(const std::string& folder, int64_t bytes,
+                                                     const std::string& program, const base::Clock& clock,
+                                                     base::Metrics& metrics) {
+  auto files = Files::open(folder, bytes, program);
+  if (!files) return files.status();
+  return std::unique_ptr<Journal>(new Journal(std::move(*files), clock, metrics));
+}
+
+Journal::Journal(Files files, const base::Clock& clock, base::Metrics& metrics)
+    : clock_(clock),
+      metrics_(metrics),
+      files_(std::move(files)),
+      writer_([this](const std::stop_token& stop) { run(stop); }) {}
+
+Journal::~Journal() {
+  writer_.request_stop();
+  writer_.join();
+}
+
+int64_t Journal::wall() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock_.wall().time_since_epoch()).count();
+}
+
+void Journal::all(const scheduler::Cluster& cluster) {
+  auto copy = std::make_shared<const scheduler::Cluster>(cluster);
+  const std::lock_guard lock(mutex_);
+  // Even where there is no room for a change: it is one entry, and none follows until it is written.
+  waiting_.push_back({wall(), Whole{std::move(copy), recording_}});
+  recording_ = began_ = handed_ = true;
+  wants_.store(false, std::memory_order_relaxed);
+}
+
+void Journal::put(What what) {
+  const auto* decided = std::get_if<cache::Decided>(&what);
+  const std::size_t names = decided == nullptr ? 0 : decided->nodes.suited.size() + decided->nodes.refused.size();
+  const std::lock_guard lock(mutex_);
+  if (!recording_ || room_ == 0) {
+    recording_ = false;
+    if (began_) ++lost_;
+    return;
+  }
+  const bool wasMuch = room_ <= kMuch;
+  room_ -= std::min(room_, 1 + names / kNamesAsOne);
+  waiting_.push_back({wall(), std::move(what)});
+  if (!wasMuch && room_ <= kMuch) filled_.notify_one();
+}
+
+void Journal::flush() {
+  std::unique_lock lock(mutex_);
+  hurry_ = true;
+  filled_.notify_one();
+  written_.wait(lock, [this] { return !hurry_ && !writing_ && waiting_.empty(); });
+}
+
+std::deque<Journal::Entry> Journal::next(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  filled_.wait_for(lock, stop, kGather, [this] { return hurry_ || room_ <= kMuch; });
+  hurry_ = handed_ = false;
+  room_ = kBuffered;
+  writing_ = true;
+  return std::exchange(waiting_, {});
+}
+
+void Journal::run(const std::stop_token& stop) {
+  for (bool last = false; !last;) {
+    last = stop.stop_requested();
+    const auto entries = next(stop);
+    ask(entries.size(), write(entries));
+  }
+}
+
+std::size_t Journal::write(const std::deque<Entry>& entries) {
+  std::string lines;
+  std::size_t held = 0, lost = 0;  // records in `lines`, and those that were not written
+  const auto append = [&] {
+    const auto status = held > 0 ? files_.append(lines) : Status::okay();
+    if (!status.ok()) {
+      failed(status);
+      lost += held;
+    }
+    lines.clear();
+    held = 0;
+  };
+  for (const auto& entry : entries) {
+    if (const auto* whole = std::get_if<Whole>(&entry.what)) {
+      append();
+      if (const auto status = begin(*whole, entry.time); !status.ok()) failed(status);
+      continue;
+    }
+    if (!intact_) {
+      ++lost;
+      continue;
+    }
+    const auto* change = std::get_if<cache::Change>(&entry.what);
+    auto record = change != nullptr ? recordOf(*change) : recordOf(std::get<cache::Decided>(entry.what));
+    record.time = entry.time;
+    lines.append(codec::encode(record)).push_back('\n');
+    ++held;
+    if (lines.size() >= kAtOnce) append();
+  }
+  append();
+  return lost;
+}
+
+Status Journal::begin(const Whole& whole, int64_t time) {
+  const bool continues = whole.continues && intact_;
+  intact_ = false;
+  auto status = files_.begin(continues, time);
+  std::string lines;
+  eachRecord(*whole.cluster, [&](codec::JournalRecord record) {
+    if (!status.ok()) return;
+    record.time = time;
+    lines.append(codec::encode(record)).push_back('\n');
+    if (lines.size() < kAtOnce) return;
+    status = files_.append(lines);
+    lines.clear();
+  });
+  if (status.ok()) status = files_.append(lines);
+  if (status.ok()) status = files_.pictured();
+  useless_ = status.code() == base::Code::tooLarge;
+  if (!status.ok()) return status;
+  intact_ = true;
+  if (std::exchange(failing_, false)) base::log::info("the decision journal is written again");
+  return status;
+}
+
+void Journal::failed(const Status& why) {
+  intact_ = false;
+  if (why.code() == base::Code::tooLarge && !useless_) return;  // nothing was decided for long: the next picture has it
+  again_ = clock_.now() + kTryAgain;
+  if (std::exchange(failing_, true)) return;
+  base::log::error(useless_ ? "the decision journal is off: --journal-size is too small for this cluster"
+                            : "the decision journal can't be written, what is decided is not recorded until it can",
+                   {{"error", why.message()}});
+}
+
+void Journal::ask(std::size_t taken, std::size_t unwritten) {
+  uint64_t lost = unwritten;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!handed_) {
+      recording_ = recording_ && intact_;
+      const bool may = !useless_ && (!failing_ || clock_.now() >= again_);
+      if (may && (!recording_ || files_.full())) wants_.store(true, std::memory_order_relaxed);
+    }
+    lost += std::exchange(lost_, 0);
+  }
+  if (taken > unwritten) metrics_.add("elasticgpu_journal_records_total", static_cast<double>(taken - unwritten), {});
+  if (lost > 0) metrics_.add("elasticgpu_journal_lost_total", static_cast<double>(lost), {});
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  written_.notify_all();
+}
+
+}  // namespace egpu::journal

@@ -1,0 +1,97 @@
+#include "controller/journal/reading.h"
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "controller/journal/files.h"
+
+namespace egpu::journal {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using codec::JournalRecord;
+
+class File {
+ public:
+  File(const std::string& path, const Reading& reading)
+      : name_(std::filesystem::path(path).filename()), in_(path), reading_(reading) {}
+
+  /// follows: the file before was read to its end. Returns the same of this one.
+  bool tell(bool follows) {
+    if (!picture()) return false;
+    const bool joined = follows && picture_.front().journal->continues;
+    for (const auto& record : picture_) reading_.each(record, joined);
+    picture_.clear();
+    JournalRecord record;
+    while (next(record)) reading_.each(record, joined);
+    return whole_;
+  }
+
+ private:
+  /// Reads to the end of the picture. False: there is none.
+  bool picture() {
+    JournalRecord record;
+    while (next(record)) {
+      const bool complete = record.complete;
+      if (picture_.empty() && (!record.journal || record.journal->version != 1)) {
+        leaveOut("all of it: its first record is none of a journal of version 1");
+        return false;
+      }
+      picture_.push_back(std::move(record));
+      if (complete) return true;
+    }
+    if (whole_) leaveOut("all of it: it ends before the whole cluster is described");
+    return false;
+  }
+
+  /// False at the end, or where it can't be read; then it is not whole.
+  bool next(JournalRecord& record) {
+    std::string line;
+    if (!whole_ || !std::getline(in_, line)) return false;
+    ++number_;
+    if (in_.eof()) {
+      leaveOut("its last record, which is not whole");
+      return false;
+    }
+    auto read = codec::decodeJournalRecord(line);
+    if (!read) {
+      leaveOut("line " + std::to_string(number_) + " and what follows: " + read.status().message());
+      return false;
+    }
+    record = std::move(*read);
+    return true;
+  }
+
+  void leaveOut(const std::string& what) {
+    whole_ = false;
+    reading_.leftOut(name_ + ": left out " + what);
+  }
+
+  std::string name_;
+  std::ifstream in_;
+  const Reading& reading_;
+  std::vector<JournalRecord> picture_;
+  int64_t number_ = 0;
+  bool whole_ = true;
+};
+
+}  // namespace
+
+Status read(const std::string& folder, const Reading& reading) {
+  const auto files = journalFiles(folder);
+  if (!files) return files.status();
+  if (files->empty()) return {Code::notFound, folder + ": there is no journal-*.jsonl"};
+  bool follows = false;
+  int64_t last = 0;
+  for (const auto& [number, path] : *files) {
+    File file(path, reading);
+    follows = file.tell(follows && number == last + 1);
+    last = number;
+  }
+  return Status::okay();
+}
+
+}  // namespace egpu::journal

@@ -1,0 +1,106 @@
+#include "controller/journal/records.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace egpu::journal {
+
+namespace {
+
+using codec::JournalRecord;
+
+/// Exactly: the C locale's hexadecimal digits.
+std::string textOf(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%a", number);
+  return text;
+}
+
+struct ToRecord {
+  JournalRecord& out;
+  void operator()(const scheduler::NodeInfo& node) const {
+    out.node = {node.name, node.schedulable, node.cpuMilli, node.memory};
+  }
+  void operator()(const cache::NodeGone& gone) const { out.nodeGone = gone.name; }
+  void operator()(const scheduler::CardInfo& card) const { out.card = {card.name, card.healthy, card.card}; }
+  void operator()(const cache::CardGone& gone) const { out.cardGone = gone.name; }
+  void operator()(const cache::Took& took) const { out.take = {took.card, took.uid, took.charged}; }
+  void operator()(const cache::GaveBack& gave) const { out.giveBack = {gave.card, gave.uid, {}}; }
+  void operator()(const cache::Asked& asked) const { out.asked = asked.request; }
+  void operator()(const cache::DeviceMade& made) const { out.device = {made.device, made.claim}; }
+  void operator()(const cache::ClaimGone& gone) const { out.claimGone = gone.uid; }
+};
+
+}  // namespace
+
+JournalRecord recordOf(const cache::Change& change) {
+  JournalRecord record;
+  std::visit(ToRecord{record}, change);
+  return record;
+}
+
+JournalRecord recordOf(const cache::Decided& decided) {
+  JournalRecord record;
+  auto& decision = record.decision.emplace();
+  for (std::size_t i = 0; i < decided.asks.size(); ++i) {
+    const auto& from = decided.asks[i];
+    auto& ask = decision.asks.emplace_back(codec::JournalAsk{from.claim, from.claimUid, from.request, {}, {}});
+    if (decided.decisions.empty()) continue;
+    ask.node = decided.decisions[i].node;
+    for (const auto& placement : decided.decisions[i].placements)
+      ask.cards.push_back({placement.card, placement.charged});
+  }
+  decision.suited = decided.nodes.suited;
+  decision.refused = decided.nodes.refused;
+  decision.onlySuited = decided.nodes.onlySuited;
+  decision.given = decided.meanwhile || decided.nodes.lost;
+  return record;
+}
+
+void eachRecord(const scheduler::Cluster& cluster, const std::function<void(const JournalRecord&)>& write) {
+  JournalRecord demand;
+  demand.demand = demandOf(cluster.learned());
+  write(demand);
+  const auto writeCard = [&](const std::string& name) {
+    JournalRecord record;
+    record.card = {name, cluster.findCard(name).healthy, *cluster.describe(name)};
+    write(record);
+    for (const auto& taken : cluster.takes(name)) {
+      JournalRecord take;
+      take.take = {name, taken.uid, taken.charged};
+      write(take);
+    }
+  };
+  for (const auto& name : cluster.nodes()) {
+    if (const auto node = cluster.describeNode(name)) write(recordOf(cache::Change(*node)));
+    for (const auto& card : cluster.cardsOf(name)) writeCard(card);
+  }
+  for (const auto& card : cluster.cardsOfNoNode()) writeCard(card);
+  JournalRecord complete;
+  complete.complete = true;
+  write(complete);
+}
+
+codec::JournalDemand demandOf(const scheduler::Learned& learned) {
+  codec::JournalDemand demand;
+  for (const auto& each : learned.classes) demand.classes.push_back({each.request, textOf(each.weight)});
+  demand.seen = learned.seen;
+  demand.unit = textOf(learned.unit);
+  demand.priced = learned.priced;
+  demand.types = learned.types;
+  return demand;
+}
+
+scheduler::Learned learnedOf(const codec::JournalDemand& demand) {
+  scheduler::Learned learned;
+  for (const auto& each : demand.classes)
+    learned.classes.push_back({each.request, std::strtod(each.weight.c_str(), nullptr)});
+  learned.seen = demand.seen;
+  learned.unit = std::strtod(demand.unit.c_str(), nullptr);
+  learned.priced = demand.priced;
+  learned.types = demand.types;
+  return learned;
+}
+
+}  // namespace egpu::journal

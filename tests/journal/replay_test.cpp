@@ -1,0 +1,350 @@
+#include "controller/journal/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/journal/watched_cluster.h"
+
+namespace egpu::journal {
+namespace {
+
+using std::chrono::seconds;
+using Ask = cache::ClusterView::Ask;
+
+scheduler::Policies policies(const std::string& name) {
+  scheduler::Policies out;
+  EXPECT_TRUE(scheduler::findPolicies(name, out)) << name;
+  return out;
+}
+
+void twoNodes(WatchedCluster& cluster) {
+  for (const std::string name : {"n1", "n2"}) {
+    cluster.node(name);
+    cluster.card("card-" + name, name);
+  }
+}
+
+/// Decides, and binds what fits.
+bool place(WatchedCluster& cluster, const std::string& uid, int64_t core, const std::string& policy) {
+  const auto ask = cluster.ask(uid, core, policy);
+  cluster.claim(uid);
+  const auto decision = cluster.view.decideAndAssume(ask);
+  if (decision.fits) cluster.bind(ask, decision);
+  return decision.fits;
+}
+
+TEST(Replay, TellsWhatAnotherPolicyWouldHaveDone) {
+  WatchedCluster cluster;
+  twoNodes(cluster);
+  EXPECT_TRUE(place(cluster, "a", 500, "spread"));
+  EXPECT_TRUE(place(cluster, "b", 500, "spread"));
+  cluster.clock.advance(seconds(10));
+  EXPECT_FALSE(place(cluster, "c", 1000, "spread"));
+  cluster.clock.advance(seconds(10));
+  EXPECT_TRUE(place(cluster, "d", 500, "spread"));
+
+  const auto as = cluster.replayed();
+  EXPECT_EQ(as.claims, 4);
+  EXPECT_EQ(as.placed, 3);
+  EXPECT_EQ(as.waiting, 1);
+  EXPECT_EQ(as.longestWaiting, 10'000);
+  EXPECT_EQ(as.different, 0);
+  ASSERT_TRUE(as.firstFailure);
+  EXPECT_EQ(as.firstFailure->claim, "ns/c");
+  EXPECT_EQ(as.firstFailure->nth, 3);
+  EXPECT_DOUBLE_EQ(as.firstFailure->core, 0.5);
+  EXPECT_DOUBLE_EQ(as.core.mean, 0.5);
+  EXPECT_DOUBLE_EQ(as.core.last, 0.75);
+
+  const auto packed = cluster.replayed(policies("binpack"));
+  EXPECT_EQ(packed.placed, 3) << "a, b on one card, c on the other, d nowhere";
+  EXPECT_EQ(packed.waiting, 1);
+  ASSERT_TRUE(packed.firstFailure);
+  EXPECT_EQ(packed.firstFailure->claim, "ns/d");
+  EXPECT_DOUBLE_EQ(packed.firstFailure->core, 1);
+  EXPECT_DOUBLE_EQ(packed.core.mean, 0.75);
+  EXPECT_DOUBLE_EQ(packed.core.last, 1);
+  EXPECT_NE(packed.firstDifferent.find("ns/b was placed on n2"), std::string::npos) << packed.firstDifferent;
+}
+
+TEST(Replay, WhatWaitsIsTriedAgainWhenSomethingIsGivenBack) {
+  WatchedCluster cluster;
+  twoNodes(cluster);
+  EXPECT_TRUE(place(cluster, "a", 500, "binpack"));
+  EXPECT_TRUE(place(cluster, "b", 500, "binpack"));
+  EXPECT_TRUE(place(cluster, "c", 1000, "binpack"));
+  cluster.clock.advance(seconds(30));
+  cluster.release("a");
+  cluster.clock.advance(seconds(5));
+  cluster.release("b");
+  cluster.clock.advance(seconds(60));
+  cluster.release("c");
+
+  const auto as = cluster.replayed();
+  EXPECT_EQ(as.longestWait, 0);
+  EXPECT_FALSE(as.firstFailure);
+  EXPECT_DOUBLE_EQ(as.core.last, 0);
+
+  const auto spread = cluster.replayed(policies("spread"));
+  EXPECT_EQ(spread.placed, 3);
+  EXPECT_EQ(spread.waited, 1);
+  EXPECT_EQ(spread.longestWait, 30'000) << "c goes where a was";
+  EXPECT_EQ(spread.waiting, 0);
+  EXPECT_DOUBLE_EQ(spread.core.last, 0) << "deleted, it holds nothing";
+}
+
+TEST(Replay, AClaimThatIsDeletedNoLongerWaits) {
+  WatchedCluster cluster;
+  twoNodes(cluster);
+  EXPECT_TRUE(place(cluster, "a", 500, "binpack"));
+  EXPECT_TRUE(place(cluster, "b", 500, "binpack"));
+  EXPECT_TRUE(place(cluster, "c", 1000, "binpack"));
+  EXPECT_FALSE(place(cluster, "d", 100, "binpack"));
+  cluster.clock.advance(seconds(30));
+  for (const std::string uid : {"c", "d", "a", "b"}) cluster.release(uid);
+  cluster.clock.advance(seconds(30));
+  EXPECT_TRUE(place(cluster, "e", 1000, "binpack"));
+  const auto as = cluster.replayed();
+  EXPECT_EQ(as.left, 1);
+  EXPECT_EQ(as.waiting, 0);
+  const auto spread = cluster.replayed(policies("spread"));
+  EXPECT_EQ(spread.left, 1) << "c; d found room";
+  EXPECT_EQ(spread.placed, 4);
+  EXPECT_EQ(spread.waiting, 0);
+  EXPECT_DOUBLE_EQ(spread.core.last, 0.5) << "of e alone";
+}
+
+TEST(Replay, NodesThatWereRefusedStayRefusedAndOthersAreGuessed) {
+  WatchedCluster cluster;
+  for (const std::string name : {"n1", "n2", "n3"}) {
+    cluster.node(name);
+    cluster.card("card-" + name, name);
+  }
+  EXPECT_TRUE(place(cluster, "a", 500, "binpack"));
+  const auto ask = cluster.ask("b", 400);
+  EXPECT_EQ(cluster.view.decideAndAssume(ask, [](auto node) { return node != "n1"; }).node, "n2");
+  const auto spread = cluster.replayed(policies("spread"));
+  EXPECT_EQ(spread.different, 0) << "n1 was refused, and n2 is as empty as n3";
+  EXPECT_EQ(spread.guessed, 0);
+  EXPECT_EQ(cluster.view.decideAndAssume(cluster.ask("c", 400), [](auto node) { return node != "n1"; }).node, "n2");
+  EXPECT_EQ(cluster.replayed(policies("spread")).guessed, 1) << "nobody had asked about n3";
+}
+
+/// Everything that happens in a cluster, in any order.
+class Churn {
+ public:
+  Churn(WatchedCluster& cluster, uint64_t seed) : cluster_(cluster), random_(seed) {
+    for (int n = 0; n < 14; ++n) addNode(n);
+  }
+  int pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+
+  void step() {
+    cluster_.clock.advance(std::chrono::milliseconds(pick(300)));
+    switch (pick(14)) {
+      case 0:
+        return void(cluster_.node(nodeName(pick(14)), pick(4) > 0));
+      case 1:
+        return moveNode();
+      case 2:
+        return void(cluster_.ill(cardName(pick(14), pick(4)), pick(4) == 0));
+      case 3:
+        return giveUp();
+      case 4:
+      case 5:
+      case 6:
+        return release();
+      case 7:
+        return again();
+      case 8:
+        return together();
+      default:
+        return decide(fresh());
+    }
+  }
+
+ private:
+  static std::string nodeName(int n) { return "node-" + std::to_string(n); }
+  static std::string cardName(int n, int c) { return "card-" + std::to_string(n) + "-" + std::to_string(c); }
+  void addNode(int n) {
+    cluster_.node(nodeName(n));
+    for (int c = 0; c < 1 + n % 4 * 2; ++c) cluster_.card(cardName(n, c), nodeName(n), c, n % 3 == 0 ? "B" : "A");
+  }
+  void moveNode() {
+    const int n = pick(14);
+    if (pick(3) > 0) return addNode(n);
+    cluster_.nodeGone(nodeName(n));
+    for (int c = 0; c < 7; ++c) cluster_.cardGone(cardName(n, c));
+  }
+
+  Ask fresh() {
+    static const std::vector<std::string> kPolicies = {"binpack", "spread", "compact-first", "low-load-first",
+                                                       "fragmentation"};
+    static const std::vector<std::string> kCards = {"binpack", "spread", "simple", "topology"};
+    auto ask = cluster_.ask("claim-" + std::to_string(++claims_), 100 * (1 + pick(10)),
+                            kPolicies[static_cast<std::size_t>(std::min(pick(8), 4))]);
+    ask.request.cardPolicy = kCards[static_cast<std::size_t>(pick(4))];
+    ask.request.cards = std::max(1, pick(6) - 2);
+    ask.request.wholeCards = pick(4) == 0;
+    if (pick(3) == 0) ask.request.models = {pick(2) == 0 ? "A" : "B"};
+    if (pick(5) == 0) ask.request.coreOvercommit = 1500;
+    if (pick(8) == 0) {
+      ask.request.split = scheduler::Split::evenly;
+      ask.request.cards = 1;
+      ask.request.wholeCards = false;
+      ask.request.perCard.core = 1200;
+    }
+    cluster_.claim(ask.claimUid);
+    return ask;
+  }
+  /// As taints and pods have it.
+  scheduler::NodePredicate suits(Ask& ask) {
+    const int kind = pick(3);
+    if (kind == 0) return {};
+    const int salt = pick(4);
+    if (kind == 1) ask.nodes = "tolerates " + std::to_string(salt);
+    return [salt](std::string_view node) { return node.back() % 4 != salt; };
+  }
+  void decide(Ask ask) {
+    const auto decision = cluster_.view.decideAndAssume(ask, suits(ask));
+    if (decision.fits)
+      placed(ask, decision);
+    else
+      waiting_.push_back(ask);
+  }
+  void placed(const Ask& ask, const scheduler::Decision& decision) {
+    if (pick(10) == 0) return assumed_.push_back(ask);
+    cluster_.bind(ask, decision);
+    bound_.push_back(ask.claimUid);
+  }
+  template <class T>
+  bool draw(std::vector<T>& from, T& out) {
+    if (from.empty()) return false;
+    const auto at = static_cast<std::size_t>(pick(static_cast<int>(from.size())));
+    out = from[at];
+    from.erase(from.begin() + static_cast<std::ptrdiff_t>(at));
+    return true;
+  }
+  void giveUp() {
+    Ask ask;
+    if (!draw(assumed_, ask)) return;
+    cluster_.view.forget(ask.claimUid);
+    if (pick(2) == 0) return decide(ask);
+    cluster_.release(ask.claimUid);
+  }
+  void again() {
+    Ask ask;
+    if (draw(waiting_, ask)) decide(ask);
+  }
+  void release() {
+    std::string uid;
+    Ask ask;
+    if (draw(bound_, uid)) cluster_.release(uid);
+    if (waiting_.size() > 8 && draw(waiting_, ask)) cluster_.release(ask.claimUid);
+  }
+  void together() {
+    auto first = fresh(), second = fresh();
+    const auto decisions = cluster_.view.decideTogether({first, second}, suits(first)).decisions;
+    if (decisions.empty()) return waiting_.push_back(first);
+    placed(first, decisions[0]);
+    placed(second, decisions[1]);
+  }
+
+  WatchedCluster& cluster_;
+  std::mt19937_64 random_;
+  int claims_ = 0;
+  std::vector<Ask> waiting_, assumed_;
+  std::vector<std::string> bound_;
+};
+
+/// The property that makes a journal worth reading: what it has is all that decisions depend on.
+TEST(Replay, UnderTheSamePoliciesEveryDecisionComesOutTheSame) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    SCOPED_TRACE(seed);
+    WatchedCluster cluster;
+    Churn churn(cluster, seed);
+    for (int i = 0; i < 1'500; ++i) churn.step();
+    const auto outcome = cluster.replayed();
+    EXPECT_GT(outcome.decisions, 700);
+    EXPECT_GT(outcome.placed, 100);
+    EXPECT_EQ(outcome.given, 0);
+    EXPECT_EQ(outcome.stretches, 1);
+    EXPECT_EQ(outcome.different, 0) << outcome.firstDifferent;
+    EXPECT_TRUE(cluster.leftOut.empty());
+  }
+}
+
+/// Each file begins with all that those before it had told: what was learned, and with it the prices of fragmentation.
+TEST(Replay, BeginsAtWhicheverFileIsLeft) {
+  WatchedCluster cluster(2 << 20);
+  Churn churn(cluster, 11);
+  for (int i = 0; i < 6'000; ++i) {
+    churn.step();
+    if (i % 100 == 0) cluster.journal->flush();  // however fast this is, it is written
+  }
+  const auto whole = cluster.replayed();
+  EXPECT_EQ(whole.different, 0) << whole.firstDifferent;
+  auto files = cluster.files();
+  ASSERT_GE(files.size(), 5u);
+  EXPECT_EQ(whole.stretches, 1);
+  std::filesystem::remove(files[0]);
+  std::filesystem::remove(files[1]);
+  const auto rest = cluster.replayed();
+  EXPECT_EQ(rest.different, 0) << rest.firstDifferent;
+  EXPECT_EQ(rest.stretches, 1);
+  EXPECT_LT(rest.decisions, whole.decisions);
+  std::filesystem::remove(files[3]);
+  EXPECT_EQ(cluster.replayed().stretches, 2);
+  EXPECT_EQ(cluster.replayed().different, 0);
+}
+
+/// Whatever another policy makes of it, nothing is given twice and nothing is forgotten.
+TEST(Replay, UnderAnotherPolicyNoCardIsOverCommitted) {
+  for (const std::string name : {"binpack", "spread", "fragmentation", "low-load-first", "binpack/simple"}) {
+    SCOPED_TRACE(name);
+    WatchedCluster cluster;
+    Churn churn(cluster, 5);
+    for (int i = 0; i < 1'500; ++i) churn.step();
+    const auto as = cluster.replayed(), other = cluster.replayed(policies(name));
+    EXPECT_EQ(other.claims, as.claims);
+    EXPECT_GT(other.placed, 100);
+    EXPECT_EQ(other.placed + other.waiting + other.left, other.claims);
+    EXPECT_EQ(as.placed + as.waiting + as.left, as.claims);
+    EXPECT_LE(other.core.most, 1);
+    EXPECT_LE(other.memory.most, 1);
+  }
+}
+
+/// Two threads decide and give up, over nodes so many that pods' claims are decided while others are.
+TEST(Replay, ThreadsThatDecideAtOnceAreReplayedInTheirOrder) {
+  WatchedCluster cluster;
+  for (int n = 0; n < 200; ++n) {
+    const auto name = "node-" + std::to_string(n);
+    cluster.node(name);
+    cluster.card("card-" + name, name);
+    cluster.card("card2-" + name, name, 1);
+  }
+  const auto work = [&cluster](const std::string& who) {
+    for (int i = 0; i < 60; ++i) {
+      auto a = cluster.ask(who + "a" + std::to_string(i), 700), b = cluster.ask(who + "b" + std::to_string(i), 800);
+      a.request.nodePolicy = i % 2 == 0 ? "binpack" : "fragmentation";
+      (void)cluster.view.decideTogether({a, b}, [](auto node) { return node.back() > '4'; });
+      (void)cluster.view.decideAndAssume(cluster.ask(who + "c" + std::to_string(i), 600));
+      if (i % 3 == 0) cluster.view.forget(a.claimUid);
+    }
+  };
+  {
+    const std::jthread one([&] { work("x"); }), two([&] { work("y"); });
+  }
+  const auto outcome = cluster.replayed();
+  EXPECT_EQ(outcome.decisions, 240);
+  EXPECT_EQ(outcome.different, 0) << outcome.firstDifferent;
+}
+
+}  // namespace
+}  // namespace egpu::journal

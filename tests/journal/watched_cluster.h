@@ -1,0 +1,173 @@
+// A cluster as the controller sees it, journalled: objects are informed of by hand, claims are decided at once.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/cache/stores.h"
+#include "controller/journal/journal.h"
+#include "controller/journal/reading.h"
+#include "controller/journal/replay.h"
+#include "tests/support/scratch_folder.h"
+
+namespace egpu::journal {
+
+/// Counts what the journal counts.
+class CountingMetrics final : public base::Metrics {
+ public:
+  void add(std::string_view counter, double by, const base::MetricLabels&) override {
+    const std::lock_guard lock(mutex_);
+    counts_[std::string(counter)] += by;
+  }
+  void set(std::string_view, double, const base::MetricLabels&) override {}
+  void observe(std::string_view, double, const base::MetricLabels&) override {}
+  void forget(std::string_view, const base::MetricLabels&) override {}
+  double count(const std::string& counter) const {
+    const std::lock_guard lock(mutex_);
+    const auto it = counts_.find(counter);
+    return it == counts_.end() ? 0 : it->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, double> counts_;
+};
+
+class WatchedCluster {
+ public:
+  using Ask = cache::ClusterView::Ask;
+
+  explicit WatchedCluster(int64_t bytes = int64_t{64} << 20) : bytes_(bytes) { open(); }
+
+  void open() {
+    auto opened = Journal::open(folder(), bytes_, "test", clock, metrics);
+    if (!opened) throw std::runtime_error(opened.status().str());
+    journal = std::move(*opened);
+    view.listen(*journal);
+  }
+  std::string folder() const { return scratch_.path() + "/journal"; }
+  std::vector<std::string> files() const {
+    std::vector<std::string> paths;
+    const auto there = journalFiles(folder());
+    if (!there) return paths;
+    for (const auto& [number, path] : *there) paths.push_back(path);
+    return paths;
+  }
+
+  std::string next() { return std::to_string(++version_); }
+  void node(const std::string& name, bool ready = true) {
+    core::Node n;
+    n.metadata = meta(name, "node-" + name);
+    n.ready = ready;
+    stores.nodes.informed(n);
+  }
+  void nodeGone(const std::string& name) { stores.nodes.observedGone({"", name}, "node-" + name); }
+  void card(const std::string& name, const std::string& on, int64_t index = 0, const std::string& model = "A") {
+    cache::Gpu gpu;
+    gpu.metadata = meta(name, "card-" + name);
+    auto& card = gpu.spec.card.emplace();
+    card.uuid = "uuid-" + name;
+    card.nodeName = on;
+    card.index = index;
+    card.model = model;
+    card.memory = model == "A" ? 1000 : 2000;
+    stores.cards.informed(gpu);
+  }
+  void ill(const std::string& name, bool ill) {
+    changeCard(name, [ill](cache::Gpu& gpu) { gpu.status.phase = ill ? "Failed" : "Available"; });
+  }
+  void cardGone(const std::string& name) {
+    if (const auto gpu = stores.cards.get({"", name})) stores.cards.observedGone({"", name}, gpu->metadata.uid);
+  }
+
+  static Ask ask(const std::string& uid, int64_t core, const std::string& policy = "binpack") {
+    Ask a;
+    a.claimUid = uid;
+    a.claim = "ns/" + uid;
+    a.request.perCard = {core, 10};
+    a.request.nodePolicy = policy;
+    return a;
+  }
+  /// What the binder does once it is decided: the device, then its entries.
+  void bind(const Ask& ask, const scheduler::Decision& decision) {
+    cache::Gpu device;
+    device.metadata = meta("d-" + ask.claimUid, "uid-" + ask.claimUid);
+    device.spec.nodeName = decision.node;
+    device.spec.claimRef = v1alpha::ClaimRef{"ns", ask.claimUid, ask.claimUid};
+    device.status.phase = "Bound";
+    for (const auto& p : decision.placements)
+      device.spec.cards.push_back({p.card, p.uuid, p.granted.core, p.granted.memory, p.charged.core, p.charged.memory});
+    stores.devices.informed(device);
+    for (const auto& p : decision.placements)
+      changeCard(p.card, [&](cache::Gpu& gpu) {
+        gpu.spec.allocations["uid-" + ask.claimUid] = {"d-" + ask.claimUid, ask.claim, p.charged.core,
+                                                       p.charged.memory};
+      });
+  }
+  void claim(const std::string& uid) {
+    cache::Claim claim;
+    claim.metadata = meta(uid, uid);
+    claim.metadata.namespace_ = "ns";
+    stores.claims.informed(claim);
+  }
+  /// Its entries, its device, itself.
+  void release(const std::string& uid) {
+    if (const auto device = stores.devices.get({"", "d-" + uid})) {
+      for (const auto& part : device->spec.cards)
+        changeCard(part.name, [&](cache::Gpu& gpu) { gpu.spec.allocations.erase("uid-" + uid); });
+      stores.devices.observedGone({"", "d-" + uid}, "uid-" + uid);
+    }
+    stores.claims.observedGone({"ns", uid}, uid);
+  }
+
+  /// Of the journal so far.
+  Outcome replayed(std::optional<scheduler::Policies> policies = {}) {
+    journal->flush();
+    Replay replay(std::move(policies));
+    leftOut.clear();
+    Reading reading;
+    reading.each = [&](const codec::JournalRecord& record, bool joined) { replay.tell(record, joined); };
+    reading.leftOut = [this](const std::string& what) { leftOut.push_back(what); };
+    if (const auto s = read(folder(), reading); !s.ok()) throw std::runtime_error(s.str());
+    return replay.outcome();
+  }
+
+  base::ManualClock clock;
+  CountingMetrics metrics;
+  std::unique_ptr<Journal> journal;  // outlives the view
+  cache::Stores stores;
+  cache::ClusterView view{stores};
+  std::vector<std::string> leftOut;
+
+ private:
+  core::ObjectMeta meta(const std::string& name, const std::string& uid) {
+    core::ObjectMeta m;
+    m.name = name;
+    m.uid = uid;
+    m.resourceVersion = next();
+    return m;
+  }
+  template <class F>
+  void changeCard(const std::string& name, F f) {
+    const auto known = stores.cards.get({"", name});
+    if (!known) return;
+    auto gpu = *known;
+    gpu.metadata.resourceVersion = next();
+    f(gpu);
+    stores.cards.informed(gpu);
+  }
+
+  support::ScratchFolder scratch_;
+  int64_t bytes_;
+  int version_ = 0;
+};
+
+}  // namespace egpu::journal
