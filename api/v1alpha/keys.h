@@ -48,6 +48,7 @@ inline constexpr std::string_view kGpu = "gpu";
 inline constexpr std::string_view kGpuCore = "gpu-core";
 inline constexpr std::string_view kGpuMemory = "gpu-memory";
 inline constexpr std::string_view kTflops = "tflops";
+inline constexpr std::string_view kClaims = "claims";  ///< of a quota, beside the four above
 
 // Phases of claims and devices. A claim is Pending, Bound or Lost; a device has all but Lost.
 namespace phase {
@@ -71,6 +72,7 @@ inline constexpr std::string_view kInvalidParameter = "InvalidParameter";
 inline constexpr std::string_view kNotRepresentable = "NotRepresentable";
 inline constexpr std::string_view kWaitingForConsumer = "WaitingForConsumer";
 inline constexpr std::string_view kNoFit = "NoFit";
+inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";  ///< an ElasticGPUQuota of its namespace
 inline constexpr std::string_view kProvisioning = "Provisioning";
 inline constexpr std::string_view kProvisionFailed = "ProvisionFailed";
 inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";

@@ -1,4 +1,4 @@
-// ElasticGPU, ElasticGPUClaim and ElasticGPUClass (group elasticgpu.io, stored version v1alpha) as plain structs.
+// ElasticGPU, ElasticGPUClaim, ElasticGPUClass and ElasticGPUQuota (group elasticgpu.io, stored version v1alpha) as plain structs.
 // Amounts are integers: core in milli-cards (1000 = one card), memory in bytes. Standard library only.
 #pragma once
 
@@ -183,6 +183,31 @@ struct ElasticGPUClass {
   bool operator==(const ElasticGPUClass&) const = default;
 };
 
+/// Amounts by key: gpu, gpu-core, gpu-memory, tflops, claims; quantity text as written, of gpu-memory a bare whole
+/// number is GiB. They bound what the ledger charges to the namespace's claims.
+struct ElasticGPUQuotaSpec {
+  StringMap hard;                    ///< totals of the namespace
+  StringMap perClaim;                ///< of each claim by itself
+  std::vector<std::string> classes;  ///< selector.classes: which claims count; empty = all
+  std::vector<std::string> models;   ///< selector.models: which cards count; empty = all
+  int64_t alertPercent = 95;         ///< 1…100
+  std::string enforcement = "Wait";  ///< Wait | Refuse
+  bool operator==(const ElasticGPUQuotaSpec&) const = default;
+};
+struct ElasticGPUQuotaStatus {
+  StringMap used;     ///< of each key in spec.hard, as it is written there
+  StringMap summary;  ///< the same for people: used "/" hard
+  std::vector<Condition> conditions;
+  bool operator==(const ElasticGPUQuotaStatus&) const = default;
+};
+/// What the claims of its namespace may have. An administrator's.
+struct ElasticGPUQuota {
+  ObjectMeta metadata;
+  ElasticGPUQuotaSpec spec;
+  ElasticGPUQuotaStatus status;
+  bool operator==(const ElasticGPUQuota&) const = default;
+};
+
 }  // namespace egpu::v1alpha
 
 namespace egpu::core {
@@ -194,4 +219,7 @@ inline constexpr Kind kindOf<v1alpha::ElasticGPUClaim>{"elasticgpu.io", "v1alpha
 template <>
 inline constexpr Kind kindOf<v1alpha::ElasticGPUClass>{"elasticgpu.io", "v1alpha", "ElasticGPUClass",
                                                        "elasticgpuclasses", false};
+template <>
+inline constexpr Kind kindOf<v1alpha::ElasticGPUQuota>{"elasticgpu.io", "v1alpha", "ElasticGPUQuota",
+                                                       "elasticgpuquotas", true};
 }  // namespace egpu::core

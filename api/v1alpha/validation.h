@@ -22,10 +22,13 @@ using FieldErrors = std::vector<FieldError>;
 FieldErrors validate(const ElasticGPU& object);
 FieldErrors validate(const ElasticGPUClaim& object);
 FieldErrors validate(const ElasticGPUClass& object);
+FieldErrors validate(const ElasticGPUQuota& object);
 /// Rules on a transition; includes the rules on the new object.
 FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after);
 FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim& after);
 FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass& after);
+/// Everything of a quota may change.
+inline FieldErrors validateUpdate(const ElasticGPUQuota&, const ElasticGPUQuota& after) { return validate(after); }
 
 bool isDnsLabel(std::string_view text);      ///< RFC 1123 label, 1–63 characters
 bool isDnsSubdomain(std::string_view text);  ///< RFC 1123 subdomain, 1–253 characters

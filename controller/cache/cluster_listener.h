@@ -62,7 +62,7 @@ struct Decided {
   std::vector<Ask> asks;                       ///< on one node, all or none
   std::vector<scheduler::Decision> decisions;  ///< one per ask; none: nothing fits
   Suitability nodes;
-  bool meanwhile = false;  ///< the picture changed while it was decided
+  bool meanwhile = false;  ///< the picture changed while it was decided, or quotas, which are not told, had a say
 };
 
 /// Called inside the view's lock: must return at once, and call nothing of the view.

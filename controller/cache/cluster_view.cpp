@@ -41,6 +41,7 @@ ClusterView::ClusterView(Stores& stores) : stores_(stores) {
   stores_.cards.listen([this](const auto* before, const auto* after) { refreshCard(before, after); });
   stores_.devices.listen([this](const auto* before, const auto* after) { refreshDevice(before, after); });
   stores_.taintRules.listen([this](const auto* before, const auto* after) { refreshTaint(before, after); });
+  stores_.quotas.listen([this](const auto* before, const auto* after) { refreshQuota(before, after); });
 }
 
 void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
@@ -88,6 +89,8 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)
         for (const auto& held : state.held) cluster_.take(name, held.take.uid(), held.take.sum());
+      if (!state.present || !before || before->spec.card != object->spec.card)
+        for (const auto& held : state.held) count(card, held);
       state.present = true;
       for (const auto& held : state.held)
         if (held.take.says(AllocationSource::ledger) && object->spec.allocations.count(held.take.uid()) == 0)
@@ -124,6 +127,9 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       if (fresh) addDevice(entry);
       if (fresh || was->spec.nodeName != device->spec.nodeName || committed(*was) != committed(*device))
         for (const auto* card : entry.second.cards) offer(*card);
+      if (!fresh && was->spec.claimRef != device->spec.claimRef)
+        for (auto* const card : entry.second.cards)
+          if (const auto* held = card->second.find(device->metadata.uid)) count(*card, *held);
       // One that is going may be known of late, and its claim decided anew.
       if (fresh || !device->metadata.deleting()) settle(*device);
     }
@@ -143,6 +149,132 @@ void ClusterView::refreshTaint(const core::DeviceTaintRule* before, const core::
   }
   lock.unlock();
   announce();
+}
+
+void ClusterView::refreshQuota(const Quota* before, const Quota* after) {
+  const auto& namespace_ = (after ? after : before)->metadata.namespace_;
+  {
+    const std::lock_guard lock(mutex_);
+    std::vector<scheduler::Quota> quotas;
+    for (const auto& quota : stores_.quotasIn(namespace_)) quotas.push_back(scheduler::readQuota(*quota));
+    book_.setQuotas(namespace_, std::move(quotas));
+  }
+  announce();
+}
+
+void ClusterView::catchUp() {
+  if (!book_.untold()) return;
+  for (const auto& card : cards_)
+    for (const auto& held : card.second.held) count(card, held);
+}
+
+std::optional<scheduler::QuotaClaim> ClusterView::ownerOf(const Cards::value_type& card, const Held& held) const {
+  const auto& uid = held.take.uid();
+  const auto named = [](const std::string& name, std::string id, const std::string& className) {
+    return scheduler::QuotaClaim{name.substr(0, name.find('/')), name, std::move(id), className};
+  };
+  if (held.device) {
+    const auto& spec = held.device->second.object->spec;
+    if (!spec.claimRef) return std::nullopt;
+    const auto name = spec.claimRef->namespace_ + "/" + spec.claimRef->name;
+    return named(name, spec.claimRef->reserves() ? "name/" + name : spec.claimRef->uid, spec.className);
+  }
+  if (held.take.says(AllocationSource::assumed)) {
+    const auto decided = assumptions_.find(uid.substr(kAssumed.size()));
+    if (decided == assumptions_.end()) return std::nullopt;
+    return named(decided->second.claim, decided->first, decided->second.className);
+  }
+  const auto object = stores_.cards.get({"", card.first});
+  if (!object) return std::nullopt;
+  const auto entry = object->spec.allocations.find(uid);
+  if (entry == object->spec.allocations.end()) return std::nullopt;
+  return named(entry->second.claim, "entry/" + uid, {});
+}
+
+void ClusterView::count(const Cards::value_type& card, const Held& held) {
+  if (book_.empty()) return;
+  const auto& uid = held.take.uid();
+  const auto owner = ownerOf(card, held);
+  if (!owner || !book_.counts(owner->namespace_)) return book_.drop(uid, card.first);
+  const auto known = cluster_.findCard(card.first);
+  scheduler::QuotaPart part{std::string(known.model), {}, known.capacity.core, known.milliTflops, known.known};
+  if (const auto* was = book_.find(uid, card.first); was != nullptr && !known.known) part = *was;
+  part.charged = held.take.sum();
+  book_.put(uid, *owner, card.first, part);
+}
+
+std::optional<scheduler::QuotaClaim> ClusterView::counted(const Ask& ask) {
+  if (book_.empty()) return std::nullopt;
+  auto namespace_ = ask.claim.substr(0, ask.claim.find('/'));
+  if (!book_.counts(namespace_)) return std::nullopt;
+  catchUp();
+  return scheduler::QuotaClaim{std::move(namespace_), ask.claim, ask.claimUid, ask.className};
+}
+
+scheduler::Together ClusterView::decideFor(const std::vector<Ask>& asks,
+                                           const std::vector<scheduler::Request>& requests,
+                                           const scheduler::NodePredicate& suits, const scheduler::Pause& pause) {
+  std::vector<scheduler::QuotaClaim> claims;  // of one pod, or one: of one namespace
+  for (const auto& ask : asks)
+    if (auto claim = counted(ask)) claims.push_back(*std::move(claim));
+  if (claims.empty()) return scheduler::decideTogether(cluster_, requests, suits, pause);
+  auto together = scheduler::decideWithin(cluster_, book_, claims, requests, suits, pause);
+  if (together.excess) book_.refused(claims.front().namespace_);
+  return together;
+}
+
+scheduler::Request ClusterView::withinQuota(const Ask& ask) {
+  auto request = ask.request;
+  const std::lock_guard lock(mutex_);
+  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+  return request;
+}
+
+std::optional<scheduler::QuotaExcess> ClusterView::reserve(const Ask& ask, const Gpu& device) {
+  std::optional<scheduler::QuotaExcess> excess;
+  {
+    const std::lock_guard lock(mutex_);
+    drop(ask.claimUid);
+    if (const auto claim = counted(ask)) {
+      scheduler::QuotaAsked asked{*claim, {}, "name/" + claim->name};
+      for (const auto& part : device.spec.cards) {
+        const auto card = cluster_.findCard(part.name);
+        asked.parts.push_back({std::string(card.model),
+                               {part.chargedCore, part.chargedMemory},
+                               card.capacity.core,
+                               card.milliTflops,
+                               card.known});
+      }
+      excess = book_.excess({asked});
+      if (excess) {
+        book_.refused(claim->namespace_);
+      } else {
+        assume(ask, {});
+        for (std::size_t i = 0; i < asked.parts.size(); ++i)
+          book_.put(assumedKey(ask.claimUid), *claim, device.spec.cards[i].name, asked.parts[i]);
+      }
+    }
+  }
+  announce();
+  return excess;
+}
+
+std::optional<scheduler::QuotaAmounts> ClusterView::quotaUsed(const core::ObjectKey& quota) {
+  const std::lock_guard lock(mutex_);
+  catchUp();
+  return book_.used(quota.namespace_, quota.name);
+}
+
+std::string ClusterView::quotaHolders(std::string_view namespace_, const scheduler::QuotaExcess& excess) {
+  constexpr std::size_t kMostNamed = 3;
+  const std::lock_guard lock(mutex_);
+  catchUp();
+  return book_.holders(namespace_, excess.quota, excess.key, kMostNamed);
+}
+
+std::optional<uint64_t> ClusterView::refusingQuotas(std::string_view namespace_) const {
+  const std::lock_guard lock(mutex_);
+  return book_.refusing(namespace_);
 }
 
 void ClusterView::addDevice(Devices::value_type& entry) {
@@ -199,11 +331,13 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
   if (source == AllocationSource::device) held->device = device;
   if (held->take.nobodySays()) {
     cluster_.giveBack(name, uid);
+    book_.drop(uid, name);
     grew_ = true;
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
     return;
   }
+  count(card, *held);
   const auto sum = held->take.sum();
   if (!fresh && sum == before) return;
   if (sum.core < before.core || sum.memory < before.memory) grew_ = true;
@@ -247,6 +381,7 @@ void ClusterView::forgetIfEmpty(Cards::value_type& card) {
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   auto& assumption = assumptions_[ask.claimUid];
   assumption.claim = ask.claim;
+  assumption.className = ask.className;
   assumption.number = ++lastNumber_;
   assuming_.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
@@ -268,6 +403,7 @@ std::vector<ClusterView::Assumed> ClusterView::drop(std::string_view claimUid) {
   auto dropped = std::move(it->second.cards);
   assumptions_.erase(it);
   assuming_.store(!assumptions_.empty(), std::memory_order_relaxed);
+  book_.drop(assumedKey(claimUid));
   for (const auto& each : dropped) {
     const auto card = cards_.find(each.card);
     if (card == cards_.end()) continue;
@@ -309,7 +445,13 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
       shared && retracted.empty() ? std::find_if(hopeless_.begin(), hopeless_.end(), alike) : hopeless_.end();
   scheduler::Decision decision;
   Suitability told;
-  if (known == hopeless_.end()) {
+  const bool withinQuotas = counted(ask).has_value();
+  if (withinQuotas) {
+    auto within = decideFor({ask}, {ask.request}, nodes.predicate(), {});
+    if (!within.decisions.empty()) decision = std::move(within.decisions.front());
+    decision.excess = std::move(within.excess);
+    told = nodes.take();
+  } else if (known == hopeless_.end()) {
     decision = scheduler::decide(cluster_, ask.request, nodes.predicate());
     told = nodes.take();
     if (shared && !decision.fits) {
@@ -319,16 +461,19 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   } else {
     told = known->told;
   }
-  tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told), false);
+  // Quotas are not told: what was decided within them can't be worked out again.
+  tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told),
+       withinQuotas);
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
   }
   const bool freed = freedBy(ask.claimUid, retracted);
   grew_ = grew_ || freed;
+  const bool news = freed || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
-  if (freed) announce();
+  if (news) announce();
   if (decided_) decided_(decision.fits, took.count());
   return decision;
 }
@@ -346,7 +491,8 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
   AskedNodes nodes(suits, cluster_.told());
-  bool meanwhile = false;
+  // Quotas are not told, nor what changed meanwhile: what was decided so can't be worked out again.
+  bool given = std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return counted(ask).has_value(); });
   std::vector<scheduler::Request> requests;
   std::vector<std::vector<Assumed>> retracted;
   for (const auto& ask : asks) {
@@ -354,12 +500,12 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     learn(ask);
     requests.push_back(ask.request);
   }
-  auto together = scheduler::decideTogether(cluster_, requests, nodes.predicate(), [&] {
+  auto together = decideFor(asks, requests, nodes.predicate(), [&] {
     const auto before = cluster_.changes();
     giveWay(lock);
-    meanwhile = meanwhile || cluster_.changes() != before;
+    given = given || cluster_.changes() != before;
   });
-  tell(asks, together.decisions, nodes.take(), meanwhile);
+  tell(asks, together.decisions, nodes.take(), given);
   bool freed = false;
   for (std::size_t i = 0; i < asks.size(); ++i) {
     if (!together.decisions.empty()) {
@@ -372,9 +518,10 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
   grew_ = grew_ || freed;
+  const bool news = freed || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
-  if (freed) announce();
+  if (news) announce();
   if (decided_) decided_(!together.decisions.empty(), took.count());
   return together;
 }
@@ -386,7 +533,7 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   for (const auto& ask : asks) requests.push_back(ask.request);
   std::unique_lock lock(mutex_);
   setAside(withoutDevices, true);
-  const auto together = scheduler::decideTogether(cluster_, requests, suits, [&] {
+  const auto together = decideFor(asks, requests, suits, [&] {
     setAside(withoutDevices, false);
     giveWay(lock);
     setAside(withoutDevices, true);
@@ -475,13 +622,17 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
 }
 
 void ClusterView::announce() {
+  bool grew = false;
+  std::vector<scheduler::QuotaBook::Change> changes;
   {
     std::lock_guard lock(mutex_);
-    if (!grew_) return;
-    grew_ = false;
-    hopeless_.clear();
+    grew = std::exchange(grew_, false);
+    if (grew) hopeless_.clear();
+    if (book_.changed()) changes = book_.takeChanges();
   }
-  if (grown_) grown_();
+  if (grew && grown_) grown_();
+  for (const auto& change : changes)
+    if (counted_) counted_(change.namespace_, change.freed);
 }
 
 MapCard ClusterView::mapCard(const Cards::value_type& card) const {

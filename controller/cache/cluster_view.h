@@ -9,6 +9,11 @@
 // A card is offered unless: it is unhealthy, Failed or being deleted; a DeviceTaintRule keeps claims off it; a device that names it is on another node (its
 // uuid turned up elsewhere: wait until the entries are gone); or a committed device that names it lacks its entry (it
 // reappeared: first the entries).
+//
+// Quotas are judged in the same section and count the same allocations, each for the claim that a device names, a
+// decision was made for, or, where neither is known, the ledger's entry names. A device that names no claim is nobody's.
+// Two leaders that overlap may each decide up to a quota until the lease is settled, and so exceed it together; never a
+// card's ledger, which the API server guards.
 #pragma once
 
 #include <atomic>
@@ -34,6 +39,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/quota/within.h"
 
 namespace egpu::cache {
 
@@ -104,12 +110,13 @@ class ClusterView {
     /// Of the nodes that suit, if others are asked for the same ones: the same text for the same nodes. What fits none
     /// of them is then looked for once, until something becomes free.
     std::string nodes;
+    std::string className{};  ///< of the claim, for quotas
   };
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
-  /// before).
+  /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
   /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
-  /// best can't hold them all, every node is looked at once; others decide meanwhile.
+  /// best can't hold them all, every node is looked at once; others decide meanwhile. Within the namespace's quotas.
   scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
   /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
@@ -119,6 +126,16 @@ class ClusterView {
   /// Ask).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}) const;
+  /// The same request, with what quotas leave to the claim: for explain().
+  scheduler::Request withinQuota(const Ask& ask);
+  /// The claim is about to get this device, which stands already: assumed as by a decision, unless a quota is exceeded.
+  std::optional<scheduler::QuotaExcess> reserve(const Ask& ask, const Gpu& device);
+  /// What is used of a quota: see QuotaBook. Nothing: no such quota.
+  std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);
+  /// Who has most of what was exceeded, for people; may be empty.
+  std::string quotaHolders(std::string_view namespace_, const scheduler::QuotaExcess& excess);
+  /// Version of the namespace's quotas, if one of them refuses.
+  std::optional<uint64_t> refusingQuotas(std::string_view namespace_) const;
   /// The decision came to nothing. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
   /// The claim has this device, whoever decided it: it counts instead of what was assumed for the claim.
@@ -130,6 +147,11 @@ class ClusterView {
   /// Called, without the lock, after something became free or offered: waiting claims may fit now. Set before the
   /// stores fill.
   void onCapacity(std::function<void()> listener) { grown_ = std::move(listener); }
+  /// Called, without the lock, after something was used or given back that a quota of the namespace counts, or its
+  /// quotas changed. freed: who was told of an excess may be within them now. Set before the stores fill.
+  void onQuota(std::function<void(const std::string& namespace_, bool freed)> listener) {
+    counted_ = std::move(listener);
+  }
   /// Called, without the lock, after each decision: whether it fits and how long it took. Set before the first
   /// decision.
   void onDecision(std::function<void(bool fits, double seconds)> listener) { decided_ = std::move(listener); }
@@ -185,10 +207,20 @@ class ClusterView {
   void refreshCard(const Gpu* before, const Gpu* after);
   void refreshDevice(const Gpu* before, const Gpu* after);
   void refreshTaint(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
+  void refreshQuota(const Quota* before, const Quota* after);
   // With mutex_ held.
   /// `device`: the one that says so, if a device does.
   void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
                const std::optional<scheduler::Amount>& amount, const Devices::value_type* device = nullptr);
+  /// Tells the quotas what is held, and for whom.
+  void count(const Cards::value_type& card, const Held& held);
+  std::optional<scheduler::QuotaClaim> ownerOf(const Cards::value_type& card, const Held& held) const;
+  /// Of a namespace that came to be counted, what it holds is counted: once, by a look at all cards.
+  void catchUp();
+  /// For a claim of a namespace with quotas; nothing for others.
+  std::optional<scheduler::QuotaClaim> counted(const Ask& ask);
+  scheduler::Together decideFor(const std::vector<Ask>& asks, const std::vector<scheduler::Request>& requests,
+                                const scheduler::NodePredicate& suits, const scheduler::Pause& pause);
   void addDevice(Devices::value_type& entry);
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
@@ -217,22 +249,24 @@ class ClusterView {
   /// Visits each card that is there, others deciding in between. The lock is held during a visit.
   void eachCard(const std::function<void(const Cards::value_type&)>& visit) const;
   void forgetIfEmpty(Cards::value_type& card);
-  /// Takes and clears grew_; calls the listener without the lock.
+  /// Takes and clears grew_ and what quotas have to tell; calls the listeners without the lock.
   void announce();
 
   Stores& stores_;
   mutable std::mutex explaining_;      ///< taken before mutex_
   mutable Explanations explanations_;  ///< protected by explaining_
   std::function<void()> grown_;
+  std::function<void(const std::string&, bool)> counted_;
   std::function<void(bool, double)> decided_;
 
   // Protected by mutex_.
   mutable std::mutex mutex_;
   ToldCluster cluster_;
+  scheduler::QuotaBook book_;
   Cards cards_;
   Devices devices_;  ///< by name
   struct Assumption {
-    std::string claim;
+    std::string claim, className;
     uint64_t number = 0;
     std::vector<Assumed> cards;
   };

@@ -25,6 +25,7 @@ void StoreSink<T>::apply(codec::WatchEvent<T>&& event) {
 template class StoreSink<Gpu>;
 template class StoreSink<Claim>;
 template class StoreSink<Class>;
+template class StoreSink<Quota>;
 template class StoreSink<core::Pod>;
 template class StoreSink<core::Node>;
 template class StoreSink<core::ResourceClaim>;

@@ -235,6 +235,7 @@ void Store<T>::tell(const T* before, const T* after) const {
 template class Store<v1alpha::ElasticGPU>;
 template class Store<v1alpha::ElasticGPUClaim>;
 template class Store<v1alpha::ElasticGPUClass>;
+template class Store<v1alpha::ElasticGPUQuota>;
 template class Store<core::Pod>;
 template class Store<core::Node>;
 template class Store<core::ResourceClaim>;

@@ -82,6 +82,7 @@ Stores::Stores() {
   indexGpus();
   indexClaims();
   indexPods();
+  byQuotaNamespace_ = quotas.addIndex([](const Quota& q, const Emit& emit) { emit(q.metadata.namespace_); });
   byAvoided_ = nodes.addIndex([](const core::Node& n, const Emit& emit) {
     if (std::any_of(n.taints.begin(), n.taints.end(),
                     [](const core::Taint& taint) { return taint.effect == "PreferNoSchedule"; }))
@@ -204,7 +205,7 @@ Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
 
 bool Stores::synced() const {
   return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
-         carriers.synced() && namespaces.synced();
+         carriers.synced() && namespaces.synced() && quotas.synced();
 }
 
 void Stores::sawPod(const core::Pod& pod) {

@@ -18,6 +18,7 @@ namespace egpu::cache {
 using Gpu = v1alpha::ElasticGPU;
 using Claim = v1alpha::ElasticGPUClaim;
 using Class = v1alpha::ElasticGPUClass;
+using Quota = v1alpha::ElasticGPUQuota;
 
 /// Why a card's object says that the card is not for use: a word and, if there are some, the words of who found it out.
 /// Both empty if it doesn't say so.
@@ -50,6 +51,7 @@ class Stores {
   Store<Gpu> devices;  ///< the others
   Store<Claim> claims;
   Store<Class> classes;
+  Store<Quota> quotas;
   Store<core::Pod> pods;  ///< only those that name claims, by resourceClaims or by annotation
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
@@ -94,6 +96,9 @@ class Stores {
   std::vector<Store<core::Pod>::Ptr> podsAnnotatedWith(const core::ObjectKey& claim) const {
     return pods.find(byPodAnnotation_, claim.str());
   }
+  std::vector<Store<Quota>::Ptr> quotasIn(std::string_view namespace_) const {
+    return quotas.find(byQuotaNamespace_, namespace_);
+  }
   /// Pods that wait behind our scheduling gate.
   std::vector<Store<core::Pod>::Ptr> gatedPods() const { return pods.find(byGate_, "gated"); }
 
@@ -108,6 +113,7 @@ class Stores {
   void observed(const Gpu& o) { storeOf(o).observed(o); }
   void observed(const Claim& o) { claims.observed(o); }
   void observed(const Class& o) { classes.observed(o); }
+  void observed(const Quota& o) { quotas.observed(o); }
   void observed(const core::Pod& o) { sawPod(o); }
   void observed(const core::Node& o) { nodes.observed(o); }
   void observed(const core::ResourceClaim& o) { carriers.observed(o); }
@@ -126,7 +132,8 @@ class Stores {
   void sawPod(const core::Pod& pod);
 
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
-      byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0;
+      byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0,
+      byQuotaNamespace_ = 0;
 };
 
 template <class T>
@@ -138,6 +145,8 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     claims.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, Class>) {
     classes.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, Quota>) {
+    quotas.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Pod>) {
     pods.observedGone(key, uid);
     usage.gone(key, uid);

@@ -161,4 +161,27 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClass> auto& o) {
   v.object("status", [&] { v("conditions", o.conditions); });
 }
 
+void fields(auto& v, Is<v1alpha::ElasticGPUQuotaSpec> auto& o) {
+  v.quantities("hard", o.hard);
+  v.quantities("perClaim", o.perClaim);
+  v.object("selector", [&] {
+    v("classes", o.classes);
+    v("models", o.models);
+  });
+  // Absent they would read as the default.
+  v.always("alertPercent", o.alertPercent);
+  v.always("enforcement", o.enforcement);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUQuotaStatus> auto& o) {
+  v.quantities("used", o.used);
+  v("summary", o.summary);
+  v("conditions", o.conditions);
+}
+
+void fields(auto& v, Is<v1alpha::ElasticGPUQuota> auto& o) {
+  v.always("spec", o.spec);
+  v("status", o.status);
+}
+
 }  // namespace egpu::codec::internal

@@ -134,6 +134,7 @@ std::string encode(const T& object) {
 EGPU_CODEC(v1alpha::ElasticGPU);
 EGPU_CODEC(v1alpha::ElasticGPUClaim);
 EGPU_CODEC(v1alpha::ElasticGPUClass);
+EGPU_CODEC(v1alpha::ElasticGPUQuota);
 EGPU_CODEC(core::Namespace);
 EGPU_CODEC(core::Node);
 EGPU_CODEC(core::Pod);

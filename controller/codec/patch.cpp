@@ -222,6 +222,19 @@ std::string classStatus(std::string_view uid, std::string_view resourceVersion,
   return j.take();
 }
 
+std::string quotaStatus(std::string_view uid, std::string_view resourceVersion,
+                        const v1alpha::ElasticGPUQuotaStatus& before, const v1alpha::ElasticGPUQuotaStatus& after) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("status").beginObject();
+  replace(j, "used", before.used, after.used);
+  replace(j, "summary", before.summary, after.summary);
+  replace(j, "conditions", before.conditions, after.conditions);
+  j.endObject().endObject();
+  return j.take();
+}
+
 std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref) {
   JsonText j;

@@ -25,7 +25,7 @@ std::string finalizers(std::string_view uid, std::string_view resourceVersion, c
 /// alone.
 std::string claimBind(std::string_view uid, std::string_view resourceVersion,
                       const std::vector<std::string>& finalizers, const std::optional<std::string>& elasticGPUName);
-/// Whole status of a claim / device / class, with uid and (if not empty) resourceVersion. For /status.
+/// Whole status of a claim / device / class / quota, with uid and (if not empty) resourceVersion. For /status.
 /// Fields of `before` that `after` lacks become null, so that the outcome equals `after`.
 std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
                         const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after);
@@ -33,6 +33,8 @@ std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, co
                       const v1alpha::ElasticGPUStatus& after);
 std::string classStatus(std::string_view uid, std::string_view resourceVersion,
                         const std::vector<core::Condition>& conditions);
+std::string quotaStatus(std::string_view uid, std::string_view resourceVersion,
+                        const v1alpha::ElasticGPUQuotaStatus& before, const v1alpha::ElasticGPUQuotaStatus& after);
 /// Device: spec.claimRef set or (nullopt) cleared, with uid and resourceVersion.
 std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref);

@@ -22,6 +22,15 @@ void ApiRejections::over(const std::string& queueKey) {
   told_.erase(queueKey);
 }
 
+namespace {
+/// The claim that has the device, or null.
+cache::Store<cache::Claim>::Ptr claimOf(const cache::Stores& stores, const cache::Gpu& device) {
+  const auto& ref = device.spec.claimRef;
+  auto claim = ref ? stores.claims.get({ref->namespace_, ref->name}) : nullptr;
+  return claim && claim->metadata.uid == ref->uid ? claim : nullptr;
+}
+}  // namespace
+
 void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop_token stop) {
   const auto queueKey = key.str();
   const auto message =
@@ -54,10 +63,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::device: {
       const auto device = stores_.devices.get({"", key.object.name});
       event<cache::Gpu>(device, message);
-      if (!device || !device->spec.claimRef) return;
-      const auto& ref = *device->spec.claimRef;
-      const auto claim = stores_.claims.get({ref.namespace_, ref.name});
-      if (claim && claim->metadata.uid == ref.uid)
+      if (const auto claim = device ? claimOf(stores_, *device) : nullptr)
         event<cache::Claim>(claim, "device " + device->metadata.name + ": " + message);
       return;
     }
@@ -65,6 +71,8 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
       return event<cache::Gpu>(stores_.cards.get({"", key.object.name}), message);
     case Concern::cls:
       return event<cache::Class>(stores_.classes.get({"", key.object.name}), message);
+    case Concern::quota:
+      return event<cache::Quota>(stores_.quotas.get(key.object), message);
     case Concern::node:
     case Concern::plugin:
     case Concern::calls:

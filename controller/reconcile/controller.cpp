@@ -23,6 +23,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       gpuSink_(stores_),
       claimSink_(stores_.claims),
       classSink_(stores_.classes),
+      quotaSink_(stores_.quotas),
       podSink_(stores_),
       nodeSink_(stores_.nodes),
       carrierSink_(stores_.carriers),
@@ -30,6 +31,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       gpus_(client, gpuSink_, options_.reflector),
       claims_(client, claimSink_, options_.reflector),
       classes_(client, classSink_, options_.reflector),
+      quotas_(client, quotaSink_, options_.reflector),
       pods_(client, podSink_, options_.reflector),
       nodes_(client, nodeSink_, options_.reflector),
       carriers_(client, carrierSink_, options_.reflector),
@@ -48,6 +50,7 @@ void Controller::start() {
   gpus_.start();
   claims_.start();
   classes_.start();
+  quotas_.start();
   pods_.start();
   nodes_.start();
   carriers_.start();
@@ -59,8 +62,8 @@ void Controller::start() {
 void Controller::gather(std::stop_token stop) {
   // No decision on half a world: a card not yet listed is a card that is gone.
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
-      !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) || !carriers_.waitForSync(stop) ||
-      !namespaces_.waitForSync(stop) || !taintRules_.waitForSync(stop))
+      !quotas_.waitForSync(stop) || !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) ||
+      !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !taintRules_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -105,6 +108,7 @@ void Controller::enqueueAll() {
   if (!options_.standby) return;  // the first lists have enqueued everything
   stores_.nodes.forEach([this](const auto& o) { queue_.add(nodeKey(o->metadata.name)); });
   stores_.classes.forEach([this](const auto& o) { queue_.add(classKey(o->metadata.name)); });
+  stores_.quotas.forEach([this](const auto& o) { queue_.add(quotaKey(core::keyOf(o->metadata))); });
   stores_.cards.forEach([this](const auto& o) { queue_.add(cardKey(o->metadata.name)); });
   stores_.devices.forEach([this](const auto& o) { queue_.add(deviceKey(o->metadata.name)); });
   stores_.claims.forEach([this](const auto& o) {
@@ -151,8 +155,9 @@ void Controller::work(std::stop_token stop) {
 std::string Controller::tenantOf(const std::string& key) const {
   const auto parsed = QueueKey::parse(key);
   if (!parsed) return {};
-  if (parsed->concern == Concern::card) return "/cards";   // no namespace's name
-  if (parsed->concern == Concern::usage) return "/usage";  // no claim waits for the sake of a column
+  if (parsed->concern == Concern::card) return "/cards";  // no namespace's name
+  if (parsed->concern == Concern::usage || parsed->concern == Concern::quota)
+    return "/usage";  // no claim waits for the sake of a column
   if (parsed->concern != Concern::device) return parsed->object.namespace_;
   const auto device = stores_.devices.get({"", parsed->object.name});
   return device && device->spec.claimRef ? device->spec.claimRef->namespace_ : std::string();
@@ -179,6 +184,7 @@ void Controller::stop() {
   gpus_.stop();
   claims_.stop();
   classes_.stop();
+  quotas_.stop();
   pods_.stop();
   nodes_.stop();
   carriers_.stop();

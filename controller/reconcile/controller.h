@@ -86,6 +86,7 @@ class Controller {
   cache::GpuSink gpuSink_;
   cache::StoreSink<cache::Claim> claimSink_;
   cache::StoreSink<cache::Class> classSink_;
+  cache::StoreSink<cache::Quota> quotaSink_;
   cache::PodSink podSink_;
   cache::StoreSink<core::Node> nodeSink_;
   cache::StoreSink<core::ResourceClaim> carrierSink_;
@@ -93,6 +94,7 @@ class Controller {
   kube::Reflector<cache::Gpu> gpus_;
   kube::Reflector<cache::Claim> claims_;
   kube::Reflector<cache::Class> classes_;
+  kube::Reflector<cache::Quota> quotas_;
   kube::Reflector<core::Pod> pods_;
   kube::Reflector<core::Node> nodes_;
   kube::Reflector<core::ResourceClaim> carriers_;

@@ -9,7 +9,7 @@
 
 namespace egpu::reconcile {
 
-enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed, usage };
+enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed, usage, quota };
 /// As keys begin.
 std::string_view nameOf(Concern concern);
 
@@ -33,6 +33,7 @@ inline std::string classKey(std::string_view name) { return "class/" + std::stri
 inline std::string callsKey(std::string_view plugin) { return "calls/" + std::string(plugin); }
 /// Decisions that are not yet written, all of them.
 inline std::string assumedKey() { return "assumed/all"; }
+inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
 /// What a claim uses of its cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }
 inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }

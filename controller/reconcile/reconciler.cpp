@@ -49,6 +49,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
               enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
       use_(stores, clock, options.usageEvery),
+      quotas_(writer_, stores, cluster, clock, metrics, events),
       pods_(writer_, stores, cluster, binder_, claims_, waiting_, volumes_, events, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(
@@ -94,7 +95,7 @@ Outcome Reconciler::calls(const std::string& plugin, std::stop_token stop) {
 Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
   Outcome outcome;
   for (int state = 0; state < kStatesAtOnce; ++state) {
-    waiting_.room.remove(claimKey(key));  // until it is seen to wait
+    waiting_.remove(claimKey(key));  // until it is seen to wait
     outcome = say(claims_.step(key, stop), stop);
     if (!outcome.isAgain() || stop.stop_requested()) return outcome;
   }
@@ -102,7 +103,7 @@ Outcome Reconciler::claim(const core::ObjectKey& key, std::stop_token stop) {
 }
 
 Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
-  waiting_.room.remove(podKey(key));
+  waiting_.remove(podKey(key));
   return say(pods_.step(key, stop), stop);
 }
 
@@ -127,6 +128,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return sweeper_.plugin(object.name, stop);
     case Concern::calls:
       return calls(object.name, stop);
+    case Concern::quota:
+      return quotas_.step(object, stop);
     case Concern::usage:
       return say(use_.step(object), stop);
     case Concern::assumed: {

@@ -29,6 +29,7 @@
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/pod/pod.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/quota/quota.h"
 #include "controller/reconcile/routing.h"
 #include "controller/reconcile/writer.h"
 
@@ -91,6 +92,7 @@ class Reconciler {
   ClaimSync claims_;
   DeviceSync devices_;
   ClaimUse use_;
+  QuotaSync quotas_;
   PodSync pods_;
   Sweeper sweeper_;
   Auditor auditor_;

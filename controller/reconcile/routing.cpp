@@ -73,6 +73,13 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   cluster.onCapacity([this] {
     for (const auto& key : waiting_.room.all()) enqueue_(key);
   });
+  cluster.onQuota([this](const std::string& namespace_, bool freed) {
+    for (const auto& quota : stores_.quotasIn(namespace_)) enqueue_(quotaKey(core::keyOf(quota->metadata)));
+    if (!freed) return;
+    for (const auto& key : waiting_.quota.of(namespace_)) enqueue_(key);
+  });
+  stores_.quotas.listen(
+      [this](const auto& b, const auto& a) { enqueue_(quotaKey(core::keyOf((a ? a : b)->metadata))); });
   registry.onChange([link = link_](const std::string& name) {
     std::lock_guard lock(link->mutex);
     if (link->routing != nullptr) link->routing->onPlugin(name);

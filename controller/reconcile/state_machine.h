@@ -68,7 +68,8 @@
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
 // WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named
-// ElasticGPU, carrier, pods: routing.cpp. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
+// ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
+// namespace; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
 // entries, routing.cpp. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
 // (claim/provisioners_left_alone.h), a plugin whose turns are taken (device/provisioning.h).
 // A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
@@ -76,6 +77,7 @@
 // A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
 // A (D2) device whose claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their
 // age. A node that changes: its rejections end, and all who wait are tried.
+// A quota counts decisions, devices and entries alike, so what a dead leader left half done counts for the next one.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
 //

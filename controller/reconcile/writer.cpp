@@ -75,6 +75,7 @@ base::Result<T> Writer::seen(const core::ObjectKey& key, std::string_view uid, b
 EGPU_WRITER(cache::Gpu);
 EGPU_WRITER(cache::Claim);
 EGPU_WRITER(cache::Class);
+EGPU_WRITER(cache::Quota);
 EGPU_WRITER(core::Node);
 EGPU_WRITER(core::Pod);
 EGPU_WRITER(core::ResourceClaim);

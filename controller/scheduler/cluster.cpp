@@ -93,6 +93,7 @@ CardView Cluster::findCard(std::string_view name) const {
   if (card.node != kNone) view.node = s.nodes[card.node].name;
   view.index = s.cardIndex(id);
   view.model = s.types[card.type].model;
+  view.milliTflops = s.types[card.type].milliTflops;
   view.healthy = card.healthy != 0;
   view.capacity = s.capacityOf(id);
   view.used = s.usedOf(id);

@@ -50,8 +50,9 @@ struct CardView {
   int64_t index = 0;
   bool healthy = true;
   Amount capacity;
-  Amount used;         ///< Σ charged of takes
-  int64_t claims = 0;  ///< number of takes
+  int64_t milliTflops = 0;  ///< of the whole card; 0 = unknown
+  Amount used;              ///< Σ charged of takes
+  int64_t claims = 0;       ///< number of takes
 };
 
 /// What somebody holds of a card, and of its node with it.

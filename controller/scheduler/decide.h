@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
+#include "controller/scheduler/quota/quota.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::scheduler {
@@ -36,6 +38,7 @@ struct Decision {
   /// Card policy topology on more than 16 fitting cards: the cards may be divided by so much worse than possible
   /// (topology/best_effort.h); 0 = the best division.
   int64_t linkGap = 0;
+  std::optional<QuotaExcess> excess{};  ///< it does not fit because of a quota
   bool operator==(const Decision&) const = default;
 };
 

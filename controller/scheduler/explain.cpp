@@ -163,6 +163,8 @@ class Explaining {
     if (need.verdict == TypeVerdict::tooSmall)
       return need.granted.core > type.core ? lacks(smallCore_, need.granted.core, type.core)
                                            : lacks(smallMemory_, need.granted.memory, type.memory);
+    ++quota_.before;
+    if (need.verdict == TypeVerdict::overQuota) return fault(quota_, "over a quota of the namespace");
     ++claims_.before;
     if (request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard)
       return fault(claims_, "at the limit of " + std::to_string(request_.maxClaimsPerCard) + " claims per card");
@@ -203,6 +205,7 @@ class Explaining {
     all.push_back(model_.report("model"));
     all.push_back(minMemory_.report("minMemory"));
     all.push_back(capacity_.report("capacity"));
+    if (!request_.quota.empty()) all.push_back(quota_.report("quota"));
     all.push_back(claims_.report("claims"));
     if (request_.wholeCards) {
       all.push_back(empty_.report("empty"));
@@ -227,8 +230,8 @@ class Explaining {
   const Pause& pause_;
   Needs needs_;
   Place at_;
-  Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, claims_, empty_, core_,
-      memory_, enough_;
+  Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, claims_, empty_,
+      core_, memory_, enough_;
   Shortfall lackNodeCpu_{nodeCpu_, "short of free CPU", "has", cpu, cpu};
   Shortfall lackNodeMemory_{nodeMemory_, "short of free node memory", "has", atLeastText, atMostText};
   Shortfall smallCore_{capacity_, "too small in core", "is", share, share};

@@ -58,7 +58,7 @@ struct Remedy {
 
 /// Stages, in this order; a card is counted at the first one it fails. Of nodes: "node", and where the request asks for
 /// them "node cpu", "node memory". Of cards: "pinned", "health",
-/// "model", "minMemory", "capacity", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again:
+/// "model", "minMemory", "capacity", with quotas "quota", "claims", then "empty" (whole cards) or "core" and "memory". Of nodes again:
 /// "cards".
 struct Explanation {
   std::vector<StageReport> stages;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/v1alpha/types.h"
+#include "controller/scheduler/quota/amounts.h"
 
 namespace egpu::scheduler {
 
@@ -51,6 +52,7 @@ struct Request {
   Split split = Split::none;
   std::string pinnedNode;                ///< empty = any
   std::vector<std::string> pinnedCards;  ///< card object names; if set, exactly these
+  std::vector<QuotaRoom> quota;          ///< what quotas leave to it: cards that would take more are not given
   bool operator==(const Request&) const = default;
 };
 

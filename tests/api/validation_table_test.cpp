@@ -25,6 +25,7 @@ FieldErrors complaints(const Case& c) {
 FieldErrors complaints(const Case& c) {
   if (c.kind == "ElasticGPU") return complaints<ElasticGPU>(c);
   if (c.kind == "ElasticGPUClaim") return complaints<ElasticGPUClaim>(c);
+  if (c.kind == "ElasticGPUQuota") return complaints<ElasticGPUQuota>(c);
   return complaints<ElasticGPUClass>(c);
 }
 

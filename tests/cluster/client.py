@@ -22,6 +22,10 @@ def claims(namespace="default"):
     return f"{GROUP}/namespaces/{namespace}/elasticgpuclaims"
 
 
+def quotas(namespace="default"):
+    return f"{GROUP}/namespaces/{namespace}/elasticgpuquotas"
+
+
 def carriers(namespace="default"):
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 

@@ -17,7 +17,7 @@ import urllib.request
 import installation
 import nodes
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, carriers, claims, pods, until
+from client import CLASSES, GPUS, NODES, PATIENCE, Refused, Report, carriers, claims, pods, quotas, until
 from parts import WHOLE
 from pods_test import claim, gpu_class, pod, running
 
@@ -144,13 +144,15 @@ def whole_life(client, log, report):
 
     def change_at_once():
         name = f"changing-{next(numbers)}"
-        for path, body in ((CLASSES, gpu_class(name, "Immediate")), (claims(), claim(name, "now", 1, "1Mi"))):
+        quota = {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUQuota", "metadata": {"name": name},
+                 "spec": {"hard": {"claims": 1000}}}
+        for path, body in ((CLASSES, gpu_class(name, "Immediate")), (claims(), claim(name, "now", 1, "1Mi")), (quotas(), quota)):
             client.create(path, body)
             for value in "abcdef":
                 client.patch(f"{path}/{name}", {"metadata": {"labels": {"changed": value}}})
-        return {("elasticgpu.io", each, "get") for each in ("elasticgpuclasses", "elasticgpuclaims")} <= set(log.update().used)
+        return {("elasticgpu.io", each, "get") for each in ("elasticgpuclasses", "elasticgpuclaims", "elasticgpuquotas")} <= set(log.update().used)
 
-    until("a class and a claim that changed under a write are read again", change_at_once)
+    until("a class, a claim and a quota that changed under a write are read again", change_at_once)
     until("the refused pod runs after all", lambda: "refused" in running(client))
 
     # The same event twice is one, counted twice: no claim, one that can't be bound, no claim again.

@@ -13,9 +13,10 @@ using testing::same;
 
 template <class T>
 class EveryKind : public ::testing::Test {};
-using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, core::Namespace,
-                               core::Node, core::Pod, core::PersistentVolumeClaim, core::PersistentVolume,
-                               core::ResourceClaim, core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
+using Kinds =
+    ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, v1alpha::ElasticGPUQuota,
+                     core::Namespace, core::Node, core::Pod, core::PersistentVolumeClaim, core::PersistentVolume,
+                     core::ResourceClaim, core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
 TYPED_TEST_SUITE(EveryKind, Kinds);
 
 TYPED_TEST(EveryKind, comesBackWithEveryField) {

@@ -264,6 +264,19 @@ class Fill {
     out.conditions = conditions();
   }
 
+  void operator()(v1alpha::ElasticGPUQuota& out) {
+    out.metadata = metadata();
+    out.spec.hard = quantities();
+    out.spec.perClaim = quantities();
+    out.spec.classes = texts();
+    out.spec.models = texts();
+    out.spec.alertPercent = number();
+    out.spec.enforcement = text();
+    out.status.used = quantities();
+    out.status.summary = map();
+    out.status.conditions = conditions();
+  }
+
   void operator()(core::Namespace& out) {
     out.metadata = metadata();
     out.phase = text();
@@ -444,6 +457,7 @@ T RandomObjects::next() {
 EGPU_SAMPLE(v1alpha::ElasticGPU);
 EGPU_SAMPLE(v1alpha::ElasticGPUClaim);
 EGPU_SAMPLE(v1alpha::ElasticGPUClass);
+EGPU_SAMPLE(v1alpha::ElasticGPUQuota);
 EGPU_SAMPLE(core::Namespace);
 EGPU_SAMPLE(core::Node);
 EGPU_SAMPLE(core::Pod);
@@ -467,6 +481,7 @@ bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b) 
          a.reclaimPolicy == b.reclaimPolicy && a.bindingMode == b.bindingMode &&
          a.allowedNamespaces == b.allowedNamespaces && a.tolerations == b.tolerations && a.conditions == b.conditions;
 }
+bool same(const v1alpha::ElasticGPUQuota& a, const v1alpha::ElasticGPUQuota& b) { return a == b; }
 bool same(const core::Namespace& a, const core::Namespace& b) { return a.metadata == b.metadata && a.phase == b.phase; }
 bool same(const core::Node& a, const core::Node& b) { return a == b; }
 bool same(const core::Pod& a, const core::Pod& b) { return a == b; }

@@ -29,6 +29,7 @@ class RandomObjects {
 bool same(const v1alpha::ElasticGPU& a, const v1alpha::ElasticGPU& b);
 bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b);
 bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b);
+bool same(const v1alpha::ElasticGPUQuota& a, const v1alpha::ElasticGPUQuota& b);
 bool same(const core::Namespace& a, const core::Namespace& b);
 bool same(const core::Node& a, const core::Node& b);
 bool same(const core::Pod& a, const core::Pod& b);

@@ -113,8 +113,8 @@ TEST(Watch, theFourKindsOfChange) {
 
 template <class T>
 class EventOf : public ::testing::Test {};
-using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, core::Node,
-                               core::Pod, core::ResourceClaim>;
+using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass,
+                               v1alpha::ElasticGPUQuota, core::Node, core::Pod, core::ResourceClaim>;
 TYPED_TEST_SUITE(EventOf, Kinds);
 
 TYPED_TEST(EventOf, nothingIsLeftOfTheOneBefore) {

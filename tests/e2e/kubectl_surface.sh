@@ -138,7 +138,7 @@ pages() {
 discovery() {
   good version; says 'Server Version'
   good api-resources --cached=false
-  says '^elasticgpus +egpu +elasticgpu.io/v1alpha1 +false +ElasticGPU$' '^elasticgpuclaims +egpuc ' '^elasticgpuclasses +egpuclass ' \
+  says '^elasticgpus +egpu +elasticgpu.io/v1alpha1 +false +ElasticGPU$' '^elasticgpuclaims +egpuc ' '^elasticgpuclasses +egpuclass ' '^elasticgpuquotas +egpuquota +elasticgpu.io/v1alpha1 +true' \
     '^pods +po +v1 +true' '^nodes +no +v1 +false' '^leases .*coordination.k8s.io/v1' '^resourceclaims .*resource.k8s.io/v1 +true'
   good api-resources --api-group=elasticgpu.io -o name; says '^elasticgpuclaims.elasticgpu.io$'
   good api-resources --namespaced=false -o wide; says 'delete.*get.*list.*watch'; quiet '^pods'

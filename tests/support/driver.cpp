@@ -131,6 +131,7 @@ bool ManualInformer<T>::take(codec::WatchEvent<T>&& event) {
 template class ManualInformer<cache::Gpu>;
 template class ManualInformer<cache::Claim>;
 template class ManualInformer<cache::Class>;
+template class ManualInformer<cache::Quota>;
 template class ManualInformer<core::Pod>;
 template class ManualInformer<core::Node>;
 template class ManualInformer<core::ResourceClaim>;
@@ -149,6 +150,7 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       gpus(server, directClient_, gpuSink_),
       claims(server, directClient_, claimSink_),
       classes(server, directClient_, classSink_),
+      quotas(server, directClient_, quotaSink_),
       pods(server, directClient_, podSink_),
       nodes(server, directClient_, nodeSink_),
       carriers(server, directClient_, carrierSink_),
@@ -168,6 +170,7 @@ void Driver::start() {
   taintRules.listIfServed();
   nodes.list();
   classes.list();
+  quotas.list();
   gpus.list();
   claims.list();
   pods.list();
@@ -179,6 +182,7 @@ bool Driver::poll() {
   bool any = gpus.poll();
   any = claims.poll() || any;
   any = classes.poll() || any;
+  any = quotas.poll() || any;
   any = pods.poll() || any;
   any = nodes.poll() || any;
   any = carriers.poll() || any;
@@ -188,8 +192,8 @@ bool Driver::poll() {
 }
 
 bool Driver::settled() const {
-  return gpus.settled() && claims.settled() && classes.settled() && pods.settled() && nodes.settled() &&
-         carriers.settled() && namespaces.settled() && taintRules.settled();
+  return gpus.settled() && claims.settled() && classes.settled() && quotas.settled() && pods.settled() &&
+         nodes.settled() && carriers.settled() && namespaces.settled() && taintRules.settled();
 }
 
 bool Driver::stepOnce() {

@@ -145,6 +145,7 @@ class Driver {
   cache::GpuSink gpuSink_{stores};
   cache::StoreSink<cache::Claim> claimSink_{stores.claims};
   cache::StoreSink<cache::Class> classSink_{stores.classes};
+  cache::StoreSink<cache::Quota> quotaSink_{stores.quotas};
   cache::PodSink podSink_{stores};
   cache::StoreSink<core::Node> nodeSink_{stores.nodes};
   cache::StoreSink<core::ResourceClaim> carrierSink_{stores.carriers};
@@ -155,6 +156,7 @@ class Driver {
   ManualInformer<cache::Gpu> gpus;
   ManualInformer<cache::Claim> claims;
   ManualInformer<cache::Class> classes;
+  ManualInformer<cache::Quota> quotas;
   ManualInformer<core::Pod> pods;
   ManualInformer<core::Node> nodes;
   ManualInformer<core::ResourceClaim> carriers;

@@ -126,6 +126,7 @@ void RealHandler::wipe() {
   const std::tuple<std::string, std::string, bool> kinds[] = {
       {core, "pods", true},
       {ours, "elasticgpuclaims", true},
+      {ours, "elasticgpuquotas", true},
       {carriers, "resourceclaims", true},
       {ours, "elasticgpus", false},
       {ours, "elasticgpuclasses", false},

@@ -39,6 +39,7 @@ Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Pt
     asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return asked;
   }
+  if (refusedByQuota(claim, asked)) return asked;
   asked.request = std::get<scheduler::Request>(std::move(made));
   return asked;
 }

@@ -164,6 +164,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto& uid = claim.metadata.uid;
   // Before deciding: room, and taints that go, from now on bring us here again.
   waiting_.room.add(queueKey, ageOf(claim.metadata));
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
   // No pod is known whose tolerations count: the class's do.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
   const auto nodes = anyRejected ? std::string() : toleratedNodesText(stores_, *asked.cls);
@@ -171,12 +172,15 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto suits = !anyRejected ? tolerated : scheduler::NodePredicate([this, &uid, &tolerated](auto node) {
     return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
-  const auto decision = decide(claim, asked.request, suits, nodes);
+  const auto decision = decide(claim, asked, suits, nodes);
   if (decision.fits) {
-    waiting_.room.remove(queueKey);
+    waiting_.remove(queueKey);
     return intend(claim, *asked.cls, decision, stop);
   }
-  auto outcome = noFit(claim, asked.request, suits, nodes, [&] {
+  // Of the two only that goes on waiting which would help.
+  if (!decision.excess) waiting_.quota.remove(queueKey);
+  if (decision.excess && !decision.excess->elsewhere) waiting_.room.remove(queueKey);
+  auto outcome = decision.excess ? overQuota(claim, *decision.excess) : noFit(claim, asked, suits, nodes, [&] {
     const auto taints = untoleratedText(stores_, *asked.cls);
     return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
   });
@@ -184,10 +188,10 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).says(std::move(outcome.said)) : outcome;
 }
 
-scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const scheduler::Request& request,
+scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const Asked& asked,
                                       const scheduler::NodePredicate& suits, const std::string& nodes) {
   const auto& uid = claim.metadata.uid;
-  cache::ClusterView::Ask ask{uid, core::keyOf(claim.metadata).str(), request, nodes};
+  auto ask = asked.of(claim, nodes);
   const auto elsewhere = [&](std::string_view node) {
     return !waiting_.nodes.wasRefusedOn(uid, node) && (!suits || suits(node));
   };

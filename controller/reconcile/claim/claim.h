@@ -28,6 +28,10 @@ struct Asked {
   bool accepted = false;        ///< refused all the same, but not for what the claim says
   bool later = false;           ///< the plugin is busy
   bool ok() const { return reason.empty() && !later; }
+  /// For the scheduler; nodes as there.
+  cache::ClusterView::Ask of(const cache::Claim& claim, std::string nodes = {}) const {
+    return {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, std::move(nodes), cls->metadata.name};
+  }
   Said refusal(const cache::Claim& claim) const {
     return Said::of(claim.metadata, accepted ? Said::As::notBound : Said::As::notAccepted, reason, message);
   }
@@ -75,8 +79,10 @@ class ClaimSync {
   bool waitsForConsumer(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
   /// more: what else there is to say, asked for only when it is said.
-  Outcome noFit(const cache::Claim& claim, const scheduler::Request& request, const scheduler::NodePredicate& suits,
+  Outcome noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                 const std::string& nodes, const std::function<std::string()>& more = {});
+  /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding.
+  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess);
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
   /// then their pod chooses again. Says so on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
@@ -101,12 +107,14 @@ class ClaimSync {
   Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// Where the device was refused before only if it fits nowhere else.
-  scheduler::Decision decide(const cache::Claim& claim, const scheduler::Request& request,
-                             const scheduler::NodePredicate& suits, const std::string& nodes);
+  scheduler::Decision decide(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+                             const std::string& nodes);
   Outcome intend(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
                  std::stop_token stop);
   /// Whether the class that the cache lacks is there after all, by quorum read.
   base::Result<bool> classCame(const cache::Claim& claim, std::stop_token stop);
+  /// A quota that refuses has refused it, and nothing of the namespace's quotas has changed since: says so.
+  bool refusedByQuota(const cache::Claim& claim, Asked& asked);
   /// As ask(), under this class.
   Asked askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
   /// A device that an administrator reserved for the claim, or null.
@@ -129,6 +137,8 @@ class ClaimSync {
   /// The device is at least what is asked for.
   bool holds(const cache::Gpu& device, const scheduler::Request& want) const;
   Outcome staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop);  // (C9)
+  /// Nothing: the namespace's quotas let the claim have it, and it counts from now on.
+  std::optional<Outcome> overQuotaWith(const cache::Claim& claim, const cache::Gpu& named);
   /// Nothing: the device's class, or the claim's, lets the claim have it.
   std::optional<Outcome> againstRules(const cache::Claim& claim, const cache::Gpu& named, std::stop_token stop);
   Outcome intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);  // (C7)

@@ -5,6 +5,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
 
@@ -139,11 +140,25 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   return Outcome::done().says(notBound(claim, reason::kStaticNotAvailable, why));
 }
 
+std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const cache::Gpu& named) {
+  const auto& uid = claim.metadata.uid;
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));  // before it is judged
+  const cache::ClusterView::Ask ask{uid, core::keyOf(claim.metadata).str(), {}, {}, named.spec.className};
+  Asked refused;
+  if (refusedByQuota(claim, refused)) return Outcome::done().says(refused.refusal(claim));
+  if (const auto excess = cluster_.reserve(ask, named)) return overQuota(claim, *excess);
+  waiting_.quota.remove(queueKey);
+  return std::nullopt;
+}
+
 Outcome ClaimSync::staticallyBound(const ClaimPtr& claim, const GpuPtr& named, std::stop_token stop) {
   if (const auto why = notAvailable(*claim, *named); !why.empty())
     return Outcome::done().says(notBound(*claim, reason::kStaticNotAvailable, why));
   if (const auto outcome = againstRules(*claim, *named, stop)) return *outcome;
+  if (auto outcome = overQuotaWith(*claim, *named)) return *std::move(outcome);
   const auto device = binder_.writeClaimRef(*named, *claim, stop);  // W1
+  if (!device.ok()) cluster_.forget(claim->metadata.uid);
   // Then (C7). 409: somebody was faster, the device was read anew.
   if (device.ok() || device.status().code() == base::Code::conflict) return Outcome::again();
   return Outcome::retry(device.status());

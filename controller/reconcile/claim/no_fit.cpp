@@ -17,9 +17,8 @@ constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
 constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
 }  // namespace
 
-Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& request,
-                         const scheduler::NodePredicate& suits, const std::string& nodes,
-                         const std::function<std::string()>& more) {
+Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+                         const std::string& nodes, const std::function<std::string()>& more) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // What would fit changes with every release; it is worth a write now and then, not each time.
@@ -32,9 +31,9 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const scheduler::Request& re
       return Outcome::done().says(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
   }
-  auto why = cluster_.explain(request, suits, nodes).text();
+  auto why = cluster_.explain(cluster_.withinQuota(asked.of(claim)), suits, nodes).text();
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
-  if (auto rest = outOfReach(request); !rest.empty()) why += "; " + rest;
+  if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   return Outcome::done().says(notBound(claim, reason::kNoFit, why));
 }

@@ -1,4 +1,4 @@
-// What claims wait for that no object says: room, a node or a provisioner that is left alone for a while. Lost with the
+// What claims wait for that no object says: room, a quota, a node or a provisioner that is left alone for a while. Lost with the
 // process, which only costs one more try each.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
+#include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 
 namespace egpu::reconcile {
@@ -17,16 +18,23 @@ struct Waiting {
   explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock) {}
 
   WaitingForRoom room;
+  WaitingForQuota quota;
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
 
+  /// The queue key waits for neither room nor quota, until it is seen to.
+  void remove(const std::string& queueKey) {
+    room.remove(queueKey);
+    quota.remove(queueKey);
+  }
   void forgetClaim(const std::string& claimUid) {
     room.forgetClaim(claimUid);
+    quota.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
   }
   /// Claims of which anything is remembered; for tests.
-  std::size_t claims() const { return room.claims() + nodes.claims() + provisioners.claims(); }
+  std::size_t claims() const { return room.claims() + quota.claims() + nodes.claims() + provisioners.claims(); }
 };
 
 }  // namespace egpu::reconcile

@@ -195,7 +195,7 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
     if (ask.cls->bindingMode != "WaitForFirstConsumer") return std::nullopt;  // bound without us, then we come again
     if (!waiting_.provisioners.refusal(uid).empty()) return std::nullopt;
     choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
-    choice.asks.push_back({uid, core::keyOf(one.claim->metadata).str(), ask.request, {}});
+    choice.asks.push_back(ask.of(*one.claim));
     choice.asked.push_back(std::move(ask));
     choice.open.push_back(&one);
   }
@@ -222,29 +222,42 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   waitForRoom(pod);  // before looking: what is given back from now on brings us here again
   auto together = decide(choice->asks, nodes);
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decide(choice->asks, nodes);
-  if (together.decisions.empty()) return noRoom(pod, used, *choice, together.alone, nodes, stop);
+  if (together.decisions.empty()) return noRoom(pod, used, *choice, together, nodes, stop);
   notShort(core::keyOf(pod.metadata));
   if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
     for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
     return Outcome::again();
   }
-  waiting_.room.remove(podKey(core::keyOf(pod.metadata)));
+  waiting_.remove(podKey(core::keyOf(pod.metadata)));
   return writeIntents(pod, *choice, together.decisions, stop);
 }
 
 void PodSync::waitForRoom(const core::Pod& pod) {
   const auto key = core::keyOf(pod.metadata);
   waiting_.room.add(podKey(key), ageOf(pod.metadata));
+  waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata));
   const std::lock_guard lock(mutex_);
   short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
 }
 
+Outcome PodSync::overQuota(const core::Pod& pod, const Choice& choice, const scheduler::QuotaExcess& excess) {
+  if (!excess.elsewhere) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));  // no room would help
+  auto all = Outcome::done();
+  for (const auto* one : choice.open) {
+    auto outcome = claims_.overQuota(*one->claim, excess);
+    std::swap(all.said, outcome.said);
+    all = std::move(outcome).says(std::move(all.said));
+  }
+  return all;
+}
+
 Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                        const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop) {
+                        const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop) {
   bool anyShort = nodes.anyShort();
   const auto started = startOver(pod, used, choice, &anyShort, stop);
   if (!anyShort) notShort(core::keyOf(pod.metadata));
-  return started ? *started : noFit(pod, used, choice, alone, nodes);
+  if (started) return *started;
+  return together.excess ? overQuota(pod, choice, *together.excess) : noFit(pod, used, choice, together.alone, nodes);
 }
 
 bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {
@@ -271,7 +284,7 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!each && alone[i]) continue;
     if (olderSays(pod, *open[i]->claim)) continue;
-    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i].request, suits, {}, more);
+    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
     said.insert(said.end(), outcome.said.begin(), outcome.said.end());
     within(outcome.delay);
   }
@@ -330,27 +343,33 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
 
 scheduler::Together PodSync::decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes) {
   scheduler::Together together;
+  std::optional<scheduler::QuotaExcess> excess;  // the first that kept it from nodes
+  const auto within = [&](const scheduler::NodePredicate& suitable) {
+    auto decided = cluster_.decideTogether(asks, suitable);
+    if (!excess) excess = decided.excess;
+    return decided;
+  };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   if (!nodes.ranked()) {
     nodes.setPatience(kLooksUnderLock);
-    together = cluster_.decideTogether(asks, suits);
+    together = within(suits);
     if (!together.decisions.empty()) return together;
     const bool impatient = nodes.impatient();
     nodes.lookAtAll();
-    if (impatient && nodes.anySuits()) together = cluster_.decideTogether(asks, suits);
+    if (impatient && nodes.anySuits()) together = within(suits);
     if (!together.decisions.empty()) return together;
   } else {
     nodes.lookAtAll();
     std::vector<bool> alone(asks.size(), false);
     for (const auto& group : nodes.groups()) {
-      together = cluster_.decideTogether(asks, group);
+      together = within(group);
       if (!together.decisions.empty()) return together;
       for (std::size_t i = 0; i < asks.size(); ++i) alone[i] = alone[i] || together.alone[i];
     }
     together.alone = std::move(alone);
   }
-  if (const auto byEviction = nodes.byEviction())
-    together.decisions = cluster_.decideTogether(asks, byEviction).decisions;
+  if (const auto byEviction = nodes.byEviction()) together.decisions = within(byEviction).decisions;
+  together.excess = std::move(excess);
   return together;
 }
 
@@ -426,7 +445,7 @@ std::optional<Outcome> PodSync::startOver(const core::Pod& pod, const std::vecto
     const auto asked = claims_.ask(*one.claim);
     if (asked.later) return Outcome::after(milliseconds(50));
     if (!asked.ok()) return std::nullopt;
-    asks.push_back({one.claim->metadata.uid, core::keyOf(one.claim->metadata).str(), asked.request, {}});
+    asks.push_back(asked.of(*one.claim));
     if (!one.device) continue;
     moving.push_back(&one);
     devices.push_back(one.device->metadata.name);

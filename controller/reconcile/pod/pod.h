@@ -88,9 +88,11 @@ class PodSync {
   scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
   /// Notes that the pod, and what it asks of a node, waits.
   void waitForRoom(const core::Pod& pod);
-  /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit. alone: as of Together.
+  /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit or QuotaExceeded.
   Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
-                 const std::vector<bool>& alone, NodeChoice& nodes, std::stop_token stop);
+                 const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop);
+  /// A quota keeps some of the claims from being decided, and so all of them.
+  Outcome overQuota(const core::Pod& pod, const Choice& choice, const scheduler::QuotaExcess& excess);
   /// Nodes on which the API server refused one of the claims serve again, when nothing else does. Whether there were
   /// any.
   bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);

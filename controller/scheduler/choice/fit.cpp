@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/quota/quota.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -14,6 +15,20 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 int64_t saturate(__int128 value) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   return value > kMax ? kMax : static_cast<int64_t>(value);
+}
+
+/// Whether the quotas leave the request as many cards of this type as it wants. Of a total to be divided: the smallest
+/// part; the whole is counted once it is divided.
+bool withinQuota(const CardType& type, const Request& request, const Amount& charged) {
+  const auto wants = quotaAmounts(divides(request) ? 1 : request.cards, charged, type.core, type.milliTflops);
+  for (const auto& room : request.quota) {
+    if (!anyOf(room.models, type.model)) continue;
+    for (std::size_t i = 0; i < kQuotaKeys; ++i)
+      if (room.left[i] && wants[i] > 0 && wants[i] > *room.left[i]) return false;
+    const bool counted = type.milliTflops > 0 || charged.core == 0;
+    if (room.left[static_cast<std::size_t>(QuotaKey::tflops)] && !counted) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -49,6 +64,7 @@ Need needOn(const CardType& type, const Request& request) {
   if (request.wholeCards) {
     // A whole card is charged whole: overcommit must not let anybody else onto it.
     need.granted = need.charged = {type.core, type.memory};
+    if (!withinQuota(type, request, need.charged)) need.verdict = TypeVerdict::overQuota;
     return need;
   }
   const int64_t rating = type.milliTflops;
@@ -67,6 +83,7 @@ Need needOn(const CardType& type, const Request& request) {
   }
   if (need.granted.core > type.core || need.granted.memory > type.memory) need.verdict = TypeVerdict::tooSmall;
   need.charged = chargedFor(need.granted, request);
+  if (need.possible() && !withinQuota(type, request, need.charged)) need.verdict = TypeVerdict::overQuota;
   return need;
 }
 

@@ -10,12 +10,12 @@
 namespace egpu::scheduler {
 
 /// Why a type of card can never hold a request, however empty.
-enum class TypeVerdict { suits, otherModel, belowMinMemory, noRating, tooSmall };
+enum class TypeVerdict { suits, otherModel, belowMinMemory, noRating, tooSmall, overQuota };
 
 /// What a request takes of one card of a type; of a total to be divided (split.h), what the smallest part takes.
 struct Need {
   TypeVerdict verdict = TypeVerdict::suits;
-  Amount granted;  ///< also filled in for tooSmall, so that a report can name it
+  Amount granted;  ///< also filled in for tooSmall and overQuota, so that a report can name it
   Amount charged;
   bool possible() const { return verdict == TypeVerdict::suits; }
 };

@@ -1,6 +1,7 @@
 // Several requests on one node, all or none: the claims of one pod.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
@@ -15,6 +16,7 @@ struct Together {
   /// If there is no such node: whether each request would fit on some node by itself. Once one is known to fit nowhere,
   /// the others may be given the benefit of the doubt.
   std::vector<bool> alone;
+  std::optional<QuotaExcess> excess{};  ///< nothing was decided because of a quota
 };
 
 /// First the node that the first request likes best. If that can't hold them all: a look at the index tells whether a

@@ -50,6 +50,7 @@ void Demand::observe(const Request& request) {
     kept.cardPolicy.clear();
     kept.pinnedNode.clear();
     kept.pinnedCards.clear();
+    kept.quota.clear();
     kept.maxClaimsPerCard = kept.maxClaimsPerNode = 0;
   }
   entry->weight += unit_;

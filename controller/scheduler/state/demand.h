@@ -3,7 +3,7 @@
 //
 // The window decays: a request counts 1 when it is seen and 0.9 after 200 further ones (0.9 per 200, without steps), so
 // that some 1,900 requests' worth is remembered. Requests are of one class if they ask for the same: amounts, models,
-// CPU and memory; policies, pins and limits on claims are no demand.
+// CPU and memory; policies, pins, quotas and limits on claims are no demand.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,7 @@ void ContractServer::installCrds(Client& client) {
   }
   // Established a moment later.
   for (const auto* kind : {&core::kindOf<v1alpha::ElasticGPU>, &core::kindOf<v1alpha::ElasticGPUClaim>,
-                           &core::kindOf<v1alpha::ElasticGPUClass>}) {
+                           &core::kindOf<v1alpha::ElasticGPUClass>, &core::kindOf<v1alpha::ElasticGPUQuota>}) {
     HttpRequest list;
     list.target = Client::path(*kind, {});
     for (int tries = 0;; ++tries) {

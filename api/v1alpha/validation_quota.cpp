@@ -1,0 +1,60 @@
+// The rules of quotas.
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "api/v1alpha/validation_rules.h"
+
+namespace egpu::v1alpha {
+
+namespace {
+
+constexpr __int128 kNano = 1'000'000'000;
+constexpr int64_t kMostCount = 1'000'000;          // cards, claims
+constexpr int64_t kMostPercent = 100'000'000;      // a million cards
+constexpr int64_t kMostMemory = int64_t{1} << 60;  // bytes: 1Ei
+constexpr int64_t kMostTflops = 1'000'000'000;
+
+bool exceeds(const Quantity& quantity, int64_t most) { return quantity.nano > most * kNano; }
+
+/// Empty, or what is wrong with the amount, a quantity of zero or more.
+std::string_view wrongWith(std::string_view key, const Quantity& amount, char last) {
+  if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || exceeds(amount, kMostCount)))
+    return "gpu and claims are whole numbers, at most 1000000";
+  if (key == keys::kGpuCore && (!amount.writtenWhole || exceeds(amount, kMostPercent)))
+    return "gpu-core is a whole number of percent of one card, at most 100000000 (a million cards)";
+  if (key == keys::kTflops && exceeds(amount, kMostTflops)) return "tflops is at most 1000000000";
+  if (key != keys::kGpuMemory) return {};
+  if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
+    return "gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte";
+  if (exceeds(amount, amount.form == QuantityForm::bareInteger ? kMostMemory >> 30 : kMostMemory))
+    return "gpu-memory is at most 1Ei; a bare whole number is GiB";
+  return {};
+}
+
+void checkAmounts(const std::string& map, const StringMap& amounts, FieldErrors& errors) {
+  for (const auto& [key, text] : amounts) {
+    const auto refuse = [&, &name = key](std::string_view why) {
+      errors.push_back({map + "[" + name + "]", std::string(why)});
+    };
+    if (key != keys::kGpu && key != keys::kGpuCore && key != keys::kGpuMemory && key != keys::kTflops &&
+        key != keys::kClaims) {
+      refuse("unknown key: use gpu, gpu-core, gpu-memory, tflops or claims");
+      continue;
+    }
+    const auto amount = rules::quantityOf(text);
+    if (!amount || amount->negative())
+      refuse("must be a quantity of zero or more, such as 10, 4Gi or 1e3");
+    else if (const auto why = wrongWith(key, *amount, text.back()); !why.empty())
+      refuse(why);
+  }
+}
+
+}  // namespace
+
+FieldErrors validate(const ElasticGPUQuota& object) {
+  FieldErrors errors;
+  checkAmounts("spec.hard", object.spec.hard, errors);
+  checkAmounts("spec.perClaim", object.spec.perClaim, errors);
+  return errors;
+}
+
+}  // namespace egpu::v1alpha

@@ -1,0 +1,61 @@
+// (C6): what a quota of its namespace keeps from a claim, who has it, and what would help.
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kExplainEvery{15'000};
+
+/// What would help, besides that others give back.
+std::string remedy(const scheduler::QuotaExcess& excess) {
+  const auto key = std::string(scheduler::nameOf(excess.key));
+  const auto amount = [&excess](int64_t n) { return scheduler::quotaText(excess.key, n); };
+  if (excess.unrated) return {};
+  if (excess.perClaim)
+    return excess.limit > 0 ? "; " + key + " " + amount(excess.limit) + " would be within it" : std::string();
+  const auto left = excess.limit - excess.used;
+  return "; " + key + " " + amount(excess.used + excess.wants) + " in its spec.hard would do" +
+         (left > 0 && excess.key != scheduler::QuotaKey::claims ? ", or asking for at most " + amount(left) : "");
+}
+
+}  // namespace
+
+Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess) {
+  const auto& uid = claim.metadata.uid;
+  if (excess.refuse) waiting_.quota.refused(uid, excess.version);
+  const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
+  const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
+  // As with NoFit: what is used changes with every claim of the namespace.
+  if (!waiting_.room.mayExplain(uid, kExplainEvery) && told) return Outcome::after(kExplainEvery);
+  auto why = excess.text() + remedy(excess);
+  const auto who = cluster_.quotaHolders(claim.metadata.namespace_, excess);
+  if (!who.empty() && !excess.perClaim) why += "; held by " + who;
+  if (excess.elsewhere && !excess.perClaim) why += "; cards that the quota leaves have no room";
+  return Outcome::done().says(Said::of(claim.metadata, excess.refuse ? Said::As::notAccepted : Said::As::notBound,
+                                       reason::kQuotaExceeded, std::move(why)));
+}
+
+bool ClaimSync::refusedByQuota(const cache::Claim& claim, Asked& asked) {
+  const auto* accepted = findCondition(claim.status.conditions, kAccepted);
+  if (accepted == nullptr || accepted->status != "False" || accepted->reason != reason::kQuotaExceeded) return false;
+  // Before the look at the quotas: that they change from now on brings us here again.
+  const auto& space = claim.metadata.namespace_;
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  waiting_.quota.add(space, queueKey, ageOf(claim.metadata));
+  if (!waiting_.quota.stillRefused(claim.metadata.uid, cluster_.refusingQuotas(space))) {
+    waiting_.quota.remove(queueKey);
+    return false;
+  }
+  asked.reason = accepted->reason;
+  asked.message = accepted->message;
+  return true;
+}
+
+}  // namespace egpu::reconcile

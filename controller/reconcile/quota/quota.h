@@ -1,0 +1,56 @@
+// ElasticGPUQuotas: what is used of them, in their status and as metrics, and the alert. That no claim exceeds one is
+// decided with its cards (cache/cluster_view.h), not here.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/base/metrics.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/kube/event_sink.h"
+#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+/// Of a quota: True while alertPercent of some limit is used.
+inline constexpr std::string_view kNearLimit = "NearLimit";
+
+/// The key quota/<namespace>/<name>. Thread-safe, one thread per quota at a time.
+class QuotaSync {
+ public:
+  /// Between two writes of one quota's status, however fast claims come and go.
+  static constexpr std::chrono::milliseconds kEvery{1'000};
+
+  QuotaSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock,
+            base::Metrics& metrics, kube::EventSink& events)
+      : writer_(writer), stores_(stores), cluster_(cluster), clock_(clock), metrics_(metrics), events_(events) {}
+
+  Outcome step(const core::ObjectKey& key, std::stop_token stop);
+
+ private:
+  using Status = v1alpha::ElasticGPUQuotaStatus;
+  Status statusOf(const cache::Quota& quota, const scheduler::QuotaAmounts& used) const;
+  void measure(const core::ObjectKey& key, const scheduler::Quota& quota, const scheduler::QuotaAmounts& used);
+  void forget(const core::ObjectKey& key);
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  cache::ClusterView& cluster_;
+  base::Clock& clock_;
+  base::Metrics& metrics_;
+  kube::EventSink& events_;
+  std::mutex mutex_;
+  struct Known {
+    base::Clock::Steady written{};       ///< last
+    std::vector<std::string_view> keys;  ///< that have gauges
+  };
+  std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_
+};
+
+}  // namespace egpu::reconcile

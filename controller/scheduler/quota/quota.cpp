@@ -1,0 +1,111 @@
+#include "controller/scheduler/quota/quota.h"
+
+#include <limits>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+
+namespace egpu::scheduler {
+namespace {
+
+namespace keys = v1alpha::keys;
+
+constexpr std::array<std::string_view, kQuotaKeys> kNames{keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops,
+                                                          keys::kClaims};
+constexpr __int128 kNano = 1'000'000'000;
+
+/// ⌊nano · scale⌋, not below zero, at most what fits.
+int64_t scaled(__int128 nano, int64_t numerator, int64_t denominator) {
+  if (nano <= 0) return 0;
+  constexpr __int128 kMost = std::numeric_limits<int64_t>::max() / 2;
+  const __int128 whole = nano / kNano, rest = nano % kNano;
+  const __int128 value = whole * numerator / denominator + rest * numerator / denominator / kNano;
+  return static_cast<int64_t>(value > kMost ? kMost : value);
+}
+
+QuotaLimits limitsOf(const core::StringMap& amounts) {
+  QuotaLimits limits;
+  for (std::size_t i = 0; i < kQuotaKeys; ++i) {
+    const auto written = amounts.find(kNames[i]);
+    if (written == amounts.end()) continue;
+    const auto quantity = v1alpha::parseQuantity(written->second);
+    const auto nano = quantity ? quantity->nano : 0;
+    constexpr int64_t kGiB = int64_t{1} << 30;
+    switch (static_cast<QuotaKey>(i)) {
+      case QuotaKey::gpu:
+      case QuotaKey::claims:
+        limits[i] = scaled(nano, 1, 1);
+        break;
+      case QuotaKey::core:
+        limits[i] = scaled(nano, 10, 1);
+        break;
+      case QuotaKey::memory:
+        limits[i] = scaled(nano, quantity && quantity->form == v1alpha::QuantityForm::bareInteger ? kGiB : 1, 1);
+        break;
+      case QuotaKey::tflops:
+        limits[i] = scaled(nano, 1000, 1);
+        break;
+    }
+  }
+  return limits;
+}
+
+int64_t tflopsOf(int64_t core, int64_t cardCore, int64_t cardTflops) {
+  if (cardCore <= 0) return 0;
+  return static_cast<int64_t>((static_cast<__int128>(core) * cardTflops + cardCore - 1) / cardCore);
+}
+
+int64_t& at(QuotaAmounts& amounts, QuotaKey key) { return amounts[static_cast<std::size_t>(key)]; }
+
+}  // namespace
+
+std::string_view nameOf(QuotaKey key) { return kNames[static_cast<std::size_t>(key)]; }
+
+std::string quotaText(QuotaKey key, int64_t amount) {
+  if (amount < 0) return "-" + quotaText(key, -amount);
+  switch (key) {
+    case QuotaKey::core:
+      return std::to_string(amount / 10) + (amount % 10 == 0 ? "" : "." + std::to_string(amount % 10));
+    case QuotaKey::memory:
+      return v1alpha::formatBytes(amount);
+    case QuotaKey::tflops:
+      return v1alpha::formatThousandths(amount);
+    default:
+      return std::to_string(amount);
+  }
+}
+
+Quota readQuota(const v1alpha::ElasticGPUQuota& object) {
+  return {object.metadata.name, limitsOf(object.spec.hard), limitsOf(object.spec.perClaim),
+          object.spec.classes,  object.spec.models,         object.spec.enforcement == "Refuse"};
+}
+
+QuotaAmounts quotaAmounts(int64_t cards, const Amount& charged, int64_t cardCore, int64_t cardTflops) {
+  return {cards, cards * charged.core, cards * charged.memory, cards * tflopsOf(charged.core, cardCore, cardTflops), 1};
+}
+
+QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector<std::string>& models) {
+  QuotaAmounts sum{};
+  for (const auto& part : parts) {
+    if (part.knowsModel && !anyOf(models, part.model)) continue;
+    const auto amounts = quotaAmounts(1, part.charged, part.cardCore, part.cardTflops);
+    for (std::size_t i = 0; i < kQuotaKeys; ++i) sum[i] += amounts[i];
+  }
+  if (at(sum, QuotaKey::claims) > 0) at(sum, QuotaKey::claims) = 1;
+  return sum;
+}
+
+std::string QuotaExcess::text() const {
+  const auto amount = [this](int64_t n) { return quotaText(key, n); };
+  std::string of;
+  for (const auto& model : models) of += (of.empty() ? " of " : ", ") + model;
+  const auto what = std::string(nameOf(key)) + of;
+  if (unrated) return "quota " + quota + " limits " + what + ", and the cards that would serve have no rating";
+  if (perClaim)
+    return "quota " + quota + " allows each claim " + what + " " + amount(limit) + ", this one would have " +
+           amount(wants);
+  return "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used) +
+         " is used: " + amount(missing()) + " too little for another " + amount(wants);
+}
+
+}  // namespace egpu::scheduler

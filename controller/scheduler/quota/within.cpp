@@ -1,0 +1,121 @@
+#include "controller/scheduler/quota/within.h"
+
+#include <optional>
+#include <utility>
+
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/state/state.h"
+
+namespace egpu::scheduler {
+namespace {
+
+/// So often cards of some models are left out, and others looked for.
+constexpr int kMostTries = 8;
+
+class Within {
+ public:
+  Within(Cluster& cluster, const QuotaBook& book, const std::vector<QuotaClaim>& claims, std::vector<Request> requests,
+         const NodePredicate& suits, const Pause& pause)
+      : cluster_(cluster), book_(book), claims_(claims), requests_(std::move(requests)), suits_(suits), pause_(pause) {}
+
+  Together run() {
+    Together together;
+    together.alone.assign(requests_.size(), false);
+    for (std::size_t i = 0; i < requests_.size(); ++i)
+      if (auto excess = nowhere(i)) return refused(std::move(together), std::move(*excess), false);
+    std::vector<QuotaRoom> leftOut;
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      auto within = requests_;
+      for (std::size_t i = 0; i < within.size(); ++i) {
+        within[i].quota = book_.rooms(claims_[i]);
+        within[i].quota.insert(within[i].quota.end(), leftOut.begin(), leftOut.end());
+      }
+      together = decideTogether(cluster_, within, suits_, pause_);
+      if (together.decisions.empty()) break;
+      const auto excess = excessOf(together.decisions);
+      if (!excess) return together;
+      leftOut.push_back(without(together.decisions, *excess));
+      together.decisions.clear();
+    }
+    auto outside = decideTogether(cluster_, requests_, suits_, pause_);
+    if (outside.decisions.empty()) return together;
+    auto excess = excessOf(outside.decisions);
+    return excess ? refused(std::move(together), std::move(*excess), true) : outside;
+  }
+
+ private:
+  static Together refused(Together together, QuotaExcess excess, bool elsewhere) {
+    together.decisions.clear();
+    together.excess = std::move(excess);
+    together.excess->elsewhere = elsewhere;
+    return together;
+  }
+
+  std::optional<QuotaExcess> excessOf(const std::vector<Decision>& decisions) const {
+    std::vector<QuotaAsked> asked;
+    for (std::size_t i = 0; i < claims_.size(); ++i) asked.push_back({claims_[i], partsOf(cluster_, decisions[i])});
+    return book_.excess(asked);
+  }
+
+  /// Why the quotas leave the request no card at all, however empty. Nothing: they leave some, or there is none anyway.
+  /// Of a total to be divided nobody knows what it comes to before it is.
+  std::optional<QuotaExcess> nowhere(std::size_t i) const {
+    auto request = requests_[i];
+    if (divides(request) || request.cards == 0) return std::nullopt;
+    auto within = request;
+    within.quota = book_.rooms(claims_[i]);
+    if (within.quota.empty()) return std::nullopt;
+    const CardType* least = nullptr;
+    Need needs;
+    for (const auto& type : cluster_.state().types) {
+      const Need need = needOn(type, request);
+      if (!need.possible()) continue;
+      if (needOn(type, within).possible()) return std::nullopt;
+      if (least != nullptr && needs.charged.memory <= need.charged.memory) continue;
+      least = &type;
+      needs = need;
+    }
+    if (least == nullptr) return std::nullopt;
+    const QuotaPart part{least->model, needs.charged, least->core, least->milliTflops, true};
+    return book_.excess({{claims_[i], std::vector<QuotaPart>(static_cast<std::size_t>(request.cards), part)}});
+  }
+
+  /// The models of chosen cards that the excess counts: none of them any more.
+  QuotaRoom without(const std::vector<Decision>& decisions, const QuotaExcess& excess) const {
+    QuotaRoom room;
+    for (const auto& decision : decisions)
+      for (const auto& placement : decision.placements) {
+        std::string model(cluster_.findCard(placement.card).model);
+        if (anyOf(excess.models, model) && (room.models.empty() || !anyOf(room.models, model)))
+          room.models.push_back(std::move(model));
+      }
+    room.left[static_cast<std::size_t>(QuotaKey::gpu)] = 0;
+    return room;
+  }
+
+  Cluster& cluster_;
+  const QuotaBook& book_;
+  const std::vector<QuotaClaim>& claims_;
+  const std::vector<Request> requests_;
+  const NodePredicate& suits_;
+  const Pause& pause_;
+};
+
+}  // namespace
+
+std::vector<QuotaPart> partsOf(const Cluster& cluster, const Decision& decision) {
+  std::vector<QuotaPart> parts;
+  for (const auto& placement : decision.placements) {
+    const auto card = cluster.findCard(placement.card);
+    parts.push_back({std::string(card.model), placement.charged, card.capacity.core, card.milliTflops, true});
+  }
+  return parts;
+}
+
+Together decideWithin(Cluster& cluster, const QuotaBook& book, const std::vector<QuotaClaim>& claims,
+                      std::vector<Request> requests, const NodePredicate& suits, const Pause& pause) {
+  return Within(cluster, book, claims, std::move(requests), suits, pause).run();
+}
+
+}  // namespace egpu::scheduler
