@@ -319,6 +319,8 @@ Status Client::remove(const core::ObjectKey& key, std::string_view options, std:
 EGPU_CLIENT(v1alpha::ElasticGPU);
 EGPU_CLIENT(v1alpha::ElasticGPUClaim);
 EGPU_CLIENT(v1alpha::ElasticGPUClass);
+EGPU_CLIENT(v1alpha::ElasticGPUClaimTemplate);
+EGPU_CLIENT(core::ResourceClaimTemplate);
 EGPU_CLIENT(core::Namespace);
 EGPU_CLIENT(core::Node);
 EGPU_CLIENT(core::Pod);

@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 11> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 12> kConcerns{{{"claim", Concern::claim},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
                                                                           {"carrier", Concern::carrier},
@@ -16,9 +16,11 @@ constexpr std::array<std::pair<std::string_view, Concern>, 11> kConcerns{{{"clai
                                                                           {"plugin", Concern::plugin},
                                                                           {"calls", Concern::calls},
                                                                           {"assumed", Concern::assumed},
-                                                                          {"usage", Concern::usage}}};
+                                                                          {"usage", Concern::usage},
+                                                                          {"template", Concern::claimTemplate}}};
 bool namespaced(Concern c) {
-  return c == Concern::claim || c == Concern::carrier || c == Concern::pod || c == Concern::usage;
+  return c == Concern::claim || c == Concern::carrier || c == Concern::pod || c == Concern::usage ||
+         c == Concern::claimTemplate;
 }
 
 }  // namespace

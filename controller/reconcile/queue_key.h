@@ -9,7 +9,7 @@
 
 namespace egpu::reconcile {
 
-enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed, usage };
+enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed, usage, claimTemplate };
 /// As keys begin.
 std::string_view nameOf(Concern concern);
 
@@ -35,6 +35,8 @@ inline std::string callsKey(std::string_view plugin) { return "calls/" + std::st
 inline std::string assumedKey() { return "assumed/all"; }
 /// What a claim uses of its cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }
+/// A template of claims, and the ResourceClaimTemplate of its name.
+inline std::string templateKey(const core::ObjectKey& key) { return "template/" + key.str(); }
 inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }
 
 }  // namespace egpu::reconcile

@@ -14,8 +14,9 @@ using testing::same;
 template <class T>
 class EveryKind : public ::testing::Test {};
 using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, core::Namespace,
-                               core::Node, core::Pod, core::PersistentVolumeClaim, core::PersistentVolume,
-                               core::ResourceClaim, core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
+                               v1alpha::ElasticGPUClaimTemplate, core::ResourceClaimTemplate, core::Node, core::Pod,
+                               core::PersistentVolumeClaim, core::PersistentVolume, core::ResourceClaim,
+                               core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
 TYPED_TEST_SUITE(EveryKind, Kinds);
 
 TYPED_TEST(EveryKind, comesBackWithEveryField) {
@@ -207,7 +208,7 @@ TEST(Decode, aPodsClaimsInWhicheverOrderSpecAndStatusCome) {
   const auto pod = decode<core::Pod>(R"({"status":{"resourceClaimStatuses":[{"name":"t","resourceClaimName":"x"}]},
     "spec":{"resourceClaims":[{"name":"t","resourceClaimTemplateName":"y"}]}})");
   ASSERT_TRUE(pod) << pod.status().str();
-  EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", ""}}));
+  EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", "", "y"}}));
 }
 
 TEST(Encode, theCarrierAsKubernetesWantsIt) {

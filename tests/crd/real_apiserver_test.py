@@ -31,7 +31,8 @@ except ImportError:
     yaml = None
 
 MERGE_PATCH = "application/merge-patch+json"
-PLURALS = {"ElasticGPU": "elasticgpus", "ElasticGPUClaim": "elasticgpuclaims", "ElasticGPUClass": "elasticgpuclasses"}
+PLURALS = {"ElasticGPU": "elasticgpus", "ElasticGPUClaim": "elasticgpuclaims", "ElasticGPUClaimTemplate": "elasticgpuclaimtemplates",
+           "ElasticGPUClass": "elasticgpuclasses"}
 
 
 class Client:

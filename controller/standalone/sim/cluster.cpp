@@ -331,7 +331,10 @@ bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
 }
 
 std::string Cluster::claimsOf(const core::Pod& pod, Claims& claims) const {
+  if (const auto* waits = pod.unstamped())
+    return "waiting for the ResourceClaim of template " + waits->templateName + " to be created";
   for (const auto& c : pod.resourceClaims) {
+    if (c.resourceClaimName.empty()) continue;
     const auto rc = claimStore_.get({pod.metadata.namespace_, c.resourceClaimName});
     if (!rc) return "waiting for the ResourceClaim " + c.resourceClaimName + " to be created";
     if (rc->metadata.deleting()) return "ResourceClaim " + c.resourceClaimName + " is being deleted";
