@@ -77,6 +77,7 @@ struct Container {
 struct PodResourceClaim {
   std::string name;
   std::string resourceClaimName;
+  std::string templateName{};  ///< resourceClaimTemplateName; in spec only
   bool operator==(const PodResourceClaim&) const = default;
 };
 
@@ -119,6 +120,16 @@ struct Pod {
   std::vector<Condition> conditions;
   bool operator==(const Pod&) const = default;
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
+  /// The first claim of a template for which no ResourceClaim is made yet; null = none.
+  const PodResourceClaim* unstamped() const {
+    for (const auto& one : resourceClaims) {
+      bool stamped = one.templateName.empty();
+      for (const auto& other : resourceClaims)
+        stamped = stamped || (other.name == one.name && other.templateName.empty());
+      if (!stamped) return &one;
+    }
+    return nullptr;
+  }
 };
 
 /// status.allocation of a ResourceClaim as far as we write it: one result, pinned to one node by metadata.name.
@@ -132,13 +143,40 @@ struct ResourceClaimConsumer {
   std::string resource, name, uid;
   bool operator==(const ResourceClaimConsumer&) const = default;
 };
+/// What a driver is told of the devices, by whoever wrote the claim.
+struct DeviceConfig {
+  std::vector<std::string> requests;  ///< names of those that it is about; none = all
+  std::string driver;                 ///< of opaque
+  std::string parameters;             ///< of opaque, as JSON
+  bool operator==(const DeviceConfig&) const = default;
+};
+/// What else the first request of a ResourceClaim says.
+struct DeviceRequest {
+  StringMap capacity;          ///< capacity.requests: name → quantity text
+  std::string allocationMode;  ///< ExactCount | All
+  int64_t count = 0;           ///< 0 = not given, which means 1
+  bool adminAccess = false;
+  std::string selectors, alternatives;  ///< selectors and firstAvailable, as JSON; empty = not given
+  int64_t others = 0;                   ///< requests beside it
+  bool operator==(const DeviceRequest&) const = default;
+};
 struct ResourceClaim {
   ObjectMeta metadata;
   std::string deviceClassName;  ///< of the first request
   std::string requestName;      ///< of the first request
+  DeviceRequest request;        ///< the first one
+  std::vector<DeviceConfig> config;
   std::optional<ResourceClaimAllocation> allocation;
   std::vector<ResourceClaimConsumer> reservedFor;
   bool operator==(const ResourceClaim&) const = default;
+};
+
+/// Kubernetes stamps ResourceClaims from it for pods that name it.
+struct ResourceClaimTemplate {
+  ObjectMeta metadata;
+  StringMap labels, annotations;  ///< spec.metadata: of the ResourceClaims
+  ResourceClaim claim;            ///< spec.spec: of it what a spec says
+  bool operator==(const ResourceClaimTemplate&) const = default;
 };
 
 struct PersistentVolumeClaim {
@@ -199,6 +237,9 @@ template <>
 inline constexpr Kind kindOf<Lease>{"coordination.k8s.io", "v1", "Lease", "leases", true};
 template <>
 inline constexpr Kind kindOf<ResourceClaim>{"resource.k8s.io", "v1", "ResourceClaim", "resourceclaims", true};
+template <>
+inline constexpr Kind kindOf<ResourceClaimTemplate>{"resource.k8s.io", "v1", "ResourceClaimTemplate",
+                                                    "resourceclaimtemplates", true};
 template <>
 inline constexpr Kind kindOf<PersistentVolumeClaim>{"", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", true};
 template <>

@@ -19,7 +19,8 @@ inline constexpr std::string_view kDiscoveredByLabel = "elasticgpu.io/discovered
 inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  ///< "true" on what the simulation made
 
 // Annotations.
-inline constexpr std::string_view kClaimAnnotationPrefix = "egpuc.elasticgpu.io/";  ///< pod: + <name> → claim
+inline constexpr std::string_view kClaimAnnotationPrefix = "egpuc.elasticgpu.io/";      ///< pod: + <name> → claim
+inline constexpr std::string_view kTemplateAnnotationPrefix = "egpuct.elasticgpu.io/";  ///< pod: + <name> → template
 inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-default-class";
 /// device whose claim is gone: uids of the pods that ran then, with commas between; while one of them runs, it is held.
 inline constexpr std::string_view kHeldForAnnotation = "elasticgpu.io/held-for";
@@ -64,7 +65,7 @@ constexpr bool committed(std::string_view phase) {
 }
 }  // namespace phase
 
-// Reasons on a claim's conditions; kTainted on a card, too.
+// Reasons on a claim's conditions; kTainted on a card, too; kTemplateTaken on a template.
 namespace reason {
 inline constexpr std::string_view kClassNotFound = "ClassNotFound";
 inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavailable";
@@ -78,6 +79,7 @@ inline constexpr std::string_view kProvisionFailed = "ProvisionFailed";
 inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";
 inline constexpr std::string_view kCardGone = "CardGone";
 inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
+inline constexpr std::string_view kTemplateTaken = "TemplateTaken";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
 inline constexpr std::string_view kUnhealthy = "Unhealthy";      ///< the claim has its card, and the card works no more
 inline constexpr std::string_view kTainted = "Tainted";          ///< a DeviceTaintRule means the claim's card or device

@@ -1,4 +1,5 @@
-// ElasticGPU, ElasticGPUClaim, ElasticGPUClass and ElasticGPUQuota (group elasticgpu.io, stored version v1alpha) as plain structs.
+// ElasticGPU, ElasticGPUClaim, its template, ElasticGPUClass and ElasticGPUQuota (group elasticgpu.io, stored version v1alpha)
+// as plain structs.
 // Amounts are integers: core in milli-cards (1000 = one card), memory in bytes. Standard library only.
 #pragma once
 
@@ -169,6 +170,15 @@ struct ElasticGPUClaim {
   bool operator==(const ElasticGPUClaim&) const = default;
 };
 
+/// Claims like this one are made for pods, one for each.
+struct ElasticGPUClaimTemplate {
+  ObjectMeta metadata;
+  StringMap labels, annotations;  ///< of the claims, as they stand in spec.metadata
+  ElasticGPUClaimSpec spec;       ///< of the claims, as it stands in spec.spec
+  std::vector<Condition> conditions;
+  bool operator==(const ElasticGPUClaimTemplate&) const = default;
+};
+
 struct ElasticGPUClass {
   ObjectMeta metadata;
   std::string provisioner;
@@ -216,6 +226,9 @@ inline constexpr Kind kindOf<v1alpha::ElasticGPU>{"elasticgpu.io", "v1alpha", "E
 template <>
 inline constexpr Kind kindOf<v1alpha::ElasticGPUClaim>{"elasticgpu.io", "v1alpha", "ElasticGPUClaim",
                                                        "elasticgpuclaims", true};
+template <>
+inline constexpr Kind kindOf<v1alpha::ElasticGPUClaimTemplate>{"elasticgpu.io", "v1alpha", "ElasticGPUClaimTemplate",
+                                                               "elasticgpuclaimtemplates", true};
 template <>
 inline constexpr Kind kindOf<v1alpha::ElasticGPUClass>{"elasticgpu.io", "v1alpha", "ElasticGPUClass",
                                                        "elasticgpuclasses", false};

@@ -21,11 +21,13 @@ using FieldErrors = std::vector<FieldError>;
 /// Rules on the object alone.
 FieldErrors validate(const ElasticGPU& object);
 FieldErrors validate(const ElasticGPUClaim& object);
+FieldErrors validate(const ElasticGPUClaimTemplate& object);
 FieldErrors validate(const ElasticGPUClass& object);
 FieldErrors validate(const ElasticGPUQuota& object);
 /// Rules on a transition; includes the rules on the new object.
 FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after);
 FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim& after);
+FieldErrors validateUpdate(const ElasticGPUClaimTemplate& before, const ElasticGPUClaimTemplate& after);
 FieldErrors validateUpdate(const ElasticGPUClass& before, const ElasticGPUClass& after);
 /// Everything of a quota may change.
 inline FieldErrors validateUpdate(const ElasticGPUQuota&, const ElasticGPUQuota& after) { return validate(after); }

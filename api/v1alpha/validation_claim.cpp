@@ -105,6 +105,21 @@ FieldErrors validate(const ElasticGPUClaim& object) {
   return errors;
 }
 
+FieldErrors validate(const ElasticGPUClaimTemplate& object) {
+  ElasticGPUClaim claim;
+  claim.spec = object.spec;
+  auto errors = validate(claim);
+  for (auto& error : errors) error.field.insert(0, "spec.");
+  return errors;
+}
+
+FieldErrors validateUpdate(const ElasticGPUClaimTemplate& before, const ElasticGPUClaimTemplate& after) {
+  auto errors = validate(after);
+  if (before.spec != after.spec || before.labels != after.labels || before.annotations != after.annotations)
+    errors.push_back({"spec", "a template is immutable; make another one, or delete it first"});
+  return errors;
+}
+
 FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim& after) {
   FieldErrors errors = validate(after);
   if (before.spec.effectiveClass() != after.spec.effectiveClass())

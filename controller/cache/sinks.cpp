@@ -30,6 +30,8 @@ template class StoreSink<core::Pod>;
 template class StoreSink<core::Node>;
 template class StoreSink<core::ResourceClaim>;
 template class StoreSink<core::Namespace>;
+template class StoreSink<ClaimTemplate>;
+template class StoreSink<core::ResourceClaimTemplate>;
 template class StoreSink<core::DeviceTaintRule>;
 
 void GpuSink::beginList() {

@@ -205,7 +205,7 @@ Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
 
 bool Stores::synced() const {
   return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
-         carriers.synced() && namespaces.synced() && quotas.synced();
+         carriers.synced() && namespaces.synced() && quotas.synced() && templates.synced() && carrierTemplates.synced();
 }
 
 void Stores::sawPod(const core::Pod& pod) {

@@ -19,6 +19,7 @@ using Gpu = v1alpha::ElasticGPU;
 using Claim = v1alpha::ElasticGPUClaim;
 using Class = v1alpha::ElasticGPUClass;
 using Quota = v1alpha::ElasticGPUQuota;
+using ClaimTemplate = v1alpha::ElasticGPUClaimTemplate;
 
 /// Why a card's object says that the card is not for use: a word and, if there are some, the words of who found it out.
 /// Both empty if it doesn't say so.
@@ -56,7 +57,9 @@ class Stores {
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
-  Store<core::DeviceTaintRule> taintRules;  ///< empty where the API server has no such kind
+  Store<ClaimTemplate> templates;
+  Store<core::ResourceClaimTemplate> carrierTemplates;  ///< what Kubernetes stamps ResourceClaims from
+  Store<core::DeviceTaintRule> taintRules;              ///< empty where the API server has no such kind
   NodeTaints taints{nodes};
   NodeUsage usage;  ///< of all pods, those without claims too
 
@@ -117,6 +120,8 @@ class Stores {
   void observed(const core::Pod& o) { sawPod(o); }
   void observed(const core::Node& o) { nodes.observed(o); }
   void observed(const core::ResourceClaim& o) { carriers.observed(o); }
+  void observed(const ClaimTemplate& o) { templates.observed(o); }
+  void observed(const core::ResourceClaimTemplate& o) { carrierTemplates.observed(o); }
   void observed(const core::Namespace& o) { namespaces.observed(o); }
   void observed(const core::DeviceTaintRule& o) { taintRules.observed(o); }
   template <class T>
@@ -152,6 +157,10 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     usage.gone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Node>) {
     nodes.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, ClaimTemplate>) {
+    templates.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::ResourceClaimTemplate>) {
+    carrierTemplates.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::Namespace>) {
     namespaces.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {

@@ -8,6 +8,8 @@
 //                              list: whether the object is there, which may be all that counts.
 //   v.objectAlways(name, list) written even if it is empty
 //   v.first, v.firstAlways     as these two, but the object is the first and only one of a list
+//                              With a number before the list: how many more there are, which are not read.
+//   v.raw(name, text)          the value as JSON text, whatever it is
 //   v.adding(name, list)       what is read is added to the list
 //   v.some(name, list, which)  only those are kept for which `which` says true
 //   v.names(name, texts)       a list of objects that have a name only
@@ -142,6 +144,7 @@ void fields(auto& v, Is<core::Container> auto& o) {
 void fields(auto& v, Is<core::PodResourceClaim> auto& o) {
   v("name", o.name);
   v("resourceClaimName", o.resourceClaimName);
+  v("resourceClaimTemplateName", o.templateName);
 }
 
 void fields(auto& v, Is<core::PodVolume> auto& o) {
@@ -228,18 +231,49 @@ void fields(auto& v, Is<core::ResourceClaimConsumer> auto& o) {
   v("uid", o.uid);
 }
 
-void fields(auto& v, Is<core::ResourceClaim> auto& o) {
-  v.objectAlways("spec", [&] {
-    v.object("devices", [&] {
-      v.first("requests", [&] {
-        v("name", o.requestName);
-        v.object("exactly", [&] { v("deviceClassName", o.deviceClassName); });
+void fields(auto& v, Is<core::DeviceConfig> auto& o) {
+  v("requests", o.requests);
+  v.object("opaque", [&] {
+    v("driver", o.driver);
+    v.raw("parameters", o.parameters);
+  });
+}
+
+/// spec of a ResourceClaim, and spec.spec of a template of them.
+void claimSpecFields(auto& v, auto& o) {
+  auto& request = o.request;
+  v.object("devices", [&] {
+    v.first("requests", request.others, [&] {
+      v("name", o.requestName);
+      v.raw("firstAvailable", request.alternatives);
+      v.object("exactly", [&] {
+        v("deviceClassName", o.deviceClassName);
+        v.raw("selectors", request.selectors);
+        v("allocationMode", request.allocationMode);
+        v("count", request.count);
+        v("adminAccess", request.adminAccess);
+        v.object("capacity", [&] { v.quantities("requests", request.capacity); });
       });
     });
+    v("config", o.config);
   });
+}
+
+void fields(auto& v, Is<core::ResourceClaim> auto& o) {
+  v.objectAlways("spec", [&] { claimSpecFields(v, o); });
   v.object("status", [&] {
     v("allocation", o.allocation);
     v("reservedFor", o.reservedFor);
+  });
+}
+
+void fields(auto& v, Is<core::ResourceClaimTemplate> auto& o) {
+  v.objectAlways("spec", [&] {
+    v.object("metadata", [&] {
+      v("labels", o.labels);
+      v("annotations", o.annotations);
+    });
+    v.objectAlways("spec", [&] { claimSpecFields(v, o.claim); });
   });
 }
 

@@ -150,6 +150,17 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaim> auto& o) {
   v("status", o.status);
 }
 
+void fields(auto& v, Is<v1alpha::ElasticGPUClaimTemplate> auto& o) {
+  v.objectAlways("spec", [&] {
+    v.object("metadata", [&] {
+      v("labels", o.labels);
+      v("annotations", o.annotations);
+    });
+    v.always("spec", o.spec);
+  });
+  v.object("status", [&] { v("conditions", o.conditions); });
+}
+
 void fields(auto& v, Is<v1alpha::ElasticGPUClass> auto& o) {
   v("provisioner", o.provisioner);
   v("parameters", o.parameters);

@@ -133,12 +133,14 @@ std::string encode(const T& object) {
 
 EGPU_CODEC(v1alpha::ElasticGPU);
 EGPU_CODEC(v1alpha::ElasticGPUClaim);
+EGPU_CODEC(v1alpha::ElasticGPUClaimTemplate);
 EGPU_CODEC(v1alpha::ElasticGPUClass);
 EGPU_CODEC(v1alpha::ElasticGPUQuota);
 EGPU_CODEC(core::Namespace);
 EGPU_CODEC(core::Node);
 EGPU_CODEC(core::Pod);
 EGPU_CODEC(core::ResourceClaim);
+EGPU_CODEC(core::ResourceClaimTemplate);
 EGPU_CODEC(core::PersistentVolumeClaim);
 EGPU_CODEC(core::PersistentVolume);
 EGPU_CODEC(core::DeviceClass);

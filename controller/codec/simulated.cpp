@@ -56,7 +56,8 @@ std::vector<std::pair<std::string, std::string>> elasticGpuAmounts(const json& p
 
 base::Result<std::string> withResourceClaims(std::string_view podJson,
                                              const std::vector<std::pair<std::string, std::string>>& claims,
-                                             std::string_view gate) {
+                                             std::string_view gate, bool templates) {
+  const char* field = templates ? "resourceClaimTemplateName" : "resourceClaimName";
   json pod = json::parse(podJson, nullptr, false);
   if (!pod.is_object() || !pod.contains("spec") || !pod["spec"].is_object())
     return Status(Code::malformed, "not a pod");
@@ -64,12 +65,12 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
   if (!isList(spec, "resourceClaims")) spec["resourceClaims"] = json::array();
   for (const auto& [name, claim] : claims) {
     if (const json* other = named(spec["resourceClaims"], name)) {
-      if (other->value("resourceClaimName", json()) != claim)
-        return Status(Code::invalid, "spec.resourceClaims: \"" + name +
-                                         "\" already stands for something else than the claim \"" + claim +
-                                         "\" of the annotation of that name");
+      if (other->value(field, json()) != claim)
+        return Status(Code::invalid,
+                      "spec.resourceClaims: \"" + name + "\" already stands for something else than the " +
+                          (templates ? "template" : "claim") + " \"" + claim + "\" of the annotation of that name");
     } else {
-      spec["resourceClaims"].push_back({{"name", name}, {"resourceClaimName", claim}});
+      spec["resourceClaims"].push_back({{"name", name}, {field, claim}});
     }
     bool found = false;
     for (const char* list : {"initContainers", "containers"})
@@ -89,6 +90,27 @@ base::Result<std::string> withResourceClaims(std::string_view podJson,
   if (!isList(spec, "schedulingGates")) spec["schedulingGates"] = json::array();
   if (named(spec["schedulingGates"], std::string(gate)) == nullptr) spec["schedulingGates"].push_back({{"name", gate}});
   return pod.dump();
+}
+
+base::Result<std::string> stampedClaim(std::string_view templateJson, const core::Pod& pod, const std::string& name,
+                                       const std::string& claimName) {
+  const json source = json::parse(templateJson, nullptr, false);
+  const auto at = json::json_pointer("/spec/spec");
+  if (!source.is_object() || !source.contains(at)) return Status(Code::malformed, "not a ResourceClaimTemplate");
+  json meta = source.value(json::json_pointer("/spec/metadata"), json::object());
+  meta["annotations"]["resource.kubernetes.io/pod-claim-name"] = name;
+  meta["name"] = claimName;
+  meta["namespace"] = pod.metadata.namespace_;
+  meta["ownerReferences"] = json::array({{{"apiVersion", "v1"},
+                                          {"kind", "Pod"},
+                                          {"name", pod.metadata.name},
+                                          {"uid", pod.metadata.uid},
+                                          {"controller", true}}});
+  return json{{"apiVersion", "resource.k8s.io/v1"},
+              {"kind", "ResourceClaim"},
+              {"metadata", std::move(meta)},
+              {"spec", source.at(at)}}
+      .dump();
 }
 
 std::optional<OwnAmounts> ownAmounts(std::string_view podJson) {
@@ -150,6 +172,12 @@ std::string reservedFor(std::string_view uid, std::string_view resourceVersion,
   json status = {{"reservedFor", consumers.empty() ? json(nullptr) : list}};
   if (clearAllocation) status["allocation"] = nullptr;
   return json{{"metadata", {{"uid", uid}, {"resourceVersion", resourceVersion}}}, {"status", status}}.dump();
+}
+
+std::string stampedClaims(std::string_view uid, const std::map<std::string, std::string>& claims) {
+  json list = json::array();
+  for (const auto& [name, claim] : claims) list.push_back({{"name", name}, {"resourceClaimName", claim}});
+  return json{{"metadata", {{"uid", uid}}}, {"status", {{"resourceClaimStatuses", list}}}}.dump();
 }
 
 std::string binding(const core::Pod& pod, std::string_view node) {

@@ -2,6 +2,7 @@
 // that a scheduler, a kubelet or the controller manager makes.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,13 +14,18 @@
 
 namespace egpu::codec {
 
-/// claims: name → ResourceClaim name. Each becomes a spec.resourceClaims entry and a resources.claims entry of the
+/// claims: name → ResourceClaim name, or, if templates is set, ResourceClaimTemplate name. Each becomes a spec.resourceClaims entry and a resources.claims entry of the
 /// container of that name, or of every container; init containers count as containers. Everything else of the pod is
 /// kept as it is. An empty gate adds none. Code::invalid if a name is already taken by another resource claim of the
 /// pod; Code::malformed if the JSON is no pod.
 base::Result<std::string> withResourceClaims(std::string_view podJson,
                                              const std::vector<std::pair<std::string, std::string>>& claims,
-                                             std::string_view gate);
+                                             std::string_view gate, bool templates = false);
+
+/// What kube-controller-manager makes of a ResourceClaimTemplate for a pod: a ResourceClaim of that name, owned by the pod.
+/// name: the pod's name for it. Code::malformed if the JSON is no such template.
+base::Result<std::string> stampedClaim(std::string_view templateJson, const core::Pod& pod, const std::string& name,
+                                       const std::string& claimName);
 
 /// Amounts of elasticgpu.io, or of a name under it, in one list of resources.
 struct OwnAmounts {
@@ -39,6 +45,8 @@ namespace egpu::codec::patch {
 /// with the allocation.
 std::string reservedFor(std::string_view uid, std::string_view resourceVersion,
                         const std::vector<core::ResourceClaimConsumer>& consumers, bool clearAllocation);
+/// Pod /status, merge patch: the pod's names for its templates → the ResourceClaims that were stamped from them.
+std::string stampedClaims(std::string_view uid, const std::map<std::string, std::string>& claims);
 /// POST body for pods/<name>/binding.
 std::string binding(const core::Pod& pod, std::string_view node);
 /// Pod /status, strategic merge patch: condition PodScheduled False with reason and message.

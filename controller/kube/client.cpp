@@ -320,6 +320,8 @@ EGPU_CLIENT(v1alpha::ElasticGPU);
 EGPU_CLIENT(v1alpha::ElasticGPUClaim);
 EGPU_CLIENT(v1alpha::ElasticGPUClass);
 EGPU_CLIENT(v1alpha::ElasticGPUQuota);
+EGPU_CLIENT(v1alpha::ElasticGPUClaimTemplate);
+EGPU_CLIENT(core::ResourceClaimTemplate);
 EGPU_CLIENT(core::Namespace);
 EGPU_CLIENT(core::Node);
 EGPU_CLIENT(core::Pod);

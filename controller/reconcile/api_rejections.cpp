@@ -49,17 +49,8 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::claim:
     case Concern::carrier:
       return sayOnClaim(key.object, message, stop);
-    case Concern::pod: {
-      const auto pod = stores_.pods.get(key.object);
-      if (!pod) return;
-      event<core::Pod>(pod, message);
-      for (const auto& used : pod->resourceClaims) {  // those that the pod's step chooses for
-        const core::ObjectKey claim{key.object.namespace_, used.resourceClaimName};
-        const auto known = stores_.claims.get(claim);
-        if (known && known->status.phase != phase::kBound) sayOnClaim(claim, message, stop);
-      }
-      return;
-    }
+    case Concern::pod:
+      return sayOnPod(key.object, message, stop);
     case Concern::device: {
       const auto device = stores_.devices.get({"", key.object.name});
       event<cache::Gpu>(device, message);
@@ -73,6 +64,8 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
       return event<cache::Class>(stores_.classes.get({"", key.object.name}), message);
     case Concern::quota:
       return event<cache::Quota>(stores_.quotas.get(key.object), message);
+    case Concern::claimTemplate:
+      return event<cache::ClaimTemplate>(stores_.templates.get(key.object), message);
     case Concern::node:
     case Concern::plugin:
     case Concern::calls:
@@ -82,8 +75,21 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
   }
 }
 
+void ApiRejections::sayOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
+  const auto pod = stores_.pods.get(key);
+  if (!pod) return;
+  event<core::Pod>(pod, message);
+  for (const auto& used : pod->resourceClaims) {  // those that the pod's step chooses for
+    const core::ObjectKey claim{key.namespace_, used.resourceClaimName};
+    const auto known = stores_.claims.get(claim);
+    if (known && known->status.phase != phase::kBound) sayOnClaim(claim, message, stop);
+  }
+}
+
 void ApiRejections::sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop) {
   const auto claim = stores_.claims.get(key);
+  if (!claim)  // it could not even be made for its ResourceClaim
+    for (const auto& pod : stores_.podsOfClaim(key)) event<core::Pod>(pod, message);
   if (!claim) return;
   if (claim->metadata.deleting() || claim->status.phase == phase::kLost) return event<cache::Claim>(claim, message);
   const auto as = claim->status.phase == phase::kBound ? Said::As::notCarried : Said::As::notBound;

@@ -32,6 +32,7 @@ class ApiRejections {
   void over(const std::string& queueKey);
 
  private:
+  void sayOnPod(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
   void sayOnClaim(const core::ObjectKey& key, const std::string& message, std::stop_token stop);
   template <class T>
   void event(const typename cache::Store<T>::Ptr& object, const std::string& message);

@@ -2,6 +2,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -28,6 +29,8 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       nodeSink_(stores_.nodes),
       carrierSink_(stores_.carriers),
       namespaceSink_(stores_.namespaces),
+      templateSink_(stores_.templates),
+      carrierTemplateSink_(stores_.carrierTemplates),
       gpus_(client, gpuSink_, options_.reflector),
       claims_(client, claimSink_, options_.reflector),
       classes_(client, classSink_, options_.reflector),
@@ -36,6 +39,8 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       nodes_(client, nodeSink_, options_.reflector),
       carriers_(client, carrierSink_, options_.reflector),
       namespaces_(client, namespaceSink_, options_.reflector),
+      templates_(client, templateSink_, options_.reflector),
+      carrierTemplates_(client, carrierTemplateSink_, options_.reflector),
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}) {
   if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
@@ -55,6 +60,8 @@ void Controller::start() {
   nodes_.start();
   carriers_.start();
   namespaces_.start();
+  templates_.start();
+  carrierTemplates_.start();
   taintRules_.start();
   starter_ = std::jthread([this](std::stop_token stop) { gather(std::move(stop)); });
 }
@@ -63,7 +70,8 @@ void Controller::gather(std::stop_token stop) {
   // No decision on half a world: a card not yet listed is a card that is gone.
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !quotas_.waitForSync(stop) || !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) ||
-      !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !taintRules_.waitForSync(stop))
+      !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !templates_.waitForSync(stop) ||
+      !carrierTemplates_.waitForSync(stop) || !taintRules_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -113,9 +121,12 @@ void Controller::enqueueAll() {
   stores_.devices.forEach([this](const auto& o) { queue_.add(deviceKey(o->metadata.name)); });
   stores_.claims.forEach([this](const auto& o) {
     queue_.add(claimKey(core::keyOf(o->metadata)));
+    if (!madeFor(*o).empty()) queue_.add(carrierKey(core::keyOf(o->metadata)));
     if (o->status.phase == v1alpha::keys::phase::kBound) queue_.add(usageKey(core::keyOf(o->metadata)));
   });
   stores_.carriers.forEach([this](const auto& o) { queue_.add(carrierKey(core::keyOf(o->metadata))); });
+  stores_.templates.forEach([this](const auto& o) { queue_.add(templateKey(core::keyOf(o->metadata))); });
+  stores_.carrierTemplates.forEach([this](const auto& o) { queue_.add(templateKey(core::keyOf(o->metadata))); });
   stores_.pods.forEach([this](const auto& o) { queue_.add(podKey(core::keyOf(o->metadata))); });
 }
 
@@ -189,6 +200,8 @@ void Controller::stop() {
   nodes_.stop();
   carriers_.stop();
   namespaces_.stop();
+  templates_.stop();
+  carrierTemplates_.stop();
   taintRules_.stop();
 }
 

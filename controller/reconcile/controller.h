@@ -91,6 +91,8 @@ class Controller {
   cache::StoreSink<core::Node> nodeSink_;
   cache::StoreSink<core::ResourceClaim> carrierSink_;
   cache::StoreSink<core::Namespace> namespaceSink_;
+  cache::StoreSink<cache::ClaimTemplate> templateSink_;
+  cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_;
   kube::Reflector<cache::Gpu> gpus_;
   kube::Reflector<cache::Claim> claims_;
   kube::Reflector<cache::Class> classes_;
@@ -99,6 +101,8 @@ class Controller {
   kube::Reflector<core::Node> nodes_;
   kube::Reflector<core::ResourceClaim> carriers_;
   kube::Reflector<core::Namespace> namespaces_;
+  kube::Reflector<cache::ClaimTemplate> templates_;
+  kube::Reflector<core::ResourceClaimTemplate> carrierTemplates_;
   cache::TaintRulesMirror taintRules_;
 
   std::mutex readyMutex_;

@@ -17,10 +17,11 @@ constexpr std::array<std::pair<std::string_view, Concern>, 12> kConcerns{{{"clai
                                                                           {"calls", Concern::calls},
                                                                           {"assumed", Concern::assumed},
                                                                           {"usage", Concern::usage},
-                                                                          {"quota", Concern::quota}}};
+                                                                          {"quota", Concern::quota},
+                                                                          {"template", Concern::claimTemplate}}};
 bool namespaced(Concern c) {
   return c == Concern::claim || c == Concern::carrier || c == Concern::pod || c == Concern::usage ||
-         c == Concern::quota;
+         c == Concern::quota || c == Concern::claimTemplate;
 }
 
 }  // namespace

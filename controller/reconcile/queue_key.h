@@ -9,7 +9,21 @@
 
 namespace egpu::reconcile {
 
-enum class Concern { claim, device, card, carrier, pod, node, cls, plugin, calls, assumed, usage, quota };
+enum class Concern {
+  claim,
+  device,
+  card,
+  carrier,
+  pod,
+  node,
+  cls,
+  plugin,
+  calls,
+  assumed,
+  usage,
+  quota,
+  claimTemplate
+};
 /// As keys begin.
 std::string_view nameOf(Concern concern);
 
@@ -36,6 +50,8 @@ inline std::string assumedKey() { return "assumed/all"; }
 inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
 /// What a claim uses of its cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }
+/// A template of claims, and the ResourceClaimTemplate of its name.
+inline std::string templateKey(const core::ObjectKey& key) { return "template/" + key.str(); }
 inline std::string pluginKey(std::string_view name) { return "plugin/" + std::string(name); }
 
 }  // namespace egpu::reconcile

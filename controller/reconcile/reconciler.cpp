@@ -45,6 +45,8 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       volumes_(client_, clock),
       users_(writer_, stores, binder_, events, clock, metrics),
       carrier_(writer_, stores, clock),
+      stock_(writer_, stores, carrier_, events),
+      templates_(writer_, stores, clock),
       claims_(writer_, stores, cluster, binder_, provisioning_, classes_, carrier_, users_, status_, waiting_, clock,
               enqueue_),
       devices_(writer_, stores, binder_, provisioning_, carrier_, users_, events),
@@ -117,7 +119,7 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
     case Concern::card:
       return auditor_.step(object.name, stop);
     case Concern::carrier:
-      return carrier_.step(object, stop);
+      return stock_.step(object, stop);
     case Concern::pod:
       return pod(object, stop);
     case Concern::node:
@@ -132,6 +134,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       return quotas_.step(object, stop);
     case Concern::usage:
       return say(use_.step(object), stop);
+    case Concern::claimTemplate:
+      return templates_.step(object, stop);
     case Concern::assumed: {
       auto outcome = auditor_.assumed(stop);
       if (outcome.isDone()) watchingAssumed_ = false;

@@ -22,6 +22,7 @@
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/claim/usage.h"
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
@@ -31,6 +32,7 @@
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/quota/quota.h"
 #include "controller/reconcile/routing.h"
+#include "controller/reconcile/template/template.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -59,7 +61,9 @@ class Reconciler {
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
   /// Claims, pods and carriers of which something is remembered; for tests.
-  std::size_t remembered() const { return waiting_.claims() + pods_.remembered() + carrier_.remembered(); }
+  std::size_t remembered() const {
+    return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered();
+  }
 
  private:
   /// The states of a claim one after the other, as long as each leads to the next one at once.
@@ -89,6 +93,8 @@ class Reconciler {
   BoundVolumes volumes_;
   Users users_;
   Carrier carrier_;
+  StockSync stock_;
+  TemplateSync templates_;
   ClaimSync claims_;
   DeviceSync devices_;
   ClaimUse use_;

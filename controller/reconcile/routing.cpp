@@ -9,6 +9,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -69,6 +70,9 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.nodes.listen([this](const auto& b, const auto& a) { onNode(b, a); });
   stores_.classes.listen([this](const auto& b, const auto& a) { onClass(b, a); });
   stores_.namespaces.listen([this](const auto& b, const auto& a) { onNamespace(b, a); });
+  stores_.templates.listen([this](const auto& b, const auto& a) { onTemplate(b, a); });
+  stores_.carrierTemplates.listen(
+      [this](const auto& b, const auto& a) { enqueue_(templateKey(core::keyOf((a ? a : b)->metadata))); });
   stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
   cluster.onCapacity([this] {
     for (const auto& key : waiting_.room.all()) enqueue_(key);
@@ -109,6 +113,8 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
     for (const auto& device : stores_.devicesOfClaim((before ? before : after)->metadata.uid))
       enqueue_(deviceKey(device->metadata.name));
     enqueue_(carrierKey(key));
+  } else if (!before && !madeFor(*after).empty()) {
+    enqueue_(carrierKey(key));  // the ResourceClaim that it was made for may be gone
   }
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
@@ -197,6 +203,7 @@ void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceC
   enqueue_(carrierKey(key));
   for (const auto& device : stores_.devicesOfClaim(Carrier::ownerUid(carrier)))
     enqueue_(deviceKey(device->metadata.name));
+  if (carrier.allocation && asks(carrier)) enqueue_(deviceKey(carrier.allocation->device));
   heldFor(key);
   podsOf(key);
 }
@@ -272,6 +279,16 @@ void Routing::onNamespace(const core::Namespace* before, const core::Namespace* 
   stores_.classes.forEach([&](const auto& cls) {
     if (cls->allowedNamespaces) openClaimsOf(*cls, after->metadata.name);
   });
+}
+
+void Routing::onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after) {
+  const auto key = core::keyOf((after ? after : before)->metadata);
+  enqueue_(templateKey(key));
+  if (before && after && before->conditions == after->conditions) return;
+  for (const auto& pod : stores_.gatedPods()) {  // what they wait for is another thing now
+    const auto* waits = pod->metadata.namespace_ == key.namespace_ ? pod->unstamped() : nullptr;
+    if (waits != nullptr && waits->templateName == key.name) enqueue_(podKey(core::keyOf(pod->metadata)));
+  }
 }
 
 void Routing::onPlugin(const std::string& name) {

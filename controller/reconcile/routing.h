@@ -42,6 +42,7 @@ class Routing {
   void onNode(const core::Node* before, const core::Node* after);
   void onClass(const cache::Class* before, const cache::Class* after);
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
+  void onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after);
   void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
   /// Devices that have some of it, their claims, and claims that name it.
   void usersOfCard(const std::string& card);

@@ -6,7 +6,7 @@
 //   claim/claim.cpp (C1) (C5) (C7) (C8) (C10)     claim/asking.cpp (C2) to (C4)     claim/no_fit.cpp (C6)     claim/given_device.cpp (C9)
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   claim/carrier.cpp W7, W8, (S4)                pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
+//   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
 //   card/auditor.cpp which hardware is gone, drift
 //
 //   CLAIM (claim/)                                                DEVICE egpu-<claim uid> (device/)
@@ -31,6 +31,8 @@
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
+//   W0 create claim          for a ResourceClaim that others made and that asks for a GPU by itself (claim/stock.h): found by name and
+//                            owner reference; that ResourceClaim gone → deleted; one that was not made for it is left alone
 //   W1 create device         intent found by name: adopt it, forget what was decided, W2 as it says; its claim gone: rollBack.
 //                            Of several claims of a pod some written: gather or startOver
 //   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read, but after three times with
@@ -42,7 +44,8 @@
 //   W5 claim: finalizer+name with resourceVersion: 409 → read again; claim gone or another uid → release
 //   W6 claim status          computed from claim and device at any time
 //   W7 create ResourceClaim  AlreadyExists: of this claim → go on, its marks (finalizer, owner reference) put back if somebody took
-//                            them off; of an earlier claim → (S4) lets it go; else CarrierTaken. Whose it is: Carrier::of
+//                            them off; of an earlier claim → (S4) lets it go; else CarrierTaken. Whose it is: Carrier::of. Of a claim
+//                            that was made for a ResourceClaim that one is its carrier: its finalizer alone is put on, before W8
 //   W8 its allocation        equal → done; cleared: bound → again with back-off; unprovisioned → moveAway. Where the scheduler makes room
 //                            for the pod (nominatedNodeName): again at once, some times. Not placed in time → moveAway
 //   W9 pod: pin and lift     gate gone → done
@@ -58,7 +61,8 @@
 //             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the
 //             condition follows. Later pods of that name use another device. Claim deleting, ResourceClaim torn out: condition
 //             Held alone
-//   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone; no running pod names the claim, by quorum read
+//   release:  delete ResourceClaim, wait for reservedFor empty, finalizer off, gone (one that others made stays, unless they deleted it:
+//             once nobody reserves it its allocation is taken back); no running pod names the claim, by quorum read
 //             after it was seen to go (a tenant can tear out claim and ResourceClaim, marks and all; model: look=skipped);
 //             device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off

@@ -79,5 +79,7 @@ EGPU_WRITER(cache::Quota);
 EGPU_WRITER(core::Node);
 EGPU_WRITER(core::Pod);
 EGPU_WRITER(core::ResourceClaim);
+EGPU_WRITER(cache::ClaimTemplate);
+EGPU_WRITER(core::ResourceClaimTemplate);
 
 }  // namespace egpu::reconcile

@@ -24,6 +24,7 @@ FieldErrors complaints(const Case& c) {
 
 FieldErrors complaints(const Case& c) {
   if (c.kind == "ElasticGPU") return complaints<ElasticGPU>(c);
+  if (c.kind == "ElasticGPUClaimTemplate") return complaints<ElasticGPUClaimTemplate>(c);
   if (c.kind == "ElasticGPUClaim") return complaints<ElasticGPUClaim>(c);
   if (c.kind == "ElasticGPUQuota") return complaints<ElasticGPUQuota>(c);
   return complaints<ElasticGPUClass>(c);

@@ -41,7 +41,7 @@ def apply_manifests(cluster, what=("-k", INSTALLED)):
     kubectl(cluster, "-n", NAMESPACE, "scale", "deployment", CONTROLLER, "--replicas=0")
     admin = client_of(cluster)
     kubectl(cluster, "wait", "--for=condition=Established", "--timeout=120s", "crd", "elasticgpus.elasticgpu.io",
-            "elasticgpuclaims.elasticgpu.io", "elasticgpuclasses.elasticgpu.io", "elasticgpuquotas.elasticgpu.io")
+            "elasticgpuclaims.elasticgpu.io", "elasticgpuclaimtemplates.elasticgpu.io", "elasticgpuclasses.elasticgpu.io", "elasticgpuquotas.elasticgpu.io")
     until("the policies are in force", lambda: _in_force(admin))
     return said
 

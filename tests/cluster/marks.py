@@ -187,6 +187,11 @@ def forging(client, controller, editor, report):
     report.refused("no claim with a finalizer that nobody would take off", lambda: editor.create(claims(), own_claim("stuck", **unknown)), 422,
                    "metadata.finalizers", "the controller")
     report.refused("nor does one get it afterwards", lambda: editor.patch(f"{claims()}/forged", {"metadata": unknown}), 422, "metadata.finalizers")
+    of_that = {"ownerReferences": [{**owner("ResourceClaim", "forged", plain["metadata"]["uid"], "resource.k8s.io/v1"), "blockOwnerDeletion": False}]}
+    report.refused("no claim as if made for a ResourceClaim", lambda: editor.create(claims(), own_claim("made", **of_that)), 422,
+                   "metadata.ownerReferences", "the controller")
+    report.refused("nor is one given to it afterwards", lambda: editor.patch(f"{claims()}/forged", {"metadata": of_that}), 422,
+                   "metadata.ownerReferences")
     report.check("a claim that is copied brings its own", editor.create(f"{claims()}?dryRun=All", own_claim(
         "copied", finalizers=[CLAIM_FINALIZER]))["metadata"]["finalizers"] == [CLAIM_FINALIZER])
     changed = editor.patch(f"{carriers()}/forged", {"metadata": {"finalizers": None, "labels": {"a": None}}})

@@ -168,6 +168,22 @@ def whole_life(client, log, report):
     client.delete(f"{claims()}/missing")
     until("an event is counted", lambda: ("", "events", "patch") in log.update().used)
 
+    # A template that comes after its pod, and a ResourceClaimTemplate that only looks as if it were made of it.
+    made_of = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
+    client.create(pods(), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "templated"}, "spec": {
+        "schedulingGates": [{"name": "elasticgpu.io/claims"}], "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "tenth"}],
+        "containers": [{"name": "main", "image": "none", "resources": {"claims": [{"name": "gpu"}]}}]}})
+    until("its template is looked for", lambda: ("resource.k8s.io", "resourceclaimtemplates", "get") in log.update().used)
+    tenth = client.create("/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaimtemplates", {
+        "apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": "tenth"},
+        "spec": {"spec": {"egpuClassName": "now", "resources": {"requests": {"elasticgpu.io/gpu-core": 10}}}}})
+    until("a pod of a template runs", lambda: "templated" in running(client))
+    looks = client.get(f"{made_of}/tenth")["spec"]
+    client.create(made_of, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "spec": looks, "metadata": {
+        "name": "other", "ownerReferences": [{"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "name": "tenth",
+                                              "uid": tenth["metadata"]["uid"]}]}})
+    until("what is of no template goes", lambda: not client.exists(f"{made_of}/other"))
+
     # A node goes: its cards are Failed, which the controller asks about first.
     client.delete(f"{NODES}/leaves")
     until("a node is asked for", lambda: ("", "nodes", "get") in log.update().used)

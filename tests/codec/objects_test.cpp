@@ -15,8 +15,9 @@ template <class T>
 class EveryKind : public ::testing::Test {};
 using Kinds =
     ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, v1alpha::ElasticGPUQuota,
-                     core::Namespace, core::Node, core::Pod, core::PersistentVolumeClaim, core::PersistentVolume,
-                     core::ResourceClaim, core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
+                     v1alpha::ElasticGPUClaimTemplate, core::ResourceClaimTemplate, core::Namespace, core::Node,
+                     core::Pod, core::PersistentVolumeClaim, core::PersistentVolume, core::ResourceClaim,
+                     core::DeviceClass, core::DeviceTaintRule, core::Event, core::Lease>;
 TYPED_TEST_SUITE(EveryKind, Kinds);
 
 TYPED_TEST(EveryKind, comesBackWithEveryField) {
@@ -208,7 +209,7 @@ TEST(Decode, aPodsClaimsInWhicheverOrderSpecAndStatusCome) {
   const auto pod = decode<core::Pod>(R"({"status":{"resourceClaimStatuses":[{"name":"t","resourceClaimName":"x"}]},
     "spec":{"resourceClaims":[{"name":"t","resourceClaimTemplateName":"y"}]}})");
   ASSERT_TRUE(pod) << pod.status().str();
-  EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", ""}}));
+  EXPECT_EQ(pod->resourceClaims, (std::vector<core::PodResourceClaim>{{"t", "x"}, {"t", "", "y"}}));
 }
 
 TEST(Encode, theCarrierAsKubernetesWantsIt) {

@@ -249,6 +249,25 @@ class Fill {
     out.status.conditions = conditions();
   }
 
+  void operator()(v1alpha::ElasticGPUClaimTemplate& out) {
+    out.metadata = metadata();
+    out.labels = map();
+    out.annotations = map();
+    out.spec.className = text();
+    out.spec.elasticGPUName = text();
+    out.spec.requests = quantities();
+    out.conditions = conditions();
+  }
+
+  void operator()(core::ResourceClaimTemplate& out) {
+    out.metadata = metadata();
+    out.labels = map();
+    out.annotations = map();
+    out.claim.deviceClassName = text();
+    out.claim.requestName = text();
+    if (chance()) out.claim.config.push_back({{}, text(), R"({"a":1})"});
+  }
+
   void operator()(v1alpha::ElasticGPUClass& out) {
     out.metadata = metadata();
     out.provisioner = text();
@@ -369,6 +388,14 @@ class Fill {
     out.metadata = metadata();
     out.deviceClassName = text();
     out.requestName = text();
+    auto& request = out.request;
+    if (chance()) request.capacity = map();
+    if (chance()) request.allocationMode = text();
+    request.count = number();
+    request.adminAccess = chance();
+    if (chance()) request.selectors = R"([{"cel":{"expression":"true"}}])";
+    if (chance()) request.alternatives = "[]";
+    if (chance()) out.config.push_back({{text()}, text(), R"({"a":[1,{"b":null}]})"});
     if (chance()) {
       auto& a = out.allocation.emplace();
       a.request = text();
@@ -456,6 +483,8 @@ T RandomObjects::next() {
   template T RandomObjects::next<T>()
 EGPU_SAMPLE(v1alpha::ElasticGPU);
 EGPU_SAMPLE(v1alpha::ElasticGPUClaim);
+EGPU_SAMPLE(v1alpha::ElasticGPUClaimTemplate);
+EGPU_SAMPLE(core::ResourceClaimTemplate);
 EGPU_SAMPLE(v1alpha::ElasticGPUClass);
 EGPU_SAMPLE(v1alpha::ElasticGPUQuota);
 EGPU_SAMPLE(core::Namespace);
@@ -476,6 +505,8 @@ bool same(const v1alpha::ElasticGPU& a, const v1alpha::ElasticGPU& b) {
 bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b) {
   return a.metadata == b.metadata && a.spec == b.spec && a.status == b.status;
 }
+bool same(const v1alpha::ElasticGPUClaimTemplate& a, const v1alpha::ElasticGPUClaimTemplate& b) { return a == b; }
+bool same(const core::ResourceClaimTemplate& a, const core::ResourceClaimTemplate& b) { return a == b; }
 bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b) {
   return a.metadata == b.metadata && a.provisioner == b.provisioner && a.parameters == b.parameters &&
          a.reclaimPolicy == b.reclaimPolicy && a.bindingMode == b.bindingMode &&
@@ -493,7 +524,8 @@ bool same(const core::PersistentVolume& a, const core::PersistentVolume& b) {
 }
 bool same(const core::ResourceClaim& a, const core::ResourceClaim& b) {
   return a.metadata == b.metadata && a.deviceClassName == b.deviceClassName && a.requestName == b.requestName &&
-         a.allocation == b.allocation && a.reservedFor == b.reservedFor;
+         a.request == b.request && a.config == b.config && a.allocation == b.allocation &&
+         a.reservedFor == b.reservedFor;
 }
 bool same(const core::DeviceClass& a, const core::DeviceClass& b) {
   return a.metadata == b.metadata && a.celSelector == b.celSelector;

@@ -28,6 +28,8 @@ class RandomObjects {
 /// Equality of what codec carries. The kinds whose structs have an operator== use it.
 bool same(const v1alpha::ElasticGPU& a, const v1alpha::ElasticGPU& b);
 bool same(const v1alpha::ElasticGPUClaim& a, const v1alpha::ElasticGPUClaim& b);
+bool same(const v1alpha::ElasticGPUClaimTemplate& a, const v1alpha::ElasticGPUClaimTemplate& b);
+bool same(const core::ResourceClaimTemplate& a, const core::ResourceClaimTemplate& b);
 bool same(const v1alpha::ElasticGPUClass& a, const v1alpha::ElasticGPUClass& b);
 bool same(const v1alpha::ElasticGPUQuota& a, const v1alpha::ElasticGPUQuota& b);
 bool same(const core::Namespace& a, const core::Namespace& b);

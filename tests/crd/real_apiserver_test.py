@@ -31,8 +31,8 @@ except ImportError:
     yaml = None
 
 MERGE_PATCH = "application/merge-patch+json"
-PLURALS = {"ElasticGPU": "elasticgpus", "ElasticGPUClaim": "elasticgpuclaims", "ElasticGPUClass": "elasticgpuclasses",
-           "ElasticGPUQuota": "elasticgpuquotas"}
+PLURALS = {"ElasticGPU": "elasticgpus", "ElasticGPUClaim": "elasticgpuclaims", "ElasticGPUClaimTemplate": "elasticgpuclaimtemplates",
+           "ElasticGPUClass": "elasticgpuclasses", "ElasticGPUQuota": "elasticgpuquotas"}
 
 
 class Client:

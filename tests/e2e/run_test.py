@@ -119,6 +119,26 @@ def together(k, _, r):
     k.ok("delete", "elasticgpuclaims", "one", "two", "--timeout=60s")
 
 
+def per_pod(k, _, r):
+    """A template, and a claim for each pod that names it."""
+    k.ok("apply", "-f", "-", stdin=CLASS + "apiVersion: elasticgpu.io/v1alpha\nkind: ElasticGPUClaimTemplate\nmetadata: {name: tenth}\n"
+         f"spec: {{spec: {{egpuClassName: share, resources: {{requests: {{{GPUSHARE}/gpu-core: 10}}}}}}}}\n---\n" + "".join(
+             f"apiVersion: v1\nkind: Pod\nmetadata: {{name: replica-{i}, annotations: {{egpuct.elasticgpu.io/gpu: tenth}}}}\n"
+             "spec: {containers: [{name: main, image: x}]}\n---\n" for i in (1, 2)))
+    k.ok("wait", "--for=condition=Ready", "--timeout=60s", "egpuct", "tenth")
+    k.ok("wait", "--for=condition=Ready", "--timeout=60s", "pod", "replica-1", "replica-2")
+    claims = k.ok("get", "elasticgpuclaims", "-o", "jsonpath={.items[*].metadata.name}").split()
+    r.check("each pod has a claim of its own", len(claims) == 2 and {c.rsplit("-", 1)[0] for c in claims} == {"replica-1-gpu", "replica-2-gpu"}, claims)
+    again = next(c for c in claims if c.startswith("replica-1"))
+    k.ok("delete", "pod", "replica-1")
+    r.check("its claim goes with it", until(lambda: again not in k.ok("get", "elasticgpuclaims,resourceclaims", "-o", "name")),
+            k.ok("get", "elasticgpuclaims,resourceclaims"))
+    k.ok("delete", "pod", "replica-2")
+    k.ok("delete", "egpuct", "tenth")
+    r.check("nothing is left of the template", until(lambda: k.ok("get", "elasticgpuclaims,resourceclaims,resourceclaimtemplates", "-o", "name") == ""),
+            k.ok("get", "elasticgpuclaims,resourceclaims,resourceclaimtemplates"))
+
+
 def tainted(k, _, r):
     k.ok("apply", "-f", "-", stdin=CLASS)
     k.ok("create", "-f", "-", stdin="apiVersion: resource.k8s.io/v1\nkind: DeviceTaintRule\nmetadata: {name: repair}\nspec: {deviceSelector: {driver: elasticgpu.io}, "
@@ -274,7 +294,7 @@ def main(bin_dir, cache):
             s = Standalone(bin_dir, NODES_100, data=data)
             try:
                 k = Kubectl(binary, s.kubeconfig, os.path.join(s.work, "home"))
-                for part in (samples, named_twice, together, tainted, prepared, thousand, exhaustion, bad_manifests):
+                for part in (samples, named_twice, together, per_pod, tainted, prepared, thousand, exhaustion, bad_manifests):
                     failed = r.failed
                     try:
                         part(k, s, r)

@@ -60,6 +60,36 @@ TEST(Admission, Repeating_ItChangesNothing) {
   EXPECT_EQ(once, twice);
 }
 
+TEST(Admission, TemplatesBecomeResourceClaimsToo) {
+  std::string json =
+      R"({"kind":"Pod","metadata":{"name":"p","annotations":{"egpuct.elasticgpu.io/a":"tenth","egpuc.elasticgpu.io/x":"c1"}},)"
+      R"("spec":{"containers":[{"name":"a"},{"name":"b"}]}})";
+  ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
+  const auto p = *codec::decode<core::Pod>(json);
+  EXPECT_EQ(p.resourceClaims, (std::vector<core::PodResourceClaim>{{"x", "c1"}, {"a", "", "tenth"}}));
+  EXPECT_EQ(p.containers[0].resourceClaims, (std::vector<std::string>{"x", "a"}));
+  EXPECT_EQ(p.containers[1].resourceClaims, (std::vector<std::string>{"x"}));
+  EXPECT_EQ(p.schedulingGates, (std::vector<std::string>{"elasticgpu.io/claims"}));
+  std::string changed = json;
+  changed.replace(changed.find("\"tenth\""), 7, "\"other\"");
+  const auto frozen = admitPod("pods", "UPDATE", changed, json);
+  EXPECT_EQ(frozen.message().rfind("metadata.annotations[egpuct.elasticgpu.io/…]: the claims of a pod can't change", 0),
+            0u);
+  for (const auto& [annotations, says] :
+       {std::pair{R"("egpuct.elasticgpu.io/A":"t")",
+                  "metadata.annotations[egpuct.elasticgpu.io/A]: \"A\" must be a DNS"},
+        {R"("egpuct.elasticgpu.io/a":"T")",
+         "metadata.annotations[egpuct.elasticgpu.io/a]: \"T\" is not the name of an "
+         "ElasticGPUClaimTemplate"},
+        {R"("egpuct.elasticgpu.io/a":"t","egpuc.elasticgpu.io/a":"c")",
+         "spec.resourceClaims: \"a\" already stands for something else than the template \"t\""}}) {
+    std::string bad = std::string(R"({"kind":"Pod","metadata":{"name":"p","annotations":{)") + annotations +
+                      R"(}},"spec":{"containers":[{"name":"a"}]}})";
+    const auto refused = admitPod("pods", "CREATE", bad, {});
+    EXPECT_EQ(refused.message().rfind(says, 0), 0u) << refused.message();
+  }
+}
+
 TEST(Admission, PodsWithoutAnnotationAndOtherResourcesAreLeftAlone) {
   std::string json = R"({"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"a"}]}})";
   const std::string before = json;

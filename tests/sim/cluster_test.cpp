@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "controller/standalone/apiserver/server.h"
+#include "controller/standalone/sim/claim_stamping.h"
 #include "tests/support/fake_plugins.h"
 #include "tests/support/handler_transport.h"
 #include "tests/support/scratch_folder.h"
@@ -90,6 +91,58 @@ TEST_F(ClusterTest, AFinishedPodOfADeletedNodeGoesToo) {
                                       "status"));
   ASSERT_TRUE(client.remove<core::Node>({"", pod("one")->nodeName}).ok());
   EXPECT_TRUE(gone("one"));
+}
+
+TEST_F(ClusterTest, AResourceClaimIsStampedForEachTemplateOfAPod) {
+  core::Pod made;
+  made.metadata.name = "one";
+  made.metadata.namespace_ = "default";
+  made.resourceClaims = {{"gpu", "", "tenth"}};
+  made.schedulingGates = {"example.com/wait"};  // a gate keeps no claim from being stamped
+  core::Container container;
+  container.name = "main";
+  container.image = "x";
+  container.resourceClaims = {"gpu"};
+  made.containers.push_back(container);
+  ASSERT_TRUE(client.create(made));
+  core::ResourceClaimTemplate tenth;  // it may come later
+  tenth.metadata.name = "tenth";
+  tenth.metadata.namespace_ = "default";
+  tenth.labels = {{"team", "blue"}};
+  tenth.claim.deviceClassName = "elasticgpu.io";
+  tenth.claim.requestName = "gpu";
+  tenth.claim.config.push_back({{}, "elasticgpu.io", R"({"egpuClassName":"share"})"});
+  ASSERT_TRUE(client.create(tenth));
+  ASSERT_TRUE(until([&] { return pod("one")->unstamped() == nullptr; }));
+  const auto name = stampedName(*pod("one"), "gpu");
+  EXPECT_EQ(pod("one")->resourceClaims.back(), (core::PodResourceClaim{"gpu", name}));
+  EXPECT_EQ(name.rfind("one-gpu-", 0), 0u);
+  const auto claim = client.get<core::ResourceClaim>({"default", name});
+  ASSERT_TRUE(claim) << claim.status().str();
+  EXPECT_EQ(claim->metadata.ownerReferences.at(0).uid, pod("one")->metadata.uid);
+  EXPECT_EQ(claim->metadata.labels, (core::StringMap{{"team", "blue"}}));
+  EXPECT_EQ(claim->metadata.annotation("resource.kubernetes.io/pod-claim-name"), "gpu");
+  EXPECT_EQ(claim->config, tenth.claim.config);
+  const auto stands = [&] {
+    const auto now = client.get<core::ResourceClaim>({"default", name});
+    return now ? now->metadata.uid : std::string();
+  };
+  ASSERT_TRUE(client.remove<core::ResourceClaim>({"default", name}).ok());
+  EXPECT_TRUE(until([&] { return !stands().empty() && stands() != claim->metadata.uid; })) << "stamped anew";
+  ASSERT_TRUE(client.patch<core::Pod>({"default", "one"}, kube::PatchType::merge, R"({"status":{"phase":"Succeeded"}})",
+                                      "status"));
+  EXPECT_TRUE(until([&] { return stands().empty(); })) << "a finished pod needs none";
+}
+
+TEST(StampedName, IsShortenedOnBothSides) {
+  core::Pod pod;
+  pod.metadata.uid = "u";
+  pod.metadata.name = std::string(100, 'p');
+  const auto name = stampedName(pod, std::string(60, 'n'));
+  EXPECT_LE(name.size(), 63u);
+  EXPECT_NE(name.find("pp-nn"), std::string::npos) << name;
+  pod.metadata.uid = "another";
+  EXPECT_NE(stampedName(pod, std::string(60, 'n')), name);
 }
 
 }  // namespace

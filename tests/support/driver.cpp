@@ -136,6 +136,8 @@ template class ManualInformer<core::Pod>;
 template class ManualInformer<core::Node>;
 template class ManualInformer<core::ResourceClaim>;
 template class ManualInformer<core::Namespace>;
+template class ManualInformer<cache::ClaimTemplate>;
+template class ManualInformer<core::ResourceClaimTemplate>;
 template class ManualInformer<core::DeviceTaintRule>;
 
 Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Registry& registry, base::ManualClock& clock,
@@ -155,6 +157,8 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       nodes(server, directClient_, nodeSink_),
       carriers(server, directClient_, carrierSink_),
       namespaces(server, directClient_, namespaceSink_),
+      templates(server, directClient_, templateSink_),
+      carrierTemplates(server, directClient_, carrierTemplateSink_),
       taintRules(server, directClient_, taintRuleSink_) {}
 
 Driver::~Driver() = default;
@@ -167,6 +171,8 @@ kube::ClientOptions Driver::options() {
 
 void Driver::start() {
   namespaces.list();
+  templates.list();
+  carrierTemplates.list();
   taintRules.listIfServed();
   nodes.list();
   classes.list();
@@ -187,13 +193,16 @@ bool Driver::poll() {
   any = nodes.poll() || any;
   any = carriers.poll() || any;
   any = namespaces.poll() || any;
+  any = templates.poll() || any;
+  any = carrierTemplates.poll() || any;
   any = taintRules.poll() || any;
   return any;
 }
 
 bool Driver::settled() const {
   return gpus.settled() && claims.settled() && classes.settled() && quotas.settled() && pods.settled() &&
-         nodes.settled() && carriers.settled() && namespaces.settled() && taintRules.settled();
+         nodes.settled() && carriers.settled() && namespaces.settled() && templates.settled() &&
+         carrierTemplates.settled() && taintRules.settled();
 }
 
 bool Driver::stepOnce() {

@@ -150,6 +150,8 @@ class Driver {
   cache::StoreSink<core::Node> nodeSink_{stores.nodes};
   cache::StoreSink<core::ResourceClaim> carrierSink_{stores.carriers};
   cache::StoreSink<core::Namespace> namespaceSink_{stores.namespaces};
+  cache::StoreSink<cache::ClaimTemplate> templateSink_{stores.templates};
+  cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_{stores.carrierTemplates};
   cache::StoreSink<core::DeviceTaintRule> taintRuleSink_{stores.taintRules};
 
  public:
@@ -161,6 +163,8 @@ class Driver {
   ManualInformer<core::Node> nodes;
   ManualInformer<core::ResourceClaim> carriers;
   ManualInformer<core::Namespace> namespaces;
+  ManualInformer<cache::ClaimTemplate> templates;
+  ManualInformer<core::ResourceClaimTemplate> carrierTemplates;
   ManualInformer<core::DeviceTaintRule> taintRules;
 };
 

@@ -125,6 +125,8 @@ void RealHandler::wipe() {
   // group and version, resource, whether it lives in namespaces
   const std::tuple<std::string, std::string, bool> kinds[] = {
       {core, "pods", true},
+      {ours, "elasticgpuclaimtemplates", true},
+      {carriers, "resourceclaimtemplates", true},
       {ours, "elasticgpuclaims", true},
       {ours, "elasticgpuquotas", true},
       {carriers, "resourceclaims", true},

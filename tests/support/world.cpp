@@ -151,6 +151,7 @@ void World::schedule(const std::string& name) {
   const auto p = pod(name);
   std::string node;
   for (const auto& claim : p.resourceClaims) {
+    if (claim.resourceClaimName.empty()) continue;  // a template: its status entry names what was stamped
     auto rc = must(client.get<core::ResourceClaim>({"default", claim.resourceClaimName}));
     if (!rc.allocation) throw std::runtime_error("not allocated: " + claim.resourceClaimName);
     node = rc.allocation->nodeName;
@@ -169,6 +170,7 @@ void World::schedule(const std::string& name) {
 }
 
 void World::unreserve(const std::string& claim, const std::string& podName) {
+  if (claim.empty()) return;
   auto rc = carrier(claim);
   if (!rc) return;
   auto& all = rc->reservedFor;

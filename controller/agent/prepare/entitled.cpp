@@ -43,15 +43,39 @@ Status checkClaim(const core::ResourceClaim& rc, const ClaimRef& claim, const st
   return reserved ? Status::okay() : Status(Code::unavailable, what + " is not reserved for a pod");
 }
 
+/// Of the object's owners the one of that kind, or null.
+const core::OwnerReference* ownerOf(const core::ObjectMeta& object, const core::Kind& kind) {
+  for (const auto& owner : object.ownerReferences)
+    if (owner.kind == kind.kind && owner.apiVersion.rfind(std::string(kind.group) + "/", 0) == 0) return &owner;
+  return nullptr;
+}
+
+/// A ResourceClaim that others made, from a template mostly: the ElasticGPUClaim of its name was made for it. The device's
+/// claimRef, which no tenant may write, leads to that claim.
+Status checkMadeFor(kube::Client& client, const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device,
+                    std::stop_token stop) {
+  const std::string what = "ResourceClaim " + core::keyOf(rc.metadata).str();
+  const auto& ref = device.spec.claimRef;
+  if (!ref || ref->uid.empty() || core::ObjectKey{ref->namespace_, ref->name} != core::keyOf(rc.metadata))
+    return refused(what + " is not owned by an ElasticGPUClaim, and ElasticGPU " + device.metadata.name +
+                   " is not the device of one of its name" +
+                   (ref ? ", but of " + ref->namespace_ + "/" + ref->name : ""));
+  const auto claim = client.get<v1alpha::ElasticGPUClaim>(core::keyOf(rc.metadata), stop);
+  if (!claim) return about("ElasticGPUClaim " + core::keyOf(rc.metadata).str(), claim.status());
+  const auto* owner = ownerOf(claim->metadata, core::kindOf<core::ResourceClaim>);
+  if (claim->metadata.uid != ref->uid || owner == nullptr || owner->uid != rc.metadata.uid)
+    return refused(what + " is not owned by an ElasticGPUClaim, and the one whose device " + device.metadata.name +
+                   " is was not made for it");
+  return Status::okay();
+}
+
 /// Whether the device belongs to the claim that owns the ResourceClaim. A tenant may write owners as he likes, but not
 /// a device's claimRef.
-Status checkOwner(const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device) {
+Status checkOwner(kube::Client& client, const core::ResourceClaim& rc, const v1alpha::ElasticGPU& device,
+                  std::stop_token stop) {
   const std::string what = "ResourceClaim " + core::keyOf(rc.metadata).str();
-  const auto& owners = rc.metadata.ownerReferences;
-  const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& o) {
-    return o.kind == "ElasticGPUClaim" && o.apiVersion.rfind(std::string(keys::kGroup) + "/", 0) == 0;
-  });
-  if (owner == owners.end()) return refused(what + " is not owned by an ElasticGPUClaim");
+  const auto* owner = ownerOf(rc.metadata, core::kindOf<v1alpha::ElasticGPUClaim>);
+  if (owner == nullptr) return checkMadeFor(client, rc, device, std::move(stop));
   const auto& ref = device.spec.claimRef;
   if (!ref || ref->uid.empty() || ref->uid != owner->uid || ref->namespace_ != rc.metadata.namespace_ ||
       ref->name != owner->name)
@@ -122,7 +146,7 @@ Result<Entitled> entitled(kube::Client& client, const ClaimRef& claim, const std
 
   auto device = client.get<v1alpha::ElasticGPU>({"", rc->allocation->device}, stop);
   if (!device) return about("ElasticGPU " + rc->allocation->device, device.status());
-  if (auto s = checkOwner(*rc, *device); !s.ok()) return s;
+  if (auto s = checkOwner(client, *rc, *device, stop); !s.ok()) return s;
   if (auto s = checkDevice(*device, node); !s.ok()) return s;
 
   Entitled out;

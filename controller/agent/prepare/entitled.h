@@ -23,7 +23,8 @@ struct Entitled {
 
 /// The device that the claim's pods may have on `node`, or in words what does not hold (Code::invalid):
 /// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by our driver on this node;
-/// - its owner is the ElasticGPUClaim of its name that the device's claimRef names by uid;
+/// - its owner is the ElasticGPUClaim of its name that the device's claimRef names by uid; or, if it has none, that claim's
+///   owner is the ResourceClaim;
 /// - the device is Bound, and on this node;
 /// - each of its cards is on this node and not CardGone, and its ledger has an entry under the device's uid with the amounts charged.
 /// An error of the API is passed on. pods: for whom it is reserved, as far as is known.

@@ -229,6 +229,17 @@ bool readThousandths(Value& value, int64_t& out, Failure& f) {
   return true;
 }
 
+bool readRaw(Value& value, std::string& out, Failure& f) {
+  out.clear();
+  bool isNull = false;
+  if (!peekNull(value, isNull, f)) return false;
+  if (isNull) return true;
+  std::string_view text;
+  if (const auto e = simdjson::to_json_string(inner(value)).get(text)) return is(f, e);
+  out = base::trimmed(text);
+  return true;
+}
+
 bool readNames(Value& value, std::vector<std::string>& out, Failure& f) {
   out.clear();
   return eachElement(value, f, [&](Value& element) {
@@ -268,9 +279,11 @@ bool Reader::field(std::string_view key, Value& value, const List& list) {
   return good_;
 }
 
-bool Reader::firstOf(Value& list, const List& fields) {
-  bool first = true;
-  return eachElement(list, f_, [&](Value& element) { return !std::exchange(first, false) || each(element, fields); });
+bool Reader::firstOf(Value& list, int64_t& more, const List& fields) {
+  more = -1;
+  const bool good = eachElement(list, f_, [&](Value& element) { return ++more > 0 || each(element, fields); });
+  if (more < 0) more = 0;
+  return good;
 }
 
 }  // namespace egpu::codec::internal

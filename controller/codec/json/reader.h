@@ -57,6 +57,8 @@ bool readQuantities(Value& value, core::StringMap& out, Failure& f);
 bool readAmount(Value& value, std::string_view unit, int64_t& out, Failure& f);
 bool readThousandths(Value& value, int64_t& out, Failure& f);
 bool readNames(Value& value, std::vector<std::string>& out, Failure& f);
+/// The value as it was written.
+bool readRaw(Value& value, std::string& out, Failure& f);
 /// The first that is not empty.
 bool readEntry(Value& value, std::string_view type, std::string_view field, std::string& out, Failure& f);
 
@@ -136,7 +138,12 @@ class Reader {
   }
   template <class Fn>
   void first(std::string_view name, const Fn& list) {
-    if (at(name)) good_ = firstOf(*value_, list);
+    int64_t more = 0;
+    first(name, more, list);
+  }
+  template <class Fn>
+  void first(std::string_view name, int64_t& more, const Fn& list) {
+    if (at(name)) good_ = firstOf(*value_, more, list);
   }
   template <class Fn>
   void firstAlways(std::string_view name, const Fn& list) {
@@ -162,6 +169,9 @@ class Reader {
     if (!at(name)) return;
     good_ = read(*value_, all, f_);
     std::erase_if(all, [&](const T& each) { return !which(each); });
+  }
+  void raw(std::string_view name, std::string& text) {
+    if (at(name)) good_ = readRaw(*value_, text, f_);
   }
   void names(std::string_view name, std::vector<std::string>& all) {
     if (at(name)) good_ = readNames(*value_, all, f_);
@@ -214,7 +224,7 @@ class Reader {
     return good_ && !isNull;
   }
   bool field(std::string_view key, Value& value, const List& list);
-  bool firstOf(Value& list, const List& fields);
+  bool firstOf(Value& list, int64_t& more, const List& fields);
 
   Failure& f_;
   std::string_view key_;  // of the field that is met, and its value

@@ -79,6 +79,10 @@ class Writer {
   void first(std::string_view name, const List& list) {
     if (const auto text = textOf(list); text != "{}") j_.key(name).beginArray().raw(text).endArray();
   }
+  void first(std::string_view name, int64_t, const List& list) { first(name, list); }
+  void raw(std::string_view name, const std::string& text) {
+    if (!text.empty()) j_.key(name).raw(text);
+  }
   void firstAlways(std::string_view name, const List& list) { j_.key(name).beginArray().raw(textOf(list)).endArray(); }
   template <class Source, class Kind>
   void choice(std::string_view name, const Source& source, Kind kind, const List& list) {

@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/stock.h"
 
 namespace egpu::reconcile {
 
@@ -43,20 +44,23 @@ bool isClaim(const core::OwnerReference& owner) {
 }  // namespace
 
 bool Carrier::ours(const core::ResourceClaim& carrier) {
-  return carrier.deviceClassName == keys::kDeviceClass && carrier.requestName == keys::kCarrierRequest &&
+  return !asks(carrier) && carrier.deviceClassName == keys::kDeviceClass &&
+         carrier.requestName == keys::kCarrierRequest &&
          (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer) || !ownerUid(carrier).empty() ||
           !allocatedDevice(carrier).empty());
 }
 
 bool Carrier::of(const core::ResourceClaim& carrier, std::string_view claimUid, std::string_view device) {
+  const auto allocated = allocatedDevice(carrier);
+  if (asks(carrier)) return !allocated.empty() && allocated == device;
   if (!ours(carrier)) return false;
   const auto owner = ownerUid(carrier);
-  const auto allocated = allocatedDevice(carrier);
   if (owner.empty() && allocated.empty()) return true;
   return (!claimUid.empty() && owner == claimUid) || (!allocated.empty() && allocated == device);
 }
 
 bool Carrier::of(const core::ResourceClaim& carrier, const cache::Claim& claim) {
+  if (asks(carrier)) return madeFor(claim) == carrier.metadata.uid;
   return of(carrier, claim.metadata.uid, deviceNameFor(claim)) ||
          of(carrier, claim.metadata.uid, claim.spec.elasticGPUName) ||
          of(carrier, claim.metadata.uid, claim.status.elasticGPUName);
@@ -66,15 +70,21 @@ bool Carrier::ownedBy(const core::ResourceClaim& carrier, std::string_view claim
   return !claimUid.empty() && ownerUid(carrier) == claimUid && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
 }
 
+bool Carrier::marked(const core::ResourceClaim& carrier, const cache::Claim& claim) {
+  if (asks(carrier)) return of(carrier, claim) && carrier.metadata.hasFinalizer(keys::kCarrierFinalizer);
+  return ownedBy(carrier, claim.metadata.uid);
+}
+
 std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
   for (const auto& owner : carrier.metadata.ownerReferences)
     if (isClaim(owner)) return owner.uid;
   return {};
 }
 
-core::ResourceClaimAllocation Carrier::allocationFor(const cache::Gpu& device) const {
+core::ResourceClaimAllocation Carrier::allocationFor(const core::ResourceClaim& carrier,
+                                                     const cache::Gpu& device) const {
   core::ResourceClaimAllocation allocation;
-  allocation.request = std::string(keys::kCarrierRequest);
+  allocation.request = carrier.requestName;
   allocation.driver = std::string(keys::kDriver);
   allocation.pool = device.spec.nodeName;
   allocation.device = device.metadata.name;
@@ -107,6 +117,8 @@ base::Result<core::ResourceClaim> Carrier::mark(const core::ResourceClaim& carri
   const auto& meta = carrier.metadata;
   auto finalizers = meta.finalizers;
   if (!meta.hasFinalizer(keys::kCarrierFinalizer)) finalizers.emplace_back(keys::kCarrierFinalizer);
+  if (asks(carrier))
+    return writer_.patch(carrier, codec::patch::finalizers(meta.uid, meta.resourceVersion, finalizers), {}, stop);
   auto owners = meta.ownerReferences;
   owners.erase(std::remove_if(owners.begin(), owners.end(), isClaim), owners.end());
   owners.push_back(ownerReference(claim));
@@ -118,6 +130,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
   const auto key = core::keyOf(claim.metadata);
   auto carrier = stores_.carriers.get(key);
   if (!carrier) {
+    if (!madeFor(claim).empty()) return {State::leaving};  // it went, and the claim will
     const auto pods = stores_.podsOfClaim(key);
     if (std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); })) return {State::unwanted};
     auto made = create(claim, stop);  // W7
@@ -129,7 +142,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     return {State::taken, {}, {}, "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim"};
   }
   if (carrier->metadata.deleting()) return {State::leaving};
-  if (!ownedBy(*carrier, claim.metadata.uid)) {
+  if (!marked(*carrier, claim)) {
     auto marked = mark(*carrier, claim, stop);
     if (!marked.ok()) return {State::failed, {}, marked.status()};
     carrier = std::make_shared<const core::ResourceClaim>(*marked);
@@ -138,7 +151,7 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
 }
 
 Carrier::Answer Carrier::allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const {
-  const auto wanted = allocationFor(device);
+  const auto wanted = allocationFor(carrier, device);
   const auto& there = *carrier.allocation;
   if (there.driver != wanted.driver || there.device != wanted.device || there.nodeName != wanted.nodeName)
     // Never moved unless the scheduler cleared it: somebody else wrote this.
@@ -191,7 +204,7 @@ std::optional<Carrier::Answer> Carrier::notNow(const core::ResourceClaim& carrie
 
 Carrier::Answer Carrier::allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite,
                                   std::stop_token stop) {
-  const auto wanted = allocationFor(device);
+  const auto wanted = allocationFor(carrier, device);
   if (const auto answer = notNow(carrier, wanted.nodeName, rewrite)) return *answer;
   const auto body = codec::patch::allocation(carrier.metadata.uid, carrier.metadata.resourceVersion, wanted);  // W8
   const auto written = writer_.patch(carrier, body, "status", stop);
@@ -257,7 +270,25 @@ Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::stri
     return {Release::failed, read.status(), {}};
   }
   if (!of(*read, claimUid, device)) return {};  // another's: not in our way
+  if (asks(*read) && !read->metadata.deleting()) return takeBack(*read, stop);
   return letGo(std::move(*read), stop);
+}
+
+namespace {
+/// inUse: who has it reserved.
+Carrier::Released inUse(const core::ResourceClaim& carrier) {
+  Carrier::Released held{Carrier::Release::inUse, {}, {}};
+  for (const auto& consumer : carrier.reservedFor)
+    if (consumer.resource == "pods") held.pods.push_back(consumer.uid);
+  return held;
+}
+}  // namespace
+
+Carrier::Released Carrier::takeBack(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (!carrier.reservedFor.empty()) return inUse(carrier);
+  const auto status = withdraw(carrier, stop);
+  if (!status.ok() && status.code() != base::Code::notFound) return {Release::failed, status, {}};
+  return {};
 }
 
 Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token stop) {
@@ -283,12 +314,7 @@ Carrier::Released Carrier::letGo(core::ResourceClaim carrier, std::stop_token st
     }
     carrier = *again;
   }
-  if (!carrier.reservedFor.empty()) {
-    Released held{Release::inUse, {}, {}};
-    for (const auto& consumer : carrier.reservedFor)
-      if (consumer.resource == "pods") held.pods.push_back(consumer.uid);
-    return held;
-  }
+  if (!carrier.reservedFor.empty()) return inUse(carrier);
   if (carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) {
     auto rest = carrier.metadata.finalizers;
     rest.erase(std::remove(rest.begin(), rest.end(), keys::kCarrierFinalizer), rest.end());

@@ -57,6 +57,9 @@ class Carrier {
   /// says nothing about pods: they may run on without it.
   Released release(const core::ObjectKey& claim, const std::string& claimUid, std::string_view device,
                    std::stop_token stop);
+  /// A carrier whose time is over, as just read: deleted if it isn't yet, which of a stock one (stock.h) is not ours to do,
+  /// and its finalizer taken off once nobody reserves it.
+  Released letGo(core::ResourceClaim carrier, std::stop_token stop);
   /// Takes an allocation back that nobody reserves, so that the claim can move. done() once there is none.
   base::Status withdraw(const core::ResourceClaim& carrier, std::stop_token stop);
 
@@ -81,6 +84,8 @@ class Carrier {
   static bool of(const core::ResourceClaim& carrier, const cache::Claim& claim);
   /// It has both marks.
   static bool ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid);
+  /// It is the claim's and has all marks that it needs: of a stock one (stock.h) the finalizer is enough.
+  static bool marked(const core::ResourceClaim& carrier, const cache::Claim& claim);
   static std::string ownerUid(const core::ResourceClaim& carrier);
 
  private:
@@ -102,12 +107,12 @@ class Carrier {
   Answer allocate(const core::ResourceClaim& carrier, const cache::Gpu& device, bool rewrite, std::stop_token stop);
   /// Why W8 is not to be written now; nothing = it is, and is remembered.
   std::optional<Answer> notNow(const core::ResourceClaim& carrier, const std::string& node, bool rewrite);
-  /// Of a carrier of ours whose time is over, as just read.
-  Released letGo(core::ResourceClaim carrier, std::stop_token stop);
+  /// Of a stock one whose claim goes: its allocation is taken back, and it stays.
+  Released takeBack(const core::ResourceClaim& carrier, std::stop_token stop);
   void forget(const core::ObjectKey& claim);
   /// The same if there is no such carrier, whoever took it away.
   void forgetGone(const core::ObjectKey& claim);
-  core::ResourceClaimAllocation allocationFor(const cache::Gpu& device) const;
+  core::ResourceClaimAllocation allocationFor(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
 
   Writer& writer_;
   cache::Stores& stores_;

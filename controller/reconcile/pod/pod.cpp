@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -73,6 +74,10 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
        it != pod.metadata.annotations.end() && it->first.rfind(keys::kClaimAnnotationPrefix, 0) == 0; ++it)
     annotated.insert(it->second);
   std::vector<Used> used;
+  if (const auto* waits = pod.unstamped()) {
+    tellUnstamped(pod, waits->templateName, stop);
+    return std::nullopt;  // that it has its ResourceClaim is an event of the pod
+  }
   std::set<std::string> names;
   for (const auto& entry : pod.resourceClaims) {
     if (entry.resourceClaimName.empty() || !names.insert(entry.resourceClaimName).second) continue;
@@ -82,12 +87,21 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
       const auto now = writer_.read<cache::Claim>(claimKeyOf, {}, stop);
       if (now.ok()) claim = stores_.claims.get(claimKeyOf);
     }
+    const auto carrier = stores_.carriers.get(claimKeyOf);
     if (!claim) {
-      auto foreign = stores_.carriers.get(claimKeyOf);
-      if (foreign && Carrier::ownerUid(*foreign).empty() && annotated.count(entry.resourceClaimName) == 0)
+      if (carrier && Carrier::ownerUid(*carrier).empty() && !asks(*carrier) &&
+          carrier->deviceClassName != keys::kDeviceClass && annotated.count(entry.resourceClaimName) == 0)
         continue;  // another driver's: not ours to wait for
-      tell(pod, entry.resourceClaimName, "NotFound", "there is no such ElasticGPUClaim");
+      tellMissing(pod, entry, carrier.get());
       return std::nullopt;  // the claim's creation is an event
+    }
+    if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
+      if (madeFor(*claim).empty())
+        tell(pod, entry.resourceClaimName, reason::kCarrierTaken,
+             "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim of that name: give "
+             "one "
+             "of them another name");
+      return std::nullopt;  // its end is an event
     }
     if (claim->metadata.deleting()) {
       tell(pod, entry.resourceClaimName, "Deleting", "it is being deleted");
@@ -96,6 +110,39 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     used.push_back({claim, claims_.deviceOf(*claim)});
   }
   return used;
+}
+
+void PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop) {
+  const core::ObjectKey key{pod.metadata.namespace_, name};
+  if (!gated(pod)) return;  // it may be another driver's
+  if (const auto claims = stores_.templates.get(key)) {
+    const auto* ready = findCondition(claims->conditions, kReady);
+    if (ready != nullptr && ready->status == "False")
+      tellOf(pod, "template " + name, ready->reason, ready->reason + ": " + ready->message);
+    return;
+  }
+  if (stores_.carrierTemplates.get(key)) return;  // Kubernetes stamps it soon
+  if (writer_.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() != base::Code::notFound) return;
+  tellOf(pod, "template " + name, "NotFound",
+         "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
+}
+
+void PodSync::tellMissing(const core::Pod& pod, const core::PodResourceClaim& entry,
+                          const core::ResourceClaim* carrier) {
+  const auto& claim = entry.resourceClaimName;
+  const bool stamped = std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), [&](const auto& other) {
+    return other.name == entry.name && !other.templateName.empty();
+  });
+  if (carrier == nullptr && stamped) return;  // it comes by another watch
+  if (carrier == nullptr || (carrier->deviceClassName != keys::kDeviceClass && !asks(*carrier)))
+    return tell(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
+  const auto wanted = asks(*carrier)
+                          ? claimFor(*carrier)
+                          : std::string(
+                                "spec.devices.config: must say what is wanted, as "
+                                "{opaque: {driver: elasticgpu.io, parameters: {egpuClassName: …, resources: …}}}");
+  if (const auto* why = std::get_if<std::string>(&wanted))
+    tell(pod, claim, reason::kInvalidParameter, "its ResourceClaim can't be served: " + *why);
 }
 
 void PodSync::plan(const core::Pod& pod, const std::vector<Used>& used) {
@@ -138,20 +185,24 @@ bool isOfDevice(const cache::Claim& claim, const core::Condition& bound) {
 }  // namespace
 
 void PodSync::tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message) {
-  if (!gated(pod)) return;
+  tellOf(pod, "claim " + claim, why, message);
+}
+
+void PodSync::tellOf(const core::Pod& pod, const std::string& of, std::string_view why, const std::string& message) {
+  if (!pod.nodeName.empty()) return;
   {
-    const std::string what = pod.metadata.uid + " " + claim + " " + std::string(why);
+    const std::string what = pod.metadata.uid + " " + of + " " + std::string(why);
     const std::lock_guard lock(mutex_);
     auto& last = told_[core::keyOf(pod.metadata)];
     if (last == what) return;
     last = what;
   }
-  events_.event(kube::referenceTo(pod), "Warning", "WaitingForClaim", "claim " + claim + ": " + message);
+  events_.event(kube::referenceTo(pod), "Warning", "WaitingForClaim", of + ": " + message);
 }
 
 void PodSync::tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news) {
   const auto now = stores_.pods.get(core::keyOf(pod.metadata));
-  if (!now || !gated(*now)) return;
+  if (!now || !now->nodeName.empty()) return;
   for (const auto& one : used) {
     const auto& name = one.claim->metadata.name;
     for (const auto& said : news)
@@ -534,8 +585,8 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
     if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
       tell(pod, one.claim->metadata.name, "Leaving",
            "its ResourceClaim is being deleted and is still reserved for other pods");
-    if (!carrier || carrier->metadata.deleting() || !Carrier::ownedBy(*carrier, one.claim->metadata.uid) ||
-        !carrier->allocation || carrier->allocation->device != one.device->metadata.name)
+    if (!carrier || carrier->metadata.deleting() || !Carrier::marked(*carrier, *one.claim) || !carrier->allocation ||
+        carrier->allocation->device != one.device->metadata.name)
       return false;
     const bool bound = one.device->status.phase == phase::kBound;
     if (!bound && !claims_.waitsForConsumer(*one.claim)) return false;  // Immediate: Bound first

@@ -2,7 +2,7 @@
 // they are carried.
 //
 // What keeps a gate, in the order of a step (what the pod hears of it: tell, tellConditions):
-//   claimsOf     a claim isn't there, or is being deleted
+//   claimsOf     a claim is not stamped from its template yet, isn't there, or is being deleted
 //   gather       claims are on several nodes, and some can move
 //   choose       a claim has no device: its class or plugin refuses (choiceOf), no node has room and suits (noFit), the
 //                API server refused the device (writeIntents). Of an Immediate class: its own step says why
@@ -125,8 +125,14 @@ class PodSync {
   bool suitsAnotherPod(const core::Pod& pod, const std::vector<Used>& used, const core::Node& node) const;
   /// The pod counts on the node of its claims' devices, or, if there is none, nowhere.
   void plan(const core::Pod& pod, const std::vector<Used>& used);
-  /// An event on a gated pod, once per claim and reason: who looks at the pod must see what it waits for.
+  /// An event on a pod without a node, once per claim and reason: who looks at the pod must see what it waits for.
   void tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message);
+  /// The same of what else it waits for.
+  void tellOf(const core::Pod& pod, const std::string& of, std::string_view why, const std::string& message);
+  /// Why Kubernetes has not stamped a ResourceClaim for it from that template.
+  void tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop);
+  /// Why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null.
+  void tellMissing(const core::Pod& pod, const core::PodResourceClaim& entry, const core::ResourceClaim* carrier);
   /// news: what this step says on its claims.
   void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news);
 
@@ -140,7 +146,7 @@ class PodSync {
   kube::EventSink& events_;
   const std::function<void(const std::string& queueKey)> enqueue_;
   mutable std::mutex mutex_;
-  std::map<core::ObjectKey, std::string> told_;  ///< what each gated pod was told last; guarded by mutex_
+  std::map<core::ObjectKey, std::string> told_;  ///< what each pod was told last; guarded by mutex_
   /// Pods that found nodes too short of CPU, memory or pods, and what they ask for; guarded by mutex_.
   std::map<core::ObjectKey, Short> short_;
 };

@@ -16,17 +16,25 @@ using base::Code;
 using base::Status;
 namespace keys = v1alpha::keys;
 
-/// name → claim, of the pod's annotations.
-std::vector<std::pair<std::string, std::string>> claimAnnotations(const core::Pod& pod) {
-  std::vector<std::pair<std::string, std::string>> out;
+using Named = std::vector<std::pair<std::string, std::string>>;
+
+/// name → claim or template, of the pod's annotations.
+Named annotated(const core::Pod& pod, std::string_view prefix) {
+  Named out;
   for (const auto& [key, value] : pod.metadata.annotations)
-    if (key.rfind(keys::kClaimAnnotationPrefix, 0) == 0)
-      out.emplace_back(key.substr(keys::kClaimAnnotationPrefix.size()), value);
+    if (key.rfind(prefix, 0) == 0) out.emplace_back(key.substr(prefix.size()), value);
   return out;
 }
 
-std::string fieldOf(const std::string& name) {
-  return "metadata.annotations[" + std::string(keys::kClaimAnnotationPrefix) + name + "]";
+Status checkNames(const Named& all, std::string_view prefix, const std::string& kind) {
+  for (const auto& [name, value] : all) {
+    const auto field = "metadata.annotations[" + std::string(prefix) + name + "]: \"";
+    if (!v1alpha::isDnsLabel(name))
+      return Status(Code::invalid, field + name + "\" must be a DNS label (a-z, 0-9 and '-', at most 63 characters)");
+    if (!v1alpha::isDnsSubdomain(value))
+      return Status(Code::invalid, field + value + "\" is not the name of an " + kind);
+  }
+  return Status::okay();
 }
 
 /// No node offers such a resource and nothing else reads it: the pod would run without a GPU.
@@ -52,19 +60,20 @@ Status refuseOwnAmounts(const std::string& objectJson) {
 
 Status admitNew(const core::Pod& pod, std::string& objectJson) {
   if (auto refused = refuseOwnAmounts(objectJson); !refused.ok()) return refused;
-  const auto claims = claimAnnotations(pod);
-  if (claims.empty()) return Status::okay();
-  for (const auto& [name, claim] : claims) {
-    if (!v1alpha::isDnsLabel(name))
-      return Status(Code::invalid,
-                    fieldOf(name) + ": \"" + name + "\" must be a DNS label (a-z, 0-9 and '-', at most 63 characters)");
-    if (!v1alpha::isDnsSubdomain(claim))
-      return Status(Code::invalid, fieldOf(name) + ": \"" + claim + "\" is not the name of an ElasticGPUClaim");
-  }
+  const auto claims = annotated(pod, keys::kClaimAnnotationPrefix);
+  const auto templates = annotated(pod, keys::kTemplateAnnotationPrefix);
+  if (auto bad = checkNames(claims, keys::kClaimAnnotationPrefix, "ElasticGPUClaim"); !bad.ok()) return bad;
+  if (auto bad = checkNames(templates, keys::kTemplateAnnotationPrefix, "ElasticGPUClaimTemplate"); !bad.ok())
+    return bad;
   // A pod that has its node already can't be gated: the API server takes no such pod.
-  auto edited = codec::withResourceClaims(objectJson, claims, pod.nodeName.empty() ? keys::kSchedulingGate : "");
-  if (!edited) return edited.status();
-  objectJson = std::move(*edited);
+  const auto gate = pod.nodeName.empty() ? keys::kSchedulingGate : std::string_view();
+  for (const bool templated : {false, true}) {
+    const auto& named = templated ? templates : claims;
+    if (named.empty()) continue;
+    auto edited = codec::withResourceClaims(objectJson, named, gate, templated);
+    if (!edited) return edited.status();
+    objectJson = std::move(*edited);
+  }
   return Status::okay();
 }
 
@@ -78,9 +87,10 @@ Status admitPod(std::string_view resource, std::string_view operation, std::stri
   if (operation == "CREATE") return admitNew(*pod, objectJson);
   const auto before = codec::decode<core::Pod>(oldJson);
   if (!before) return before.status();
-  if (claimAnnotations(*before) != claimAnnotations(*pod))
-    return Status(Code::invalid, "metadata.annotations[" + std::string(keys::kClaimAnnotationPrefix) +
-                                     "…]: the claims of a pod can't change; delete the pod and create it anew");
+  for (const auto prefix : {keys::kClaimAnnotationPrefix, keys::kTemplateAnnotationPrefix})
+    if (annotated(*before, prefix) != annotated(*pod, prefix))
+      return Status(Code::invalid, "metadata.annotations[" + std::string(prefix) +
+                                       "…]: the claims of a pod can't change; delete the pod and create it anew");
   return Status::okay();
 }
 

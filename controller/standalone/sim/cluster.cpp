@@ -78,12 +78,14 @@ Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Regis
       clock_(clock),
       started_(base::rfc3339Micro(clock.wall())),
       kubelet_(client, plugins, events, clock, addressesOf(nodes_), std::move(folders)),
+      stamping_(client, events),
       pods_(client, podSink_),
       nodeReflector_(client, nodeSink_),
       claims_(client, claimSink_) {
   using cache::Emit;
   byClaim_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
-    for (const auto& c : p.resourceClaims) emit(p.metadata.namespace_ + "/" + c.resourceClaimName);
+    for (const auto& c : p.resourceClaims)
+      if (!c.resourceClaimName.empty()) emit(p.metadata.namespace_ + "/" + c.resourceClaimName);
   });
   byNode_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
     if (!p.nodeName.empty() && !p.finished()) emit(p.nodeName);
@@ -200,7 +202,7 @@ void Cluster::listen() {
     const bool over = !after || after->finished() || (before && before->metadata.uid != after->metadata.uid);
     if (!over) return;
     for (const auto& c : (before ? *before : pod).resourceClaims)
-      enqueue(claimKey({pod.metadata.namespace_, c.resourceClaimName}));
+      if (!c.resourceClaimName.empty()) enqueue(claimKey({pod.metadata.namespace_, c.resourceClaimName}));
     enqueueUnscheduled();
   });
   claimStore_.listen([this](const auto& before, const auto& after) {
@@ -296,6 +298,8 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   lastUid = pod->metadata.uid;
   if (lostItsNode(*pod, stop)) return collect(*pod, stop);
   if (pod->finished() || pod->metadata.deleting()) return true;
+  const bool stamped = stamping_.stamp(*pod, stop);
+  if (!stamped && pod->unstamped() != nullptr) return false;
   if (waitsForNode(*pod)) return schedule(*pod, stop);
   if (pod->nodeName.empty()) return true;  // gated
   const Status s = kubelet_.run(*pod, stop);
@@ -331,7 +335,10 @@ bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
 }
 
 std::string Cluster::claimsOf(const core::Pod& pod, Claims& claims) const {
+  if (const auto* waits = pod.unstamped())
+    return "waiting for the ResourceClaim of template " + waits->templateName + " to be created";
   for (const auto& c : pod.resourceClaims) {
+    if (c.resourceClaimName.empty()) continue;
     const auto rc = claimStore_.get({pod.metadata.namespace_, c.resourceClaimName});
     if (!rc) return "waiting for the ResourceClaim " + c.resourceClaimName + " to be created";
     if (rc->metadata.deleting()) return "ResourceClaim " + c.resourceClaimName + " is being deleted";
@@ -438,9 +445,19 @@ bool Cluster::collect(const core::Pod& pod, std::stop_token stop) {
   return settled(client_.remove<core::Pod>(key, codec::patch::deleteOptions(pod.metadata.uid, {}), stop));
 }
 
+/// What was stamped for a pod goes once the pod has finished, though the pod is still there.
+bool Cluster::collectStamped(const core::ResourceClaim& claim, std::stop_token stop) {
+  for (const auto& owner : claim.metadata.ownerReferences) {
+    const auto pod = owner.kind == "Pod" ? podStore_.get({claim.metadata.namespace_, owner.name}) : nullptr;
+    if (pod && pod->finished() && !stamping_.remove(claim, *pod, stop)) return false;
+  }
+  return true;
+}
+
 bool Cluster::syncReservations(const core::ObjectKey& key, std::stop_token stop) {
   const auto rc = claimStore_.get(key);
-  if (!rc || rc->reservedFor.empty()) return true;
+  if (!rc) return true;
+  if (rc->reservedFor.empty()) return collectStamped(*rc, stop);
   std::vector<core::ResourceClaimConsumer> alive;
   for (const auto& c : rc->reservedFor) {
     const core::ObjectKey name{key.namespace_, c.name};

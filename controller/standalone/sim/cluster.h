@@ -1,6 +1,6 @@
 // The rest of a cluster beside the embedded API server, simulated and marked as such: nodes with cards, the pod
-// scheduler, the kubelets, and the parts of the controller manager that empty reservedFor and end the pods of a node
-// that is gone. It talks to the API server as anyone would.
+// scheduler, the kubelets, and the parts of the controller manager that make ResourceClaims from templates, empty
+// reservedFor, and end the pods of a node that is gone. It talks to the API server as anyone would.
 //
 // The hardware is what nodes.yaml says at start; a Node or card object deleted afterwards stays deleted until the next
 // start.
@@ -21,6 +21,7 @@
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/kube/reflector.h"
+#include "controller/standalone/sim/claim_stamping.h"
 #include "controller/standalone/sim/kubelet.h"
 #include "controller/standalone/sim/nodes_file.h"
 #include "controller/standalone/sim/pod_scheduler.h"
@@ -66,6 +67,7 @@ class Cluster {
   bool unschedulable(const core::Pod& pod, const std::string& message, std::stop_token stop);
   bool lostItsNode(const core::Pod& pod, std::stop_token stop);
   bool collect(const core::Pod& pod, std::stop_token stop);
+  bool collectStamped(const core::ResourceClaim& claim, std::stop_token stop);
   bool syncReservations(const core::ObjectKey& key, std::stop_token stop);
   bool renewLeases(std::stop_token stop);
 
@@ -78,6 +80,7 @@ class Cluster {
 
   // Of the worker's thread alone.
   Kubelet kubelet_;
+  ClaimStamping stamping_;
   std::map<std::string, std::string> podUids_;  ///< pod key → uid last worked on
   std::map<std::string, int> failures_;
   std::size_t nextLease_ = 0;  ///< of nodes_, to be renewed

@@ -108,6 +108,7 @@ Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& give
   for (const auto& c : pod.initContainers) containers.push_back(&c);
   for (const auto& c : pod.containers) containers.push_back(&c);
   for (const auto& claim : pod.resourceClaims) {
+    if (claim.resourceClaimName.empty()) continue;  // a template: what was stamped from it has an entry of its own
     const auto spec = prepareClaim(**node, pod, claim, stop);
     if (!spec) return spec.status();
     for (const core::Container* c : containers) {

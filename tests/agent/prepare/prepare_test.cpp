@@ -10,6 +10,17 @@ namespace {
 
 using base::Code;
 
+void allocation(support::World& world, const ClaimRef& claim, const std::string& from, const std::string& to) {
+  auto rc = *world.carrier(claim.name);
+  std::string text = codec::encode(rc);
+  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+  const auto status = text.substr(text.find("\"status\":"));
+  world.json<core::ResourceClaim>({"default", claim.name}, R"({"status":{"allocation":null,"reservedFor":null}})",
+                                  "status");
+  world.json<core::ResourceClaim>({"default", claim.name}, "{" + status, "status");
+}
+
 TEST_F(PrepareTest, AReservedClaimOfABoundDeviceIsPrepared) {
   const auto claim = claimed("a");
   const auto prepared = preparer.prepare(claim, {});
@@ -27,6 +38,46 @@ TEST_F(PrepareTest, AReservedClaimOfABoundDeviceIsPrepared) {
   EXPECT_EQ(spec.cards.at(0).chargedCore, 100);
   EXPECT_EQ(spec.edits.deviceNodes.at(0).path, "/dev/nvidia0");
   EXPECT_TRUE(events.lines().empty());
+}
+
+TEST_F(PrepareTest, TheOwnerMayStandTheOtherWayRound) {
+  core::ResourceClaim stock;  // as Kubernetes stamps it: the claim is made for it
+  stock.metadata.name = "a";
+  stock.metadata.namespace_ = "default";
+  stock.deviceClassName = "elasticgpu.io";
+  stock.requestName = "gpu";
+  stock.config.push_back(
+      {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":10}}})"});
+  (void)support::World::must(world.client.create(stock));
+  world.addPod("a", {"a"});
+  driver->settle();
+  world.schedule("a");
+  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const auto prepared = preparer.prepare(claim, {});
+  ASSERT_TRUE(prepared.ok()) << prepared.status().str();
+  EXPECT_EQ(*prepared, ids(uidOf(claim)));
+  const auto owners = [&](const std::string& uid) {
+    world.json<cache::Claim>({"default", "a"},
+                             R"({"metadata":{"ownerReferences":[{"apiVersion":"resource.k8s.io/v1","kind":)"
+                             R"("ResourceClaim","name":"a","uid":")" +
+                                 uid + R"("}]}})");
+  };
+  owners("another");
+  ClaimPreparer another(client, registry, events, folder, options);
+  EXPECT_EQ(another.prepare(claim, {}).status().code(), Code::invalid) << "its claim was made for another";
+  EXPECT_TRUE(told("a", "was not made for it"));
+  owners(claim.uid);
+  EXPECT_TRUE(another.prepare(claim, {}).ok());
+  // Whoever may write a ResourceClaim's status may name any device, but that device is of a claim of another name.
+  stock.metadata.name = "b";
+  (void)support::World::must(world.client.create(stock));
+  world.addPod("b", {"b"});
+  driver->settle();
+  world.schedule("b");
+  const ClaimRef other{"default", "b", world.carrier("b")->metadata.uid};
+  allocation(world, other, deviceOf(other).metadata.name, deviceOf(claim).metadata.name);
+  EXPECT_EQ(another.prepare(other, {}).status().code(), Code::invalid);
+  EXPECT_TRUE(told("b", "is not the device of one of its name"));
 }
 
 TEST_F(PrepareTest, P5_ASecondPrepareIsAnsweredFromTheFile) {
@@ -57,17 +108,6 @@ struct Wrong {
   const char* says;
   Code code = Code::invalid;
 };
-
-void allocation(support::World& world, const ClaimRef& claim, const std::string& from, const std::string& to) {
-  auto rc = *world.carrier(claim.name);
-  std::string text = codec::encode(rc);
-  for (auto at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-  const auto status = text.substr(text.find("\"status\":"));
-  world.json<core::ResourceClaim>({"default", claim.name}, R"({"status":{"allocation":null,"reservedFor":null}})",
-                                  "status");
-  world.json<core::ResourceClaim>({"default", claim.name}, "{" + status, "status");
-}
 
 std::vector<Wrong> wrongs() {
   using World = support::World;

@@ -192,16 +192,15 @@ void checkPod(const Json& pod, Errors& errors) {
     checkDnsLabel(here + ".name", name, errors);
     names.claims.insert(name);
     const std::string claim = textAt(claims[i], {"resourceClaimName"});
-    const bool templated = !textAt(claims[i], {"resourceClaimTemplateName"}).empty();
+    const std::string source = textAt(claims[i], {"resourceClaimTemplateName"});
+    const bool templated = !source.empty();
     if (claim.empty() && !templated)
       errors.push_back(requiredField(here, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"));
     if (!claim.empty() && templated)
       errors.push_back(invalidField(
           here, claims[i], "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"));
     if (!claim.empty()) checkSubdomain(here + ".resourceClaimName", claim, errors);
-    if (templated)
-      errors.push_back(
-          forbiddenField(here + ".resourceClaimTemplateName", "ResourceClaimTemplates are not served here"));
+    if (templated) checkSubdomain(here + ".resourceClaimTemplateName", source, errors);
   }
   const Json& gates = list(pod, {"spec", "schedulingGates"});
   for (size_t i = 0; i < gates.size(); ++i)
@@ -266,11 +265,12 @@ void checkPodUpdate(const Json& pod, const Json& old, Errors& errors) {
 
 // ---- ResourceClaims
 
-void checkClaim(const Json& claim, const Json* old, Errors& errors) {
+/// Returns the names of a claim's requests, and of those of which one is enough.
+std::set<std::string> checkRequests(const Json& spec, const std::string& field, Errors& errors) {
   std::set<std::string> requests;
-  const Json& all = list(claim, {"spec", "devices", "requests"});
+  const Json& all = list(spec, {"devices", "requests"});
   for (size_t i = 0; i < all.size(); ++i) {
-    const std::string here = "spec.devices.requests[" + std::to_string(i) + "]";
+    const std::string here = field + ".devices.requests[" + std::to_string(i) + "]";
     const std::string name = textAt(all[i], {"name"});
     checkDnsLabel(here + ".name", name, errors);
     requests.insert(name);
@@ -282,6 +282,17 @@ void checkClaim(const Json& claim, const Json* old, Errors& errors) {
           here, nullptr, "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"));
     for (const auto& sub : list(all[i], {"firstAvailable"})) requests.insert(name + "/" + textAt(sub, {"name"}));
   }
+  return requests;
+}
+
+void checkClaimTemplate(const Json& claims, const Json* old, Errors& errors) {
+  checkRequests(at(claims, {"spec", "spec"}), "spec.spec", errors);
+  if (old && at(claims, {"spec"}) != at(*old, {"spec"}))
+    errors.push_back(invalidField("spec", at(claims, {"spec"}), "field is immutable"));
+}
+
+void checkClaim(const Json& claim, const Json* old, Errors& errors) {
+  const auto requests = checkRequests(at(claim, {"spec"}), "spec", errors);
   const Json& allocation = at(claim, {"status", "allocation"});
   const Json& users = list(claim, {"status", "reservedFor"});
   const Json& results = list(allocation, {"devices", "results"});
@@ -459,6 +470,8 @@ Errors validateBuiltin(const Resource& resource, const Json& object, const Json*
     if (old && errors.empty()) checkPodUpdate(object, *old, errors);
   } else if (resource.plural == "resourceclaims") {
     checkClaim(object, old, errors);
+  } else if (resource.plural == "resourceclaimtemplates") {
+    checkClaimTemplate(object, old, errors);
   } else if (resource.plural == "leases") {
     checkLease(object, errors);
   } else if (resource.plural == "events" && !old) {

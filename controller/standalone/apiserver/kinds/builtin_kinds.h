@@ -13,7 +13,7 @@
 
 namespace egpu::apiserver {
 
-/// Namespace, Node, Pod, Event, Lease, ResourceClaim, DeviceClass, DeviceTaintRule.
+/// Namespace, Node, Pod, Event, Lease, ResourceClaim, ResourceClaimTemplate, DeviceClass, DeviceTaintRule.
 base::Status addBuiltinKinds(ResourceTable& table);
 
 /// metadata: name (by the kind's rule), generateName, namespace, labels, annotations (256 KiB in all), finalizers,

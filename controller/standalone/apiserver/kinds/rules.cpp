@@ -73,6 +73,7 @@ std::vector<FieldError> validateRules(const Resource& resource, const Json& obje
   if (resource.group != v1alpha::keys::kGroup) return {};
   if (resource.kind == "ElasticGPU") return judge<v1alpha::ElasticGPU>(object, old);
   if (resource.kind == "ElasticGPUClaim") return judge<v1alpha::ElasticGPUClaim>(object, old);
+  if (resource.kind == "ElasticGPUClaimTemplate") return judge<v1alpha::ElasticGPUClaimTemplate>(object, old);
   if (resource.kind == "ElasticGPUClass") return judge<v1alpha::ElasticGPUClass>(object, old);
   if (resource.kind == "ElasticGPUQuota") return judge<v1alpha::ElasticGPUQuota>(object, old);
   return {};

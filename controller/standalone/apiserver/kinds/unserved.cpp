@@ -6,7 +6,7 @@
 namespace egpu::apiserver {
 namespace {
 
-constexpr std::array<UnservedKind, 61> kUnserved = {{
+constexpr std::array<UnservedKind, 60> kUnserved = {{
     {"", "v1", "componentstatuses", "ComponentStatus", false, "cs"},
     {"", "v1", "configmaps", "ConfigMap", true, "cm"},
     {"", "v1", "endpoints", "Endpoints", true, "ep"},
@@ -60,7 +60,6 @@ constexpr std::array<UnservedKind, 61> kUnserved = {{
     {"rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", false},
     {"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"},
     {"rbac.authorization.k8s.io", "v1", "roles", "Role"},
-    {"resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"},
     {"resource.k8s.io", "v1", "resourceslices", "ResourceSlice", false},
     {"scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", false, "pc"},
     {"storage.k8s.io", "v1", "csidrivers", "CSIDriver", false},

@@ -191,6 +191,7 @@ const std::vector<std::pair<std::string_view, BuiltinTable>>& tables() {
       {"leases", {{kName, {"Holder", "string", "Who holds it.", 0}, kAge}, leaseCells}},
       {"resourceclaims",
        {{kName, {"State", "string", "pending, allocated, reserved, deleted.", 0}, kAge}, resourceClaimCells}},
+      {"resourceclaimtemplates", {{kName, kAge}, plainCells}},
       {"deviceclasses", {{kName, kAge}, plainCells}},
       {"devicetaintrules", {{kName, kAge}, plainCells}},
   };

@@ -1,0 +1,48 @@
+#include "controller/codec/claim_spec.h"
+
+#include <nlohmann/json.hpp>
+
+#include "controller/codec/codec.h"
+
+namespace egpu::codec {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using Json = nlohmann::json;
+
+Json specOf(const v1alpha::ElasticGPUClaimSpec& spec) {
+  v1alpha::ElasticGPUClaim claim;
+  claim.spec = spec;
+  return Json::parse(encode(claim), nullptr, false).value("spec", Json::object());
+}
+
+/// The path of a field that came to nothing when it was read; empty = none.
+std::string lost(const Json& given, const Json& read, const std::string& path) {
+  for (const auto& [key, value] : given.items()) {
+    if (value.empty() || value == "") continue;  // null, [], {} say nothing
+    const auto here = path.empty() ? key : path + "." + key;
+    const auto known = read.find(key);
+    if (known == read.end()) return here;
+    if (!value.is_object()) continue;
+    if (auto deeper = lost(value, *known, here); !deeper.empty()) return deeper;
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Result<v1alpha::ElasticGPUClaimSpec> decodeClaimSpec(std::string_view json) {
+  const Json given = Json::parse(json, nullptr, false);
+  if (!given.is_object()) return Status(Code::invalid, "must be an object, the spec of an ElasticGPUClaim");
+  const auto claim = decode<v1alpha::ElasticGPUClaim>(Json({{"spec", given}}).dump());
+  if (!claim) return Status(Code::invalid, claim.status().message());
+  if (const auto field = lost(given, specOf(claim->spec), {}); !field.empty())
+    return Status(Code::invalid, field + ": the spec of an ElasticGPUClaim has no such field");
+  return claim->spec;
+}
+
+std::string encodeClaimSpec(const v1alpha::ElasticGPUClaimSpec& spec) { return specOf(spec).dump(); }
+
+}  // namespace egpu::codec

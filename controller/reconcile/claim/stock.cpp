@@ -1,0 +1,200 @@
+#include "controller/reconcile/claim/stock.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/validation.h"
+#include "controller/base/log.h"
+#include "controller/codec/claim_spec.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+namespace {
+
+/// A field of the one request.
+std::string field(std::string_view name) { return "spec.devices.requests[0].exactly." + std::string(name); }
+
+bool isOurs(const core::DeviceConfig& config) { return config.driver == keys::kDriver; }
+
+/// Of a label or annotation: Kubernetes' own say something of the ResourceClaim alone.
+bool isKubernetes(std::string_view key) {
+  const auto domain = key.substr(0, key.find('/'));
+  return domain != key && (domain.ends_with("kubernetes.io") || domain.ends_with("k8s.io"));
+}
+
+core::StringMap withoutKubernetes(core::StringMap all) {
+  std::erase_if(all, [](const auto& entry) { return isKubernetes(entry.first); });
+  return all;
+}
+
+/// Empty, or what of the request is not served here.
+std::string notServed(const core::ResourceClaim& carrier) {
+  const auto& request = carrier.request;
+  if (request.others > 0 || !request.alternatives.empty() || carrier.deviceClassName != keys::kDeviceClass)
+    return "spec.devices.requests: must be one request, exactly of device class " + std::string(keys::kDeviceClass) +
+           "; what else the pod needs goes into another ResourceClaim";
+  if (!request.selectors.empty() && request.selectors != "[]")
+    return field("selectors") + ": must be empty: there are no devices to select from; a class chooses among cards";
+  if (request.adminAccess) return field("adminAccess") + ": must be false";
+  if (request.allocationMode == "All") return field("allocationMode") + ": must be ExactCount";
+  if (request.count > 1) return field("count") + ": must be 1; several cards are asked for as elasticgpu.io/gpu";
+  return {};
+}
+
+/// capacity.requests in a claim's words: names there are C identifiers, and a number without suffix is bytes.
+core::StringMap amountsOf(const core::StringMap& capacity) {
+  core::StringMap requests;
+  for (const auto& [name, amount] : capacity) {
+    const auto slash = name.find('/');
+    auto what = slash == std::string::npos ? name : name.substr(slash + 1);
+    std::replace(what.begin(), what.end(), '_', '-');
+    const auto prefix = slash == std::string::npos ? std::string(keys::kGroup) : name.substr(0, slash);
+    const bool bare = amount.find_first_not_of("0123456789") == std::string::npos;
+    requests[prefix + "/" + what] = what == keys::kGpuMemory && bare ? amount + "e0" : amount;
+  }
+  return requests;
+}
+
+/// The claim's spec as config says it, and amounts from the request's capacity; or what is wrong with them.
+std::variant<v1alpha::ElasticGPUClaimSpec, std::string> specOf(const core::ResourceClaim& carrier) {
+  v1alpha::ElasticGPUClaimSpec spec;
+  bool found = false;
+  for (std::size_t i = 0; i < carrier.config.size(); ++i) {
+    const auto& config = carrier.config[i];
+    if (!isOurs(config)) continue;
+    const auto at = "spec.devices.config[" + std::to_string(i) + "].opaque";
+    if (std::exchange(found, true)) return at + ".driver: " + std::string(keys::kDriver) + " stands there twice";
+    auto read = codec::decodeClaimSpec(config.parameters);
+    if (!read.ok()) return at + ".parameters: " + read.status().message();
+    spec = *read;
+  }
+  if (carrier.request.capacity.empty()) return spec;
+  if (!spec.requests.empty())
+    return field("capacity.requests") + ": amounts stand in the parameters for " + std::string(keys::kDriver) +
+           " already; say them once";
+  spec.requests = amountsOf(carrier.request.capacity);
+  return spec;
+}
+
+}  // namespace
+
+bool asks(const core::ResourceClaim& carrier) {
+  return std::any_of(carrier.config.begin(), carrier.config.end(), isOurs) ||
+         (carrier.deviceClassName == keys::kDeviceClass && !carrier.request.capacity.empty());
+}
+
+std::string_view madeFor(const cache::Claim& claim) {
+  constexpr auto& kind = core::kindOf<core::ResourceClaim>;
+  for (const auto& owner : claim.metadata.ownerReferences)
+    if (owner.kind == kind.kind && owner.apiVersion.rfind(std::string(kind.group) + "/", 0) == 0) return owner.uid;
+  return {};
+}
+
+std::variant<cache::Claim, std::string> claimFor(const core::ResourceClaim& carrier) {
+  if (auto why = notServed(carrier); !why.empty()) return why;
+  auto spec = specOf(carrier);
+  if (auto* why = std::get_if<std::string>(&spec)) return std::move(*why);
+  cache::Claim claim;
+  claim.metadata.name = carrier.metadata.name;
+  claim.metadata.namespace_ = carrier.metadata.namespace_;
+  claim.metadata.labels = withoutKubernetes(carrier.metadata.labels);
+  claim.metadata.annotations = withoutKubernetes(carrier.metadata.annotations);
+  constexpr auto& kind = core::kindOf<core::ResourceClaim>;
+  // Not blocking: that would need rights over the finalizers of all ResourceClaims.
+  claim.metadata.ownerReferences.push_back(
+      {kind.apiVersion(), std::string(kind.kind), carrier.metadata.name, carrier.metadata.uid, true, false});
+  claim.spec = std::get<v1alpha::ElasticGPUClaimSpec>(std::move(spec));
+  if (const auto errors = v1alpha::validate(claim); !errors.empty())
+    return "as an ElasticGPUClaim: " + errors.front().field + ": " + errors.front().message;
+  return claim;
+}
+
+Outcome StockSync::step(const core::ObjectKey& key, std::stop_token stop) {
+  const auto carrier = stores_.carriers.get(key);
+  const auto claim = stores_.claims.get(key);
+  if (!carrier) {
+    const std::lock_guard lock(mutex_);
+    told_.erase(key);
+  }
+  if (claim && !claim->metadata.deleting() && !madeFor(*claim).empty() &&
+      (!carrier || madeFor(*claim) != carrier->metadata.uid))
+    if (const auto outcome = ownerGone(*claim, stop)) return *outcome;
+  if (!carrier || !asks(*carrier)) return carrier_.step(key, stop);
+  if (carrier->metadata.deleting()) return leaving(*carrier, claim, stop);
+  if (!claim) return make(*carrier, stop);
+  if (madeFor(*claim) != carrier->metadata.uid)
+    tell(*carrier, "an ElasticGPUClaim of that name exists and was not made for it: give one of them another name");
+  return Outcome::done();  // the claim's own steps go on; its end is an event
+}
+
+std::optional<Outcome> StockSync::ownerGone(const cache::Claim& claim, std::stop_token stop) {
+  // OBSERVATION: the cache has no such ResourceClaim. It may be late: ask.
+  const auto now = writer_.read<core::ResourceClaim>(core::keyOf(claim.metadata), {}, stop);
+  if (now.ok() && now->metadata.uid == madeFor(claim)) return Outcome::again();
+  if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  return remove(claim, stop);
+}
+
+Outcome StockSync::remove(const cache::Claim& claim, std::stop_token stop) {
+  const auto status = writer_.remove(claim, stop);  // its last event brings us here again
+  return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
+}
+
+Outcome StockSync::leaving(const core::ResourceClaim& carrier, const ClaimPtr& claim, std::stop_token stop) {
+  const bool its = claim && madeFor(*claim) == carrier.metadata.uid;
+  if (its) return claim->metadata.deleting() ? Outcome::done() : remove(*claim, stop);
+  if (!carrier.metadata.hasFinalizer(keys::kCarrierFinalizer)) return Outcome::done();
+  const auto key = core::keyOf(carrier.metadata);
+  const auto now = writer_.read<cache::Claim>(key, {}, stop);
+  if (now.ok() && madeFor(*now) == carrier.metadata.uid) return Outcome::again();
+  if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  const auto released = carrier_.letGo(carrier, stop);
+  return released.state == Carrier::Release::failed ? Outcome::nextState(released.error) : Outcome::done();
+}
+
+std::optional<Outcome> StockSync::allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (!carrier.allocation) return std::nullopt;
+  if (carrier.allocation->driver == keys::kDriver) {
+    const auto device = writer_.read<cache::Gpu>({"", carrier.allocation->device}, {}, stop);
+    if (device.ok()) return Outcome::done();  // that it takes the allocation back is an event
+    if (device.status().code() != base::Code::notFound) return Outcome::retry(device.status());
+  }
+  if (!carrier.reservedFor.empty()) return Outcome::done();
+  return Outcome::nextState(carrier_.withdraw(carrier, stop));
+}
+
+Outcome StockSync::make(const core::ResourceClaim& carrier, std::stop_token stop) {
+  if (const auto outcome = allocatedBefore(carrier, stop)) return *outcome;
+  const auto wanted = claimFor(carrier);
+  if (const auto* why = std::get_if<std::string>(&wanted)) {
+    tell(carrier, *why);
+    return Outcome::done();  // its spec can't change
+  }
+  const auto made = writer_.create(std::get<cache::Claim>(wanted), stop);
+  if (made.ok()) {
+    base::log::debug("made a claim for a ResourceClaim", {{"claim", core::keyOf(carrier.metadata).str()}});
+    return Outcome::done();  // its own event goes on
+  }
+  return made.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(made.status());
+}
+
+void StockSync::tell(const core::ResourceClaim& carrier, const std::string& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& last = told_[core::keyOf(carrier.metadata)];
+    const auto what = carrier.metadata.uid + " " + message;
+    if (last == what) return;
+    last = what;
+  }
+  events_.event(kube::referenceTo(carrier), "Warning", "NotServed", message);
+}
+
+std::size_t StockSync::remembered() const {
+  const std::lock_guard lock(mutex_);
+  return told_.size();
+}
+
+}  // namespace egpu::reconcile

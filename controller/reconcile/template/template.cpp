@@ -1,0 +1,110 @@
+#include "controller/reconcile/template/template.h"
+
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/codec/claim_spec.h"
+#include "controller/reconcile/claim/conditions.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+
+core::ResourceClaimTemplate madeOf(const cache::ClaimTemplate& claims) {
+  constexpr auto& kind = core::kindOf<cache::ClaimTemplate>;
+  core::ResourceClaimTemplate made;
+  made.metadata.name = claims.metadata.name;
+  made.metadata.namespace_ = claims.metadata.namespace_;
+  made.metadata.ownerReferences.push_back(
+      {kind.apiVersion(), std::string(kind.kind), claims.metadata.name, claims.metadata.uid, true, false});
+  made.labels = claims.labels;
+  made.annotations = claims.annotations;
+  made.claim.deviceClassName = std::string(keys::kDeviceClass);
+  made.claim.requestName = std::string(keys::kCarrierRequest);
+  made.claim.config.push_back({{}, std::string(keys::kDriver), codec::encodeClaimSpec(claims.spec)});
+  return made;
+}
+
+/// The uid of the template that it was made of; empty: of none.
+std::string_view ownerOf(const core::ResourceClaimTemplate& made) {
+  constexpr auto& kind = core::kindOf<cache::ClaimTemplate>;
+  for (const auto& owner : made.metadata.ownerReferences)
+    if (owner.kind == kind.kind && owner.apiVersion.rfind(std::string(kind.group) + "/", 0) == 0) return owner.uid;
+  return {};
+}
+
+/// The API server may have written the parameters in another order.
+bool says(const core::ResourceClaimTemplate& made, const cache::ClaimTemplate& claims) {
+  auto wanted = madeOf(claims).claim;
+  auto there = made.claim;
+  if (there.config.size() != 1 || made.labels != claims.labels || made.annotations != claims.annotations) return false;
+  const auto spec = codec::decodeClaimSpec(std::exchange(there.config.front().parameters, {}));
+  wanted.config.front().parameters.clear();
+  there.request.count = 0;  // where the API server fills in what is usual
+  there.request.allocationMode.clear();
+  return spec.ok() && *spec == claims.spec && there == wanted;
+}
+
+}  // namespace
+
+Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
+  const auto claims = stores_.templates.get(key);
+  const auto made = stores_.carrierTemplates.get(key);
+  const bool live = claims && !claims->metadata.deleting();
+  if (made && !ownerOf(*made).empty() && (!claims || ownerOf(*made) != claims->metadata.uid))
+    if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
+  if (!live) return Outcome::done();
+  if (const auto outcome = keep(*claims, stop)) return *outcome;
+  return say(*claims, kReady, "", stop);
+}
+
+std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid,
+                                               std::stop_token stop) {
+  // OBSERVATION: the cache has no such template. It may be late: ask.
+  const auto now = writer_.read<cache::ClaimTemplate>(core::keyOf(made.metadata), {}, stop);
+  if (now.ok() && now->metadata.uid == uid) return Outcome::again();
+  if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  return remove(made, stop);
+}
+
+std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, std::stop_token stop) {
+  const auto made = stores_.carrierTemplates.get(core::keyOf(claims.metadata));
+  if (!made) {
+    const auto written = writer_.create(madeOf(claims), stop);
+    if (written.ok()) return std::nullopt;
+    return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
+  }
+  if (ownerOf(*made) != claims.metadata.uid)
+    return say(
+        claims, reason::kTemplateTaken,
+        "a ResourceClaimTemplate of that name exists and is not this template's: delete it, or make a template of "
+        "another name",
+        stop);
+  if (made->metadata.deleting()) return Outcome::done();  // its end is an event
+  if (!says(*made, claims)) return remove(*made, stop);
+  return std::nullopt;
+}
+
+Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
+  const auto status = writer_.remove(made, stop);  // its end is an event
+  return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
+}
+
+Outcome TemplateSync::say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message,
+                          std::stop_token stop) {
+  auto conditions = claims.conditions;
+  core::Condition ready;
+  ready.type = std::string(kReady);
+  ready.status = reason == kReady ? "True" : "False";
+  ready.reason = std::string(reason);
+  ready.message = std::move(message);
+  ready.observedGeneration = claims.metadata.generation;
+  if (!setCondition(conditions, std::move(ready), base::rfc3339(clock_.wall()))) return Outcome::done();
+  const auto body = codec::patch::classStatus(claims.metadata.uid, claims.metadata.resourceVersion, conditions);
+  return Outcome::afterWrite(writer_.patch(claims, body, "status", stop).status());
+}
+
+}  // namespace egpu::reconcile

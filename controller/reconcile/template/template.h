@@ -1,0 +1,41 @@
+// ElasticGPUClaimTemplates: for each a ResourceClaimTemplate of its name is kept, from which Kubernetes stamps a
+// ResourceClaim per pod. What becomes of those stands in claim/stock.h.
+//
+//   no ResourceClaimTemplate      made, owned by the template; deleted by somebody: made again
+//   one that says something else  deleted and made again: its spec can't change
+//   one of somebody else          left alone; the template is not Ready (TemplateTaken)
+//   the template is gone          its ResourceClaimTemplate is deleted; claims that were made of it stay with their pods
+#pragma once
+
+#include <optional>
+#include <stop_token>
+
+#include "controller/base/clock.h"
+#include "controller/cache/stores.h"
+#include "controller/reconcile/outcome.h"
+#include "controller/reconcile/writer.h"
+
+namespace egpu::reconcile {
+
+/// Thread-safe, one thread per key at a time.
+class TemplateSync {
+ public:
+  TemplateSync(Writer& writer, cache::Stores& stores, base::Clock& clock)
+      : writer_(writer), stores_(stores), clock_(clock) {}
+
+  Outcome step(const core::ObjectKey& key, std::stop_token stop);
+
+ private:
+  /// What stands there is of a template that is no more. Nothing: it is not.
+  std::optional<Outcome> ownerGone(const core::ResourceClaimTemplate& made, std::string_view uid, std::stop_token stop);
+  /// Nothing: the ResourceClaimTemplate is as it must be.
+  std::optional<Outcome> keep(const cache::ClaimTemplate& claims, std::stop_token stop);
+  Outcome say(const cache::ClaimTemplate& claims, std::string_view reason, std::string message, std::stop_token stop);
+  Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
+
+  Writer& writer_;
+  cache::Stores& stores_;
+  base::Clock& clock_;
+};
+
+}  // namespace egpu::reconcile
