@@ -12,7 +12,7 @@
 #include "controller/cmd/fail.h"
 #include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
-#include "controller/codec/json_text.h"
+#include "controller/codec/json/text.h"
 #include "controller/journal/reading.h"
 #include "controller/journal/replay.h"
 #include "controller/server/text_table.h"

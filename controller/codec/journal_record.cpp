@@ -2,8 +2,8 @@
 
 #include "controller/codec/fields_core.h"
 #include "controller/codec/fields_v1alpha.h"
-#include "controller/codec/json_reader.h"
-#include "controller/codec/json_writer.h"
+#include "controller/codec/json/reader.h"
+#include "controller/codec/json/writer.h"
 
 namespace egpu::codec {
 

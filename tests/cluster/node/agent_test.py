@@ -155,7 +155,10 @@ def check_refused(ground):
     ground.pod("wrong-node", {"main": ["elsewhere"]}, nodeName=real_node.NAME)
     ground.refused("a claim on another node", "wrong-node", SIMULATED_NODE)
     ground.claim("moved")
-    until("it is bound here", lambda: admin.get(f"{claims()}/moved").get("status", {}).get("phase") == "Bound" and admin.exists(f"{carriers()}/moved"))
+    ground.pod("before", {"main": ["moved"]})
+    ground.runs("before")
+    ground.delete("before")
+    until("it is given back, and stays bound", lambda: ground.node.prepared() == prepared)
     # The rest the controller would mend at once: the node must not depend on it.
     ground.cluster.processes.pause("controller")
     # Forged: a ResourceClaim that a tenant wrote, with an allocation that names somebody else's device.
