@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 12> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 13> kConcerns{{{"claim", Concern::claim},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
                                                                           {"carrier", Concern::carrier},
