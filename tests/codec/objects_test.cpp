@@ -197,7 +197,7 @@ TEST(Decode, aKubernetesPod) {
       "resourceClaimStatuses":[{"name":"t","resourceClaimName":"p-t-x7k2p"}]}})");
   ASSERT_TRUE(pod) << pod.status().str();
   EXPECT_EQ(pod->schedulingGates, std::vector<std::string>{"elasticgpu.io/claims"});
-  const std::vector<core::PodResourceClaim> claims = {{"g", "train"}, {"t", ""}, {"t", "p-t-x7k2p"}};
+  const std::vector<core::PodResourceClaim> claims = {{"g", "train"}, {"t", "", "x"}, {"t", "p-t-x7k2p"}};
   EXPECT_EQ(pod->resourceClaims, claims);
   EXPECT_EQ(pod->containers[0].resourceClaims, std::vector<std::string>{"g"});
   EXPECT_EQ(pod->containers[0].requests, (core::StringMap{{"cpu", "500m"}, {"memory", "1"}}));
