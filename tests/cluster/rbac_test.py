@@ -178,6 +178,8 @@ def whole_life(client, log, report):
         "apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": "tenth"},
         "spec": {"spec": {"egpuClassName": "now", "resources": {"requests": {"elasticgpu.io/gpu-core": 10}}}}})
     until("a pod of a template runs", lambda: "templated" in running(client))
+    client.delete(f"{pods()}/templated")
+    until("its claim goes with it", lambda: ("elasticgpu.io", "elasticgpuclaims", "delete") in log.update().used)
     looks = client.get(f"{made_of}/tenth")["spec"]
     client.create(made_of, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "spec": looks, "metadata": {
         "name": "other", "ownerReferences": [{"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "name": "tenth",
