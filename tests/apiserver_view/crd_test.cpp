@@ -17,7 +17,7 @@ TEST(Crd, LoadsTheProjectsOwn) {
   ResourceTable table;
   auto status = addCustomKinds(table);
   ASSERT_TRUE(status.ok()) << status.message();
-  ASSERT_EQ(table.all().size(), 3u);
+  ASSERT_EQ(table.all().size(), 5u);
   const Resource* claims = table.find("elasticgpu.io", "v1alpha", "elasticgpuclaims");
   ASSERT_NE(claims, nullptr);
   EXPECT_EQ(table.find("elasticgpu.io", "v1alpha1", "elasticgpuclaims"), claims);

@@ -364,6 +364,7 @@ TEST_F(TogetherTest, C6_OfTwoPodsThatWaitForAClaimTheOlderIsSaid) {
   settle();
   pod("q1", {"a", "b"});
   settle();
+  world.clock.advance(std::chrono::seconds(1));  // creation is told in whole seconds
   pod("q3", {"c", "a"});
   settle();
   const auto said = world.message("a");

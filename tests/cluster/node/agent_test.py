@@ -172,11 +172,14 @@ def check_refused(ground):
     ground.pod("forger", {"main": ["forged"]}, nodeName=real_node.NAME)
     ground.refused("a forged ResourceClaim", "forger", "not owned by an ElasticGPUClaim")
     # Moved: what its ResourceClaim was allocated is another claim's by now.
-    moved = f"{carriers()}/moved/status"
+    its = admin.get(f"{carriers()}/moved")["status"]["allocation"]
     for changed in (None, allocation):
-        admin.patch(moved, {"status": {"allocation": changed}})
+        admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
     ground.pod("mover", {"main": ["moved"]}, nodeName=real_node.NAME)
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
+    ground.delete("mover")
+    for changed in (None, its):
+        admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
     # Not in the ledger.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
@@ -190,7 +193,7 @@ def check_refused(ground):
     until("its device is gone", lambda: ground.node.prepared() == prepared)
     ground.cluster.processes.resume("controller")
     ground.report.check("for none of them anything was prepared", ground.node.prepared() == prepared, list(ground.node.prepared()))
-    ground.delete("wrong-node", "forger", "mover")
+    ground.delete("wrong-node", "forger")
 
 
 def check_at_once(ground):
