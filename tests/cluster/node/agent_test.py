@@ -178,6 +178,7 @@ def check_refused(ground):
     ground.pod("mover", {"main": ["moved"]}, nodeName=real_node.NAME)
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     ground.delete("mover")
+    until("nobody has it reserved", lambda: not admin.get(f"{carriers()}/moved").get("status", {}).get("reservedFor"))
     for changed in (None, its):
         admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
     # Not in the ledger.
