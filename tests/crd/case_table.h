@@ -8,7 +8,7 @@ namespace egpu::testing {
 
 struct Case {
   std::string name;
-  std::string kind;       ///< ElasticGPU | ElasticGPUClaim | ElasticGPUClaimTemplate | ElasticGPUClass | ElasticGPUQuota
+  std::string kind;  ///< ElasticGPU | ElasticGPUClaim | ElasticGPUClaimTemplate | ElasticGPUClass | ElasticGPUQuota
   std::string operation;  ///< create | update | status
   std::string before;     ///< the object that stands, as JSON; empty for a create
   std::string after;      ///< what is written, as JSON

@@ -98,9 +98,8 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
       if (madeFor(*claim).empty())
         tell(pod, entry.resourceClaimName, reason::kCarrierTaken,
-             "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim of that name: give "
-             "one "
-             "of them another name");
+             "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim: give one of them "
+             "another name");
       return std::nullopt;  // its end is an event
     }
     if (claim->metadata.deleting()) {
@@ -136,11 +135,10 @@ void PodSync::tellMissing(const core::Pod& pod, const core::PodResourceClaim& en
   if (carrier == nullptr && stamped) return;  // it comes by another watch
   if (carrier == nullptr || (carrier->deviceClassName != keys::kDeviceClass && !asks(*carrier)))
     return tell(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
-  const auto wanted = asks(*carrier)
-                          ? claimFor(*carrier)
-                          : std::string(
-                                "spec.devices.config: must say what is wanted, as "
-                                "{opaque: {driver: elasticgpu.io, parameters: {egpuClassName: …, resources: …}}}");
+  const auto wanted = asks(*carrier) ? claimFor(*carrier)
+                                     : std::string(
+                                           "spec.devices.config: must say what is wanted, as {opaque: {driver: "
+                                           "elasticgpu.io, parameters: {egpuClassName: …, resources: …}}}");
   if (const auto* why = std::get_if<std::string>(&wanted))
     tell(pod, claim, reason::kInvalidParameter, "its ResourceClaim can't be served: " + *why);
 }
