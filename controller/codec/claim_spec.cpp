@@ -22,7 +22,7 @@ Json specOf(const v1alpha::ElasticGPUClaimSpec& spec) {
 std::string lost(const Json& given, const Json& read, const std::string& path) {
   for (const auto& [key, value] : given.items()) {
     if (value.empty() || value == "") continue;  // null, [], {} say nothing
-    const auto here = path.empty() ? key : path + "." + key;
+    auto here = path.empty() ? key : path + "." + key;
     const auto known = read.find(key);
     if (known == read.end()) return here;
     if (!value.is_object()) continue;

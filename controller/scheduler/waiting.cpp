@@ -96,6 +96,7 @@ class Expecting {
         of.memory += amount.memory;
       });
     std::vector<std::pair<int64_t, NodeAmount>> leaving;
+    leaving.reserve(claims.size());
     for (const auto& [device, amount] : claims) leaving.emplace_back(ageOf(device), amount);
     std::stable_sort(leaving.begin(), leaving.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     NodeRecord then = node;
