@@ -53,10 +53,9 @@ def libraries(root):
     for listing in sorted(root.glob("**/CMakeLists.txt")):
         if "build" in listing.relative_to(root).parts[:1]:
             continue
-        for m in re.finditer(r"egpu_library\((\w+)( APART)?\s(.*?)(?:\bDEPS\b|\))", listing.read_text(), re.S):
-            paths = [listing.parent / each for each in m[3].split() if each.endswith(".cpp")]
-            if not m[2]:
-                yield {str(p.relative_to(root)): p.read_text() for p in paths if p.exists()}
+        for m in re.finditer(r"egpu_library\((\w+)\s(.*?)(?:\bDEPS\b|\))", listing.read_text(), re.S):
+            paths = [listing.parent / each for each in m[2].split() if each.endswith(".cpp")]
+            yield {str(p.relative_to(root)): p.read_text() for p in paths if p.exists()}
 
 
 def self_check():
