@@ -66,7 +66,7 @@ class Folder {
   };
   /// For a look and a change that belong together: two agents stand beside each other for a while when one is exchanged.
   /// Waits for its turn; Code::unavailable: another process has held it for ten seconds. The file that is locked stays.
-  base::Result<Held> hold();
+  virtual base::Result<Held> hold();
 
   // The steps. Each may be repeated.
   virtual base::Status write(const Spec& spec);                   ///< the part, whole
