@@ -101,9 +101,10 @@ class WatchedFolder final : public agent::cdi::Folder {
     const Watched watched(&Split::lock);
     return Folder::hold();
   }
-  base::Status write(const agent::cdi::Spec& spec) override {
+  using Folder::write;
+  base::Status write(agent::cdi::Draft draft) override {
     const Watched watched(&Split::disk);
-    return Folder::write(spec);
+    return Folder::write(std::move(draft));
   }
   base::Status publish(const std::string& uid) override {
     const Watched watched(&Split::disk);
