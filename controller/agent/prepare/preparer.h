@@ -52,6 +52,7 @@
 #include "controller/agent/prepare/claim_locks.h"
 #include "controller/agent/prepare/edits.h"
 #include "controller/agent/prepare/entitled.h"
+#include "controller/agent/prepare/turns.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
@@ -68,7 +69,10 @@ struct PreparerOptions {
   std::chrono::milliseconds patience{0};
   /// Prepares that wait so at once; one more is answered at its first failure. Fewer than threads that call prepare, or
   /// claims that wait hold up those that need not.
-  int mostWaiting = 16;
+  int mostWaiting = 64;
+  /// Calls of one plugin at once; what would make one more is Code::unavailable. Fewer than threads that call, less those
+  /// that wait, or a plugin that hangs holds up the claims of the others.
+  int mostCalls = 128;
   /// Whether the plugin that found this card, an ElasticGPU's name, finds it no more; empty: nobody can say.
   std::function<bool(const std::string& card)> gone{};
 };
@@ -120,11 +124,13 @@ class ClaimPreparer {
 
   kube::Client client_;  ///< brief: the kubelet asks again
   Users users_;          ///< asked with client_
+  CardReads cards_;      ///< likewise
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
+  Turns turns_;                  ///< with plugins
   std::atomic<int> waiting_{0};  ///< prepares between two tries
 };
 
