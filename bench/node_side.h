@@ -221,9 +221,10 @@ class NodeSide {
   const support::ScratchFolder state_;
   support::FakeProvisioner whole_{kWhole, "physicalGPU"};
   base::SystemClock clock_;
-  plugin::HostedRegistry hosted_{
-      {EGPU_PROVISIONER_DIR "/libgpushare.so", EGPU_PROVISIONER_DIR "/libphysical.so"}, hostOptions(), clock_,
-      world.random};
+  plugin::HostedRegistry hosted_{{EGPU_PROVISIONER_DIR "/libgpushare.so", EGPU_PROVISIONER_DIR "/libphysical.so"},
+                                 hostOptions(),
+                                 clock_,
+                                 world.random};
   std::vector<std::unique_ptr<WatchedPlugin>> watched_;
   support::FakeRegistry registry_;
   std::unique_ptr<http::Listener> listener_ = must(http::listen("127.0.0.1:0", world.handler()));

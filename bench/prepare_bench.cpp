@@ -4,6 +4,8 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -20,7 +22,8 @@ using bench::Split;
 using Splits = std::vector<Split>;
 
 /// Does it for all claims at once, as the kubelet's calls come.
-Splits allAtOnce(const std::vector<agent::ClaimRef>& claims, const std::function<base::Status(const agent::ClaimRef&)>& work) {
+Splits allAtOnce(const std::vector<agent::ClaimRef>& claims,
+                 const std::function<base::Status(const agent::ClaimRef&)>& work) {
   Splits splits(claims.size());
   agent::dra::ClaimQueue queue(agent::dra::ServerOptions().atOnce);
   std::atomic<std::size_t> left{claims.size()};

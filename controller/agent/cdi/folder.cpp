@@ -26,8 +26,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part",
-                           kPartEnd = ".part";
+constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part", kPartEnd = ".part";
 constexpr off_t kMost = 1 << 20;  // bytes of a file
 constexpr std::size_t kMostUid = 63;
 /// No runtime reads it, and for nobody but root: whoever could open it could keep all agents out.

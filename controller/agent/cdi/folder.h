@@ -33,8 +33,8 @@ class Read {
  public:
   Read(base::Result<Spec> read)  // NOLINT(google-explicit-constructor): as a Result is made
       : read_(std::make_shared<const base::Result<Spec>>(std::move(read))) {}
-  Read(Spec spec) : Read(base::Result<Spec>(std::move(spec))) {}          // NOLINT(google-explicit-constructor)
-  Read(base::Status why) : Read(base::Result<Spec>(std::move(why))) {}    // NOLINT(google-explicit-constructor)
+  Read(Spec spec) : Read(base::Result<Spec>(std::move(spec))) {}        // NOLINT(google-explicit-constructor)
+  Read(base::Status why) : Read(base::Result<Spec>(std::move(why))) {}  // NOLINT(google-explicit-constructor)
   bool ok() const { return read_->ok(); }
   explicit operator bool() const { return ok(); }
   const Spec& operator*() const { return **read_; }
@@ -49,8 +49,7 @@ class Read {
 class Draft {
  public:
   Draft(std::string deviceUid, std::string path) : deviceUid_(std::move(deviceUid)), path_(std::move(path)) {}
-  Draft(Draft&& other) noexcept
-      : deviceUid_(std::move(other.deviceUid_)), path_(std::exchange(other.path_, {})) {}
+  Draft(Draft&& other) noexcept : deviceUid_(std::move(other.deviceUid_)), path_(std::exchange(other.path_, {})) {}
   Draft& operator=(Draft&&) = delete;
   ~Draft();
   const std::string& deviceUid() const { return deviceUid_; }
@@ -77,9 +76,9 @@ class Folder {
 
   struct Entry {
     std::string deviceUid;
-    bool ready = false;       ///< there is a file that runtimes read
-    bool part = false;        ///< there is one that is being made or taken away
-    Read spec;                ///< of the first if it can be read, else of the other; else why neither can
+    bool ready = false;  ///< there is a file that runtimes read
+    bool part = false;   ///< there is one that is being made or taken away
+    Read spec;           ///< of the first if it can be read, else of the other; else why neither can
   };
   /// By uid. Files that did not change since they were last read are not read again.
   base::Result<std::vector<Entry>> list();

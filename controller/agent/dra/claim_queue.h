@@ -39,7 +39,7 @@ class ClaimQueue {
   // State below is protected by mutex_.
   std::deque<Item> items_;
   std::set<std::string, std::less<>> busy_;  ///< uids
-  std::size_t idle_ = 0;  ///< workers that wait
+  std::size_t idle_ = 0;                     ///< workers that wait
   bool ending_ = false;
   std::vector<std::jthread> workers_;
 };

@@ -135,8 +135,9 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
   return out;
 }
 
-Result<std::vector<Entitled>> companyOf(kube::Client& client, CardReads& cards, cdi::Folder& folder, const ClaimRef& claim,
-                                        std::vector<core::Pod> pods, const std::string& node, std::stop_token stop) {
+Result<std::vector<Entitled>> companyOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
+                                        const ClaimRef& claim, std::vector<core::Pod> pods, const std::string& node,
+                                        std::stop_token stop) {
   // One on its way out starts no container any more.
   std::erase_if(pods, [](const auto& pod) { return pod.metadata.deleting(); });
   auto uses = usesOf(pods, claim.name);

@@ -7,7 +7,8 @@
 //   ready   elasticgpu.io-device_<uid>.json: the same with the edits. Runtimes read it
 //
 //   PREPARE, under the claim's lock, after the checks of entitled.h             what a death right after it leaves, and who mends it
-//   (P1) part written, under the folder's lock, if the card has room            part, nothing staged: again from (P1), or (U2) on
+//   (P1) part written, if the card has room: on the disk before the folder's
+//        lock is taken, renamed under it                                        part, nothing staged: again from (P1), or (U2) on
 //   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
 //   (P3) plugin mount(device uid), edits checked, their variables made one     part with edits: made anew, mount is pure; or (U2) on
 //        with those of the claims before it in its containers (company.h),
@@ -78,8 +79,8 @@ struct PreparerOptions {
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
-/// object of the API once, waiting at most 8 s, the node's pods beside the others and together with other calls, and
-/// calls the plugin, which has deadlines of its own.
+/// object of the API once, waiting at most 8 s, the node's pods beside the others; pods and cards together with other
+/// calls. It calls the plugin, which has deadlines of its own.
 class ClaimPreparer {
  public:
   ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,

@@ -17,9 +17,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kKind = "nvidia.com/gpu";
 constexpr std::string_view kOwn = "elasticgpu.io-";  // the agent's, one for each claim of the node: of another kind
-constexpr std::size_t kMostBytes = 4 << 20;  // of a file
-constexpr std::size_t kMostFiles = 4096;     // of a folder
-constexpr std::size_t kMostDevices = 4096;   // of a spec
+constexpr std::size_t kMostBytes = 4 << 20;          // of a file
+constexpr std::size_t kMostFiles = 4096;             // of a folder
+constexpr std::size_t kMostDevices = 4096;           // of a spec
 
 std::vector<std::string> gpusOf(std::string_view text) {
   std::vector<std::string> out;

@@ -55,8 +55,14 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries() {
   struct stat is {};
   if (real.empty() || stat(file.c_str(), &is) != 0) return nullptr;
   // ldconfig puts a new file in its place, as after a driver was installed.
-  const Stamp stamp{file,           is.st_dev,          is.st_ino,         is.st_size,
-                    is.st_mtim.tv_sec, is.st_mtim.tv_nsec, is.st_ctim.tv_sec, is.st_ctim.tv_nsec};
+  const Stamp stamp{file,
+                    is.st_dev,
+                    is.st_ino,
+                    is.st_size,
+                    is.st_mtim.tv_sec,
+                    is.st_mtim.tv_nsec,
+                    is.st_ctim.tv_sec,
+                    is.st_ctim.tv_nsec};
   const std::lock_guard lock(mutex);
   if (last.second && last.first == stamp) return last.second;
   const auto bytes = readHostFile(path, kMostCache);
