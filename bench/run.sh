@@ -3,7 +3,7 @@
 # With a filter only the benchmarks that it matches, without the traces and a real API server.
 set -euo pipefail
 bin=${1:?usage: run.sh BIN_DIR [filter]}
-for b in decide_bench topology_bench watch_bench memory_bench bind_bench client_bench; do
+for b in decide_bench topology_bench watch_bench memory_bench bind_bench prepare_bench client_bench; do
   printf '\n== %s\n' "$b"
   "$bin/$b" --benchmark_counters_tabular=true ${2:+--benchmark_filter="$2"}
 done

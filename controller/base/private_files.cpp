@@ -136,7 +136,7 @@ Result<std::string> readPrivateFile(const std::string& path) {
   }
 }
 
-Status writePrivateFile(const std::string& path, const std::string& text) {
+Result<std::string> writeBeside(const std::string& path, const std::string& text) {
   if (auto s = replaceable(path); !s.ok()) return s;
   Random random;
   std::string beside;
@@ -152,9 +152,18 @@ Status writePrivateFile(const std::string& path, const std::string& text) {
   if (written.ok() && ::lstat(path.c_str(), &before) == 0 && S_ISREG(before.st_mode) && before.st_uid != ::geteuid() &&
       ::fchown(fd.get(), before.st_uid, before.st_gid) != 0)
     written = failed(path, errno);
-  if (written.ok() && std::rename(beside.c_str(), path.c_str()) != 0) written = failed(path, errno);
-  if (!written.ok()) ::unlink(beside.c_str());
+  if (written.ok()) return beside;
+  ::unlink(beside.c_str());
   return written;
+}
+
+Status writePrivateFile(const std::string& path, const std::string& text) {
+  const auto beside = writeBeside(path, text);
+  if (!beside) return beside.status();
+  if (std::rename(beside->c_str(), path.c_str()) == 0) return Status::okay();
+  const int error = errno;
+  ::unlink(beside->c_str());
+  return failed(path, error);
 }
 
 Status makePrivateFolder(const std::string& path, const std::string& own) {

@@ -17,6 +17,10 @@ Result<UniqueFd> openPrivateFile(const std::string& path);
 /// none.
 Result<std::string> readPrivateFile(const std::string& path);
 
+/// The first half of it: the text in a new file beside `path`, on the disk when this returns. Its name, to be renamed to
+/// path or removed.
+Result<std::string> writeBeside(const std::string& path, const std::string& text);
+
 /// Written beside under a name that nobody has, and renamed: a reader sees all or nothing, a symbolic link of that name
 /// is replaced and not followed. An existing file's owner stays its owner. Code::unavailable where a device, a pipe or
 /// a folder is, or a link to one: that is left as it is.

@@ -44,7 +44,9 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, std::functio
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
-  o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
+  // A plugin that hangs has half of the threads, and a quarter waits for it.
+  o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 4);
+  o.mostCalls = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
   o.gone = std::move(gone);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;

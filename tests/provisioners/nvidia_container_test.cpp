@@ -182,6 +182,32 @@ TEST_F(CdiFoldersTest, OthersFilesAreTheirOwnAffair) {
   EXPECT_THAT(remarks, ElementsAre(HasSubstr("the CDI file /etc/cdi/nvidia.json is ignored: ")));
 }
 
+TEST_F(CdiFoldersTest, TheAgentsOwnFilesAreNotReadEach) {
+  std::vector<std::string> remarks;
+  write("/var/run/cdi/elasticgpu.io-device_u1.json", R"({"kind": "nvidia.com/gpu", "devices": [{"name": "GPU-a"}]})");
+  write("/var/run/cdi/elasticgpu.io-device_u2.json", R"({"kind": "nvidia.com/gpu")");
+  EXPECT_FALSE(nvidia::offeredByCdi({"GPU-a"}, remarks));
+  EXPECT_THAT(remarks, IsEmpty());
+}
+
+/// The cache is parsed once, and anew as soon as ldconfig has put another in its place.
+TEST_P(NvidiaContainerTest, ADriverThatComesLaterIsFound) {
+  write("/sys/module/nvidia/version", kVersion);
+  const auto ldconfig = [&] {
+    write("/etc/ld.so.cache~", loaderCache(cached));
+    fs::rename(root + "/etc/ld.so.cache~", root + "/etc/ld.so.cache");
+  };
+  ldconfig();
+  EXPECT_THAT(mounted({uuid(0)}).mounts, IsEmpty());
+  library("libcuda.so", "libcuda.so.1");
+  EXPECT_THAT(mounted({uuid(0)}).mounts, IsEmpty()) << "the loader does not know it yet";
+  ldconfig();
+  EXPECT_EQ(mounted({uuid(0)}).mounts.size(), 3U) << "in each folder where a loader may look";
+  library("libnvidia-ml.so", "libnvidia-ml.so.1");
+  ldconfig();
+  EXPECT_EQ(mounted({uuid(0)}).mounts.size(), 6U);
+}
+
 TEST_P(NvidiaContainerTest, ACardThatTwoFilesDescribeIsNone) {
   const std::string spec = "kind: nvidia.com/gpu\ndevices: [{name: " + uuid(1) + "}]\n";
   write("/etc/cdi/a.yaml", spec);

@@ -251,6 +251,45 @@ TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsNotTouched) {
   world.removePod("p");
 }
 
+/// Somebody wrote another claim's device there while no controller looked, and the pod went.
+TEST_F(CarrierTest, W8_AnAllocationBySomebodyElseIsTakenBackOnceNoPodHasTheClaim) {
+  for (const auto* name : {"a", "b"}) {
+    world.addClaim(name, "share", {{"gpu-core", "10"}});
+    world.addPod(std::string("of-") + name, {name});
+  }
+  settle();
+  const auto others = deviceOf("b");
+  driver.reset();
+  world.clearAllocation("a");
+  world.json<core::ResourceClaim>(
+      {"default", "a"},
+      R"({"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"elasticgpu.io","pool":"n1","device":")" +
+          others + R"("}]}}}})",
+      "status");
+  auto reserved = *world.carrier("a");
+  reserved.reservedFor.push_back({"pods", "of-a", world.pod("of-a").metadata.uid});
+  world.reserve(reserved);
+  start();
+  driver->run();
+  EXPECT_EQ(world.carrier("a")->allocation->device, others) << "a pod has it reserved";
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken");
+  EXPECT_NE(world.message("a", "Carried").find("is for device " + others + " on node"), std::string::npos);
+
+  driver.reset();
+  world.removePod("of-a");
+  start();
+  settle();
+  EXPECT_FALSE(world.carrier("a")->allocation) << "the scheduler may be about to reserve what it read before";
+  driver.reset();  // dies before W8
+  start();
+  driver->run();
+  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_EQ(world.reason("a", "Carried"), "Carried");
+  EXPECT_EQ(world.carrier("b")->allocation->device, others);
+  EXPECT_EQ(world.violation(), "");
+  world.removePod("of-b");
+}
+
 TEST_F(CarrierTest, AnAnnotatedNameThatIsAForeignResourceClaimIsSaidOnThePod) {
   core::ResourceClaim foreign;
   foreign.metadata.name = "a";

@@ -234,6 +234,48 @@ TEST_F(StockTest, AnAllocationOfNobodyIsTakenBack) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
+TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
+  add(stock("a"));
+  world.addClaim("b", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  const auto others = deviceOf("b");
+  const auto overwrite = [&] {
+    world.clearAllocation("a");
+    world.json<core::ResourceClaim>(
+        {"default", "a"},
+        R"({"status":{"allocation":{"devices":{"results":[{"request":"accelerator","driver":"elasticgpu.io","pool":"n1","device":")" +
+            others + R"("}]}}}})",
+        "status");
+  };
+  driver.reset();
+  overwrite();
+  start();
+  driver->run();
+  EXPECT_EQ(world.reason("a", "Carried"), "CarrierTaken") << "its pod still wants it";
+  driver.reset();
+  world.removePod("p");
+  start();
+  driver->run();
+  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+
+  // Its claim goes as well: nothing is left that takes the allocation back.
+  const auto before = world.claim("a").metadata.uid;
+  driver.reset();
+  overwrite();
+  world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
+  world.removeClaim("a");
+  start();
+  driver->run();
+  ASSERT_TRUE(hasClaim("a"));
+  EXPECT_NE(world.claim("a").metadata.uid, before);
+  EXPECT_EQ(world.carrier("a")->allocation->device, deviceOf("a"));
+  EXPECT_TRUE(world.exists(others));
+  World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  world.removeClaim("b");
+  EXPECT_TRUE(nothingIsLeft());
+}
+
 TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
   struct Case {
     const char* what;

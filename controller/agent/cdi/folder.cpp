@@ -26,7 +26,7 @@ using base::Code;
 using base::Result;
 using base::Status;
 
-constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part";
+constexpr std::string_view kPrefix = "elasticgpu.io-device_", kFile = ".json", kPart = ".json.part", kPartEnd = ".part";
 constexpr off_t kMost = 1 << 20;  // bytes of a file
 constexpr std::size_t kMostUid = 63;
 /// No runtime reads it, and for nobody but root: whoever could open it could keep all agents out.
@@ -72,9 +72,10 @@ bool isUid(std::string_view text) {
   });
 }
 
-std::string Folder::fileOf(std::string_view deviceUid) const {
-  return path_ + "/" + std::string(kPrefix) + std::string(deviceUid) + std::string(kFile);
+std::string Folder::nameOf(std::string_view deviceUid) {
+  return std::string(kPrefix) + std::string(deviceUid) + std::string(kFile);
 }
+std::string Folder::fileOf(std::string_view deviceUid) const { return path_ + "/" + nameOf(deviceUid); }
 
 Status Folder::open() {
   std::error_code error;
@@ -105,26 +106,31 @@ Result<std::vector<std::string>> Folder::names() const {
   return out;
 }
 
-std::shared_ptr<const Result<Spec>> Folder::read(const std::string& name) {
-  const std::string path = path_ + "/" + name;
+std::optional<Folder::Stamp> Folder::stampOf(const std::string& name) const {
   struct stat is {};
-  if (::lstat(path.c_str(), &is) != 0) return std::make_shared<const Result<Spec>>(failed(path, errno));
+  if (::lstat((path_ + "/" + name).c_str(), &is) != 0) return std::nullopt;
   constexpr int64_t kSecond = 1'000'000'000;
-  const Stamp stamp{is.st_ino, is.st_size, is.st_ctim.tv_sec * kSecond + is.st_ctim.tv_nsec};
+  return Stamp{is.st_ino, is.st_size, is.st_ctim.tv_sec * kSecond + is.st_ctim.tv_nsec};
+}
+
+Read Folder::read(const std::string& name) {
+  const std::string path = path_ + "/" + name;
+  const auto stamp = stampOf(name);
+  if (!stamp) return failed(path, errno);
   const auto it = known_.find(name);
-  if (it != known_.end() && it->second.stamp == stamp) return it->second.spec;
+  if (it != known_.end() && it->second.stamp == *stamp) return it->second.spec;
   const std::string uid = uidIn(name, endsWith(name, kPart) ? kPart : kFile);
-  auto spec = std::make_shared<const Result<Spec>>(load(path, uid, is.st_size));
-  if (spec->ok()) known_[name] = {stamp, spec};  // what can't be read may be readable the next time
+  Read spec = load(path, uid, stamp->size);
+  if (spec) known_.insert_or_assign(name, Known{*stamp, spec});  // else it may be readable the next time
   return spec;
 }
 
 Folder::Entry Folder::entry(const std::string& uid, bool ready, bool part) {
   const std::string name = std::string(kPrefix) + uid;
   auto spec = ready ? read(name + std::string(kFile)) : read(name + std::string(kPart));
-  if (ready && part && !spec->ok())
-    if (auto other = read(name + std::string(kPart)); other->ok()) spec = other;
-  return {uid, ready, part, *spec};
+  if (ready && part && !spec)
+    if (auto other = read(name + std::string(kPart)); other) spec = other;
+  return {uid, ready, part, spec};
 }
 
 Result<std::vector<Folder::Entry>> Folder::list() {
@@ -171,27 +177,61 @@ Status Folder::sync() const {
   return folder && ::fsync(folder.get()) == 0 ? Status::okay() : failed(path_, errno);
 }
 
-Status Folder::write(const Spec& spec) {
-  if (!isUid(spec.deviceUid)) return {Code::invalid, "\"" + spec.deviceUid + "\" is no uid"};
+Draft::~Draft() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+Result<Draft> Folder::draft(const Spec& spec) const {
+  if (!isUid(spec.deviceUid)) return Status(Code::invalid, "\"" + spec.deviceUid + "\" is no uid");
   const std::string text = codec::encodeCdiSpec(spec);
   if (text.size() > static_cast<std::size_t>(kMost))
-    return {Code::invalid, fileOf(spec.deviceUid) + ": would be larger than 1 MiB"};
+    return Status(Code::invalid, fileOf(spec.deviceUid) + ": would be larger than 1 MiB");
+  auto beside = base::writeBeside(fileOf(spec.deviceUid) + std::string(kPartEnd), text);
+  if (!beside) return beside.status();
+  return Draft(spec.deviceUid, std::move(*beside));
+}
+
+Status Folder::write(const Spec& spec) {
+  auto made = draft(spec);
+  return made ? write(std::move(*made)) : made.status();
+}
+
+Status Folder::write(Draft draft) {
+  const std::string part = fileOf(draft.deviceUid_) + std::string(kPartEnd);
   std::lock_guard lock(mutex_);
-  return base::writePrivateFile(fileOf(spec.deviceUid) + ".part", text);
+  // Code::unavailable if it is gone: an agent that starts removes what it takes for a dead one's.
+  if (std::rename(draft.path_.c_str(), part.c_str()) != 0) return {Code::unavailable, failed(part, errno).message()};
+  draft.path_.clear();
+  return Status::okay();
+}
+
+/// What is known of a file stays known under its new name. With mutex_ held.
+Status Folder::rename(const std::string& from, const std::string& to) {
+  const auto before = stampOf(from);
+  if (std::rename((path_ + "/" + from).c_str(), (path_ + "/" + to).c_str()) != 0)
+    return failed(path_ + "/" + to, errno);
+  const auto known = known_.extract(from);
+  const auto now = stampOf(to);
+  const bool same = before && now && before->inode == now->inode && before->size == now->size;
+  if (same && !known.empty() && known.mapped().stamp == *before)
+    known_.insert_or_assign(to, Known{*now, known.mapped().spec});
+  return Status::okay();
 }
 
 Status Folder::publish(const std::string& deviceUid) {
-  const std::string file = fileOf(deviceUid);
-  std::lock_guard lock(mutex_);
-  if (std::rename((file + ".part").c_str(), file.c_str()) != 0) return failed(file, errno);
-  return sync();
+  const std::string file = nameOf(deviceUid);
+  {
+    std::lock_guard lock(mutex_);
+    if (auto s = rename(file + std::string(kPartEnd), file); !s.ok()) return s;
+  }
+  return sync();  // of many at once the system makes few
 }
 
 Status Folder::withdraw(const std::string& deviceUid) {
-  const std::string file = fileOf(deviceUid);
+  const std::string file = nameOf(deviceUid);
   std::lock_guard lock(mutex_);
-  if (std::rename(file.c_str(), (file + ".part").c_str()) != 0 && errno != ENOENT) return failed(file, errno);
-  return Status::okay();
+  const auto s = rename(file, file + std::string(kPartEnd));
+  return s.code() == Code::notFound ? Status::okay() : s;
 }
 
 Status Folder::removePart(const std::string& deviceUid) {

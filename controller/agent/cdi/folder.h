@@ -28,6 +28,37 @@ std::string qualified(std::string_view deviceUid);
 /// Whether the text may be part of a file's name: 1 to 63 letters, digits and '-', the first no '-'.
 bool isUid(std::string_view text);
 
+/// What a file says, or why it can't be read. Copies share it: a list of many costs little.
+class Read {
+ public:
+  Read(base::Result<Spec> read)  // NOLINT(google-explicit-constructor): as a Result is made
+      : read_(std::make_shared<const base::Result<Spec>>(std::move(read))) {}
+  Read(Spec spec) : Read(base::Result<Spec>(std::move(spec))) {}        // NOLINT(google-explicit-constructor)
+  Read(base::Status why) : Read(base::Result<Spec>(std::move(why))) {}  // NOLINT(google-explicit-constructor)
+  bool ok() const { return read_->ok(); }
+  explicit operator bool() const { return ok(); }
+  const Spec& operator*() const { return **read_; }
+  const Spec* operator->() const { return &**read_; }
+  base::Status status() const { return read_->status(); }
+
+ private:
+  std::shared_ptr<const base::Result<Spec>> read_;
+};
+
+/// A part that lies beside its place, whole and on the disk; goes if it is not written.
+class Draft {
+ public:
+  Draft(std::string deviceUid, std::string path) : deviceUid_(std::move(deviceUid)), path_(std::move(path)) {}
+  Draft(Draft&& other) noexcept : deviceUid_(std::move(other.deviceUid_)), path_(std::exchange(other.path_, {})) {}
+  Draft& operator=(Draft&&) = delete;
+  ~Draft();
+  const std::string& deviceUid() const { return deviceUid_; }
+
+ private:
+  friend class Folder;
+  std::string deviceUid_, path_;
+};
+
 /// A device has a file that runtimes read, elasticgpu.io-device_<uid>.json, or one that they don't, the same name with
 /// ".part" behind it: it is being prepared or unprepared. Or for a moment both, where a file is made anew. Every change
 /// is one rename or unlink. A loss of power leaves each file whole or not at all, and what was published. Other files of
@@ -45,9 +76,9 @@ class Folder {
 
   struct Entry {
     std::string deviceUid;
-    bool ready = false;       ///< there is a file that runtimes read
-    bool part = false;        ///< there is one that is being made or taken away
-    base::Result<Spec> spec;  ///< of the first if it can be read, else of the other; else why neither can
+    bool ready = false;  ///< there is a file that runtimes read
+    bool part = false;   ///< there is one that is being made or taken away
+    Read spec;           ///< of the first if it can be read, else of the other; else why neither can
   };
   /// By uid. Files that did not change since they were last read are not read again.
   base::Result<std::vector<Entry>> list();
@@ -66,10 +97,14 @@ class Folder {
   };
   /// For a look and a change that belong together: two agents stand beside each other for a while when one is exchanged.
   /// Waits for its turn; Code::unavailable: another process has held it for ten seconds. The file that is locked stays.
-  base::Result<Held> hold();
+  virtual base::Result<Held> hold();
+
+  /// The slow half of writing a part, which nobody has to wait for. A death leaves a temporary, which open() removes.
+  base::Result<Draft> draft(const Spec& spec) const;
+  base::Status write(const Spec& spec);  ///< both halves
 
   // The steps. Each may be repeated.
-  virtual base::Status write(const Spec& spec);                   ///< the part, whole
+  virtual base::Status write(Draft draft);                        ///< it becomes the part
   virtual base::Status publish(const std::string& deviceUid);     ///< the part becomes the file
   virtual base::Status withdraw(const std::string& deviceUid);    ///< the file becomes the part
   virtual base::Status removePart(const std::string& deviceUid);  ///< the part goes
@@ -84,12 +119,15 @@ class Folder {
   };
   struct Known {
     Stamp stamp;
-    std::shared_ptr<const base::Result<Spec>> spec;
+    Read spec;
   };
   // With mutex_ held, but for open().
+  static std::string nameOf(std::string_view deviceUid);
   std::string fileOf(std::string_view deviceUid) const;
+  std::optional<Stamp> stampOf(const std::string& name) const;
   base::Result<std::vector<std::string>> names() const;
-  std::shared_ptr<const base::Result<Spec>> read(const std::string& name);
+  Read read(const std::string& name);
+  base::Status rename(const std::string& from, const std::string& to);
   Entry entry(const std::string& uid, bool ready, bool part);
   base::Status sync() const;
 

@@ -1,13 +1,10 @@
 #include "controller/agent/dra/claim_queue.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace egpu::agent::dra {
-
-ClaimQueue::ClaimQueue(std::size_t atOnce) {
-  for (std::size_t i = 0; i < atOnce; ++i) workers_.emplace_back([this] { serve(); });
-}
 
 ClaimQueue::~ClaimQueue() {
   {
@@ -15,15 +12,25 @@ ClaimQueue::~ClaimQueue() {
     ending_ = true;
   }
   changed_.notify_all();
-  workers_.clear();
+  for (auto& worker : workers_) worker.join();  // nobody adds any more
 }
 
 void ClaimQueue::add(const std::string& uid, std::function<void()> work) {
   {
     std::lock_guard lock(mutex_);
     items_.push_back({uid, std::move(work)});
+    if (items_.size() > idle_ && workers_.size() < atOnce_) addWorker();
   }
   changed_.notify_one();
+}
+
+/// With mutex_ held.
+void ClaimQueue::addWorker() {
+  try {
+    workers_.emplace_back([this] { serve(); });
+  } catch (const std::system_error&) {
+    if (workers_.empty()) throw;  // else those that there are do the work
+  }
 }
 
 /// The first one whose claim nobody works on.
@@ -35,7 +42,9 @@ void ClaimQueue::serve() {
   std::unique_lock lock(mutex_);
   for (;;) {
     auto at = items_.end();
+    ++idle_;
     changed_.wait(lock, [&] { return (at = next()) != items_.end() || (ending_ && items_.empty()); });
+    --idle_;
     if (at == items_.end()) return;
     Item item = std::move(*at);
     items_.erase(at);

@@ -17,7 +17,8 @@ namespace egpu::agent::dra {
 /// for the one that it gave up, and an unprepare for both.
 class ClaimQueue {
  public:
-  explicit ClaimQueue(std::size_t atOnce);
+  /// Threads are made as they are needed, and stay.
+  explicit ClaimQueue(std::size_t atOnce) : atOnce_(atOnce) {}
   /// Does all that was added, then ends.
   ~ClaimQueue();
   /// `work` must not throw. Returns at once.
@@ -29,15 +30,17 @@ class ClaimQueue {
     std::function<void()> work;
   };
   void serve();
+  void addWorker();
   std::deque<Item>::iterator next();
 
+  const std::size_t atOnce_;
   std::mutex mutex_;
   std::condition_variable changed_;
   // State below is protected by mutex_.
   std::deque<Item> items_;
   std::set<std::string, std::less<>> busy_;  ///< uids
+  std::size_t idle_ = 0;                     ///< workers that wait
   bool ending_ = false;
-
   std::vector<std::jthread> workers_;
 };
 

@@ -25,7 +25,7 @@ struct ServerOptions {
   std::string registryFolder = "/var/lib/kubelet/plugins_registry";
   /// The driver's own, under the same name for the kubelet as here. Made if it is missing, not those above it.
   std::string pluginFolder = "/var/lib/kubelet/plugins/elasticgpu.io";
-  std::size_t atOnce = 32;                  ///< claims
+  std::size_t atOnce = 256;                 ///< claims
   std::chrono::milliseconds grace{10'000};  ///< of calls under way when it stops; then they are cancelled
 };
 

@@ -52,8 +52,8 @@ Status refused(const std::string& last, const std::string& where, const Names& t
 /// What the API says of the claims beside one, asked once each.
 class Others {
  public:
-  Others(kube::Client& client, const ClaimRef& claim, const std::string& node, std::stop_token stop)
-      : client_(client), claim_(claim), node_(node), stop_(std::move(stop)) {}
+  Others(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node, std::stop_token stop)
+      : client_(client), cards_(cards), claim_(claim), node_(node), stop_(std::move(stop)) {}
 
   /// Of another driver: nothing of ours.
   bool foreign(const std::string& name) {
@@ -65,7 +65,7 @@ class Others {
     const auto& rc = resourceClaim(name);
     if (!rc) return rc.status();
     std::vector<core::ObjectReference> pods;
-    return entitled(client_, {claim_.namespace_, name, rc->metadata.uid}, node_, pods, stop_);
+    return entitled(client_, cards_, {claim_.namespace_, name, rc->metadata.uid}, node_, pods, stop_);
   }
 
  private:
@@ -82,6 +82,7 @@ class Others {
   }
 
   kube::Client& client_;
+  CardReads& cards_;
   const ClaimRef& claim_;
   const std::string& node_;
   const std::stop_token stop_;
@@ -134,12 +135,13 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
   return out;
 }
 
-Result<std::vector<Entitled>> companyOf(kube::Client& client, cdi::Folder& folder, const ClaimRef& claim,
-                                        std::vector<core::Pod> pods, const std::string& node, std::stop_token stop) {
+Result<std::vector<Entitled>> companyOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
+                                        const ClaimRef& claim, std::vector<core::Pod> pods, const std::string& node,
+                                        std::stop_token stop) {
   // One on its way out starts no container any more.
   std::erase_if(pods, [](const auto& pod) { return pod.metadata.deleting(); });
   auto uses = usesOf(pods, claim.name);
-  Others others(client, claim, node, std::move(stop));
+  Others others(client, cards, claim, node, std::move(stop));
   for (auto& use : uses) std::erase_if(use.claims, [&](const auto& name) { return others.foreign(name); });
   const auto names = before(folder, claim, uses);
   if (!names) return names.status();

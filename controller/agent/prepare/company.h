@@ -27,8 +27,8 @@ std::vector<Use> usesOf(const std::vector<core::Pod>& pods, const std::string& c
 /// The claims that stand before this one in the containers in which it is the last of ours, with what the API says of
 /// them; empty if it is alone there. pods: those of this node that name the claim; claims of other drivers don't count. Code::invalid where one text can't speak for all: it is the last one in containers that have
 /// different claims, or in one of them a claim is the last that was prepared for others. Else an error of entitled().
-base::Result<std::vector<Entitled>> companyOf(kube::Client& client, cdi::Folder& folder, const ClaimRef& claim,
-                                              std::vector<core::Pod> pods, const std::string& node,
-                                              std::stop_token stop);
+base::Result<std::vector<Entitled>> companyOf(kube::Client& client, CardReads& cards, cdi::Folder& folder,
+                                              const ClaimRef& claim, std::vector<core::Pod> pods,
+                                              const std::string& node, std::stop_token stop);
 
 }  // namespace egpu::agent

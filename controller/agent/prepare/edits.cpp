@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -80,8 +81,7 @@ bool isLibrary(std::string_view path) {
 }
 
 /// Where a path of the host leads, links followed as on the host. No value: there is nothing.
-std::optional<std::string> resolved(const std::string& root, const std::string& path) {
-  const HostRoot host(root);
+std::optional<std::string> resolved(const HostRoot& host, const std::string& path) {
   const auto found = host.open(path);
   return found ? std::optional(host.nameOf(found)) : std::nullopt;
 }
@@ -89,7 +89,8 @@ std::optional<std::string> resolved(const std::string& root, const std::string& 
 /// The edits of one claim, judged one by one.
 class Check {
  public:
-  Check(const Permitted& permitted, const std::vector<v1alpha::Card>& cards) : permitted_(permitted), cards_(cards) {
+  Check(const Permitted& permitted, const std::vector<v1alpha::Card>& cards)
+      : permitted_(permitted), cards_(cards), host_(permitted.hostRoot) {
     patterns_ = permitted.more;
     if (permitted.hostRoot.empty()) return;
     // What is permitted by one name is permitted by the one it leads to: /var/run is /run. But a plugin shall not say
@@ -98,10 +99,10 @@ class Check {
       const auto slash = pattern.rfind('/');
       if (slash == std::string::npos || slash == 0 || pattern.front() != '/') continue;
       if (anyMatches(pattern, kPluginsOwn) || beginsWith(pattern, permitted.stateFolder + "/")) continue;
-      if (const auto folder = resolved(permitted.hostRoot, pattern.substr(0, slash)))
+      if (const auto folder = resolved(host_, pattern.substr(0, slash)))
         patterns_.push_back(*folder + pattern.substr(slash));
     }
-    state_ = resolved(permitted.hostRoot, permitted.stateFolder).value_or(permitted.stateFolder);
+    state_ = resolved(host_, permitted.stateFolder).value_or(permitted.stateFolder);
   }
 
   Status variable(const std::string& name, const std::string& value) const {
@@ -116,7 +117,7 @@ class Check {
     return Status::okay();
   }
 
-  Status node(core::DeviceNode& node) const {
+  Status node(core::DeviceNode& node) {
     if (node.permissions.empty()) node.permissions = "rw";
     const std::string host = node.hostPath.empty() ? node.path : node.hostPath;
     if (!isClean(node.path) || !beginsWith(node.path, "/dev/") || !isClean(host))
@@ -132,7 +133,7 @@ class Check {
     });
   }
 
-  Status mount(core::Mount& mount) const {
+  Status mount(core::Mount& mount) {
     if (mount.options.empty()) mount.options = {"ro", "nosuid", "nodev", "bind"};
     if (!isClean(mount.hostPath) || !isClean(mount.containerPath))
       return refusedEdits("the mount of " + base::quoted(mount.hostPath) + " at " + base::quoted(mount.containerPath) +
@@ -179,18 +180,22 @@ class Check {
     return beginsWith(path, permitted_.stateFolder + "/") || (!state_.empty() && beginsWith(path, state_ + "/"));
   }
   template <class May>
-  Status onHost(const std::string& path, const std::string& what, const May& may) const {
+  Status onHost(const std::string& path, const std::string& what, const May& may) {
     const auto no = [&](const std::string& why) { return refusedEdits(what + " " + path + " " + why); };
     const auto allowed = [&](std::string_view at) { return may(at) || may(onSystem(at)); };
     if (!allowed(path)) return no("is not permitted; the class's parameter hostPaths permits more");
     if (permitted_.hostRoot.empty()) return Status::okay();
-    const auto real = resolved(permitted_.hostRoot, path);
+    auto known = resolved_.find(path);  // a library stands in several folders of a container
+    if (known == resolved_.end()) known = resolved_.emplace(path, resolved(host_, path)).first;
+    const auto& real = known->second;
     if (!real) return no("is not there on this node");
     return allowed(*real) ? Status::okay() : no("leads to " + *real + ", which is not permitted");
   }
 
   const Permitted& permitted_;
   const std::vector<v1alpha::Card>& cards_;
+  const HostRoot host_;
+  std::map<std::string, std::optional<std::string>> resolved_;  ///< paths of the host that were looked at
   std::vector<std::string> patterns_;
   std::string state_;
 };
@@ -221,7 +226,7 @@ Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permit
   const auto count = edits.env.size() + edits.deviceNodes.size() + edits.mounts.size() + edits.cdiDevices.size();
   if (count > kMostEdits || sizeOf(edits) > kMostBytes)
     return refusedEdits("more than 2048 of them, or more than 512 KiB");
-  const Check check(permitted, cards);
+  Check check(permitted, cards);
   for (const auto& [name, value] : edits.env)
     if (auto s = check.variable(name, value); !s.ok()) return s;
   for (auto& node : edits.deviceNodes)

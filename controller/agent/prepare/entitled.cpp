@@ -134,7 +134,7 @@ Status checkNames(const ClaimRef& claim) {
   return Status::okay();
 }
 
-Result<Entitled> entitled(kube::Client& client, const ClaimRef& claim, const std::string& node,
+Result<Entitled> entitled(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node,
                           std::vector<core::ObjectReference>& pods, std::stop_token stop) {
   const auto rc = client.get<core::ResourceClaim>({claim.namespace_, claim.name}, stop);
   if (!rc) return about("ResourceClaim " + claim.str(), rc.status());
@@ -151,10 +151,13 @@ Result<Entitled> entitled(kube::Client& client, const ClaimRef& claim, const std
 
   Entitled out;
   for (const auto& share : device->spec.cards) {
-    const auto card = client.get<v1alpha::ElasticGPU>({"", share.name}, stop);
+    const auto read = [&](std::stop_token its) {
+      return client.get<v1alpha::ElasticGPU>({"", share.name}, std::move(its));
+    };
+    const auto card = cards.get(share.name, read, stop);
     if (!card) return about("card " + share.name, card.status());
-    if (auto s = checkCard(*card, share, *device, node); !s.ok()) return s;
-    out.cards.push_back(*card->spec.card);
+    if (auto s = checkCard(**card, share, *device, node); !s.ok()) return s;
+    out.cards.push_back(*(*card)->spec.card);
   }
   out.device = std::move(*device);
   return out;

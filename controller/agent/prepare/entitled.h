@@ -8,6 +8,7 @@
 #include "api/core/objects.h"
 #include "api/v1alpha/types.h"
 #include "controller/agent/claim_ref.h"
+#include "controller/agent/prepare/shared_reads.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
 
@@ -15,6 +16,8 @@ namespace egpu::agent {
 
 /// Code::invalid unless all three may be names and a uid of the API: they become paths and keys.
 base::Status checkNames(const ClaimRef& claim);
+
+using CardReads = SharedReads<v1alpha::ElasticGPU>;  ///< by name
 
 struct Entitled {
   v1alpha::ElasticGPU device;
@@ -28,7 +31,8 @@ struct Entitled {
 /// - the device is Bound, and on this node;
 /// - each of its cards is on this node and not CardGone, and its ledger has an entry under the device's uid with the amounts charged.
 /// An error of the API is passed on. pods: for whom it is reserved, as far as is known.
-base::Result<Entitled> entitled(kube::Client& client, const ClaimRef& claim, const std::string& node,
+/// cards: which those who ask at the same time share.
+base::Result<Entitled> entitled(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node,
                                 std::vector<core::ObjectReference>& pods, std::stop_token stop);
 
 }  // namespace egpu::agent

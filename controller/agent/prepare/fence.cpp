@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace egpu::agent {
 
@@ -73,12 +74,15 @@ Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
 }
 
 Status reserve(cdi::Folder& folder, const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards) {
+  // On the disk before anybody is kept waiting.
+  auto draft = folder.draft(wanted);
+  if (!draft) return draft.status();
   const auto held = folder.hold();
   if (!held) return held.status();
   const auto holders = folder.list();
   if (!holders) return holders.status();
   if (auto s = fits(wanted, cards, *holders); !s.ok()) return s;
-  return folder.write(wanted);
+  return folder.write(std::move(*draft));
 }
 
 }  // namespace egpu::agent

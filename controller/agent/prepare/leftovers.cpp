@@ -86,6 +86,8 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid) {
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
     if (plugin == nullptr) continue;
+    const auto turn = turns_.take(name);
+    if (!turn) return turn.status();
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
   }

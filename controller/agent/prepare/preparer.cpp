@@ -116,7 +116,8 @@ ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, ku
       plugins_(plugins),
       events_(events),
       folder_(folder),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      turns_(options_.mostCalls) {}
 
 Result<plugin::Provisioner*> ClaimPreparer::pluginOf(const std::string& provisioner) {
   std::string why;
@@ -163,7 +164,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
                                                               std::stop_token stop) {
   // Beside the reads that follow from each other. Ends before this returns.
   auto naming = std::async([&] { return users_.podsOf(claim, stop); });
-  const auto grant = entitled(client_, claim, options_.node, pods, stop);
+  const auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
   for (const auto& share : grant->device.spec.cards)
     if (options_.gone && options_.gone(share.name))
@@ -171,7 +172,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
                                        " any more: the plugin that found it finds it no longer");
   auto named = naming.get();
   if (!named) return named.status();
-  const auto company = companyOf(client_, folder_, claim, std::move(*named), options_.node, stop);
+  const auto company = companyOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
   if (!company) return company.status();
   cdi::Spec spec = specOf(claim, grant->device, *company);
   const auto there = folder_.find(spec.deviceUid);
@@ -210,6 +211,8 @@ void ClaimPreparer::linkNodes(const cdi::Spec& spec) {
 
 /// (P2)
 Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec) {
+  const auto turn = turns_.take(spec.provisioner);
+  if (!turn) return turn.status();  // it may be staged since an earlier try: the part stays
   const auto reply = plugin.stage(request);
   const bool refused = !reply.ok() && !plugin::indefinite(reply.outcome);
   if (refused)
@@ -239,6 +242,8 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& entitled) {
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
   const auto request = requestFor(entitled);
+  auto turn = turns_.take(provisioner);
+  if (!turn) return turn.status();
   const auto reply = (*plugin)->mount(request, {}, {});
   if (auto s = fromReply(reply.reply, provisioner + " mount"); !s.ok()) return s;
   Permitted permitted = options_.permitted;
@@ -292,6 +297,8 @@ Status ClaimPreparer::undo(const cdi::Folder::Entry& entry) {
   const auto plugin = pluginOf(entry.spec->provisioner);
   if (!plugin) return plugin.status();
   const std::string& name = entry.spec->provisioner;
+  const auto turn = turns_.take(name);
+  if (!turn) return turn.status();
   if (auto s = fromReply((*plugin)->unmount(uid, {}, {}), name + " unmount"); !s.ok()) return s;  // (U2)
   if (auto s = fromReply((*plugin)->unstage(uid), name + " unstage"); !s.ok()) return s;          // (U3)
   if (auto s = folder_.removePart(uid); !s.ok()) return s;                                        // (U4)

@@ -7,7 +7,8 @@
 //   ready   elasticgpu.io-device_<uid>.json: the same with the edits. Runtimes read it
 //
 //   PREPARE, under the claim's lock, after the checks of entitled.h             what a death right after it leaves, and who mends it
-//   (P1) part written, under the folder's lock, if the card has room            part, nothing staged: again from (P1), or (U2) on
+//   (P1) part written, if the card has room: on the disk before the folder's
+//        lock is taken, renamed under it                                        part, nothing staged: again from (P1), or (U2) on
 //   (P2) plugin stage(device uid)                                               part, staged: stage again is a no-op, or (U2) on
 //   (P3) plugin mount(device uid), edits checked, their variables made one     part with edits: made anew, mount is pure; or (U2) on
 //        with those of the claims before it in its containers (company.h),
@@ -52,6 +53,7 @@
 #include "controller/agent/prepare/claim_locks.h"
 #include "controller/agent/prepare/edits.h"
 #include "controller/agent/prepare/entitled.h"
+#include "controller/agent/prepare/turns.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/status.h"
 #include "controller/kube/client.h"
@@ -68,14 +70,17 @@ struct PreparerOptions {
   std::chrono::milliseconds patience{0};
   /// Prepares that wait so at once; one more is answered at its first failure. Fewer than threads that call prepare, or
   /// claims that wait hold up those that need not.
-  int mostWaiting = 16;
+  int mostWaiting = 64;
+  /// Calls of one plugin at once; what would make one more is Code::unavailable. Fewer than threads that call, less those
+  /// that wait, or a plugin that hangs holds up the claims of the others.
+  int mostCalls = 128;
   /// Whether the plugin that found this card, an ElasticGPU's name, finds it no more; empty: nobody can say.
   std::function<bool(const std::string& card)> gone{};
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
-/// object of the API once, waiting at most 8 s, the node's pods beside the others and together with other calls, and
-/// calls the plugin, which has deadlines of its own.
+/// object of the API once, waiting at most 8 s, the node's pods beside the others; pods and cards together with other
+/// calls. It calls the plugin, which has deadlines of its own.
 class ClaimPreparer {
  public:
   ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,
@@ -120,11 +125,13 @@ class ClaimPreparer {
 
   kube::Client client_;  ///< brief: the kubelet asks again
   Users users_;          ///< asked with client_
+  CardReads cards_;      ///< likewise
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
+  Turns turns_;                  ///< with plugins
   std::atomic<int> waiting_{0};  ///< prepares between two tries
 };
 

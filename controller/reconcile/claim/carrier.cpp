@@ -147,7 +147,16 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     if (!marked.ok()) return {State::failed, {}, marked.status()};
     carrier = std::make_shared<const core::ResourceClaim>(*marked);
   }
-  return carrier->allocation ? allocated(*carrier, device) : allocate(*carrier, device, rewrite, stop);
+  if (!carrier->allocation) return allocate(*carrier, device, rewrite, stop);
+  auto answer = allocated(*carrier, device);
+  const auto pods = stores_.podsOfClaim(key);
+  if (answer.state != State::taken || !carrier->reservedFor.empty() ||
+      std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
+    return answer;
+  // No pod has it, or is about to: what somebody else wrote is taken back.
+  const auto withdrawn = withdraw(*carrier, stop);
+  if (!withdrawn.ok()) return {State::failed, {}, withdrawn};
+  return {State::waiting, kSettle};
 }
 
 Carrier::Answer Carrier::allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const {

@@ -159,8 +159,10 @@ std::optional<Outcome> StockSync::allocatedBefore(const core::ResourceClaim& car
   if (!carrier.allocation) return std::nullopt;
   if (carrier.allocation->driver == keys::kDriver) {
     const auto device = writer_.read<cache::Gpu>({"", carrier.allocation->device}, {}, stop);
-    if (device.ok()) return Outcome::done();  // that it takes the allocation back is an event
-    if (device.status().code() != base::Code::notFound) return Outcome::retry(device.status());
+    if (!device.ok() && device.status().code() != base::Code::notFound) return Outcome::retry(device.status());
+    const auto& ref = device.ok() ? device->spec.claimRef : std::nullopt;
+    // That it takes the allocation back is an event. Another claim's never would: somebody wrote it here.
+    if (ref && core::ObjectKey{ref->namespace_, ref->name} == core::keyOf(carrier.metadata)) return Outcome::done();
   }
   if (!carrier.reservedFor.empty()) return Outcome::done();
   return Outcome::nextState(carrier_.withdraw(carrier, stop));

@@ -97,7 +97,8 @@ Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod,
   const auto entry = node.cdi.find(ids->front().substr(ids->front().find('=') + 1));  // as the runtime does
   if (!entry) return entry.status();
   if (!*entry || !(*entry)->ready) return Status(Code::unavailable, "unresolvable CDI device " + ids->front());
-  return (*entry)->spec;
+  const auto& spec = (*entry)->spec;
+  return spec ? base::Result<agent::cdi::Spec>(*spec) : spec.status();
 }
 
 Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop) {

@@ -16,9 +16,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kKind = "nvidia.com/gpu";
-constexpr std::size_t kMostBytes = 4 << 20;  // of a file
-constexpr std::size_t kMostFiles = 4096;     // of a folder
-constexpr std::size_t kMostDevices = 4096;   // of a spec
+constexpr std::string_view kOwn = "elasticgpu.io-";  // the agent's, one for each claim of the node: of another kind
+constexpr std::size_t kMostBytes = 4 << 20;          // of a file
+constexpr std::size_t kMostFiles = 4096;             // of a folder
+constexpr std::size_t kMostDevices = 4096;           // of a spec
 
 std::vector<std::string> gpusOf(std::string_view text) {
   std::vector<std::string> out;
@@ -42,7 +43,9 @@ std::map<std::string, int> described(const std::string& folder, std::vector<std:
   if (real.empty()) return {};
   for (fs::directory_iterator at(seen(real), error), end; !error && at != end; at.increment(error)) {
     const fs::path path = at->path();
-    if (path.extension() == ".json" || path.extension() == ".yaml") files.push_back(path.filename().string());
+    std::string name = path.filename().string();
+    if (name.compare(0, kOwn.size(), kOwn) == 0) continue;
+    if (path.extension() == ".json" || path.extension() == ".yaml") files.push_back(std::move(name));
     if (files.size() == kMostFiles) break;
   }
   std::sort(files.begin(), files.end());
@@ -50,7 +53,7 @@ std::map<std::string, int> described(const std::string& folder, std::vector<std:
   for (const std::string& file : files) {
     const std::string path = folder + "/" + file;
     const auto text = readHostFile(path, kMostBytes);
-    // There may be one for each claim of the node, and parsing takes milliseconds.
+    // Parsing takes milliseconds.
     if (text && text->find("nvidia.com") == std::string::npos) continue;
     std::string why = "it can't be read, or is larger than " + std::to_string(kMostBytes >> 20) + " MiB";
     const auto devices = text ? gpusOfSpec(*text, why) : std::nullopt;

@@ -1,10 +1,16 @@
 #include "provisioners/nvidia/container/driver_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 #include "provisioners/nvidia/container/host_files.h"
 #include "provisioners/nvidia/container/loader_cache.h"
@@ -40,9 +46,34 @@ bool endsWith(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
+/// What the loader's cache says, parsed once for each file that it is; nothing if it can't be read.
+std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries() {
+  using Stamp = std::tuple<std::string, dev_t, ino_t, off_t, time_t, long, time_t, long>;
+  static std::mutex mutex;
+  static std::pair<Stamp, std::shared_ptr<const std::vector<NamedLibrary>>> last;  // protected by mutex
+  const std::string path = "/etc/ld.so.cache", real = resolved(path), file = seen(real);
+  struct stat is {};
+  if (real.empty() || stat(file.c_str(), &is) != 0) return nullptr;
+  // ldconfig puts a new file in its place, as after a driver was installed.
+  const Stamp stamp{file,
+                    is.st_dev,
+                    is.st_ino,
+                    is.st_size,
+                    is.st_mtim.tv_sec,
+                    is.st_mtim.tv_nsec,
+                    is.st_ctim.tv_sec,
+                    is.st_ctim.tv_nsec};
+  const std::lock_guard lock(mutex);
+  if (last.second && last.first == stamp) return last.second;
+  const auto bytes = readHostFile(path, kMostCache);
+  if (!bytes) return nullptr;
+  last = {stamp, std::make_shared<const std::vector<NamedLibrary>>(readLoaderCache(*bytes))};
+  return last.second;
+}
+
 /// By the loader's cache; of a host without one, what lies in the usual folders.
-std::vector<NamedLibrary> libraries() {
-  if (const auto cache = readHostFile("/etc/ld.so.cache", kMostCache)) return readLoaderCache(*cache);
+std::shared_ptr<const std::vector<NamedLibrary>> libraries() {
+  if (auto cached = cachedLibraries()) return cached;
   std::vector<NamedLibrary> out;
   std::error_code error;
   for (const std::string folder : kFolders) {
@@ -56,12 +87,13 @@ std::vector<NamedLibrary> libraries() {
     std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
   }
-  return out;
+  return std::make_shared<const std::vector<NamedLibrary>>(std::move(out));
 }
 
 void addLibraries(const std::string& version, std::vector<DriverFile>& out) {
   std::set<std::string> names;
-  for (const auto& [name, path] : libraries()) {
+  const auto all = libraries();
+  for (const auto& [name, path] : *all) {
     const auto begins = [&n = name](std::string_view start) { return startsWith(n, start); };
     if (std::none_of(kDriver.begin(), kDriver.end(), begins)) continue;
     if (std::any_of(kDrawing.begin(), kDrawing.end(), begins)) continue;
@@ -107,7 +139,8 @@ std::vector<DriverFile> driverFiles(const std::string& version) {
 
 std::string librarySeen(const std::string& name) {
   if (seen("") == rooted("")) return {};
-  for (const auto& library : libraries())
+  const auto all = libraries();
+  for (const auto& library : *all)
     if (library.name == name)
       if (const std::string real = resolved(library.path); !real.empty()) return seen(real);
   return {};

@@ -97,6 +97,41 @@ TEST_F(FolderTest, AFileThatChangesIsReadAgain) {
   EXPECT_TRUE(folder.list()->empty());
 }
 
+/// By its own name and inode: what was known under either of before is not taken for it.
+TEST_F(FolderTest, WhatIsReadIsWhatStandsThereAfterEachStep) {
+  for (int round = 0; round < 20; ++round) {
+    SCOPED_TRACE(round);
+    const std::string claim = round % 2 == 0 ? "one" : "two";  // files of one size
+    ASSERT_TRUE(folder.write(spec("a", claim)).ok());
+    if (round % 3 == 0) {
+      EXPECT_EQ(folder.list()->at(0).spec.ok(), true);
+    }
+    ASSERT_TRUE(folder.write(spec("a", claim == "one" ? "two" : "one")).ok());
+    if (round % 5 == 0) {
+      EXPECT_EQ(folder.list()->at(0).spec.ok(), true);
+    }
+    ASSERT_TRUE(folder.write(spec("a", claim)).ok());
+    ASSERT_TRUE(folder.publish("a").ok());
+    EXPECT_EQ(*folder.list()->at(0).spec, spec("a", claim));
+    ASSERT_TRUE(folder.withdraw("a").ok());
+    EXPECT_EQ(*folder.list()->at(0).spec, spec("a", claim));
+    EXPECT_EQ(*Folder(folder.path()).list()->at(0).spec, spec("a", claim));
+    if (round % 4 == 0) {
+      ASSERT_TRUE(folder.removePart("a").ok());
+    }
+  }
+}
+
+TEST_F(FolderTest, ADraftThatIsGoneIsSaid) {
+  auto draft = folder.draft(spec("a"));
+  ASSERT_TRUE(draft.ok());
+  ASSERT_TRUE(Folder(folder.path()).open().ok()) << "an agent that starts";
+  EXPECT_EQ(folder.write(std::move(*draft)).code(), base::Code::unavailable) << "it may be tried again";
+  EXPECT_TRUE(files().empty());
+  { ASSERT_TRUE(folder.draft(spec("a")).ok()); }
+  EXPECT_TRUE(files().empty()) << "one that is not written goes";
+}
+
 TEST_F(FolderTest, AFileThatCantBeReadIsListedWithTheReason) {
   prepared("a");
   const std::string good = codec::encodeCdiSpec(spec("a"));

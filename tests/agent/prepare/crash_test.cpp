@@ -42,8 +42,9 @@ class DeathPoint {
 class MortalFolder final : public cdi::Folder {
  public:
   MortalFolder(std::string path, DeathPoint& death) : Folder(std::move(path)), death_(death) {}
-  base::Status write(const cdi::Spec& spec) override {
-    return death_.pass("write", [&] { return Folder::write(spec); });
+  using Folder::write;
+  base::Status write(cdi::Draft draft) override {
+    return death_.pass("write", [&] { return Folder::write(std::move(draft)); });
   }
   base::Status publish(const std::string& uid) override {
     return death_.pass("publish", [&] { return Folder::publish(uid); });

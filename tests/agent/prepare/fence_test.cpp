@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "tests/support/scratch_folder.h"
 
@@ -115,6 +118,48 @@ TEST(Fence, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
   EXPECT_EQ(status, 0) << "one that has died holds nothing";
   EXPECT_TRUE(mine.hold().ok());
   EXPECT_EQ(mine.list()->size(), 1U);
+}
+
+/// Killed before the rename, what it had written is neither a holder nor in anybody's way.
+TEST(Fence, ADraftOfADeadAgentCountsForNothing) {
+  const support::ScratchFolder scratch;
+  cdi::Folder mine(scratch.path());
+  ASSERT_TRUE(mine.open().ok());
+  const auto names = [&] {
+    std::vector<std::string> out;
+    for (const auto& each : std::filesystem::directory_iterator(scratch.path()))
+      if (const auto name = each.path().filename().string(); name.front() != '.') out.push_back(name);
+    return out;
+  };
+  const pid_t other = ::fork();
+  if (other == 0) {
+    const auto draft = cdi::Folder(scratch.path()).draft(spec("a", 1000, kGi));
+    if (draft.ok()) ::kill(::getpid(), SIGKILL);
+    ::_exit(1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(other, &status, 0), other);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  ASSERT_EQ(names().size(), 1U);
+  EXPECT_EQ(names()[0].back(), '~');
+  EXPECT_TRUE(mine.list()->empty());
+  EXPECT_TRUE(reserve(mine, spec("b", 1000, kGi), cards()).ok());
+  EXPECT_EQ(reserve(mine, spec("c", 1, 1), cards()).code(), base::Code::invalid);
+  EXPECT_EQ(names().size(), 2U) << "what is refused leaves nothing";
+  ASSERT_TRUE(mine.open().ok());
+  EXPECT_EQ(names(), std::vector<std::string>{"elasticgpu.io-device_b.json.part"});
+}
+
+TEST(Fence, WaitsForNobodysDisk) {
+  const support::ScratchFolder scratch;
+  cdi::Folder mine(scratch.path()), other(scratch.path());
+  ASSERT_TRUE(mine.open().ok());
+  auto draft = mine.draft(spec("a", 600, kGi));
+  ASSERT_TRUE(draft.ok());
+  EXPECT_TRUE(reserve(other, spec("b", 600, kGi), cards()).ok()) << "only the look and the rename are under the lock";
+  const auto held = mine.hold();
+  ASSERT_TRUE(held.ok());
+  EXPECT_FALSE(fits(spec("a", 600, kGi), cards(), *mine.list()).ok());
 }
 
 TEST(Fence, ManyHoldersAreCountedNotNamed) {

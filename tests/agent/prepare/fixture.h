@@ -24,7 +24,7 @@ namespace egpu::agent {
 /// A plugin on its node: what it staged, and every call by name. Thread-safe.
 class NodePlugin final : public plugin::Provisioner {
  public:
-  NodePlugin() { description_.name = support::World::kPlugin; }
+  explicit NodePlugin(const std::string& name = support::World::kPlugin) { description_.name = name; }
   const plugin::Description& description() const override { return description_; }
   plugin::Reply validate(const core::StringMap&) override { return {}; }
   plugin::Reply provision(const plugin::DeviceRequest&) override { return {}; }

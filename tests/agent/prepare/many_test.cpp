@@ -1,3 +1,5 @@
+#include <atomic>
+#include <latch>
 #include <thread>
 
 #include "tests/agent/prepare/fixture.h"
@@ -35,6 +37,32 @@ TEST_F(PrepareTest, AHundredPodsAtOnce) {
   for (const auto& error : errors) EXPECT_EQ(error, "");
   EXPECT_TRUE(files().empty());
   EXPECT_EQ(plugin.staged(), 0U);
+}
+
+TEST_F(PrepareTest, ACardIsReadForAllWhoAskedAtTheSameTime) {
+  constexpr int n = 8;
+  std::vector<ClaimRef> claims;
+  for (int i = 0; i < n; ++i) claims.push_back(claimed("c" + std::to_string(i)));
+  std::atomic<int> cards{0}, devices{0};
+  std::latch all(n);
+  line.refuses = [&](const kube::HttpRequest& request) {
+    if (request.target.find("/elasticgpus/egpu-") != std::string::npos) {
+      ++devices;
+      all.count_down();
+    }
+    if (request.target.find("/elasticgpus/gpu-n1-0") != std::string::npos && ++cards == 1) {
+      all.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // long enough for one that shares nothing
+      EXPECT_EQ(cards, 1) << "nobody reads it beside this read";
+    }
+    return false;
+  };
+  std::vector<std::string> errors(n);
+  atOnce(n, [&](int i) { errors[i] = preparer.prepare(claims[i], {}).status().message(); });
+  for (const auto& error : errors) EXPECT_EQ(error, "");
+  EXPECT_EQ(devices, n) << "a claim's own device is its own read";
+  EXPECT_GE(cards, 2) << "who asked after the read began has another one";
+  line.refuses = [](const auto&) { return false; };
 }
 
 TEST_F(PrepareTest, OneClaimAskedForByManyAtOnceIsStagedOnce) {

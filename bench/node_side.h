@@ -1,0 +1,241 @@
+// A node for benchmarks: an API server over loopback with bound claims, NVIDIA's driver by the fake NVML, plugins in
+// processes of their own, and watches that tell where a claim's time goes.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/measure.h"
+#include "controller/agent/cdi/folder.h"
+#include "controller/agent/prepare/preparer.h"
+#include "controller/http/http.h"
+#include "controller/kube/transport/curl_transport.h"
+#include "controller/plugin/hosted_registry.h"
+#include "tests/nvml/fake_nvml.h"
+#include "tests/provisioners/loader_cache_file.h"
+#include "tests/support/scratch_folder.h"
+#include "tests/support/world.h"
+
+namespace egpu::bench {
+
+/// Where the time of one claim went, in seconds. Its reads that other threads make for it stand in what is left.
+struct Split {
+  double worker = 0;  ///< until one took it
+  double api = 0, plugin = 0, lock = 0, disk = 0;
+  double total = 0;  ///< worker included
+};
+inline thread_local Split* split = nullptr;  ///< of the claim that this thread works on
+
+/// Adds how long it lives.
+class Watched {
+ public:
+  explicit Watched(double Split::*part) : part_(part) {}
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+  ~Watched() {
+    if (split) split->*part_ += secondsSince(from_);
+  }
+
+ private:
+  double Split::*part_;
+  const std::chrono::steady_clock::time_point from_ = std::chrono::steady_clock::now();
+};
+
+class WatchedTransport final : public kube::Transport {
+ public:
+  explicit WatchedTransport(kube::Transport& real) : real_(real) {}
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    const Watched watched(&Split::api);
+    return real_.perform(request, std::move(stop));
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest& request,
+                                          const std::function<bool(std::string_view)>& data,
+                                          std::stop_token stop) override {
+    return real_.stream(request, data, std::move(stop));
+  }
+
+ private:
+  kube::Transport& real_;
+};
+
+class WatchedPlugin final : public plugin::Provisioner {
+ public:
+  explicit WatchedPlugin(plugin::Provisioner& real) : real_(real) {}
+  const plugin::Description& description() const override { return real_.description(); }
+  plugin::Reply validate(const core::StringMap& parameters) override { return real_.validate(parameters); }
+  plugin::Reply provision(const plugin::DeviceRequest& request) override { return real_.provision(request); }
+  plugin::Reply deprovision(const std::string& key) override { return real_.deprovision(key); }
+  plugin::ListReply list() override { return real_.list(); }
+  plugin::Reply stage(const plugin::DeviceRequest& request) override {
+    const Watched watched(&Split::plugin);
+    return real_.stage(request);
+  }
+  plugin::MountReply mount(const plugin::DeviceRequest& request, const std::string& pod,
+                           const std::string& container) override {
+    const Watched watched(&Split::plugin);
+    return real_.mount(request, pod, container);
+  }
+  plugin::Reply unmount(const std::string& key, const std::string& pod, const std::string& container) override {
+    const Watched watched(&Split::plugin);
+    return real_.unmount(key, pod, container);
+  }
+  plugin::Reply unstage(const std::string& key) override {
+    const Watched watched(&Split::plugin);
+    return real_.unstage(key);
+  }
+
+ private:
+  plugin::Provisioner& real_;
+};
+
+class WatchedFolder final : public agent::cdi::Folder {
+ public:
+  using Folder::Folder;
+  base::Result<Held> hold() override {
+    const Watched watched(&Split::lock);
+    return Folder::hold();
+  }
+  using Folder::write;
+  base::Status write(agent::cdi::Draft draft) override {
+    const Watched watched(&Split::disk);
+    return Folder::write(std::move(draft));
+  }
+  base::Status publish(const std::string& uid) override {
+    const Watched watched(&Split::disk);
+    return Folder::publish(uid);
+  }
+  base::Status withdraw(const std::string& uid) override {
+    const Watched watched(&Split::disk);
+    return Folder::withdraw(uid);
+  }
+  base::Status removePart(const std::string& uid) override {
+    const Watched watched(&Split::disk);
+    return Folder::removePart(uid);
+  }
+};
+
+/// Eight cards as World's are called, and a driver as its installer leaves it.
+class Machine {
+ public:
+  Machine() : root(std::getenv("ELASTICGPU_SYSTEM_ROOT")) {  // NOLINT(concurrency-mt-unsafe): one thread yet
+    for (int i = 0; i < 8; ++i) fake.file["devices"][i]["uuid"] = "GPU-n1-" + std::to_string(i);
+    fake.write();
+    const std::string version = fake.file["driver"].as<std::string>();
+    put("/sys/module/nvidia/version", version + "\n");
+    put("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
+    for (const char* node : {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"}) put(std::string("/dev/") + node, "");
+    for (int i = 0; i < 8; ++i) put("/dev/nvidia" + std::to_string(i), "");
+    std::vector<plugin::testing::CachedLibrary> cached;
+    const std::string folder = "/usr/lib/" EGPU_MULTIARCH "/";
+    constexpr int kOthers = 1500, kDrivers = 24;  // names in the cache, as on a machine that compiles
+    for (int i = 0; i < kOthers; ++i)
+      cached.push_back({"libother" + std::to_string(i) + ".so.1", folder + "libother" + std::to_string(i) + ".so.1"});
+    for (int i = 0; i < kDrivers; ++i) {
+      const std::string soname = "libnvidia-part" + std::to_string(i) + ".so.1",
+                        file = "libnvidia-part" + std::to_string(i) + ".so." + version;
+      put(folder + file, "");
+      std::filesystem::create_symlink(file, root + folder + soname);
+      cached.push_back({soname, folder + soname});
+    }
+    put("/etc/ld.so.cache", plugin::testing::loaderCache(cached));
+  }
+
+  nvidia::testing::FakeNvml fake{"h100"};
+  const std::string root;
+
+ private:
+  void put(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
+    std::ofstream(root + path, std::ios::binary) << text;
+  }
+};
+
+/// So many claims, bound and reserved for a pod each on the node n1: shares of a card, of ten or more two whole cards.
+class NodeSide {
+ public:
+  NodeSide(const Machine& machine, int claims) : machine_(machine) {
+    world.addNamespace("default");
+    world.addNode("n1");
+    for (int i = 0; i < 8; ++i) world.addCard("n1", i);
+    world.registry.add(whole_);
+    world.addClass("share");
+    world.addClass("whole", "Delete", "Immediate", {}, kWhole);
+    support::Driver driver(world.handler(), *world.transport, world.registry, world.clock);
+    driver.start();
+    for (int i = 0; i < claims; ++i) {
+      const std::string name = "c" + std::to_string(i);
+      if (claims >= 10 && i < 2)
+        world.addClaim(name, "whole", {{"gpu", "1"}});
+      else
+        world.addClaim(name, "share", {{"gpu-core", "1"}, {"gpu-memory", "16Mi"}});
+      world.addPod(name, {name});
+    }
+    driver.settle();
+    for (int i = 0; i < claims; ++i) {
+      const std::string name = "c" + std::to_string(i);
+      world.schedule(name);
+      refs.push_back({"default", name, world.carrier(name)->metadata.uid});
+    }
+    world.registry.forgetListeners();
+    for (const char* name : {support::World::kPlugin, kWhole}) {
+      std::string why = "not loaded";
+      auto* real = hosted_.find(name, &why);
+      if (real == nullptr) must(base::Status(base::Code::unavailable, why));
+      registry_.add(*watched_.emplace_back(std::make_unique<WatchedPlugin>(*real)));
+    }
+    must(folder.open());
+  }
+
+  support::World world;
+  std::vector<agent::ClaimRef> refs;
+
+ private:
+  static constexpr const char* kWhole = "physical.provisioner.elasticgpu.io";
+  static kube::Endpoint endpointOf(const http::Listener& listener) {
+    kube::Endpoint made;
+    made.server = "http://" + listener.address();
+    return made;
+  }
+  plugin::HostOptions hostOptions() const {
+    plugin::HostOptions options;
+    options.env = machine_.fake.environment();
+    options.env.push_back("ELASTICGPU_STATE_DIR=" + state_.path());
+    return options;
+  }
+  agent::PreparerOptions preparerOptions() const {
+    agent::PreparerOptions options;
+    options.node = "n1";
+    options.permitted.stateFolder = state_.path();
+    options.permitted.hostRoot = "/";
+    options.permitted.systemRoot = machine_.root;
+    return options;
+  }
+
+  const Machine& machine_;
+  const support::ScratchFolder state_;
+  support::FakeProvisioner whole_{kWhole, "physicalGPU"};
+  base::SystemClock clock_;
+  plugin::HostedRegistry hosted_{{EGPU_PROVISIONER_DIR "/libgpushare.so", EGPU_PROVISIONER_DIR "/libphysical.so"},
+                                 hostOptions(),
+                                 clock_,
+                                 world.random};
+  std::vector<std::unique_ptr<WatchedPlugin>> watched_;
+  support::FakeRegistry registry_;
+  std::unique_ptr<http::Listener> listener_ = must(http::listen("127.0.0.1:0", world.handler()));
+  std::unique_ptr<kube::Transport> curl_ = must(kube::curlTransport(endpointOf(*listener_), clock_));
+  WatchedTransport transport_{*curl_};
+  kube::Client client_{transport_, clock_, world.random, world.metrics};
+  support::EventLog events_;
+
+ public:
+  WatchedFolder folder{machine_.root + "/var/run/cdi"};
+  agent::ClaimPreparer preparer{client_, registry_, events_, folder, preparerOptions()};
+};
+
+}  // namespace egpu::bench
