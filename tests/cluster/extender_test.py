@@ -120,9 +120,12 @@ def full(client, report):
     said = [c["message"] for i in range(cards) for c in client.get(f"{pods()}/whole-{i}")["status"].get("conditions", [])
             if c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable"]
     report.check("why is said on the pod", any("no room for the pod's ElasticGPU claims" in each for each in said), said)
-    waiting = [i for i in range(cards) if f"whole-{i}" not in running(client)]
-    left = [client.get(f"{claims()}/whole-{i}").get("status", {}).get("elasticGPUName") for i in waiting]
-    report.check("who waits holds nothing", waiting and not any(left), left)
+
+    def held_by_waiting():
+        waiting = [i for i in range(cards) if not client.get(f"{pods()}/whole-{i}")["spec"].get("nodeName")]
+        return waiting and not any(client.get(f"{claims()}/whole-{i}").get("status", {}).get("elasticGPUName") for i in waiting)
+
+    until("who waits holds nothing, once no binding is under way", held_by_waiting)
     for index in range(12):
         client.delete(f"{pods()}/one-{index}")
         client.delete(f"{claims()}/share-{index}")
