@@ -17,6 +17,10 @@ using scheduler::Amount;
 
 constexpr std::chrono::microseconds kGiveWay{50};
 constexpr std::size_t kCardsAtOnce = 256;  ///< told while nobody else can decide
+// Nodes judged while nobody else can decide, some hundreds of microseconds each way: of one request with one look at
+// each, of several by trying them on.
+constexpr std::size_t kNodesJudged = 8192;
+constexpr std::size_t kNodesTried = 256;
 
 /// Lets others decide. A mutex that is locked again at once is had by nobody else.
 void giveWay(std::unique_lock<std::mutex>& lock) {
@@ -540,6 +544,31 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   });
   setAside(withoutDevices, false);
   return !together.decisions.empty();
+}
+
+std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& asks,
+                                                       std::span<const std::string_view> nodes,
+                                                       const std::vector<std::string>& withoutDevices) {
+  std::vector<scheduler::Request> requests;
+  requests.reserve(asks.size());
+  for (const auto& ask : asks) requests.push_back(ask.request);
+  std::vector<scheduler::NodeVerdict> verdicts;
+  verdicts.reserve(nodes.size());
+  std::unique_lock lock(mutex_);
+  while (verdicts.size() < nodes.size()) {
+    if (!verdicts.empty()) giveWay(lock);
+    std::vector<scheduler::QuotaClaim> claims;
+    for (const auto& ask : asks)
+      if (auto claim = counted(ask)) claims.push_back(*std::move(claim));
+    const bool simple = asks.size() == 1 && claims.empty();
+    const auto here = nodes.subspan(verdicts.size())
+                          .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
+    setAside(withoutDevices, true);
+    const auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    setAside(withoutDevices, false);
+    verdicts.insert(verdicts.end(), some.begin(), some.end());
+  }
+  return verdicts;
 }
 
 void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {

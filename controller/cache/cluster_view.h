@@ -39,6 +39,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/judge.h"
 #include "controller/scheduler/quota/within.h"
 
 namespace egpu::cache {
@@ -121,6 +122,10 @@ class ClusterView {
   /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
+  /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone.
+  /// Assumes nothing. Others decide in between where it takes long.
+  std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
+                                            const std::vector<std::string>& withoutDevices = {});
   /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
   /// took long may be told again for a while (explanations.h), under `suits` to who asks for the same `nodes` (as in
   /// Ask).

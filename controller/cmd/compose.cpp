@@ -19,6 +19,7 @@ plugin::HostOptions hostOptions(const CoreOptions& options, base::Metrics& metri
   o.limits = options.pluginLimits;
   o.hidden = options.pluginHidden;
   if (!options.journal.empty()) o.hidden.push_back(options.journal);
+  if (!options.extender.tls.key.empty()) o.hidden.push_back(options.extender.tls.key);
   o.metrics = &metrics;
   return o;
 }
@@ -28,6 +29,7 @@ reconcile::ControllerOptions controllerOptions(const CoreOptions& o, cache::Clus
   out.listener = listener;
   out.workers = static_cast<int>(o.workers);
   out.standby = o.election.has_value();
+  out.reconciler.otherSchedulers = {o.extender.schedulers.begin(), o.extender.schedulers.end()};
   return out;
 }
 
@@ -90,7 +92,9 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
                    },
                    callersOf(options, callers_),
                    [this](const server::AllocationMap& map) { return server::podsOf(map, controller_.stores()); }}),
-      probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}) {
+      probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}),
+      extender_(controller_.stores(), controller_.cluster(), controller_.reconciler(), metrics_,
+                [this] { return notDeciding(); }) {
   if (options_.election) elector_.emplace(transport, clock, random, metrics_, *options_.election);
   for (const auto& file : plugins_.files())
     base::log::info(
@@ -112,6 +116,26 @@ std::string Core::wrong() const {
 std::string Core::missing() const {
   if (!controller_.ready()) return "the cluster's objects are not all listed yet";
   return {};
+}
+
+/// A standby's picture lacks what the leader has decided and not yet written.
+std::string Core::notDeciding() const {
+  if (leaseLost()) return wrong();
+  if (auto what = missing(); !what.empty()) return what;
+  return controller_.works() ? std::string() : "this replica is not the leader";
+}
+
+std::string ExtenderOptions::missing() const {
+  const std::pair<const char*, bool> flags[] = {{"--extender-address", listen.empty()},
+                                                {"--extender-cert", tls.certificate.empty()},
+                                                {"--extender-key", tls.key.empty()},
+                                                {"--extender-client-ca", tls.clientCa.empty()}};
+  const char* given = nullptr;
+  const char* absent = nullptr;
+  for (const auto& [flag, empty] : flags) (empty ? absent : given) = flag;
+  if (given == nullptr && !schedulers.empty()) given = "--extender-scheduler";
+  if (given == nullptr || absent == nullptr) return {};
+  return std::string(given) + " needs " + absent + " too: the extender speaks mutual TLS alone";
 }
 
 std::string Core::role() const {
@@ -178,6 +202,16 @@ base::Status Core::start(std::function<void()> leaseLost) {
   if (!probes)
     return named(beside ? "--probes-listen (unless given, the port after --ops-listen's)" : "--probes-listen",
                  probes.status());
+  if (auto wrong = options_.extender.missing(); !wrong.empty()) return base::Status(base::Code::invalid, wrong);
+  if (!options_.extender.listen.empty()) {
+    auto extender =
+        http::listen(options_.extender.listen, extender_, server::Extender::limits(), options_.extender.tls);
+    if (!extender)
+      return extender.status().code() == base::Code::invalid
+                 ? named("--extender-cert, -key, -client-ca", extender.status())
+                 : named("--extender-address", extender.status());
+    extenderListener_ = std::move(*extender);
+  }
   listener_ = std::move(*listener);
   probesListener_ = std::move(*probes);
   controller_.start();
@@ -203,7 +237,8 @@ base::Status Core::announce(std::stop_token stop) {
 
 void Core::stop() {
   operations_.stopQuestions();
-  plugins_.close();  // or the steps would wait for the plugins' deadlines
+  if (extenderListener_) extenderListener_->stop();  // bindings end before the steps that they wait for
+  plugins_.close();                                  // or the steps would wait for the plugins' deadlines
   controller_.stop();
   if (elector_) elector_->release();  // only now: until here the work was ours
   events_.stop();

@@ -23,6 +23,7 @@
 #include "controller/kube/transport/transport.h"
 #include "controller/plugin/hosted_registry.h"
 #include "controller/reconcile/controller.h"
+#include "controller/server/extender/extender.h"
 #include "controller/server/operations/callers.h"
 #include "controller/server/operations/operations.h"
 #include "controller/server/operations/probes.h"
@@ -58,12 +59,16 @@ class Core {
   std::string opsAddress() const { return listener_ ? listener_->address() : std::string(); }
   std::string probesAddress() const { return probesListener_ ? probesListener_->address() : std::string(); }
 
+  std::string extenderAddress() const { return extenderListener_ ? extenderListener_->address() : std::string(); }
+
   /// A worker that has been with one key for longer is stuck: calls to the API server and to plugins end long before.
   static constexpr std::chrono::minutes kStuck{10};
 
  private:
   std::string wrong() const;
   std::string missing() const;
+  /// Why a scheduler's questions can't be answered now; empty if they can.
+  std::string notDeciding() const;
   std::string role() const;
   std::string metricsText();
   void publishCards(int64_t cards);
@@ -84,11 +89,12 @@ class Core {
   server::Callers callers_;
   server::Operations operations_;
   server::Probes probes_;
+  server::Extender extender_;
   std::mutex scrape_;  ///< one rendering of /metrics at a time; guards what follows
   server::ProcessMetrics process_;
   std::set<base::MetricLabels> shownCards_;  ///< by the last one
   bool toldTooMany_ = false;
-  std::unique_ptr<http::Listener> listener_, probesListener_;
+  std::unique_ptr<http::Listener> listener_, probesListener_, extenderListener_;
 };
 
 }  // namespace egpu::cmd

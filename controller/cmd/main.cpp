@@ -41,6 +41,21 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option("--write-probes-address", o.writeProbesAddress, "Likewise the real address of the probes");
 }
 
+/// For schedulers that choose nodes themselves.
+void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
+  app.add_option("--extender-address", o.listen,
+                 "Address of /extender/filter, prioritize, bind and preempt for a scheduler that chooses nodes itself, "
+                 "with mutual TLS; [::]:PORT = all of both families (default: there is none)");
+  app.add_option("--extender-cert", o.tls.certificate,
+                 "Its certificate in PEM, with its chain; read again when it changes");
+  app.add_option("--extender-key", o.tls.key, "The certificate's key in PEM, without a passphrase; likewise");
+  app.add_option("--extender-client-ca", o.tls.clientCa,
+                 "The CA, in PEM, of which a scheduler must show a certificate; likewise");
+  app.add_option("--extender-scheduler", o.schedulers,
+                 "schedulerName of pods whose nodes that scheduler chooses by the extender; repeatable")
+      ->allow_extra_args(false);
+}
+
 /// Whether the API server is asked who calls.
 void addCallers(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option_function<std::string>(
@@ -162,6 +177,7 @@ CLI::App* addRun(CLI::App& app, cmd::RunOptions& o, cmd::LogOptions& log) {
                   "Kubeconfig file (default: KUBECONFIG, ~/.kube/config, the pod's service account)");
   sub->add_option("--context", o.context, "Context of the kubeconfig (default: its current one)");
   addController(*sub, o.controller);
+  addExtender(*sub, o.controller.extender);
   addCallers(*sub, o.controller);
   addElection(*sub, o);
   cmd::addLog(*sub, log);
@@ -182,6 +198,7 @@ CLI::App* addStandalone(CLI::App& app, cmd::StandaloneOptions& o, cmd::LogOption
                   "Add context elastic-gpu-standalone to this kubeconfig, or make it; what else it holds stays, its "
                   "current context, too");
   addController(*sub, o.controller);
+  addExtender(*sub, o.controller.extender);
   cmd::addLog(*sub, log);
   return sub;
 }

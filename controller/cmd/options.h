@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "controller/base/subprocess.h"
+#include "controller/http/http.h"
 #include "controller/kube/leader_election.h"
 #include "controller/plugin/hosted.h"
 
@@ -26,6 +27,15 @@ inline constexpr int64_t kMostCardSeries = 2'000;  ///< cards; more have no seri
 
 inline constexpr int64_t kJournalBytes = int64_t{256} << 20;
 
+/// For schedulers that choose nodes themselves.
+struct ExtenderOptions {
+  std::string listen;                     ///< empty = there is none
+  http::TlsFiles tls;                     ///< all three, if it listens
+  std::vector<std::string> schedulers{};  ///< schedulerNames whose pods' nodes they choose
+  /// Which flag is missing beside which; empty = none.
+  std::string missing() const;
+};
+
 /// What the controller needs in either mode.
 struct CoreOptions {
   std::size_t workers = 16;
@@ -39,6 +49,7 @@ struct CoreOptions {
   bool cardMetrics = false;  ///< series per card in /metrics, of at most kMostCardSeries cards
   std::string journal;       ///< folder of the decision journal; empty = none
   int64_t journalBytes = kJournalBytes;
+  ExtenderOptions extender;
   std::string writeProbesAddress;  ///< as writeOpsAddress
   std::string writeOpsAddress;     ///< file that gets the real operations address once ready; empty = none
   std::optional<kube::LeaderElectionOptions> election;  ///< none = works whoever else does

@@ -180,15 +180,6 @@ std::string stampedClaims(std::string_view uid, const std::map<std::string, std:
   return json{{"metadata", {{"uid", uid}}}, {"status", {{"resourceClaimStatuses", list}}}}.dump();
 }
 
-std::string binding(const core::Pod& pod, std::string_view node) {
-  return json{
-      {"apiVersion", "v1"},
-      {"kind", "Binding"},
-      {"metadata", {{"name", pod.metadata.name}, {"namespace", pod.metadata.namespace_}, {"uid", pod.metadata.uid}}},
-      {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}}}}
-      .dump();
-}
-
 std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message,
                              std::string_view now) {
   return json{{"metadata", {{"uid", uid}}},

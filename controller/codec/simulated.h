@@ -11,6 +11,7 @@
 
 #include "api/core/objects.h"
 #include "controller/base/status.h"
+#include "controller/codec/scheduling/binding.h"
 
 namespace egpu::codec {
 
@@ -47,8 +48,6 @@ std::string reservedFor(std::string_view uid, std::string_view resourceVersion,
                         const std::vector<core::ResourceClaimConsumer>& consumers, bool clearAllocation);
 /// Pod /status, merge patch: the pod's names for its templates → the ResourceClaims that were stamped from them.
 std::string stampedClaims(std::string_view uid, const std::map<std::string, std::string>& claims);
-/// POST body for pods/<name>/binding.
-std::string binding(const core::Pod& pod, std::string_view node);
 /// Pod /status, strategic merge patch: condition PodScheduled False with reason and message.
 std::string podUnschedulable(std::string_view uid, std::string_view reason, std::string_view message,
                              std::string_view now);

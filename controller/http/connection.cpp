@@ -1,5 +1,6 @@
 #include "controller/http/connection.h"
 
+#include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -29,14 +30,53 @@ Connection::Waited Connection::wait(short what, Steady::time_point until) const 
   }
 }
 
-ssize_t Connection::fill(Steady::time_point until) {
-  if (!out_.empty() && !flush()) return -1;  // "100 Continue": the client waits for it
+bool Connection::tlsMayGoOn(int result, Steady::time_point until) {
+  const int why = SSL_get_error(tls_.get(), result);
+  if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE) {
+    if (why != SSL_ERROR_ZERO_RETURN) broken_ = true;
+    return false;
+  }
+  const Waited waited = wait(why == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT, until);
+  if (waited == Waited::late) late_ = true;
+  return waited == Waited::ready;
+}
+
+bool Connection::secure() {
+  if (!tls_) return true;
+  if (SSL_set_fd(tls_.get(), fd_) != 1) return false;
+  const auto until = Steady::now() + limits_.firstByte;
+  for (;;) {
+    ERR_clear_error();
+    const int n = SSL_accept(tls_.get());
+    if (n == 1) return true;
+    if (!tlsMayGoOn(n, until)) {
+      broken_ = true;
+      return false;
+    }
+  }
+}
+
+ssize_t Connection::receive(Steady::time_point until) {
+  if (tls_) {
+    for (;;) {
+      ERR_clear_error();
+      const int n = SSL_read(tls_.get(), in_.data(), static_cast<int>(in_.size()));
+      if (n > 0) return n;
+      if (stopping_.load() || !tlsMayGoOn(n, until)) return -1;
+    }
+  }
   const Waited waited = wait(POLLIN, until);
   if (waited == Waited::late) late_ = true;
   if (waited != Waited::ready) return -1;
   ssize_t n;
   do n = ::recv(fd_, in_.data(), in_.size(), 0);
   while (n < 0 && errno == EINTR);
+  return n;
+}
+
+ssize_t Connection::fill(Steady::time_point until) {
+  if (!out_.empty() && !flush()) return -1;  // "100 Continue": the client waits for it
+  const ssize_t n = receive(until);
   begin_ = 0;
   end_ = n > 0 ? static_cast<std::size_t>(n) : 0;
   return n;
@@ -140,8 +180,27 @@ bool Connection::flush() {
   return good;
 }
 
+Connection::Steady::time_point Connection::sendUntil() const {
+  const auto until = Steady::now() + limits_.stall;
+  return answerUntil_ ? std::min(until, *answerUntil_) : until;
+}
+
+bool Connection::sendSecured(std::string_view bytes) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // an int's worth, and more than a record
+  while (!bytes.empty()) {
+    ERR_clear_error();
+    const int n = SSL_write(tls_.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kMost)));
+    if (n > 0)
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    else if (!tlsMayGoOn(n, sendUntil()))
+      return false;
+  }
+  return true;
+}
+
 bool Connection::sendAll(std::string_view bytes) {
   if (broken_) return false;
+  if (tls_) return sendSecured(bytes);
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n > 0) {
@@ -150,9 +209,7 @@ bool Connection::sendAll(std::string_view bytes) {
     }
     if (n < 0 && errno == EINTR) continue;
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
-    auto until = Steady::now() + limits_.stall;
-    if (answerUntil_) until = std::min(until, *answerUntil_);
-    if (wait(POLLOUT, until) != Waited::ready) return false;
+    if (wait(POLLOUT, sendUntil()) != Waited::ready) return false;
   }
   return true;
 }
@@ -165,7 +222,9 @@ bool Connection::peerGone() const {
 
 void Connection::finish(bool unread) {
   flush();
-  activity_.enter(Activity::Phase::idle);  // it may be ended now
+  activity_.enter(Activity::Phase::idle);          // it may be ended now
+  if (tls_ && !broken_) SSL_shutdown(tls_.get());  // one way is enough: nothing more is read
+  ERR_clear_error();
   ::shutdown(fd_, SHUT_WR);
   const auto until = Steady::now() + kLinger;
   std::size_t dropped = 0;

@@ -13,10 +13,12 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "controller/http/head.h"
 #include "controller/http/http.h"
+#include "controller/http/tls.h"
 
 namespace egpu::http {
 
@@ -45,8 +47,13 @@ struct Activity {
 /// Used by one thread. Input and output are buffered, so that an answer's head and body leave in one packet.
 class Connection final : public httplib::Stream {
  public:
-  Connection(int fd, const Limits& limits, const std::atomic<bool>& stopping, Activity& activity)
-      : fd_(fd), limits_(limits), stopping_(stopping), activity_(activity) {}
+  /// tls: null = plain; with one the socket must not block, and secure() comes first.
+  Connection(int fd, const Limits& limits, const std::atomic<bool>& stopping, Activity& activity,
+             TlsSession tls = {nullptr, SSL_free})
+      : fd_(fd), limits_(limits), stopping_(stopping), activity_(activity), tls_(std::move(tls)) {}
+
+  /// The TLS handshake, if there is TLS: false if the client shows no good certificate, or takes too long.
+  bool secure();
 
   /// Waits for the next request and reads its head: nothing if the client is gone or has taken too long to begin.
   /// What the library reads from here on is the head's framing() and the body.
@@ -78,11 +85,17 @@ class Connection final : public httplib::Stream {
   /// More input; 0 or less: none will come.
   ssize_t fill(Steady::time_point until);
   bool sendAll(std::string_view bytes);
+  /// After a TLS call that did not succeed: waits for what it needs. False: it can't go on.
+  bool tlsMayGoOn(int result, Steady::time_point until);
+  ssize_t receive(Steady::time_point until);
+  bool sendSecured(std::string_view bytes);
+  Steady::time_point sendUntil() const;
 
   const int fd_;
   const Limits& limits_;
   const std::atomic<bool>& stopping_;
   Activity& activity_;
+  const TlsSession tls_;
   std::array<char, 16'384> in_;
   std::size_t begin_ = 0, end_ = 0;
   std::string framing_;  ///< read before in_

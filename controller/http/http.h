@@ -78,6 +78,12 @@ struct Limits {
   std::chrono::milliseconds answer{300'000};             ///< to take the whole answer; streams have all the time
 };
 
+/// Mutual TLS, files in PEM: the listener's certificate (its chain after it) and key, and the CA of which every client
+/// must show a certificate. They are read again when they change.
+struct TlsFiles {
+  std::string certificate, key, clientCa;
+};
+
 /// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end
 /// with it.
 class Listener {
@@ -90,6 +96,9 @@ class Listener {
 /// `handler` must outlive the listener. "[::]:port" and ":port" mean every address of both families (of IPv4 alone
 /// where there is no IPv6). Fails with Code::unavailable if the address can't be bound.
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits = {});
+/// The same over TLS. Code::invalid names a file that can't be used.
+base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits,
+                                               const TlsFiles& tls);
 
 /// Whether "host:port", or "host", can be reached from this machine only.
 bool isLoopback(std::string_view address);

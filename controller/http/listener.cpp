@@ -1,5 +1,6 @@
 // The listener over cpp-httplib: it parses and frames; connections, threads and their end are handled here, because the
 // library's own pool is of fixed size, polls idle connections every 10 ms and makes stop() wait for them.
+#include <fcntl.h>
 #include <httplib.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -270,7 +271,9 @@ class Connections {
 /// The library with its parsing and framing, on connections of ours.
 class HttpServer final : public httplib::Server {
  public:
-  HttpServer(http::Handler& handler, const Limits& limits) : handler_(handler), limits_(limits), connections_(limits_) {
+  /// tls: null = plain.
+  HttpServer(http::Handler& handler, const Limits& limits, std::unique_ptr<Tls> tls)
+      : handler_(handler), limits_(limits), tls_(std::move(tls)), connections_(limits_) {
     set_payload_max_length(limits_.body);
     set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits_.idle).count());
     set_keep_alive_max_count(1'000'000);  // told to clients, counted by nobody
@@ -286,14 +289,16 @@ class HttpServer final : public httplib::Server {
   /// The library sends streams only while it believes that it listens.
   void listensOn(int fd) { svr_sock_ = fd; }
   void setStopping() { stopping_ = true; }
+  bool secured() const { return tls_ != nullptr; }
 
   /// Serves a connection to its end, and closes it.
   void serve(Activity& activity) {
     const int fd = activity.fd;
     const int on = 1;
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    Connection connection(fd, limits_, stopping_, activity);
-    const bool unread = exchange(connection, activity);
+    if (tls_) ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK);
+    Connection connection(fd, limits_, stopping_, activity, tls_ ? tls_->session() : TlsSession(nullptr, SSL_free));
+    const bool unread = !connection.secure() || exchange(connection, activity);
     connection.finish(unread);
     connections_.remove(activity);
     ::close(fd);
@@ -416,14 +421,15 @@ class HttpServer final : public httplib::Server {
 
   http::Handler& handler_;
   const Limits limits_;
+  const std::unique_ptr<Tls> tls_;
   std::atomic<bool> stopping_{false};
   Connections connections_;
 };
 
 class HttplibListener final : public Listener {
  public:
-  HttplibListener(Handler& handler, const Limits& limits, ListeningSocket socket)
-      : server_(handler, limits),
+  HttplibListener(Handler& handler, const Limits& limits, ListeningSocket socket, std::unique_ptr<Tls> tls)
+      : server_(handler, limits, std::move(tls)),
         address_(std::move(socket.address)),
         socket_(socket.fd),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -484,7 +490,7 @@ class HttplibListener final : public Listener {
       return;
     }
     const std::string text = refusalAnswer({503, "ServiceUnavailable", "too many requests at once: try again"});
-    ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (!server_.secured()) ::send(fd, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     ::shutdown(fd, SHUT_WR);
     char rest[4096];
     for (int i = 0; i < 16 && ::recv(fd, rest, sizeof rest, MSG_DONTWAIT) > 0; ++i) {
@@ -506,7 +512,17 @@ class HttplibListener final : public Listener {
 base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits) {
   auto socket = openListeningSocket(address);
   if (!socket) return socket.status();
-  return std::unique_ptr<Listener>(std::make_unique<HttplibListener>(handler, limits, std::move(*socket)));
+  return std::unique_ptr<Listener>(std::make_unique<HttplibListener>(handler, limits, std::move(*socket), nullptr));
+}
+
+base::Result<std::unique_ptr<Listener>> listen(const std::string& address, Handler& handler, const Limits& limits,
+                                               const TlsFiles& files) {
+  auto tls = Tls::load(files);
+  if (!tls) return tls.status();
+  auto socket = openListeningSocket(address);
+  if (!socket) return socket.status();
+  return std::unique_ptr<Listener>(
+      std::make_unique<HttplibListener>(handler, limits, std::move(*socket), std::move(*tls)));
 }
 
 }  // namespace egpu::http

@@ -63,6 +63,11 @@ class Controller {
   const cache::Stores& stores() const { return stores_; }
   const cache::ClusterView& cluster() const { return cluster_; }
   const Reconciler& reconciler() const { return reconciler_; }
+  /// What a scheduler's extender asks and does.
+  Reconciler& reconciler() { return reconciler_; }
+  cache::ClusterView& cluster() { return cluster_; }
+  /// The workers run: this process's decisions count.
+  bool works() const { return ready_.load() && leads_.load(); }
   std::size_t queueDepth() const { return queue_.depth(); }
   /// The key whose step has been running for longest, and since when.
   std::optional<std::pair<std::string, base::Clock::Steady>> longestStep() const { return queue_.longestWork(); }

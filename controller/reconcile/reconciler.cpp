@@ -53,12 +53,24 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       use_(stores, clock, options.usageEvery),
       quotas_(writer_, stores, cluster, clock, metrics, events),
       pods_(writer_, stores, cluster, binder_, claims_, waiting_, volumes_, events, enqueue_),
+      podBinder_(writer_, stores, pods_, waiting_, clock, enqueue_),
       sweeper_(writer_, stores, provisioning_),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
           [this] { return claims_.boundLately(); }, options.auditor),
       routing_(stores, cluster, registry, classes_, users_, waiting_, provisioning_, enqueue_) {
+  waiting_.chosen.leaveTo(std::move(options.otherSchedulers));
   stores.usage.onFreed([this](const std::string& node) { pods_.freed(node); });
+}
+
+bool Reconciler::leavesAnyAlone(const std::vector<cache::ClusterView::Ask>& asks) const {
+  return std::any_of(asks.begin(), asks.end(),
+                     [this](const auto& ask) { return waiting_.nodes.anyRejected(ask.claimUid); });
+}
+
+bool Reconciler::leavesAlone(const std::vector<cache::ClusterView::Ask>& asks, std::string_view node) const {
+  return std::any_of(asks.begin(), asks.end(),
+                     [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, node); });
 }
 
 void Reconciler::enqueueStart() {

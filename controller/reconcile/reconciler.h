@@ -6,8 +6,12 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <set>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
@@ -29,6 +33,7 @@
 #include "controller/reconcile/device/device.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/pod/pod_binder.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/quota/quota.h"
 #include "controller/reconcile/routing.h"
@@ -41,6 +46,7 @@ struct ReconcilerOptions {
   int callsPerPlugin = 4;  ///< at once; fewer than there are workers
   AuditorOptions auditor;
   std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of what a claim uses
+  std::set<std::string> otherSchedulers;         ///< they choose the nodes of their pods (ChosenNodes::leaveTo)
 };
 
 /// Thread-safe; a key must be stepped by one thread at a time. All references must outlive it.
@@ -57,6 +63,16 @@ class Reconciler {
   Outcome step(const std::string& queueKey, std::stop_token stop = {});
   /// What no watch brings: the plugins' lists. Once at the start.
   void enqueueStart();
+
+  /// For schedulers that choose nodes themselves. Steps must be made meanwhile.
+  PodDemand demandOf(const core::Pod& pod) { return pods_.demandOf(pod); }
+  /// Whether any node is not tried now for one of these claims; whether this one isn't (nodes_left_alone.h).
+  bool leavesAnyAlone(const std::vector<cache::ClusterView::Ask>& asks) const;
+  bool leavesAlone(const std::vector<cache::ClusterView::Ask>& asks, std::string_view node) const;
+  base::Status bindPod(const core::ObjectKey& pod, const std::string& uid, const std::string& node,
+                       std::chrono::milliseconds within, std::stop_token stop) {
+    return podBinder_.bind(pod, uid, node, within, std::move(stop));
+  }
 
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
@@ -100,6 +116,7 @@ class Reconciler {
   ClaimUse use_;
   QuotaSync quotas_;
   PodSync pods_;
+  PodBinder podBinder_;
   Sweeper sweeper_;
   Auditor auditor_;
   Routing routing_;

@@ -5,6 +5,7 @@
 // WHERE IT IS.
 //   claim/claim.cpp (C1) (C5) (C7) (C8) (C10)     claim/asking.cpp (C2) to (C4)     claim/no_fit.cpp (C6)     claim/given_device.cpp (C9)
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
+//   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
 //   card/auditor.cpp which hardware is gone, drift
@@ -51,6 +52,8 @@
 //                            after a crash); cleared: bound → again with back-off; unprovisioned → moveAway. Where the scheduler makes room
 //                            for the pod (nominatedNodeName): again at once, some times. Not placed in time → moveAway
 //   W9 pod: pin and lift     gate gone → done
+//   W10 pod's binding        only for a scheduler that has us bind (pod/pod_binder.h), once its claims are Bound there: it has that node
+//                            → done. Nobody answered the scheduler: it asks again
 //   moveAway: of the pod's unprovisioned claims: allocation taken back if nobody reserves it, node rejected for a while, rollBack. What
 //             the scheduler had not cleared stays empty for some seconds: its binding reads the claim again and would reserve anything
 //   gather:   a pod's claims are on several nodes (each of two pods chose one; one was held for another pod): intents that nobody has
@@ -72,6 +75,10 @@
 //             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale
 //             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
+//
+//   binding:  for the time of it (pod/chosen_nodes.h, in memory) the pod's step decides for that node alone, and the claim's goes from
+//             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
+//             step (leaveToScheduler), or, of a pod that no --extender-scheduler names, waits for a reservation as ever
 //
 // WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its

@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, FuzzSmoke,
                                            Target{"kubeconfig", fuzzKubeconfig}, Target{"object", fuzzObject},
                                            Target{"driver", fuzzDriver}, Target{"cdi_spec", fuzzCdiSpec},
                                            Target{"nvml", fuzzNvml}, Target{"node", fuzzNode},
-                                           Target{"kubelet", fuzzKubelet}),
+                                           Target{"kubelet", fuzzKubelet}, Target{"extender", fuzzExtender}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // A driver that can't fail would prove nothing.

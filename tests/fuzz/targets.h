@@ -16,6 +16,7 @@ void fuzzCdiSpec(std::string_view bytes);     ///< CDI files, and back
 void fuzzNvml(std::string_view bytes);        ///< what NVML answers and what events say → cards, health, objects
 void fuzzNode(std::string_view bytes);        ///< cgroups of processes, plugins' words on ill cards
 void fuzzKubelet(std::string_view bytes);     ///< the kubelet's calls, over the sockets
+void fuzzExtender(std::string_view bytes);    ///< a scheduler's questions, and the answers to them
 
 /// Aborts with the promise that was broken.
 inline void promise(bool kept, const char* what) {

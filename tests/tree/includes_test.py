@@ -19,7 +19,7 @@ ALLOWED = {
     "controller/workqueue": COMMON,
     "controller/scheduler": ["api/v1alpha", "api/core", "controller/base/status.h"],
     "controller/plugin": COMMON + ["api/plugin"],
-    "controller/reconcile": COMMON + ["controller/cache", "controller/kube", "controller/codec/patch.h", "controller/codec/claim_spec.h", "controller/scheduler",
+    "controller/reconcile": COMMON + ["controller/cache", "controller/kube", "controller/codec/patch.h", "controller/codec/claim_spec.h", "controller/codec/scheduling/binding.h", "controller/scheduler",
                                       "controller/workqueue", "controller/plugin"],
     "controller/journal": COMMON + ["controller/cache", "controller/codec", "controller/scheduler"],
     "controller/http": COMMON,

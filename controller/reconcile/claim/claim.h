@@ -175,6 +175,8 @@ class ClaimSync {
   /// Its intent can neither go on nor move (a pod has it reserved, or its user named it): says so, and tries again.
   static Outcome stuck(const cache::Claim& claim, const std::string& why);
   bool reserved(const cache::Claim& claim) const;
+  /// A pod of its is being bound to the device's node: as good as a reservation, and kept for it.
+  bool beingBound(const cache::Claim& claim, const cache::Gpu& device) const;
   /// A live pod of its that is up to the scheduler, or null.
   cache::Store<core::Pod>::Ptr podToPlace(const cache::Claim& claim) const;
   /// Empty, or why the hardware under a committed device is gone.

@@ -54,6 +54,8 @@ Outcome ClaimSync::waitForReservation(const ClaimPtr& claim, const GpuPtr& devic
     case Carrier::State::failed:
       return Outcome::ofWrite(answer.error);
     case Carrier::State::allocated:
+      if (beingBound(*claim, *device)) return provision(claim, device, stop);
+      break;
     case Carrier::State::waiting:
       break;
     default:
@@ -138,12 +140,21 @@ Outcome ClaimSync::givenUp(const cache::Claim& claim, const cache::Gpu& device, 
 
 bool ClaimSync::movable(const cache::Claim& claim, const cache::Gpu& device) const {
   return !committed(device) && device.status.phase != phase::kFailed && !device.metadata.deleting() &&
-         !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim);
+         !claim.metadata.deleting() && !isStatic(claim) && waitsForConsumer(claim) && !reserved(claim) &&
+         !beingBound(claim, device);
 }
 
 bool ClaimSync::reserved(const cache::Claim& claim) const {
   auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
   return carrier && Carrier::of(*carrier, claim) && !carrier->reservedFor.empty();
+}
+
+bool ClaimSync::beingBound(const cache::Claim& claim, const cache::Gpu& device) const {
+  if (waiting_.chosen.size() == 0) return false;
+  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  return std::any_of(pods.begin(), pods.end(), [&](const auto& pod) {
+    return alive(*pod) && waiting_.chosen.nodeOf(*pod) == device.spec.nodeName;
+  });
 }
 
 Outcome ClaimSync::stuck(const cache::Claim& claim, const std::string& why) {

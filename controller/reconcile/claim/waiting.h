@@ -10,6 +10,7 @@
 #include "controller/reconcile/claim/provisioners_left_alone.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/pod/chosen_nodes.h"
 
 namespace egpu::reconcile {
 
@@ -21,6 +22,7 @@ struct Waiting {
   WaitingForQuota quota;
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
+  ChosenNodes chosen;
 
   /// The queue key waits for neither room nor quota, until it is seen to.
   void remove(const std::string& queueKey) {

@@ -30,6 +30,11 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
     short_.erase(key);
     return Outcome::done();
   }
+  if (const auto node = waiting_.chosen.nodeOf(*pod); pod->nodeName.empty() && !node.empty()) {
+    core::Pod there = *pod;  // a scheduler is binding it: decided as for one that sits there
+    there.nodeName = node;
+    pod = std::make_shared<const core::Pod>(std::move(there));
+  }
   const auto claims = claimsOf(*pod, stop);
   if (!claims || claims->empty()) {
     stores_.usage.unplan(key);
@@ -50,9 +55,37 @@ Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, 
     notShort(key);
     plan(pod, used);
   }
+  if (pod.nodeName.empty() && waiting_.chosen.leavesToScheduler(pod)) return leaveToScheduler(pod, used, stop);
   if (const auto gathered = gather(pod, used, stop)) return *gathered;
   if (!open && !gated(pod)) return Outcome::done();
   auto outcome = open ? choose(pod, used, stop) : letGo(pod, used, stop);
+  tellConditions(pod, used, outcome.said);
+  return outcome;
+}
+
+bool PodSync::leftAltogether(const cache::Claim& claim) const {
+  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  return std::all_of(pods.begin(), pods.end(), [this](const auto& pod) {
+    return !alive(*pod) || (pod->nodeName.empty() && waiting_.chosen.leavesToScheduler(*pod));
+  });
+}
+
+Outcome PodSync::leaveToScheduler(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  std::vector<const Used*> idle;
+  for (const auto& one : used)
+    if (movable(pod, one)) idle.push_back(&one);
+  if (!idle.empty()) return regroup(idle, "no binding of pod " + pod.metadata.name + " is under way", stop);
+  const bool open = std::any_of(used.begin(), used.end(), [](const auto& one) { return !one.device; });
+  if (!open) return gated(pod) ? letGo(pod, used, stop) : Outcome::done();
+  auto outcome = Outcome::done();
+  const auto choice = choiceOf(pod, used, &outcome);
+  if (choice && gated(pod))
+    if (const auto failed = removeGate(pod, codec::patch::liftGate(pod, keys::kSchedulingGate), stop)) return *failed;
+  if (choice)
+    for (const auto* one : choice->open)
+      if (leftAltogether(*one->claim))
+        outcome.said.push_back(
+            notBound(*one->claim, reason::kWaitingForConsumer, "the scheduler of its pods chooses the node"));
   tellConditions(pod, used, outcome.said);
   return outcome;
 }
@@ -260,7 +293,8 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     if (const auto apart = areApart(pod, used)) return *apart;
   const auto choice = choiceOf(pod, used, &outcome);
   if (!choice) return outcome;
-  if (choice->wait.count() > 0) return Outcome::after(choice->wait);
+  const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own back-off is enough
+  if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
   auto volumes = volumes_.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
   NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
@@ -271,7 +305,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   waitForRoom(pod);  // before looking: what is given back from now on brings us here again
   auto together = decide(choice->asks, nodes);
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decide(choice->asks, nodes);
-  if (together.decisions.empty()) return noRoom(pod, used, *choice, together, nodes, stop);
+  if (together.decisions.empty()) return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
   notShort(core::keyOf(pod.metadata));
   if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
     for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
@@ -279,6 +313,14 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   }
   waiting_.remove(podKey(core::keyOf(pod.metadata)));
   return writeIntents(pod, *choice, together.decisions, stop);
+}
+
+Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
+  if (const auto node = waiting_.chosen.nodeOf(pod); !node.empty())
+    waiting_.chosen.refuse(core::keyOf(pod.metadata),
+                           "no room for the pod's claims on node " + node +
+                               (outcome.said.empty() ? "" : ": " + outcome.said.front().message));
+  return outcome;
 }
 
 void PodSync::waitForRoom(const core::Pod& pod) {
@@ -592,17 +634,20 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
   return true;
 }
 
+std::optional<Outcome> PodSync::removeGate(const core::Pod& pod, const std::string& body, std::stop_token stop) {
+  const auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
+  if (lifted.ok()) return std::nullopt;
+  if (lifted.status().code() == base::Code::notFound) return Outcome::done();
+  const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
+  const bool changed = now.ok() && now->metadata.resourceVersion != pod.metadata.resourceVersion;
+  return changed ? Outcome::again() : Outcome::retry(lifted.status());
+}
+
 Outcome PodSync::liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop) {
   const auto& node = used.front().device->spec.nodeName;
   const auto body = anyBound ? codec::patch::pinAndLift(pod, node, keys::kSchedulingGate)
                              : codec::patch::liftGate(pod, keys::kSchedulingGate);
-  const auto lifted = writer_.patch(pod, body, {}, stop, kube::PatchType::json);
-  if (!lifted.ok()) {
-    if (lifted.status().code() == base::Code::notFound) return Outcome::done();
-    const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
-    const bool changed = now.ok() && now->metadata.resourceVersion != pod.metadata.resourceVersion;
-    return changed ? Outcome::again() : Outcome::retry(lifted.status());
-  }
+  if (const auto failed = removeGate(pod, body, stop)) return *failed;
   auto outcome = Outcome::done();
   for (const auto& one : used) {
     const auto* carried = findCondition(one.claim->status.conditions, kCarried);

@@ -30,6 +30,7 @@
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/pod/bound_volumes.h"
+#include "controller/reconcile/pod/demand.h"
 #include "controller/reconcile/pod/node_choice.h"
 
 namespace egpu::reconcile {
@@ -53,6 +54,10 @@ class PodSync {
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
   /// Pods of which something is remembered; for tests.
   std::size_t remembered() const;
+  /// A claim's device by claimRef, or null.
+  cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const { return claims_.deviceOf(claim); }
+  /// What its claims ask of a node that another scheduler chooses; the pod as that one knows it.
+  PodDemand demandOf(const core::Pod& pod);
   /// Pods left a node or ask less of it: who was only short of that is enqueued.
   void freed(const std::string& node);
 
@@ -73,6 +78,14 @@ class PodSync {
   Outcome decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   void notShort(const core::ObjectKey& pod);
   Outcome choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  /// Another scheduler chooses the node of its claims: nothing is chosen here, and no intent kept without a binding.
+  Outcome leaveToScheduler(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
+  /// All of the claim's pods are left so: another one's step says of it what keeps it, and the two would overwrite each
+  /// other.
+  bool leftAltogether(const cache::Claim& claim) const;
+  /// One claim's part of demandOf().
+  void addDemand(const core::Pod& pod, const core::ObjectKey& claim, PodDemand& demand);
+  void addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand);
   /// What the pod chooses for: its claims without a device, and what they ask for.
   struct Choice {
     std::vector<const Used*> open;
@@ -118,6 +131,10 @@ class PodSync {
   static std::vector<Said> notCarried(const std::vector<Used>& used, const std::string& message);
   /// Every claim's ResourceClaim is allocated on its device.
   bool allCarried(const core::Pod& pod, const std::vector<Used>& used);
+  /// The write itself; nothing: it is done.
+  std::optional<Outcome> removeGate(const core::Pod& pod, const std::string& body, std::stop_token stop);
+  /// What a choice for a binding comes to is told to who waits for it.
+  Outcome toldToBinder(const core::Pod& pod, Outcome outcome);
   Outcome liftGate(const core::Pod& pod, const std::vector<Used>& used, bool anyBound, std::stop_token stop);
   Outcome letGo(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);  // W9
   /// The pod may not be let go to its claims' node.

@@ -43,11 +43,20 @@ class Trying {
       return together;
     }
     if (best.fits && allOn(best.node, together.decisions, &best)) return together;
-    for (std::size_t i = 0; i < requests_.size(); ++i) together.alone[i] = decide(cluster_, requests_[i]).fits;
+    const bool pinned = !requests_.front().pinnedNode.empty();  // then there is no other node to look at
+    for (std::size_t i = 0; i < requests_.size(); ++i)
+      together.alone[i] = decide(cluster_, requests_[i], pinned ? suits_ : NodePredicate()).fits;
+    if (pinned) return together;
     if (std::find(together.alone.begin(), together.alone.end(), false) != together.alone.end()) return together;
     std::string node = preferred(together.alone);
     while (!node.empty() && !allOn(node, together.decisions)) node = any();  // it was taken in a pause
     return together;
+  }
+
+  std::vector<Decision> runOn(std::string_view node) {
+    std::vector<Decision> decisions;
+    allOn(node, decisions);
+    return decisions;
   }
 
  private:
@@ -153,6 +162,10 @@ class Trying {
 Together decideTogether(Cluster& cluster, const std::vector<Request>& requests, const NodePredicate& suits,
                         const Pause& pause) {
   return Trying(cluster, requests, suits, pause).run();
+}
+
+std::vector<Decision> togetherOn(Cluster& cluster, const std::vector<Request>& requests, std::string_view node) {
+  return Trying(cluster, requests, {}, {}).runOn(node);
 }
 
 }  // namespace egpu::scheduler

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
@@ -27,5 +28,9 @@ struct Together {
 /// On a node the requests are placed in their order, or, if that fails, the largest first.
 Together decideTogether(Cluster& cluster, const std::vector<Request>& requests, const NodePredicate& suits = {},
                         const Pause& pause = {});
+
+/// All of them on that node, as decideTogether() places them there; empty if it can't hold them all. The cluster is as
+/// before when this returns.
+std::vector<Decision> togetherOn(Cluster& cluster, const std::vector<Request>& requests, std::string_view node);
 
 }  // namespace egpu::scheduler

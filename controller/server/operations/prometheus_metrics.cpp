@@ -38,6 +38,7 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_leader", "1 while this process holds the lease."},
     {"elasticgpu_lease_attempts_total", "Attempts to get or renew the lease by result: ok, held by another, failed."},
     {"elasticgpu_events_total", "Kubernetes events by what became of them."},
+    {"elasticgpu_extender_duration_seconds", "Duration of an answer to a scheduler by verb."},
     {"elasticgpu_cards", "Cards by state: free, partly, full, quarantined."},
     {"elasticgpu_card_core_allocated_millicards", "Charged milli-cards of a card; with --card-metrics."},
     {"elasticgpu_card_memory_allocated_bytes", "Charged bytes of a card; with --card-metrics."},

@@ -1,0 +1,130 @@
+#include "controller/reconcile/pod/demand.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/pod/pod.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace phase = v1alpha::keys::phase;
+
+namespace {
+
+std::set<std::string> annotated(const core::Pod& pod) {
+  std::set<std::string> names;
+  const auto& all = pod.metadata.annotations;
+  for (auto it = all.lower_bound(keys::kClaimAnnotationPrefix);
+       it != all.end() && it->first.starts_with(keys::kClaimAnnotationPrefix); ++it)
+    names.insert(it->second);
+  return names;
+}
+
+bool namesResource(const core::Pod& pod, const std::string& claim) {
+  return std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
+                     [&](const auto& entry) { return entry.resourceClaimName == claim; });
+}
+
+/// What the claim's condition Bound says, if it says why not.
+std::string saidOf(const cache::Claim& claim) {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  return bound == nullptr || bound->status == "True" || bound->message.empty() ? std::string() : ": " + bound->message;
+}
+
+}  // namespace
+
+std::vector<std::string> claimNames(const core::Pod& pod) {
+  std::vector<std::string> names;
+  const auto add = [&names](const std::string& name) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const auto& entry : pod.resourceClaims) add(entry.resourceClaimName);
+  for (const auto& name : annotated(pod)) add(name);
+  return names;
+}
+
+std::vector<std::string> onlyAnnotated(const core::Pod& pod) {
+  std::vector<std::string> names;
+  for (const auto& name : annotated(pod))
+    if (!namesResource(pod, name)) names.push_back(name);
+  return names;
+}
+
+PodDemand PodSync::demandOf(const core::Pod& pod) {
+  PodDemand demand;
+  if (const auto* waits = pod.unstamped()) {
+    const auto of = stores_.carrierTemplates.get({pod.metadata.namespace_, waits->templateName});
+    if (of && asks(of->claim)) {
+      demand.later = "no ResourceClaim is made yet from its template " + waits->templateName;
+      return demand;
+    }
+  }
+  for (const auto& name : claimNames(pod)) {
+    addDemand(pod, {pod.metadata.namespace_, name}, demand);
+    if (!demand.later.empty() || !demand.never.empty()) break;
+  }
+  return demand;
+}
+
+void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDemand& demand) {
+  const auto prefix = "claim " + key.name + ": ";
+  auto claim = stores_.claims.get(key);
+  const auto carrier = stores_.carriers.get(key);
+  const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
+  if (!claim && ofOthers && annotated(pod).count(key.name) == 0) return;  // another driver's
+  if (!claim) {                                                           // pods and claims come by different watches
+    if (writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
+    if (!claim) {
+      demand.later = prefix + (carrier && asks(*carrier) ? "no ElasticGPUClaim is made yet for its ResourceClaim"
+                                                         : "there is no such ElasticGPUClaim");
+      return;
+    }
+  }
+  if (claim->metadata.deleting()) {
+    demand.later = prefix + "it is being deleted";
+  } else if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
+    demand.never = prefix + "an ElasticGPUClaim of that name was not made for the pod's ResourceClaim";
+  } else if (claim->status.phase == phase::kLost) {
+    demand.later = prefix + "it is Lost" + saidOf(*claim);
+  } else {
+    const auto device = claims_.deviceOf(*claim);
+    if (!device || claims_.movable(*claim, *device)) return addOpen(*claim, device, demand);
+    const auto& node = device->spec.nodeName;
+    if (device->metadata.deleting()) {
+      demand.later = prefix + "its device is being released";
+    } else if (!demand.node.empty() && demand.node != node) {
+      demand.never =
+          "claim " + demand.fixedBy + " is on node " + demand.node + ", claim " + key.name + " on node " + node;
+    } else {
+      demand.node = node;
+      demand.fixedBy = key.name;
+    }
+  }
+}
+
+void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand& demand) {
+  const auto prefix = "claim " + claim.metadata.name + ": ";
+  if (!device && claims_.takesDevice(claim)) {
+    demand.later = prefix + "it is to get a device that stands already" + saidOf(claim);
+    return;
+  }
+  const auto asked = claims_.ask(claim);
+  if (asked.later) {
+    demand.later = prefix + "its provisioner is being asked";
+  } else if (!asked.ok()) {
+    (asked.accepted ? demand.later : demand.never) = prefix + asked.reason + ": " + asked.message;
+  } else if (const auto refusal = waiting_.provisioners.refusal(claim.metadata.uid); !refusal.empty()) {
+    demand.later = prefix + refusal;
+  } else if (!device && asked.cls->bindingMode != "WaitForFirstConsumer") {
+    demand.later = prefix + "it is not bound yet" + saidOf(claim);
+  } else {
+    demand.asks.push_back(asked.of(claim));
+    if (device) demand.devices.push_back(device->metadata.name);
+  }
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,32 @@
+// What a pod's claims ask of a node that somebody else chooses: a scheduler with an extender.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "api/core/objects.h"
+#include "controller/cache/cluster_view.h"
+
+namespace egpu::reconcile {
+
+struct PodDemand {
+  /// Not empty: nothing can be said now, and that ends by itself (a claim that is about to be bound): ask again.
+  std::string later;
+  /// Not empty: no node would do, whoever goes: somebody has to change something.
+  std::string never;
+  /// Not empty: only this one, where `fixedBy` is.
+  std::string node, fixedBy;
+  /// Those that are still to be placed: all of them together on one node. Empty: any node would do, or `node`.
+  std::vector<cache::ClusterView::Ask> asks;
+  /// Devices of claims among `asks` that stand on some node and are given up if the pod goes elsewhere.
+  std::vector<std::string> devices;
+  /// Nothing is asked: any node would do.
+  bool any() const { return later.empty() && never.empty() && node.empty() && asks.empty(); }
+};
+
+/// The names of the claims that the pod uses, by resourceClaims or annotation; each once. Of other drivers' too.
+std::vector<std::string> claimNames(const core::Pod& pod);
+/// Those that its annotations name and its resourceClaims don't: on the node nothing would prepare them.
+std::vector<std::string> onlyAnnotated(const core::Pod& pod);
+
+}  // namespace egpu::reconcile

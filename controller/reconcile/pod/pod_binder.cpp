@@ -1,0 +1,159 @@
+#include "controller/reconcile/pod/pod_binder.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "api/v1alpha/keys.h"
+#include "controller/codec/scheduling/binding.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace phase = v1alpha::keys::phase;
+using base::Code;
+using base::Status;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kLook{2};  ///< between two looks at what the watches told
+constexpr milliseconds kRollBack{1'000};
+constexpr int kRollBackLooks = 500;
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Why a pod can't be bound there, whatever its claims are.
+Status unfit(const core::Pod& pod, const std::string& node) {
+  if (pod.metadata.deleting()) return {Code::conflict, "the pod is being deleted"};
+  if (!alive(pod)) return {Code::conflict, "the pod has finished"};
+  if (!pod.nodeName.empty() && pod.nodeName != node) return {Code::conflict, "the pod is on node " + pod.nodeName};
+  if (gated(pod))
+    return {Code::conflict, "the pod is behind the scheduling gate " + std::string(keys::kSchedulingGate)};
+  if (const auto names = onlyAnnotated(pod); !names.empty())
+    return {Code::invalid,
+            "claims named by annotation alone: " + listed(names) +
+                "; nothing would prepare them on the node. Install the admission policies, or name them in "
+                "spec.resourceClaims too"};
+  return Status::okay();
+}
+
+}  // namespace
+
+Status PodBinder::bind(const core::ObjectKey& key, const std::string& uid, const std::string& node, milliseconds within,
+                       std::stop_token stop) {
+  const auto read = writer_.read<core::Pod>(key, {}, stop);
+  if (!read.ok()) return read.status();
+  if (!uid.empty() && read->metadata.uid != uid)
+    return {Code::notFound, "pod " + key.str() + " is another one now: its uid is " + read->metadata.uid};
+  if (!read->nodeName.empty() && read->nodeName == node) return Status::okay();
+  if (auto wrong = unfit(*read, node); !wrong.ok()) return wrong;
+  if (auto failed = place(*read, node, within, stop)) return *failed;
+  return post(*read, node, stop);
+}
+
+std::optional<Status> PodBinder::place(const core::Pod& pod, const std::string& node, milliseconds within,
+                                       std::stop_token stop) {
+  if (placed(pod, node)) return std::nullopt;
+  if (auto why = obstacle(pod, node); !why.empty()) return Status(Code::conflict, why);
+  const auto key = core::keyOf(pod.metadata);
+  if (!waiting_.chosen.begin(key, pod.metadata.uid, node))
+    return Status(Code::conflict, "a binding of the pod is under way already");
+  const auto wake = [&] {
+    enqueue_(podKey(key));
+    for (const auto& name : claimNames(pod)) enqueue_(claimKey({key.namespace_, name}));
+  };
+  wake();
+  std::optional<Status> failed;
+  for (const auto until = clock_.now() + within; !placed(pod, node); std::this_thread::sleep_for(kLook)) {
+    auto why = waiting_.chosen.refusal(key);
+    if (why.empty()) why = obstacle(pod, node);
+    if (!why.empty()) failed = Status(Code::conflict, why);
+    if (!failed && stop.stop_requested()) failed = Status(Code::cancelled, "nobody waits for the binding any more");
+    if (!failed && clock_.now() >= until)
+      failed = Status(Code::deadline, "not all of the pod's claims are bound on node " + node + " in " +
+                                          std::to_string(within.count()) + " ms: " + unfinished(pod, node));
+    if (failed) break;
+  }
+  waiting_.chosen.end(key);
+  if (!failed) return failed;
+  wake();
+  awaitRollBack(pod, stop);
+  return failed;
+}
+
+bool PodBinder::placed(const core::Pod& pod, const std::string& node) const { return unfinished(pod, node).empty(); }
+
+std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node) const {
+  for (const auto& name : claimNames(pod)) {
+    const core::ObjectKey key{pod.metadata.namespace_, name};
+    const auto claim = stores_.claims.get(key);
+    const auto carrier = stores_.carriers.get(key);
+    if (!claim && carrier && !Carrier::ours(*carrier) && carrier->deviceClassName != keys::kDeviceClass)
+      continue;  // another driver's
+    const auto device = claim ? pods_.deviceOf(*claim) : nullptr;
+    const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&
+                       device->spec.nodeName == node && claim->status.phase == phase::kBound;
+    const bool carried = carrier && !carrier->metadata.deleting() && carrier->allocation && bound &&
+                         carrier->allocation->device == device->metadata.name;
+    if (carried) continue;
+    const auto* said = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
+    if (!claim) return "claim " + name + " is not there";
+    if (bound) return "claim " + name + " is bound, its ResourceClaim not allocated yet";
+    return "claim " + name + " is not bound" +
+           (said == nullptr || said->message.empty() ? std::string() : ": " + said->message);
+  }
+  return {};
+}
+
+std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
+  const auto now = stores_.pods.get(core::keyOf(pod.metadata));
+  if (now && (now->metadata.uid != pod.metadata.uid || now->metadata.deleting())) return "the pod is being deleted";
+  const auto demand = pods_.demandOf(pod);
+  if (!demand.never.empty()) return demand.never;
+  if (!demand.node.empty() && demand.node != node)
+    return "claim " + demand.fixedBy + " is on node " + demand.node + ", not on " + node;
+  for (const auto& name : claimNames(pod)) {
+    const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
+    if (!claim && !demand.later.empty()) return demand.later;
+    if (!claim) continue;  // another driver's
+    if (pods_.deviceOf(*claim)) continue;
+    if (const auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())
+      return "claim " + name + ": " + refusal;
+  }
+  return {};
+}
+
+void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const {
+  if (!waiting_.chosen.leavesToScheduler(pod)) return;  // its intents are the first consumer's, and stay
+  for (int looks = 0; looks < kRollBackLooks && !stop.stop_requested(); ++looks) {
+    const auto names = claimNames(pod);
+    const bool idle = std::any_of(names.begin(), names.end(), [&](const auto& name) {
+      const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
+      const auto device = claim ? pods_.deviceOf(*claim) : nullptr;
+      return device && !phase::committed(device->status.phase);
+    });
+    if (!idle) return;
+    std::this_thread::sleep_for(kRollBack / kRollBackLooks);
+  }
+}
+
+Status PodBinder::post(const core::Pod& pod, const std::string& node, std::stop_token stop) {
+  kube::HttpRequest request;
+  request.method = kube::Method::post;
+  request.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "binding");
+  request.headers = {{"Content-Type", "application/json"}};
+  request.body = codec::patch::binding(pod, node);  // W10
+  const auto answer = writer_.client().call(std::move(request), stop);
+  if (answer.ok()) return Status::okay();
+  // Whether it came to it nevertheless: bound by this, or by an earlier answer that nobody got.
+  const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
+  if (now.ok() && now->metadata.uid == pod.metadata.uid && now->nodeName == node) return Status::okay();
+  return answer.status();
+}
+
+}  // namespace egpu::reconcile
