@@ -8,6 +8,8 @@ for b in decide_bench topology_bench watch_bench memory_bench bind_bench client_
   "$bin/$b" --benchmark_counters_tabular=true ${2:+--benchmark_filter="$2"}
 done
 if [ $# -lt 2 ]; then
+  printf '\n== quota_bench\n'
+  "$bin/quota_bench"
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
   python3 "$(dirname "$0")/churn_table.py" "$bin"
