@@ -5,7 +5,7 @@
 namespace egpu::v1alpha {
 
 namespace {
-constexpr std::size_t kMost = 64, kLongestPath = 4095;
+constexpr std::size_t kMostPatterns = 64, kLongestPath = 4095;
 }  // namespace
 
 bool isCleanPath(std::string_view path) {
@@ -55,7 +55,7 @@ std::optional<std::vector<std::string>> parseHostPaths(std::string_view text, st
     std::string pattern(trimmed(text.substr(at, end - at)));
     at = end + 1;
     if (pattern.empty() && text.find(',') == std::string_view::npos) return out;
-    if (!isPattern(pattern) || out.size() >= kMost) {
+    if (!isPattern(pattern) || out.size() >= kMostPatterns) {
       if (wrong != nullptr) *wrong = std::move(pattern);
       return std::nullopt;
     }

@@ -8,7 +8,6 @@ namespace egpu::v1alpha {
 
 namespace {
 
-constexpr __int128 kNano = 1'000'000'000;
 constexpr int64_t kMost = INT64_MAX;
 constexpr __int128 kMostNano = static_cast<__int128>(kMost) * kNano;
 

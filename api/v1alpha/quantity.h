@@ -8,6 +8,9 @@
 
 namespace egpu::v1alpha {
 
+/// 1 in the unit of Quantity.
+inline constexpr __int128 kNano = 1'000'000'000;
+
 /// How a quantity was written: decides what a bare number means for gpu-memory.
 enum class QuantityForm { bareInteger, bareDecimal, suffixed };
 
@@ -24,6 +27,7 @@ struct Quantity {
   std::optional<int64_t> asMilli() const;
   /// ⌈value⌉ saturated to int64.
   int64_t ceil() const;
+  bool exceeds(int64_t most) const { return nano > most * kNano; }
   bool negative() const { return nano < 0; }
 };
 

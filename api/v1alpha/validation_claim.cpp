@@ -8,7 +8,6 @@ namespace egpu::v1alpha {
 namespace {
 
 constexpr std::string_view kRequests = "spec.resources.requests";
-constexpr __int128 kNano = 1'000'000'000;
 constexpr int64_t kMostMemory = int64_t{16} << 50;  // bytes: 16Pi
 constexpr int64_t kMostGiB = kMostMemory >> 30;
 
@@ -32,22 +31,20 @@ struct RequestKey {
   bool common() const { return prefix == keys::kGroup; }
 };
 
-bool exceeds(const Quantity& quantity, int64_t most) { return quantity.nano > most * kNano; }
-
 /// The bound of each resource. The amount is a quantity greater than zero.
 void checkAmount(const std::string& key, std::string_view resource, const Quantity& amount, std::string_view text,
                  FieldErrors& errors) {
   const auto refuse = [&](std::string_view why) { errors.push_back({requestField(key), std::string(why)}); };
-  if (resource == keys::kGpu && (!amount.writtenWhole || exceeds(amount, 128)))
+  if (resource == keys::kGpu && (!amount.writtenWhole || amount.exceeds(128)))
     refuse("gpu is a whole number of cards, at most 128");
-  if (resource == keys::kGpuCore && (!amount.writtenWhole || exceeds(amount, 12800)))
+  if (resource == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(12800)))
     refuse("gpu-core is a whole number of percent of one card, at most 12800 (128 cards)");
-  if (resource == keys::kTflops && exceeds(amount, 1'000'000)) refuse("tflops is at most 1000000");
+  if (resource == keys::kTflops && amount.exceeds(1'000'000)) refuse("tflops is at most 1000000");
   if (resource != keys::kGpuMemory) return;
   const char last = text.back();
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
     refuse("gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte");
-  if (exceeds(amount, amount.form == QuantityForm::bareInteger ? kMostGiB : kMostMemory))
+  if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMostGiB : kMostMemory))
     refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
 }
 

@@ -7,25 +7,22 @@ namespace egpu::v1alpha {
 
 namespace {
 
-constexpr __int128 kNano = 1'000'000'000;
-constexpr int64_t kMostCount = 1'000'000;          // cards, claims
-constexpr int64_t kMostPercent = 100'000'000;      // a million cards
-constexpr int64_t kMostMemory = int64_t{1} << 60;  // bytes: 1Ei
+constexpr int64_t kMostCount = 1'000'000;               // cards, claims
+constexpr int64_t kMostPercent = 100'000'000;           // a million cards
+constexpr int64_t kMostMemoryOfAll = int64_t{1} << 60;  // bytes: 1Ei
 constexpr int64_t kMostTflops = 1'000'000'000;
-
-bool exceeds(const Quantity& quantity, int64_t most) { return quantity.nano > most * kNano; }
 
 /// Empty, or what is wrong with the amount, a quantity of zero or more.
 std::string_view wrongWith(std::string_view key, const Quantity& amount, char last) {
-  if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || exceeds(amount, kMostCount)))
+  if ((key == keys::kGpu || key == keys::kClaims) && (!amount.writtenWhole || amount.exceeds(kMostCount)))
     return "gpu and claims are whole numbers, at most 1000000";
-  if (key == keys::kGpuCore && (!amount.writtenWhole || exceeds(amount, kMostPercent)))
+  if (key == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(kMostPercent)))
     return "gpu-core is a whole number of percent of one card, at most 100000000 (a million cards)";
-  if (key == keys::kTflops && exceeds(amount, kMostTflops)) return "tflops is at most 1000000000";
+  if (key == keys::kTflops && amount.exceeds(kMostTflops)) return "tflops is at most 1000000000";
   if (key != keys::kGpuMemory) return {};
   if (amount.form == QuantityForm::bareDecimal || last == 'n' || last == 'u' || last == 'm')
     return "gpu-memory is bytes with a suffix (4Gi) or a whole number of GiB (4), nothing finer than a byte";
-  if (exceeds(amount, amount.form == QuantityForm::bareInteger ? kMostMemory >> 30 : kMostMemory))
+  if (amount.exceeds(amount.form == QuantityForm::bareInteger ? kMostMemoryOfAll >> 30 : kMostMemoryOfAll))
     return "gpu-memory is at most 1Ei; a bare whole number is GiB";
   return {};
 }

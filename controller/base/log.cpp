@@ -45,7 +45,7 @@ std::string_view name(Level level) {
 
 std::string bareOrQuoted(std::string_view text) {
   const bool bare = !text.empty() && text.find_first_of(" \"=\\") == std::string_view::npos && !hasControls(text);
-  return bare ? std::string(text) : quoted(text);
+  return bare ? std::string(text) : base::quoted(text);
 }
 }  // namespace
 
@@ -74,11 +74,11 @@ void write(Level level, std::string_view message, Fields fields) {
   const std::string when(buffer.data(), buffer.size());
   std::string line;
   if (asJson) {
-    line = "{\"time\":\"" + when + "\",\"level\":\"" + std::string(name(level)) + "\",\"msg\":" + quoted(message);
-    for (const auto& f : fields) line += "," + quoted(f.key) + ":" + quoted(f.value);
+    line = "{\"time\":\"" + when + "\",\"level\":\"" + std::string(name(level)) + "\",\"msg\":" + base::quoted(message);
+    for (const auto& f : fields) line += "," + base::quoted(f.key) + ":" + base::quoted(f.value);
     line += "}";
   } else {
-    line = "time=" + when + " level=" + std::string(name(level)) + " msg=" + quoted(message);
+    line = "time=" + when + " level=" + std::string(name(level)) + " msg=" + base::quoted(message);
     for (const auto& f : fields) line += " " + std::string(f.key) + "=" + bareOrQuoted(f.value);
   }
   logger().log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));

@@ -13,17 +13,17 @@ namespace {
 
 using base::Code;
 using base::Status;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// The fields of root[list] that belong to `name`, under `field` of its entry, which is appended if it is missing.
-Json& entryOf(Json& root, const char* list, const std::string& name, const char* field) {
-  Json& all = root[list];
-  for (Json& each : all)
-    if (each.is_object() && each.value("name", Json()) == name) {
-      if (!each[field].is_object()) each[field] = Json::object();
+OrderedJson& entryOf(OrderedJson& root, const char* list, const std::string& name, const char* field) {
+  OrderedJson& all = root[list];
+  for (OrderedJson& each : all)
+    if (each.is_object() && each.value("name", OrderedJson()) == name) {
+      if (!each[field].is_object()) each[field] = OrderedJson::object();
       return each[field];
     }
-  all.push_back({{"name", name}, {field, Json::object()}});
+  all.push_back({{"name", name}, {field, OrderedJson::object()}});
   return all.back()[field];
 }
 
@@ -35,7 +35,7 @@ base::Result<MergedKubeconfig> mergeKubeconfig(std::string_view yaml, const std:
                                                const std::string& server) {
   const auto json = yamlToJson(yaml);
   if (!json) return invalid("is no kubeconfig (" + json.status().message() + ")");
-  Json root = Json::parse(*json, nullptr, false);
+  OrderedJson root = OrderedJson::parse(*json, nullptr, false);
   if (root.is_null()) root = {{"apiVersion", "v1"}, {"kind", "Config"}};
   if (!root.is_object()) return invalid("is no kubeconfig (it holds no mapping)");
   bool any = root.empty();
@@ -47,15 +47,15 @@ base::Result<MergedKubeconfig> mergeKubeconfig(std::string_view yaml, const std:
     if (root[key] != expected) return invalid(std::string("is no kubeconfig (") + key + " is not " + expected + ")");
   }
   for (const char* list : {"clusters", "contexts", "users"}) {
-    if (!root.contains(list) || root[list].is_null()) root[list] = Json::array();
+    if (!root.contains(list) || root[list].is_null()) root[list] = OrderedJson::array();
     if (!root[list].is_array()) return invalid(std::string("is no kubeconfig (") + list + " is no list)");
   }
   entryOf(root, "clusters", name, "cluster")["server"] = server;
   entryOf(root, "users", name, "user");
-  Json& context = entryOf(root, "contexts", name, "context");
+  OrderedJson& context = entryOf(root, "contexts", name, "context");
   context["cluster"] = name;
   context["user"] = name;
-  Json& current = root["current-context"];
+  OrderedJson& current = root["current-context"];
   if (!current.is_string() || current.get_ref<const std::string&>().empty()) current = name;
   return MergedKubeconfig{jsonToYaml(root.dump()), current.get<std::string>()};
 }

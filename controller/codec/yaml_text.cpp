@@ -152,7 +152,7 @@ std::optional<std::string> scalarToJson(std::string_view tag, std::string_view t
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 bool isLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -169,7 +169,7 @@ bool standsBare(const std::string& text) {
   return read && read->front() == '"';
 }
 
-std::string scalar(const Json& value) {
+std::string scalar(const OrderedJson& value) {
   if (value.is_object()) return "{}";
   if (value.is_array()) return "[]";
   if (!value.is_string()) return value.dump();
@@ -177,10 +177,10 @@ std::string scalar(const Json& value) {
   return standsBare(text) ? text : JsonText().value(text).take();  // no control character stays bare
 }
 
-bool isBlock(const Json& value) { return value.is_structured() && !value.empty(); }
+bool isBlock(const OrderedJson& value) { return value.is_structured() && !value.empty(); }
 
 /// The lines of a mapping or sequence. begun: the first line has its indent already.
-void block(std::string& out, const Json& value, std::size_t indent, bool begun) {
+void block(std::string& out, const OrderedJson& value, std::size_t indent, bool begun) {
   for (auto it = value.begin(); it != value.end(); ++it) {
     if (!begun) out.append(indent, ' ');
     begun = false;
@@ -203,7 +203,7 @@ void block(std::string& out, const Json& value, std::size_t indent, bool begun) 
 }  // namespace
 
 std::string jsonToYaml(std::string_view json) {
-  const auto root = Json::parse(json, nullptr, false);
+  const auto root = OrderedJson::parse(json, nullptr, false);
   if (root.is_discarded()) return std::string(json);
   if (!isBlock(root)) return scalar(root) + "\n";
   std::string out;

@@ -17,15 +17,6 @@ namespace {
 /// Under which room is held that nobody may move into. Uids have no slash.
 constexpr std::string_view kKept = "moves/kept";
 
-NodeAmount ofNode(const std::vector<Holding>& holdings) {
-  NodeAmount sum;
-  for (const Holding& each : holdings) {
-    sum.cpuMilli += each.ofNode.cpuMilli;
-    sum.memory += each.ofNode.memory;
-  }
-  return sum;
-}
-
 void letGo(Cluster& cluster, std::string_view device, const Decision& decision) {
   for (const Placement& each : decision.placements) cluster.giveBack(each.card, device);
 }
@@ -48,7 +39,7 @@ std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> re
   for (Victim& each : released) {
     const Mover& mover = movers.find(each.device)->second;
     Request request = mover.request;
-    const NodeAmount pod = ofNode(each.holdings);
+    const NodeAmount pod = nodeAmountOf(each.holdings);
     request.cpuMilli = pod.cpuMilli;
     request.podMemory = pod.memory;
     Decision to = decide(cluster, request, mover.suits);
@@ -65,7 +56,7 @@ std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> re
 /// Whether there is room for it now.
 bool hasRoom(const Cluster& cluster, const Move& move, const Request& request) {
   const Cluster::State& state = cluster.state();
-  const NodeAmount pod = ofNode(move.from), free = state.nodes[state.findNode(move.to.node)].free();
+  const NodeAmount pod = nodeAmountOf(move.from), free = state.nodes[state.findNode(move.to.node)].free();
   if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory) return false;
   return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
     const CardRecord& card = state.cards[state.findCard(each.card)];
@@ -86,7 +77,7 @@ bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
       return false;
     });
     if (next == moves.end()) break;
-    hold(cluster, next->device, next->to, ofNode(next->from));
+    hold(cluster, next->device, next->to, nodeAmountOf(next->from));
     made.push_back(std::move(*next));
     moves.erase(next);
   }

@@ -26,15 +26,6 @@ Amount totalOf(const std::vector<Holding>& holdings) {
   return sum;
 }
 
-NodeAmount ofNode(const std::vector<Holding>& holdings) {
-  NodeAmount sum;
-  for (const Holding& each : holdings) {
-    sum.cpuMilli += each.ofNode.cpuMilli;
-    sum.memory += each.ofNode.memory;
-  }
-  return sum;
-}
-
 /// The cards of one claim and what others take of them, on a node that is offered: whether it is cordoned or a card
 /// quarantined does not matter to who is there already.
 Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings, bool others) {
@@ -51,9 +42,9 @@ Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings,
   return alone;
 }
 
-class Trying {
+class TryingSteps {
  public:
-  Trying(Situation situation, const Pause& pause) : now_(std::move(situation)), pause_(pause) {
+  TryingSteps(Situation situation, const Pause& pause) : now_(std::move(situation)), pause_(pause) {
     std::stable_sort(now_.claims.begin(), now_.claims.end(),
                      [](const ClaimRecord& a, const ClaimRecord& b) { return a.name < b.name; });
   }
@@ -111,7 +102,7 @@ class Trying {
     for (Leaving& each : leaving) {
       breathe();
       // What its pod takes of a node goes with it.
-      const NodeAmount pod = ofNode(each.holdings);
+      const NodeAmount pod = nodeAmountOf(each.holdings);
       each.claim->request->cpuMilli = pod.cpuMilli;
       each.claim->request->podMemory = pod.memory;
       report.moved.push_back(place(*each.claim, step.node));
@@ -227,14 +218,14 @@ class Trying {
     result.inPlace = there.fits && sameCards;
     giveBack(claim.device, old);
     if (result.inPlace) {
-      hold(now_.cluster, claim.device, there, ofNode(old));
+      hold(now_.cluster, claim.device, there, nodeAmountOf(old));
       count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), there);
       claim.request = request;
       return result;
     }
     Request anywhere = request;
-    anywhere.cpuMilli = ofNode(old).cpuMilli;
-    anywhere.podMemory = ofNode(old).memory;
+    anywhere.cpuMilli = nodeAmountOf(old).cpuMilli;
+    anywhere.podMemory = nodeAmountOf(old).memory;
     result.elsewhere = decide(now_.cluster, anywhere, claim.suits);
     hold(now_.cluster, claim.device, old);
     count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), old);
@@ -330,7 +321,7 @@ class Trying {
 }  // namespace
 
 base::Result<WhatIf> whatIf(Situation situation, const std::vector<Step>& steps, const Pause& pause) {
-  return Trying(std::move(situation), pause).run(steps);
+  return TryingSteps(std::move(situation), pause).run(steps);
 }
 
 }  // namespace egpu::scheduler

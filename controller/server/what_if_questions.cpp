@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
-#include "controller/base/printable.h"
 #include "controller/base/text.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/what_if_question.h"
 #include "controller/codec/yaml_text.h"
+#include "controller/http/plain.h"
 #include "controller/scheduler/state/holdings.h"
 #include "controller/server/quota_answers.h"
 #include "controller/server/snapshot.h"
@@ -35,15 +35,6 @@ constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to:
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
 constexpr std::chrono::milliseconds kLook{50};  // between two looks of a question that waits for its turn
-
-/// Errors hold words of the caller and of others: none of them obeyed by the terminal that shows them.
-http::Response plain(int status, std::string body) {
-  http::Response r;
-  r.status = status;
-  r.contentType = "text/plain; charset=utf-8";
-  r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
-  return r;
-}
 
 /// As JSON or YAML, or as what a client says that was not told (curl, and those that say nothing).
 bool isReadable(std::string_view contentType) {
@@ -262,21 +253,22 @@ struct WhatIfQuestions::Patience {
     };
   }
   http::Response answer() const {
-    if (stop.stop_requested()) return plain(503, "stopped: the caller has gone, or the controller is stopping\n");
-    return plain(504, "no answer within " + std::to_string(kPatience.count()) +
-                          " s: ask about less (one node with node=, fewer steps or nodes, top=0), or again when fewer "
-                          "questions are asked\n");
+    if (stop.stop_requested()) return http::plain(503, "stopped: the caller has gone, or the controller is stopping\n");
+    return http::plain(504,
+                       "no answer within " + std::to_string(kPatience.count()) +
+                           " s: ask about less (one node with node=, fewer steps or nodes, top=0), or again when fewer "
+                           "questions are asked\n");
   }
 };
 
 http::Response WhatIfQuestions::answer(const http::Request& request, std::stop_token stop) {
   if (request.method != "GET" && request.method != "HEAD" && request.method != "POST") {
-    auto r = plain(405, "only GET and POST are served here\n");
+    auto r = http::plain(405, "only GET and POST are served here\n");
     r.headers.emplace_back("Allow", "GET, HEAD, POST");
     return r;
   }
   if (const auto type = request.header("content-type"); request.method == "POST" && !isReadable(type))
-    return plain(
+    return http::plain(
         415, "Content-Type: \"" + std::string(type) + "\" is not read; known are application/json, application/yaml\n");
   const Patience patience{clock_, clock_.now() + kPatience, std::move(stop)};
   std::unique_lock lock(one_, std::defer_lock);
@@ -285,7 +277,7 @@ http::Response WhatIfQuestions::answer(const http::Request& request, std::stop_t
     std::this_thread::sleep_for(kLook);
   }
   auto asking = Asking::read(request);  // with the lock: reading a body is work, too
-  if (!asking) return plain(400, asking.status().message() + "\n");
+  if (!asking) return http::plain(400, asking.status().message() + "\n");
   try {
     return answerAlone(request, *asking, patience);
   } catch (const Patience::Lost&) {
@@ -296,7 +288,7 @@ http::Response WhatIfQuestions::answer(const http::Request& request, std::stop_t
 http::Response WhatIfQuestions::answerAlone(const http::Request& request, Asking& asking,
                                             const Patience& patience) const {
   if (!asking.node.empty() && !stores_.nodes.get({"", asking.node}))
-    return plain(404, "node: there is no node \"" + asking.node + "\"\n");
+    return http::plain(404, "node: there is no node \"" + asking.node + "\"\n");
   if (asking.documents.empty()) asking.documents.emplace_back();
   std::vector<Said> said;
   for (const auto& document : asking.documents) {
@@ -304,7 +296,7 @@ http::Response WhatIfQuestions::answerAlone(const http::Request& request, Asking
     auto one = request.path == "/explain"    ? explain(asking, patience)
                : request.path == "/simulate" ? simulate(asking, patience)
                                              : forecast(asking, patience);
-    if (!one) return plain(one.status().code() == Code::notFound ? 404 : 400, one.status().message() + "\n");
+    if (!one) return http::plain(one.status().code() == Code::notFound ? 404 : 400, one.status().message() + "\n");
     said.push_back(std::move(*one));
   }
   return together(asking, said);
@@ -319,7 +311,7 @@ http::Response WhatIfQuestions::together(const Asking& asking, const std::vector
     body += (body.empty() ? "" : asking.text ? "\n" : ",") + each.body;
   }
   if (!asking.text && said.size() > 1) body = "{\"answers\":[" + body + "]}";
-  auto r = plain(200, asking.yaml ? codec::jsonToYaml(body) : std::move(body));
+  auto r = http::plain(200, asking.yaml ? codec::jsonToYaml(body) : std::move(body));
   if (!asking.text) r.contentType = asking.yaml ? "application/yaml" : "application/json";
   if (error) r.headers.emplace_back(kErrorHeader, "1");
   return r;

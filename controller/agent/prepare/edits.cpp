@@ -48,7 +48,7 @@ constexpr std::array<std::string_view, 3> kPluginsOwn{"/tmp/", "/var/tmp/", "/de
 constexpr std::array<std::string_view, 11> kOptions{"ro",    "rw",      "nosuid",   "nodev", "noexec", "bind",
                                                     "rbind", "private", "rprivate", "slave", "rslave"};
 
-Status refused(std::string why) { return {Code::invalid, "the provisioner's edits: " + std::move(why)}; }
+Status refusedEdits(std::string why) { return {Code::invalid, "the provisioner's edits: " + std::move(why)}; }
 
 bool beginsWith(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
 
@@ -109,10 +109,10 @@ class Check {
                        std::all_of(name.begin(), name.end(), [](char c) {
                          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
                        });
-    if (!valid) return refused("the variable " + base::quoted(name) + " has no valid name");
-    if (name == codec::kPreparedFor) return refused("the variable " + name + " is the agent's");
+    if (!valid) return refusedEdits("the variable " + base::quoted(name) + " has no valid name");
+    if (name == codec::kPreparedFor) return refusedEdits("the variable " + name + " is the agent's");
     if (value.size() > kMostValue || value.find('\0') != std::string::npos || !codec::isUtf8(value))
-      return refused("the variable " + name + " has a value that is no text, or longer than 32 KiB");
+      return refusedEdits("the variable " + name + " has a value that is no text, or longer than 32 KiB");
     return Status::okay();
   }
 
@@ -120,13 +120,13 @@ class Check {
     if (node.permissions.empty()) node.permissions = "rw";
     const std::string host = node.hostPath.empty() ? node.path : node.hostPath;
     if (!isClean(node.path) || !beginsWith(node.path, "/dev/") || !isClean(host))
-      return refused("the device node " + base::quoted(node.path) + ", of the host's " + base::quoted(host) +
-                     ", is no clean path under /dev");
+      return refusedEdits("the device node " + base::quoted(node.path) + ", of the host's " + base::quoted(host) +
+                          ", is no clean path under /dev");
     if (node.permissions.size() > 3 || node.permissions.find_first_not_of("rwm") != std::string::npos)
-      return refused("the device node " + node.path + " has the permissions " + base::quoted(node.permissions) +
-                     ", which are not of \"rwm\"");
+      return refusedEdits("the device node " + node.path + " has the permissions " + base::quoted(node.permissions) +
+                          ", which are not of \"rwm\"");
     for (const auto& path : {node.path, host})
-      if (!ofTheCards(path)) return refused("the device node " + path + " is of a card that is not the claim's");
+      if (!ofTheCards(path)) return refusedEdits("the device node " + path + " is of a card that is not the claim's");
     return onHost(host, "the device node", [this](std::string_view path) {
       return ofTheCards(path) && (matches(path, kDeviceNodes) || anyMatches(path, patterns_));
     });
@@ -135,15 +135,15 @@ class Check {
   Status mount(core::Mount& mount) const {
     if (mount.options.empty()) mount.options = {"ro", "nosuid", "nodev", "bind"};
     if (!isClean(mount.hostPath) || !isClean(mount.containerPath))
-      return refused("the mount of " + base::quoted(mount.hostPath) + " at " + base::quoted(mount.containerPath) +
-                     " has not two clean paths");
+      return refusedEdits("the mount of " + base::quoted(mount.hostPath) + " at " + base::quoted(mount.containerPath) +
+                          " has not two clean paths");
     for (const std::string_view own : {"/proc", "/sys"})
       if (mount.containerPath == own || beginsWith(mount.containerPath, std::string(own) + "/"))
-        return refused("the mount at " + mount.containerPath + " covers what is the runtime's");
+        return refusedEdits("the mount at " + mount.containerPath + " covers what is the runtime's");
     for (const auto& option : mount.options)
       if (!has(kOptions, option))
-        return refused("the mount at " + mount.containerPath + " has the option " + base::quoted(option) +
-                       ", which is not known");
+        return refusedEdits("the mount at " + mount.containerPath + " has the option " + base::quoted(option) +
+                            ", which is not known");
     const bool readOnly = has(mount.options, "ro") && !has(mount.options, "rw");
     return onHost(mount.hostPath, "the mount of", [this, readOnly](std::string_view path) {
       if (anyMatches(path, patterns_) || path == "/dev/shm" || inState(path)) return true;
@@ -154,9 +154,9 @@ class Check {
   Status device(const std::string& name) const {
     const auto card = [&](const auto& each) { return name == std::string(kGpu) + each.uuid; };
     if (name.size() > kMostName || !codec::isUtf8(name) || base::hasControls(name))
-      return refused("a CDI device has no valid name");
+      return refusedEdits("a CDI device has no valid name");
     if (std::any_of(cards_.begin(), cards_.end(), card) || anyMatches(name, patterns_)) return Status::okay();
-    return refused("the CDI device " + name + " is neither a card of the claim nor permitted by the class");
+    return refusedEdits("the CDI device " + name + " is neither a card of the claim nor permitted by the class");
   }
 
  private:
@@ -180,7 +180,7 @@ class Check {
   }
   template <class May>
   Status onHost(const std::string& path, const std::string& what, const May& may) const {
-    const auto no = [&](const std::string& why) { return refused(what + " " + path + " " + why); };
+    const auto no = [&](const std::string& why) { return refusedEdits(what + " " + path + " " + why); };
     const auto allowed = [&](std::string_view at) { return may(at) || may(onSystem(at)); };
     if (!allowed(path)) return no("is not permitted; the class's parameter hostPaths permits more");
     if (permitted_.hostRoot.empty()) return Status::okay();
@@ -219,7 +219,8 @@ Result<std::vector<std::string>> parseHostPaths(std::string_view text) {
 Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,
                                         const std::vector<v1alpha::Card>& cards) {
   const auto count = edits.env.size() + edits.deviceNodes.size() + edits.mounts.size() + edits.cdiDevices.size();
-  if (count > kMostEdits || sizeOf(edits) > kMostBytes) return refused("more than 2048 of them, or more than 512 KiB");
+  if (count > kMostEdits || sizeOf(edits) > kMostBytes)
+    return refusedEdits("more than 2048 of them, or more than 512 KiB");
   const Check check(permitted, cards);
   for (const auto& [name, value] : edits.env)
     if (auto s = check.variable(name, value); !s.ok()) return s;

@@ -12,7 +12,6 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr milliseconds kExplainEvery{15'000};
 constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
 constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
 }  // namespace
@@ -22,7 +21,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // What would fit changes with every release; it is worth a write now and then, not each time.
-  if (!waiting_.room.mayExplain(claim.metadata.uid, kExplainEvery) && told) return Outcome::after(kExplainEvery);
+  if (!waiting_.room.mayExplain(claim.metadata.uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
   if (isStatic(claim)) {
     auto why = cluster_.quarantineReason(claim.spec.elasticGPUName);
     if (const auto card = stores_.cards.get({"", claim.spec.elasticGPUName}))

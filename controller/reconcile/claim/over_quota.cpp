@@ -11,8 +11,6 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kExplainEvery{15'000};
-
 /// What would help, besides that others give back.
 std::string remedy(const scheduler::QuotaExcess& excess) {
   const auto key = std::string(scheduler::nameOf(excess.key));
@@ -33,7 +31,7 @@ Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaEx
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit: what is used changes with every claim of the namespace.
-  if (!waiting_.room.mayExplain(uid, kExplainEvery) && told) return Outcome::after(kExplainEvery);
+  if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
   auto why = excess.text() + remedy(excess);
   const auto who = cluster_.quotaHolders(claim.metadata.namespace_, excess);
   if (!who.empty() && !excess.perClaim) why += "; held by " + who;

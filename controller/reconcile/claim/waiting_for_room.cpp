@@ -32,12 +32,12 @@ std::size_t WaitingForRoom::size() const {
   return keys_.size();
 }
 
-bool WaitingForRoom::mayExplain(const std::string& claimUid, std::chrono::milliseconds every) {
+bool WaitingForRoom::mayExplain(const std::string& claimUid) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const auto [it, fresh] = explained_.try_emplace(claimUid, now);
   if (fresh) return true;
-  if (now - it->second < every) return false;
+  if (now - it->second < kExplainEvery) return false;
   it->second = now;
   return true;
 }

@@ -25,6 +25,8 @@ inline Age ageOf(const core::ObjectMeta& metadata) { return {metadata.creationTi
 /// Thread-safe.
 class WaitingForRoom {
  public:
+  static constexpr std::chrono::milliseconds kExplainEvery{15'000};
+
   explicit WaitingForRoom(base::Clock& clock) : clock_(clock) {}
 
   /// This queue key, of a claim or pod so old. Noted before it looks for room: what is freed from then on is not missed.
@@ -34,8 +36,8 @@ class WaitingForRoom {
   std::vector<std::string> all() const;
   std::size_t size() const;
 
-  /// The explanation of a claim's NoFit may be written again only that long after the last one: true = now (and noted).
-  bool mayExplain(const std::string& claimUid, std::chrono::milliseconds every);
+  /// The explanation of a claim's NoFit may be written again only kExplainEvery after the last one: true = now (and noted).
+  bool mayExplain(const std::string& claimUid);
   void forgetClaim(const std::string& claimUid);
   std::size_t claims() const;
 

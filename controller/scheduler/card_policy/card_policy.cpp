@@ -11,13 +11,13 @@
 namespace egpu::scheduler {
 namespace {
 // The table of card policies, sorted by name. A new policy is a file and a line here.
-constexpr CardPolicy kPolicies[] = {card_policy::kBinpack, card_policy::kCompactFirst, card_policy::kLowLoadFirst,
-                                    card_policy::kSimple,  card_policy::kSpread,       card_policy::kStatic,
-                                    card_policy::kTopology};
+constexpr CardPolicy kCardPolicies[] = {card_policy::kBinpack, card_policy::kCompactFirst, card_policy::kLowLoadFirst,
+                                        card_policy::kSimple,  card_policy::kSpread,       card_policy::kStatic,
+                                        card_policy::kTopology};
 }  // namespace
 
 const CardPolicy* findCardPolicy(std::string_view name) {
-  for (const CardPolicy& policy : kPolicies)
+  for (const CardPolicy& policy : kCardPolicies)
     if (policy.name == name) return &policy;
   for (const CardPolicy& policy : card_policy::kStaticMachines)
     if (policy.name == name) return &policy;
@@ -26,7 +26,7 @@ const CardPolicy* findCardPolicy(std::string_view name) {
 
 std::vector<std::string_view> cardPolicyNames() {
   std::vector<std::string_view> names;
-  for (const CardPolicy& policy : kPolicies) names.push_back(policy.name);
+  for (const CardPolicy& policy : kCardPolicies) names.push_back(policy.name);
   return names;
 }
 

@@ -18,8 +18,6 @@ namespace reason = v1alpha::keys::reason;
 using v1alpha::Quantity;
 using v1alpha::QuantityForm;
 
-constexpr int64_t kNano = 1'000'000'000;
-
 Refusal refuse(std::string_view why, std::string_view field, std::string message) {
   return {std::string(why), std::string(field), std::move(message)};
 }
@@ -36,8 +34,8 @@ std::string inBytes(int64_t number) { return std::to_string(number) + "e0"; }
 /// "1" or "1 or 2": the whole numbers next to a fraction, within 1 … max, each written so.
 std::string neighbours(__int128 nano, int64_t max, std::string (*written)(int64_t) = plain) {
   auto clamp = [max](__int128 v) { return v < 1 ? int64_t{1} : v > max ? max : static_cast<int64_t>(v); };
-  int64_t below = clamp(nano / kNano);
-  int64_t above = clamp(nano / kNano + (nano % kNano != 0 ? 1 : 0));
+  int64_t below = clamp(nano / v1alpha::kNano);
+  int64_t above = clamp(nano / v1alpha::kNano + (nano % v1alpha::kNano != 0 ? 1 : 0));
   const std::string least = written(below);
   return below == above ? least : least + " or " + written(above);
 }
@@ -100,10 +98,10 @@ std::optional<std::vector<std::string>> readModels(std::string_view text) {
 /// A quantity up to max in the unit of which `perOne` make one; what is finer is refused with the nearest that are not.
 std::optional<int64_t> readIn(int64_t perOne, std::string (*written)(int64_t), const char* bound,
                               std::string_view field, std::string_view text, int64_t max, Refusal& refusal) {
-  const __int128 unit = kNano / perOne;
+  const __int128 unit = v1alpha::kNano / perOne;
   std::optional<Quantity> q = readPositive(field, text, refusal);
   if (!q) return std::nullopt;
-  if (q->nano > static_cast<__int128>(max) * kNano) {
+  if (q->nano > static_cast<__int128>(max) * v1alpha::kNano) {
     refusal = refuse(reason::kNotRepresentable, field,
                      shown(text) + " is more than anything has; the most is " + std::to_string(max));
     return std::nullopt;
@@ -250,7 +248,7 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
   const bool bare = q->form != QuantityForm::suffixed;
   const int64_t scale = bare ? unit : 1;
   const int64_t most = kMaxMemory / scale;
-  if (q->nano > static_cast<__int128>(most) * kNano) {
+  if (q->nano > static_cast<__int128>(most) * v1alpha::kNano) {
     refusal =
         refuse(reason::kNotRepresentable, field,
                shown(text) + " is more memory than anything has; the most is " + v1alpha::formatBytes(kMaxMemory));
@@ -261,17 +259,17 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
     const __int128 bytes = q->nano * unit;  // ≤ 2⁵⁰ · 10⁹ < 2⁸⁰
     std::string message =
         shown(text) + ": a number without a suffix counts " + std::string(unitName) + " and must be whole; nearest: ";
-    if (bytes % kNano == 0 && q->nano % kNano != 0)
-      message += v1alpha::formatBytes(static_cast<int64_t>(bytes / kNano)) + ", ";
+    if (bytes % v1alpha::kNano == 0 && q->nano % v1alpha::kNano != 0)
+      message += v1alpha::formatBytes(static_cast<int64_t>(bytes / v1alpha::kNano)) + ", ";
     refusal = refuse(reason::kNotRepresentable, field, message + neighbours(q->nano, most));
     return std::nullopt;
   }
-  if (q->nano % kNano != 0) {
+  if (q->nano % v1alpha::kNano != 0) {
     refusal = refuse(reason::kNotRepresentable, field,
                      shown(text) + ": must be whole bytes; nearest in bytes: " + neighbours(q->nano, most, inBytes));
     return std::nullopt;
   }
-  return static_cast<int64_t>(q->nano / kNano) * scale;
+  return static_cast<int64_t>(q->nano / v1alpha::kNano) * scale;
 }
 
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals) {

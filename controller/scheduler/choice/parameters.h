@@ -11,6 +11,7 @@
 
 namespace egpu::scheduler {
 
+inline constexpr int64_t kMilliPerPercent = 10;  ///< of a card
 inline constexpr int64_t kMiB = int64_t{1} << 20;
 inline constexpr int64_t kGiB = int64_t{1} << 30;
 /// What no card or node has: anything above is a slip of the keyboard, and refusing it here keeps every later sum

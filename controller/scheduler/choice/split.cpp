@@ -10,7 +10,6 @@ namespace egpu::scheduler {
 namespace {
 
 constexpr int64_t kMilli = 1000;  // thousandths of a TFLOPS in one
-constexpr int64_t kPercent = 10;  // milli-cards
 
 /// The coarser step if it divides the amount.
 int64_t stepOf(int64_t amount, int64_t coarse) { return amount % coarse == 0 ? coarse : 1; }
@@ -31,7 +30,7 @@ SplitTotal::SplitTotal(const Request& request) : request_(request) {
     step_ = stepOf(request.milliTflopsPerCard, kMilli);
     steps_ = request.milliTflopsPerCard / step_;
   } else if (whole.core > 0) {
-    step_ = stepOf(whole.core, kPercent);
+    step_ = stepOf(whole.core, kMilliPerPercent);
     steps_ = whole.core / step_;
   } else {
     of_ = Of::memory;

@@ -9,19 +9,19 @@
 namespace egpu::scheduler {
 namespace {
 // The table of node policies, sorted by name. A new policy is a file and a line here.
-constexpr NodePolicy kPolicies[] = {node_policy::kBinpack, node_policy::kCompactFirst, node_policy::kFragmentation,
-                                    node_policy::kLowLoadFirst, node_policy::kSpread};
+constexpr NodePolicy kNodePolicies[] = {node_policy::kBinpack, node_policy::kCompactFirst, node_policy::kFragmentation,
+                                        node_policy::kLowLoadFirst, node_policy::kSpread};
 }  // namespace
 
 const NodePolicy* findNodePolicy(std::string_view name) {
-  for (const NodePolicy& policy : kPolicies)
+  for (const NodePolicy& policy : kNodePolicies)
     if (policy.name == name) return &policy;
   return nullptr;
 }
 
 std::vector<std::string_view> nodePolicyNames() {
   std::vector<std::string_view> names;
-  for (const NodePolicy& policy : kPolicies) names.push_back(policy.name);
+  for (const NodePolicy& policy : kNodePolicies) names.push_back(policy.name);
   return names;
 }
 

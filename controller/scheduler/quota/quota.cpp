@@ -12,14 +12,13 @@ namespace keys = v1alpha::keys;
 
 constexpr std::array<std::string_view, kQuotaKeys> kNames{keys::kGpu, keys::kGpuCore, keys::kGpuMemory, keys::kTflops,
                                                           keys::kClaims};
-constexpr __int128 kNano = 1'000'000'000;
 
 /// ⌊nano · scale⌋, not below zero, at most what fits.
 int64_t scaled(__int128 nano, int64_t numerator, int64_t denominator) {
   if (nano <= 0) return 0;
   constexpr __int128 kMost = std::numeric_limits<int64_t>::max() / 2;
-  const __int128 whole = nano / kNano, rest = nano % kNano;
-  const __int128 value = whole * numerator / denominator + rest * numerator / denominator / kNano;
+  const __int128 whole = nano / v1alpha::kNano, rest = nano % v1alpha::kNano;
+  const __int128 value = whole * numerator / denominator + rest * numerator / denominator / v1alpha::kNano;
   return static_cast<int64_t>(value > kMost ? kMost : value);
 }
 

@@ -16,8 +16,6 @@
 namespace egpu::scheduler {
 namespace {
 
-constexpr int64_t kPercent = 10;  // milli-cards
-
 std::string cardsText(const Request& r) {
   const std::string n = std::to_string(r.cards);
   return n + (r.wholeCards ? " whole card" : " card") + (r.cards == 1 ? "" : "s");
@@ -97,14 +95,16 @@ class Searching {
   std::optional<Remedy> ask() const {
     std::optional<Smaller> best;
     const std::string each = request_.cards > 1 ? " on each card" : "";
-    auto coreText = [&](const Request& r) { return "gpu-core " + std::to_string(r.perCard.core / kPercent) + each; };
+    auto coreText = [&](const Request& r) {
+      return "gpu-core " + std::to_string(r.perCard.core / kMilliPerPercent) + each;
+    };
     auto memoryText = [&](const Request& r) { return "gpu-memory " + v1alpha::formatBytes(r.perCard.memory) + each; };
     const bool shares = !request_.wholeCards;
     const bool ownCore = shares && request_.milliTflopsPerCard == 0;
     const bool ownMemory = shares && !request_.memoryFromCore;
     if (ownCore)
       tryShrinking(
-          best, request_.perCard.core, kPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
+          best, request_.perCard.core, kMilliPerPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
     if (shares && request_.milliTflopsPerCard > 0)
       tryShrinking(
           best, request_.milliTflopsPerCard, tflopsStep(), [](Request& r, int64_t v) { r.milliTflopsPerCard = v; },
@@ -130,8 +130,8 @@ class Searching {
   void shrinkBoth(std::optional<Smaller>& best, const std::string& each) const {
     constexpr int64_t kParts = 1000;
     const bool rated = request_.milliTflopsPerCard > 0;
-    const int64_t unit = rated ? tflopsStep() : kPercent;
-    if (!rated && request_.perCard.core < kPercent) return;
+    const int64_t unit = rated ? tflopsStep() : kMilliPerPercent;
+    if (!rated && request_.perCard.core < kMilliPerPercent) return;
     const int64_t compute = (rated ? request_.milliTflopsPerCard : request_.perCard.core) / unit;
     const int64_t memory = request_.perCard.memory / kMiB;
     auto setCompute = [&](Request& r, int64_t v) { (rated ? r.milliTflopsPerCard : r.perCard.core) = v * unit; };

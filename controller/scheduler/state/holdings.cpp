@@ -28,6 +28,15 @@ Holdings holdingsOn(const Cluster& cluster, std::string_view node) {
   return here;
 }
 
+NodeAmount nodeAmountOf(const std::vector<Holding>& holdings) {
+  NodeAmount sum;
+  for (const Holding& each : holdings) {
+    sum.cpuMilli += each.ofNode.cpuMilli;
+    sum.memory += each.ofNode.memory;
+  }
+  return sum;
+}
+
 void hold(Cluster& cluster, std::string_view device, const Decision& decision, NodeAmount ofNode) {
   for (const Placement& placement : decision.placements) {
     cluster.take(placement.card, device, placement.charged, ofNode);

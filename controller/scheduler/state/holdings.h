@@ -28,6 +28,9 @@ Holdings holdingsOf(const Cluster& cluster);
 /// Those on one node; empty if there is no such node.
 Holdings holdingsOn(const Cluster& cluster, std::string_view node);
 
+/// What all of them take of their node.
+NodeAmount nodeAmountOf(const std::vector<Holding>& holdings);
+
 /// Takes what was decided, under that device; what the pod takes of the node goes with the first card.
 void hold(Cluster& cluster, std::string_view device, const Decision& decision, NodeAmount ofNode = {});
 void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);

@@ -5,9 +5,9 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/base/printable.h"
 #include "controller/codec/json/text.h"
 #include "controller/codec/yaml_text.h"
+#include "controller/http/plain.h"
 #include "controller/server/what_if_questions.h"
 
 namespace egpu::server {
@@ -17,15 +17,6 @@ namespace {
 constexpr std::string_view kPaths =
     "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
     "/simulate and /forecast (?format=json|yaml|text)\n";
-
-/// Errors hold words of the caller and of others: none of them obeyed by the terminal that shows them.
-http::Response plain(int status, std::string body) {
-  http::Response r;
-  r.status = status;
-  r.contentType = "text/plain; charset=utf-8";
-  r.body = status == 200 ? std::move(body) : base::printable(body, '\n');
-  return r;
-}
 
 /// A Kubernetes Status, as the API server refuses.
 http::Response refusal(int status, const std::string& message) {
@@ -120,7 +111,7 @@ std::string cutPage(AllocationMap& map, const MapQuery& query) {
 
 /// The map in the form that was asked for. next: what the next page continues after, if there is one.
 http::Response shown(const AllocationMap& map, const MapQuery& query, const std::string& next, const ClaimPods& pods) {
-  auto r = query.format == "text" ? plain(200, toText(map, query.text, pods)) : http::Response{};
+  auto r = query.format == "text" ? http::plain(200, toText(map, query.text, pods)) : http::Response{};
   if (query.format == "json" || query.format == "yaml") r.body = toJson(map, pods);
   if (query.format == "backendai") r.body = toBackendAi(map);
   if (!next.empty()) r.headers.emplace_back("Continue", next);
@@ -178,15 +169,15 @@ http::Response Operations::guarded(const http::Request& request, std::stop_token
   if (sources_.questions && WhatIfQuestions::serves(request.path)) {
     if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
     const std::string missing = sources_.ready ? sources_.ready() : std::string();
-    return missing.empty() ? sources_.questions(request, std::move(stop)) : plain(503, missing + "\n");
+    return missing.empty() ? sources_.questions(request, std::move(stop)) : http::plain(503, missing + "\n");
   }
   if (request.method != "GET" && request.method != "HEAD") {
-    auto r = plain(405, "only GET is served here\n");
+    auto r = http::plain(405, "only GET is served here\n");
     r.headers.emplace_back("Allow", "GET, HEAD");
     return r;
   }
   if (request.path == "/allocation-map") return allocationMap(request, std::move(stop));
-  return plain(404, std::string(kPaths));
+  return http::plain(404, std::string(kPaths));
 }
 
 bool Operations::isScrape(const http::Request& request) {
@@ -217,14 +208,14 @@ http::Response Operations::scrape(const std::stop_token& stop) {
   }
   const auto text = scraped_;
   lock.unlock();
-  auto r = plain(200, *text);
+  auto r = http::plain(200, *text);
   r.contentType = "text/plain; version=0.0.4; charset=utf-8";
   return r;
 }
 
 http::Response Operations::allocationMap(const http::Request& request, std::stop_token stop) {
   MapQuery query;
-  if (auto wrong = readMapQuery(request, query); !wrong.empty()) return plain(400, std::move(wrong));
+  if (auto wrong = readMapQuery(request, query); !wrong.empty()) return http::plain(400, std::move(wrong));
   {
     std::unique_lock lock(mutex_);
     if (!mapDone_.wait(lock, stop, [this] { return maps_ < kMaps; })) return refusal(503, "stopped");
@@ -243,7 +234,7 @@ http::Response Operations::allocationMap(const http::Request& request, std::stop
   auto map = sources_.map();
   if (!query.node.empty()) {
     std::erase_if(map.nodes, [&](const auto& n) { return n.name != query.node; });
-    if (map.nodes.empty()) return plain(404, "there is no node \"" + query.node + "\"\n");
+    if (map.nodes.empty()) return http::plain(404, "there is no node \"" + query.node + "\"\n");
   }
   if (query.idle) keepIdleNodes(map);
   const std::string next = cutPage(map, query);

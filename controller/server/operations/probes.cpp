@@ -2,32 +2,24 @@
 
 #include <utility>
 
+#include "controller/http/plain.h"
+
 namespace egpu::server {
 
-namespace {
-
-http::Response plain(int status, std::string body) {
-  http::Response r;
-  r.status = status;
-  r.contentType = "text/plain; charset=utf-8";
-  r.body = std::move(body);
-  return r;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 http::Response Probes::handle(const http::Request& request, std::stop_token) {
   if (request.method != "GET" && request.method != "HEAD") {
-    auto r = plain(405, "only GET is served here\n");
+    auto r = http::plain(405, "only GET is served here\n");
     r.headers.emplace_back("Allow", "GET, HEAD");
     return r;
   }
-  if (!serves(request.path)) return plain(404, "there is /healthz, /livez and /readyz\n");
+  if (!serves(request.path)) return http::plain(404, "there is /healthz, /livez and /readyz\n");
   const bool readiness = request.path == "/readyz";
   const auto& check = readiness ? sources_.ready : sources_.alive;
-  if (const std::string wrong = check ? check() : std::string(); !wrong.empty()) return plain(503, wrong + "\n");
+  if (const std::string wrong = check ? check() : std::string(); !wrong.empty()) return http::plain(503, wrong + "\n");
   const std::string role = readiness && sources_.role ? sources_.role() : std::string();
-  return plain(200, role.empty() ? "ok\n" : "ok: " + role + "\n");
+  return http::plain(200, role.empty() ? "ok\n" : "ok: " + role + "\n");
 }
 
 http::Limits Probes::limits() {
