@@ -2,6 +2,7 @@
 // what can't be is said on the pod.
 #include "api/v1alpha/pod_amounts.h"
 #include "tests/reconcile/fixture.h"
+#include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -170,6 +171,26 @@ TEST_F(AmountsTest, AnElasticGPUClaimTemplateOfThatNameIsItsOwners) {
   World::mustOk(world.client.remove<cache::ClaimTemplate>({"default", claims.metadata.name}));
   driver->run();
   EXPECT_FALSE(made(claims.metadata.name).ok());
+}
+
+TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
+  support::RefusingTransport line(*world.transport);
+  line.refuses = [](const auto& request) {
+    return request.method == kube::Method::post && request.target.find("resourceclaimtemplates") != std::string::npos;
+  };
+  startOver(line);
+  const auto name = addPod("p", kTenth);
+  addPod("other", {{"gpu-core", "ten"}});
+  driver->run(std::chrono::seconds(2));
+  EXPECT_FALSE(made(name).ok());
+  EXPECT_GE(told("p Warning Refused the API server refuses it"), 1);
+  EXPECT_EQ(told("other Warning Refused"), 0);
+  line.refuses = [](const auto&) { return false; };
+  driver->run();
+  EXPECT_TRUE(made(name).ok());
+  for (const auto* pod : {"p", "other"}) world.removePod(pod);
+  TearDown();
+  driver.reset();
 }
 
 TEST_F(AmountsTest, EveryMistakeIsSaidOnThePodByItsAnnotation) {
