@@ -10,6 +10,8 @@ done
 if [ $# -lt 2 ]; then
   printf '\n== extender_bench\n'
   "$bin/extender_bench"
+  printf '\n== quota_bench\n'
+  "$bin/quota_bench"
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
   python3 "$(dirname "$0")/churn_table.py" "$bin"

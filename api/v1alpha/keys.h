@@ -16,11 +16,15 @@ inline constexpr std::string_view kNodeLabel =
     "elasticgpu.io/node";  ///< convenience only; spec.card.nodeName is the truth
 /// card: the provisioner whose plugin discovered it (labelValueOf its name); it alone can say that the card is gone.
 inline constexpr std::string_view kDiscoveredByLabel = "elasticgpu.io/discovered-by";
+inline constexpr std::string_view kAmountsLabel =
+    "elasticgpu.io/amounts";  ///< on a ResourceClaimTemplate that was made of the amounts in its name: "true"
 inline constexpr std::string_view kSimulatedLabel = "elasticgpu.io/simulated";  ///< "true" on what the simulation made
 
 // Annotations.
 inline constexpr std::string_view kClaimAnnotationPrefix = "egpuc.elasticgpu.io/";      ///< pod: + <name> → claim
 inline constexpr std::string_view kTemplateAnnotationPrefix = "egpuct.elasticgpu.io/";  ///< pod: + <name> → template
+inline constexpr std::string_view kAmountAnnotationPrefix =
+    "egpu.elasticgpu.io/";  ///< pod: class, gpu, gpu-core, gpu-memory
 inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-default-class";
 /// device whose claim is gone: uids of the pods that ran then, with commas between; while one of them runs, it is held.
 inline constexpr std::string_view kHeldForAnnotation = "elasticgpu.io/held-for";
@@ -36,6 +40,8 @@ inline constexpr std::string_view kCarrierFinalizer =
     "elasticgpu.io/carrier";  ///< ResourceClaim: until nobody reserves it
 
 // The carrier.
+/// The name in a pod's resourceClaims of what its amounts (kAmountAnnotationPrefix) ask for.
+inline constexpr std::string_view kAmountsEntry = "egpu";
 inline constexpr std::string_view kDriver = "elasticgpu.io";       ///< DRA driver name
 inline constexpr std::string_view kDeviceClass = "elasticgpu.io";  ///< DeviceClass whose selector is CEL false
 inline constexpr std::string_view kCarrierRequest = "gpu";         ///< the one request of a carrier ResourceClaim

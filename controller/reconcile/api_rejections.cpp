@@ -1,5 +1,7 @@
 #include "controller/reconcile/api_rejections.h"
 
+#include <vector>
+
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 
@@ -28,6 +30,16 @@ cache::Store<cache::Claim>::Ptr claimOf(const cache::Stores& stores, const cache
   const auto& ref = device.spec.claimRef;
   auto claim = ref ? stores.claims.get({ref->namespace_, ref->name}) : nullptr;
   return claim && claim->metadata.uid == ref->uid ? claim : nullptr;
+}
+
+/// Pods behind our gate whose claims are to be stamped from that template.
+std::vector<cache::Store<core::Pod>::Ptr> podsWaitingFor(const cache::Stores& stores, const core::ObjectKey& source) {
+  auto pods = stores.gatedPods();
+  std::erase_if(pods, [&](const auto& pod) {
+    const auto* waits = pod->metadata.namespace_ == source.namespace_ ? pod->unstamped() : nullptr;
+    return waits == nullptr || waits->templateName != source.name;
+  });
+  return pods;
 }
 }  // namespace
 
@@ -65,7 +77,9 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::quota:
       return event<cache::Quota>(stores_.quotas.get(key.object), message);
     case Concern::claimTemplate:
-      return event<cache::ClaimTemplate>(stores_.templates.get(key.object), message);
+      event<cache::ClaimTemplate>(stores_.templates.get(key.object), message);
+      for (const auto& pod : podsWaitingFor(stores_, key.object)) event<core::Pod>(pod, message);
+      return;
     case Concern::node:
     case Concern::plugin:
     case Concern::calls:

@@ -78,7 +78,8 @@ class Reconciler {
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
   /// Claims, pods and carriers of which something is remembered; for tests.
   std::size_t remembered() const {
-    return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered();
+    return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered() +
+           templates_.amounts().remembered();
   }
 
  private:

@@ -53,12 +53,13 @@ std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::str
 }  // namespace
 
 Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
-                 Users& users, Waiting& waiting, Provisioning& provisioning, Enqueue enqueue)
+                 Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue)
     : stores_(stores),
       classes_(classes),
       users_(users),
       waiting_(waiting),
       provisioning_(provisioning),
+      amounts_(amounts),
       enqueue_(std::move(enqueue)),
       link_(std::make_shared<Link>()) {
   link_->routing = this;
@@ -211,6 +212,7 @@ void Routing::onCarrier(const core::ResourceClaim* before, const core::ResourceC
 void Routing::onPod(const core::Pod* before, const core::Pod* after) {
   const auto& pod = after ? *after : *before;
   enqueue_(podKey(core::keyOf(pod.metadata)));
+  for (const auto& key : amounts_.podChanged(before, after)) enqueue_(templateKey(key));
   std::set<std::string> named;
   for (const auto* side : {before, after}) {
     if (side == nullptr) continue;

@@ -13,6 +13,7 @@
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/template/amounts.h"
 
 namespace egpu::reconcile {
 
@@ -21,7 +22,7 @@ class Routing {
  public:
   using Enqueue = std::function<void(const std::string& queueKey)>;
   Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Registry& registry, ClassSync& classes,
-          Users& users, Waiting& waiting, Provisioning& provisioning, Enqueue enqueue);
+          Users& users, Waiting& waiting, Provisioning& provisioning, AmountsSync& amounts, Enqueue enqueue);
   ~Routing();
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;
@@ -61,6 +62,7 @@ class Routing {
   Users& users_;
   Waiting& waiting_;
   Provisioning& provisioning_;
+  AmountsSync& amounts_;
   const Enqueue enqueue_;
   const std::shared_ptr<Link> link_;
 };

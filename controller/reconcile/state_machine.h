@@ -34,6 +34,7 @@
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
 //   W0 create claim          for a ResourceClaim that others made and that asks for a GPU by itself (claim/stock.h): found by name and
 //                            owner reference; that ResourceClaim gone → deleted; one that was not made for it is left alone
+//                            amounts on a pod: before W0 their ResourceClaimTemplate (template/amounts.h), found by its name
 //   W1 create device         intent found by name: adopt it, forget what was decided, W2 as it says; its claim gone: rollBack.
 //                            Of several claims of a pod some written: gather or startOver
 //   W2 ledger entries        again = no-op; 422: rollBack, decide anew with the cards as just read, but after three times with

@@ -7,6 +7,7 @@
 
 #include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/scheduler/remedies/remedy.h"
 #include "controller/scheduler/state/state.h"
 
@@ -92,7 +93,7 @@ class TryingSteps {
     }
     for (Leaving& each : leaving) {
       each.total = totalOf(each.holdings);
-      release(now_.cluster, each.claim->device, each.holdings);
+      giveBack(each.claim->device, each.holdings);
     }
     std::stable_sort(leaving.begin(), leaving.end(), [](const Leaving& a, const Leaving& b) {
       return std::make_tuple(-a.total.core, -a.total.memory, std::string_view(a.claim->name)) <
@@ -168,7 +169,7 @@ class TryingSteps {
     if (!claim->device.empty()) {
       const std::vector<Holding> holdings = holdingsOfDevice(claim->device);
       report.released->from = nodeOf(holdings);
-      release(now_.cluster, claim->device, holdings);
+      giveBack(claim->device, holdings);
     }
     now_.claims.erase(claim);
     return Status::okay();
@@ -215,9 +216,10 @@ class TryingSteps {
       result.cards.push_back(std::move(row));
     }
     result.inPlace = there.fits && sameCards;
-    release(now_.cluster, claim.device, old);
+    giveBack(claim.device, old);
     if (result.inPlace) {
       hold(now_.cluster, claim.device, there, nodeAmountOf(old));
+      count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), there);
       claim.request = request;
       return result;
     }
@@ -226,6 +228,7 @@ class TryingSteps {
     anywhere.podMemory = nodeAmountOf(old).memory;
     result.elsewhere = decide(now_.cluster, anywhere, claim.suits);
     hold(now_.cluster, claim.device, old);
+    count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), old);
     if (there.fits) result.smallestChange = "it would take fewer of its cards, which only a new claim can";
     for (const Remedy& remedy : findRemedies(beside, pinned, {}))
       result.smallestChange += (result.smallestChange.empty() ? "" : "; or ") + remedy.text;
@@ -245,9 +248,10 @@ class TryingSteps {
 
   /// Decides for a claim that has nothing (any more) and takes what was decided.
   Placed place(ClaimRecord& claim, const std::string& from) {
-    Placed placed{claim.name, from, decide(now_.cluster, *claim.request, claim.suits), {}};
+    Placed placed{claim.name, from, decideFor(claim), {}};
     if (!placed.to.fits) {
-      placed.why = explain(now_.cluster, *claim.request, claim.suits, 0, pause_).text();
+      placed.why = placed.to.excess ? placed.to.excess->text()
+                                    : explain(now_.cluster, *claim.request, claim.suits, 0, pause_).text();
       claim.device.clear();
       return placed;
     }
@@ -255,16 +259,27 @@ class TryingSteps {
     return placed;
   }
 
+  Decision decideFor(const ClaimRecord& claim) {
+    return decideWithin(now_.cluster, now_.quotas, quotaClaim(claim.name, claim.className), *claim.request, claim.suits,
+                        pause_);
+  }
+
+  void giveBack(const std::string& device, const std::vector<Holding>& holdings) {
+    release(now_.cluster, device, holdings);
+    now_.quotas.drop(device);
+  }
+
   void take(ClaimRecord& claim, const Decision& decision) {
     if (claim.device.empty()) claim.device = "claim/" + claim.name;
     hold(now_.cluster, claim.device, decision, {claim.request->cpuMilli, claim.request->podMemory});
+    count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), decision);
   }
 
   void placeWaiting(std::vector<Placed>& bound) {
     for (ClaimRecord& claim : now_.claims) {
       if (!claim.device.empty() || !claim.request) continue;
       breathe();
-      Decision decision = decide(now_.cluster, *claim.request, claim.suits);
+      Decision decision = decideFor(claim);
       if (!decision.fits) continue;
       take(claim, decision);
       bound.push_back({claim.name, {}, std::move(decision), {}});

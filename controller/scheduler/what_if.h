@@ -11,6 +11,7 @@
 #include "controller/base/status.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/quota/book.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::scheduler {
@@ -22,12 +23,14 @@ struct ClaimRecord {
   std::optional<Request> request;  ///< what it asks for; nothing = it is never placed anew, because of `why`
   std::string why;
   NodePredicate suits;  ///< what its pod asks of a node; null = any
+  std::string className{};
 };
 
 /// Where a question starts, or has led to.
 struct Situation {
   Cluster cluster;
   std::vector<ClaimRecord> claims;
+  QuotaBook quotas{};  ///< holders are devices, as the cluster has them
 };
 
 /// Nothing more is placed there, and what is there moves: the largest claims first, because they are the hardest.
@@ -107,7 +110,8 @@ struct WhatIf {
   Situation after;
 };
 
-/// Claims that wait are tried after each step, in the order of their names, as the controller does. A claim that a
+/// Claims that wait are tried after each step, in the order of their names, as the controller does, and within the quotas
+/// of their namespaces. A resize is not held to them. A claim that a
 /// drain leaves without a place waits from then on; one that can't be resized in place stays as it is. Code::notFound
 /// and Code::invalid name the step ("steps[1].release: …"). `pause` is called between decisions, and may throw to give
 /// the question up.

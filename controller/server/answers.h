@@ -38,6 +38,7 @@ struct ForecastAnswer {
   WhatIfSubject subject;
   std::string of;  ///< where the size is from: "as asked", "the most frequent of its 12 claims"
   scheduler::Forecast forecast;
+  std::string quota{};  ///< why a quota lets no more of them; empty: there is no room for more, or none was asked about
 };
 
 std::string toJson(const ExplainAnswer& answer);

@@ -50,6 +50,7 @@ void write(JsonText& j, const WhatIfSubject& subject) {
   put(j, "message", subject.said);
   put(j, "notDecided", subject.request ? std::string() : subject.why);
   put(j, "note", subject.note);
+  put(j, "quota", subject.quota);
   j.endObject();
 }
 
@@ -209,12 +210,18 @@ void write(JsonText& j, const scheduler::StepReport& report, const std::string& 
   j.key("waiting").value(report.waiting).endObject();
 }
 
+/// In a sentence. What a quota stops would not be helped by what explain() knows.
+std::string textOf(const WhatIfSubject& subject, const scheduler::Explanation& explanation) {
+  if (!subject.request) return subject.why;
+  return subject.quota.empty() ? explanation.text() : subject.quota;
+}
+
 void writeSimulation(JsonText& j, const WhatIfSubject& subject, const scheduler::Simulation& simulation) {
   j.key("subject");
   write(j, subject);
   j.key("decision");
   write(j, simulation.decision);
-  j.key("text").value(subject.request ? simulation.filter.text() : subject.why);
+  j.key("text").value(textOf(subject, simulation.filter));
   writeStages(j, simulation.filter);
   writeRanking(j, subject.request.value_or(scheduler::Request{}), simulation.ranking);
   writeRemedies(j, simulation.filter);
@@ -242,7 +249,7 @@ std::string toJson(const ExplainAnswer& answer) {
   write(j, answer.subject);
   j.key("decision");
   write(j, answer.decision);
-  j.key("text").value(answer.subject.request ? answer.explanation.text() : answer.subject.why);
+  j.key("text").value(textOf(answer.subject, answer.explanation));
   writeStages(j, answer.explanation);
   writeRemedies(j, answer.explanation);
   j.endObject();
@@ -275,7 +282,9 @@ std::string toJson(const std::vector<ForecastAnswer>& answers) {
     write(j, each.subject);
     j.key("count").value(each.forecast.count).key("more").value(each.forecast.more).key("byModel").beginObject();
     for (const auto& [model, count] : each.forecast.byModel) j.key(model).value(count);
-    j.endObject().endObject();
+    j.endObject();
+    put(j, "quota", each.quota);
+    j.endObject();
   }
   j.endArray().endObject();
   return j.take();

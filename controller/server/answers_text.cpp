@@ -34,6 +34,7 @@ std::string subjectLine(const WhatIfSubject& subject, const TextStyle& style) {
     line += "\n";
   }
   if (!subject.note.empty()) line += "note: " + subject.note + "\n";
+  if (!subject.quota.empty()) line += tinted(subject.quota, Tint::bad, style) + "\n";
   return line;
 }
 
@@ -277,7 +278,10 @@ std::string toText(const std::vector<ForecastAnswer>& answers, const TextStyle& 
                {each.subject.requestText()},
                {each.of}});
   }
-  return table.empty() ? "there are no classes\n" : table.render(0, style);
+  std::string quotas;
+  for (const auto& each : answers)
+    if (!each.quota.empty()) quotas += "class " + each.className + ": after these, " + each.quota + "\n";
+  return table.empty() ? "there are no classes\n" : table.render(0, style) + quotas;
 }
 
 }  // namespace egpu::server

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "controller/scheduler/state/holdings.h"
+#include "controller/server/quota_answers.h"
 
 namespace egpu::server {
 
@@ -20,12 +21,13 @@ std::string nameOf(const WhatIfSubject& claim) { return claim.claim.empty() ? "i
 
 class PlacingPod {
  public:
-  PlacingPod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject, std::string onlyNode,
-             const scheduler::SimulationLimits& limits)
+  PlacingPod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject, scheduler::QuotaBook quotas,
+             std::string onlyNode, const scheduler::SimulationLimits& limits)
       : stores_(stores),
         cluster_(std::move(cluster)),
         scratch_(cluster_),
         subject_(std::move(subject)),
+        quotas_(std::move(quotas)),
         asked_(std::move(onlyNode)),
         node_(asked_),
         limits_(limits) {}
@@ -69,10 +71,11 @@ class PlacingPod {
   void bind(PodSimulation::OfClaim& claim) {
     auto request = *claim.subject.request;
     if (!asked_.empty()) request.pinnedNode = asked_;
+    request = within(claim, std::move(request), claim.subject.suits);
     claim.simulation = scheduler::simulate(cluster_, request, claim.subject.suits, limits_);
     const auto& decision = claim.simulation.decision;
-    if (!decision.fits) return fails(claim.simulation.filter.text());
-    hold(decision);
+    if (!decision.fits) return fails(whyNot(claim));
+    hold(claim, decision);
     if (node_.empty()) node_ = decision.node;
     if (decision.node != node_)
       fails(nameOf(claim.subject) + " would be bound on node " + decision.node + ", and not on " + node_ + kAtOnce);
@@ -85,8 +88,21 @@ class PlacingPod {
             (atOnce_ ? kAtOnce : ""));
   }
 
-  void hold(const Decision& decision) {
+  scheduler::QuotaClaim counted(const PodSimulation::OfClaim& claim) const {
+    return quotaClaimOf(claim.subject, subject_.pod.metadata.namespace_);
+  }
+  Request within(PodSimulation::OfClaim& claim, Request request, const scheduler::NodePredicate& suits) {
+    return withinQuotas(cluster_, quotas_, counted(claim), std::move(request), suits, limits_.pause, claim.subject);
+  }
+  static std::string whyNot(PodSimulation::OfClaim& claim) {
+    if (claim.subject.quota.empty()) return claim.simulation.filter.text();
+    claim.simulation.filter.remedies.clear();  // more cards would not help
+    return claim.subject.quota;
+  }
+
+  void hold(const PodSimulation::OfClaim& claim, const Decision& decision) {
     const auto key = "pod/" + std::to_string(held_++);
+    scheduler::count(quotas_, cluster_, key, counted(claim), decision);
     scheduler::hold(cluster_, key, decision);
     scheduler::hold(scratch_, key, decision);
   }
@@ -118,13 +134,14 @@ class PlacingPod {
     if (!node_.empty()) request.pinnedNode = node_;
     const auto& own = claim.subject.suits;  // which taints its class tolerates
     const auto suits = [&](std::string_view node) { return (!own || own(node)) && faultOf(node, first).empty(); };
+    request = within(claim, std::move(request), suits);
     claim.simulation = scheduler::simulate(cluster_, request, suits, limits_);
     nameFaults(claim.simulation.filter, request, first);
     if (!claim.simulation.decision.fits) {
-      fails(claim.simulation.filter.text());
+      fails(whyNot(claim));
       return;
     }
-    hold(claim.simulation.decision);
+    hold(claim, claim.simulation.decision);
     node_ = claim.simulation.decision.node;
   }
 
@@ -156,6 +173,7 @@ class PlacingPod {
   const cache::Stores& stores_;
   scheduler::Cluster cluster_, scratch_;
   PodSubject subject_;
+  scheduler::QuotaBook quotas_;
   const std::string asked_;  ///< the only node that is asked about; empty = any
   std::string node_;         ///< where it must be; empty = anywhere yet
   const scheduler::SimulationLimits limits_;
@@ -168,8 +186,9 @@ class PlacingPod {
 }  // namespace
 
 PodSimulation simulatePod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject,
-                          std::string onlyNode, const scheduler::SimulationLimits& limits) {
-  return PlacingPod(stores, std::move(cluster), std::move(subject), std::move(onlyNode), limits).run();
+                          const scheduler::QuotaBook& quotas, std::string onlyNode,
+                          const scheduler::SimulationLimits& limits) {
+  return PlacingPod(stores, std::move(cluster), std::move(subject), quotas, std::move(onlyNode), limits).run();
 }
 
 }  // namespace egpu::server

@@ -26,8 +26,10 @@ struct PodSimulation {
 
 /// Claims that are bound say which node it must be. Those of Immediate classes are bound without a look at the pod,
 /// each for itself; the pod must be able to run where they are. Of the others the first one's filter and ranking are
-/// those of nodes that have room for all of them; the further ones go where it goes. onlyNode: empty = any.
+/// those of nodes that have room for all of them; the further ones go where it goes. Each is held to what quotas
+/// leave beside the ones before it. onlyNode: empty = any.
 PodSimulation simulatePod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject,
-                          std::string onlyNode, const scheduler::SimulationLimits& limits);
+                          const scheduler::QuotaBook& quotas, std::string onlyNode,
+                          const scheduler::SimulationLimits& limits);
 
 }  // namespace egpu::server

@@ -11,6 +11,7 @@
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::server {
@@ -56,6 +57,27 @@ std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, cons
   return consumers;
 }
 
+/// What the quotas count: what claims have, and devices whose claim is gone.
+void countQuotas(const Stores& stores, scheduler::Situation& situation) {
+  std::map<std::string, std::vector<scheduler::Quota>> quotas;
+  stores.quotas.forEach(
+      [&](const auto& quota) { quotas[quota->metadata.namespace_].push_back(scheduler::readQuota(*quota)); });
+  if (quotas.empty()) return;
+  for (auto& [space, all] : quotas) situation.quotas.setQuotas(space, std::move(all));
+  std::map<std::string, scheduler::QuotaClaim, std::less<>> owners;
+  stores.devices.forEach([&](const auto& device) {
+    const auto& spec = device->spec;
+    if (spec.claimRef)
+      owners[device->metadata.uid] =
+          scheduler::quotaClaim(spec.claimRef->namespace_ + "/" + spec.claimRef->name, spec.className);
+  });
+  for (const auto& claim : situation.claims)
+    if (!claim.device.empty()) owners[claim.device] = scheduler::quotaClaim(claim.name, claim.className);
+  for (const auto& [device, holdings] : scheduler::holdingsOf(situation.cluster))
+    if (const auto owner = owners.find(device); owner != owners.end())
+      scheduler::count(situation.quotas, situation.cluster, device, owner->second, holdings);
+}
+
 }  // namespace
 
 std::string Snapshot::holder(std::string_view device) const {
@@ -81,6 +103,7 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.why = "the device " + reserved.front()->metadata.name + " is reserved for it";
     return record;
   }
+  record.className = reconcile::classNameOf(stores, claim);
   const auto cls = reconcile::classOf(stores, claim, &record.why);
   if (!cls) return record;
   auto made = ClaimSync::requestOf(stores, claim, *cls);
@@ -119,6 +142,7 @@ Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster, c
     if (!record.device.empty()) snapshot.holders[record.device] = record.name;
     snapshot.situation.claims.push_back(std::move(record));
   });
+  countQuotas(stores, snapshot.situation);
   return snapshot;
 }
 

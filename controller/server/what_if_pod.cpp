@@ -7,6 +7,7 @@
 #include "controller/cache/pod_requests.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
+#include "controller/server/stamped_claims.h"
 
 namespace egpu::server {
 
@@ -30,6 +31,11 @@ std::string spaceOf(const core::Pod& pod, const std::string& space) {
   return pod.metadata.namespace_.empty() ? space : pod.metadata.namespace_;
 }
 
+/// Its first consumer is asked about right here.
+void asConsumed(WhatIfSubject& subject) {
+  if (subject.request && subject.device.empty() && !subject.why.empty()) subject.why = subject.note = {};
+}
+
 /// One of its claims; nothing if it is a ResourceClaim of another driver, as far as is known.
 Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, const core::Pod& pod, const Claims& beside,
                                                 const core::ObjectKey& key) {
@@ -45,8 +51,7 @@ Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, con
                      : Result<WhatIfSubject>(Status(Code::notFound, "there is no ElasticGPUClaim \"" + key.str() +
                                                                         "\", nor does one come with the pod"));
   if (!subject) return Status(subject.status().code(), "claim " + key.name + ": " + subject.status().message());
-  // Its first consumer is asked about right here.
-  if (subject->request && subject->device.empty() && !subject->why.empty()) subject->why = subject->note = {};
+  asConsumed(*subject);
   return std::optional<WhatIfSubject>(std::move(*subject));
 }
 
@@ -76,6 +81,14 @@ Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
     else
       subject.note += (subject.note.empty() ? "" : "; ") + std::string("ResourceClaim ") + key.name +
                       " is no ElasticGPUClaim and is left out of account";
+  }
+  auto stamped = claimsStampedFor(stores, pod, subject.pod.metadata.namespace_, subject.note);
+  if (!stamped) return stamped.status();
+  for (const auto& claim : *stamped) {
+    auto made = wouldBeSubject(stores, claim, subject.pod.metadata.namespace_);
+    if (!made) return Status(made.status().code(), "claim " + claim.metadata.name + ": " + made.status().message());
+    asConsumed(*made);
+    subject.claims.push_back(std::move(*made));
   }
   if (!pod.volumes.empty())
     subject.note += (subject.note.empty() ? "" : "; ") + std::string("of its volumes nothing is known here");

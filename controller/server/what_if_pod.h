@@ -25,7 +25,8 @@ struct PodSubject {
 /// The claims that a pod names, by annotation or resourceClaims; space: its namespace if it names none.
 std::vector<core::ObjectKey> claimsOfPod(const core::Pod& pod, const std::string& space);
 
-/// Its claims are looked for in `beside`, which came with it, then among those that are there. A pod that names none is
+/// Its claims are looked for in `beside`, which came with it, then among those that are there; those that would be
+/// stamped for it are as stamped_claims.h says. A pod that names none is
 /// given `amounts`, if there are any, as one claim. Code::invalid, Code::notFound.
 base::Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
                                     const std::vector<v1alpha::ElasticGPUClaim>& beside,

@@ -14,6 +14,7 @@
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
 #include "controller/scheduler/state/holdings.h"
+#include "controller/server/quota_answers.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/text_table.h"
 #include "controller/server/usual_size.h"
@@ -204,6 +205,18 @@ struct WhatIfQuestions::Asking {
     return subject;
   }
 
+  /// Whose quotas count for it.
+  std::string spaceOf(const WhatIfSubject& subject) const {
+    if (!subject.claim.empty()) return subject.claim.substr(0, subject.claim.find('/'));
+    const bool named = question.claim && !question.claim->metadata.namespace_.empty();
+    return named ? question.claim->metadata.namespace_ : space;
+  }
+  /// Whether the namespace was asked about: then its quotas count for what is forecast.
+  bool ofSpace(const WhatIfSubject& subject) const {
+    const auto given = [](const auto& field) { return field.first == "namespace"; };
+    return !subject.claim.empty() || std::any_of(fields.begin(), fields.end(), given);
+  }
+
   /// What it is about; nothing if it names no claim in any form.
   base::Result<std::optional<WhatIfSubject>> subject(const cache::Stores& stores) const {
     const auto byFields = claimOfFields(fields);
@@ -315,13 +328,25 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
   ExplainAnswer answer;
   answer.subject = std::move(**subject);
   if (answer.subject.request) {
-    const auto cluster = cluster_.copy();
-    const auto request = requestOn(answer.subject, asking.node);
-    answer.decision = scheduler::decide(cluster, request, answer.subject.suits);
+    auto situation = situationFor(asking.spaceOf(answer.subject), patience);
+    auto& subject = answer.subject;
+    const auto request =
+        withinQuotas(situation.cluster, situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
+                     requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
+    answer.decision = scheduler::decide(situation.cluster, request, subject.suits);
     answer.explanation =
-        scheduler::explain(cluster, request, answer.subject.suits, asking.namesShown(), patience.pause());
+        scheduler::explain(situation.cluster, request, subject.suits, asking.namesShown(), patience.pause());
+    if (!subject.quota.empty()) answer.explanation.remedies.clear();  // more cards would not help
   }
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
+}
+
+/// The cluster, with what quotas count where the namespace has some.
+scheduler::Situation WhatIfQuestions::situationFor(const std::string& space, const Patience& patience) const {
+  if (!stores_.quotasIn(space).empty()) return takeSnapshot(stores_, cluster_, patience.pause()).situation;
+  scheduler::Situation situation;
+  situation.cluster = cluster_.copy();
+  return situation;
 }
 
 /// A claim that a step resizes is asked about as it asks then.
@@ -365,8 +390,8 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& aski
     auto pod = asking.pod(stores_);
     if (!pod) return pod.status();
     for (const auto& claim : pod->claims) releaseTrial(snapshot.situation, claim);
-    answer.pod = simulatePod(stores_, std::move(snapshot.situation.cluster), std::move(*pod), asking.node,
-                             {asking.namesShown(), asking.top, patience.pause()});
+    answer.pod = simulatePod(stores_, std::move(snapshot.situation.cluster), std::move(*pod), snapshot.situation.quotas,
+                             asking.node, {asking.namesShown(), asking.top, patience.pause()});
   }
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }
@@ -380,10 +405,13 @@ void WhatIfQuestions::place(const Asking& asking, const Patience& patience, Snap
   releaseTrial(snapshot.situation, *answer.subject);
   for (const auto& claim : snapshot.situation.claims)
     if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
+  auto& subject = *answer.subject;
+  const auto request = withinQuotas(cluster, snapshot.situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
+                                    requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
   answer.simulation = scheduler::simulate(
-      cluster, requestOn(*answer.subject, asking.node), answer.subject->suits,
-      {asking.namesShown(), asking.top, patience.pause()},
+      cluster, request, subject.suits, {asking.namesShown(), asking.top, patience.pause()},
       [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
+  if (!subject.quota.empty()) answer.simulation.filter.remedies.clear();  // more cards would not help
   for (const auto& victim : answer.simulation.preemption.victims)
     answer.victims.push_back(snapshot.holder(victim.device));
 }
@@ -397,7 +425,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
       subject.request.reset();
       subject.why = subject.notReady;
     }
-    answers.push_back({subject.className, std::move(subject), std::move(of), {}});
+    answers.push_back({subject.className, std::move(subject), std::move(of), {}, {}});
   };
   if (sized && (!asked.spec.className.empty() || asked.spec.requests.empty())) {
     auto subject = asking.subject(stores_);
@@ -427,14 +455,31 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::forecast(const Asking& aski
       return wouldBeSubject(stores_, claim, {}).status();
     }
   }
-  const auto cluster = cluster_.copy();
-  for (auto& answer : answers)
-    if (answer.subject.request)
-      answer.forecast = scheduler::forecast(cluster, requestOn(answer.subject, asking.node), answer.subject.suits,
-                                            kForecastDecisions, patience.pause());
+  forecastEach(asking, patience, answers);
   const bool error =
       std::any_of(answers.begin(), answers.end(), [](const auto& answer) { return !answer.subject.request; });
   return Said{asking.text ? forTerminal(toText(answers, asking.style), asking.style.color) : toJson(answers), error};
+}
+
+void WhatIfQuestions::forecastEach(const Asking& asking, const Patience& patience,
+                                   std::vector<ForecastAnswer>& answers) const {
+  const auto cluster = cluster_.copy();
+  for (auto& answer : answers) {
+    const auto& subject = answer.subject;
+    if (!subject.request) continue;
+    const auto request = requestOn(subject, asking.node);
+    const auto space = asking.spaceOf(subject);
+    if (!asking.ofSpace(subject) || stores_.quotasIn(space).empty()) {
+      answer.forecast = scheduler::forecast(cluster, request, subject.suits, kForecastDecisions, patience.pause());
+      continue;
+    }
+    auto situation = situationFor(space, patience);
+    const auto like = scheduler::quotaClaim(space + "/forecast", subject.className);
+    std::optional<scheduler::QuotaExcess> excess;
+    answer.forecast = scheduler::forecastWithin(std::move(situation.cluster), situation.quotas, like, request, excess,
+                                                subject.suits, kForecastDecisions, patience.pause());
+    if (excess) answer.quota = excess->text();
+  }
 }
 
 void WhatIfQuestions::publish(base::Metrics& metrics) {

@@ -57,6 +57,8 @@ class WhatIfQuestions {
   static void place(const Asking& asking, const Patience& patience, Snapshot& snapshot, SimulateAnswer& answer);
   base::Status asChanged(WhatIfSubject& subject, const StepsToTry& trying) const;
   base::Result<Said> forecast(const Asking& asking, const Patience& patience) const;
+  void forecastEach(const Asking& asking, const Patience& patience, std::vector<ForecastAnswer>& answers) const;
+  scheduler::Situation situationFor(const std::string& space, const Patience& patience) const;
   static http::Response together(const Asking& asking, const std::vector<Said>& said);
 
   const cache::Stores& stores_;

@@ -30,7 +30,8 @@ struct WhatIfSubject {
   std::optional<scheduler::Request> request;  ///< none: nothing can be decided for it, because of `why`
   std::string why;
   scheduler::NodePredicate suits;
-  std::string note;  ///< what the answer leaves out of account; may be empty
+  std::string note;   ///< what the answer leaves out of account; may be empty
+  std::string quota;  ///< what a quota of its namespace says against it; may be empty
 };
 
 /// A claim that is there. Code::notFound.

@@ -20,6 +20,8 @@ from client import pods as pods_path
 from processes import die_with_parent
 
 PREFIX = "egpuc.elasticgpu.io/"
+TEMPLATE = "egpuct.elasticgpu.io/"  # + name → an ElasticGPUClaimTemplate
+AMOUNT = "egpu.elasticgpu.io/"  # + class, gpu, gpu-core, gpu-memory
 GATE = "elasticgpu.io/claims"
 AGENT = "elastic-gpu-agent"
 SHARE = "gpushare.provisioner.elasticgpu.io"
@@ -30,8 +32,10 @@ PARTS = (*API_SERVER, "kube-controller-manager")
 
 
 def pod(name, annotations, containers=("main",), inits=(), **spec):
+    """annotations: names of claims; a key with a slash is one as it stands."""
     made = {"apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "annotations": {PREFIX + key: value for key, value in annotations.items()}},
+            "metadata": {"name": name, "annotations": {
+                key if "/" in key else PREFIX + key: value for key, value in annotations.items()}},
             "spec": {"containers": [{"name": each, "image": "none"} for each in containers], **spec}}
     if inits:
         made["spec"]["initContainers"] = [{"name": each, "image": "none"} for each in inits]
@@ -39,10 +43,11 @@ def pod(name, annotations, containers=("main",), inits=(), **spec):
 
 
 def outcome(stored):
-    """What admission made of a pod: name → claim, container → names in order, gates."""
+    """What admission made of a pod: name → claim, or "template" and its name, container → names in order, gates."""
     spec = stored["spec"]
     containers = [*spec.get("initContainers", []), *spec["containers"]]
-    return ({each["name"]: each.get("resourceClaimName") for each in spec.get("resourceClaims", [])},
+    return ({each["name"]: each.get("resourceClaimName") or f"template {each.get('resourceClaimTemplateName')}"
+             for each in spec.get("resourceClaims", [])},
             {each["name"]: sorted(claim["name"] for claim in each.get("resources", {}).get("claims", [])) for each in containers},
             [each["name"] for each in spec.get("schedulingGates", [])])
 
@@ -54,6 +59,35 @@ def own_claims(name, claim, in_container):
     if in_container:
         made["spec"]["containers"][0]["resources"] = {"claims": [{"name": name}]}
     return made
+
+
+def spelled(**amounts):
+    """The name of the template that amounts on a pod stand for: api/v1alpha/pod_amounts.h, once more."""
+    name = "egpu-amounts"
+    for what, begin in (("gpu", "gpu-"), ("gpu_core", "core-"), ("gpu_memory", "memory-")):
+        if what in amounts:
+            name += "." + begin + "".join({".": "-0", "+": "-1", "-": "-2"}.get(each, f"-{each.lower()}" if each.isupper() else each)
+                                          for each in amounts[what])
+    return name + (f".class-{amounts['cls']}" if "cls" in amounts else "")
+
+
+def asking_amounts(name, containers=("main",), inits=(), **amounts):
+    return pod(name, {AMOUNT + ("class" if what == "cls" else what.replace("_", "-")): value for what, value in amounts.items()},
+               containers, inits)
+
+
+# Amounts that must each have a name of their own, whatever they are worth.
+AMOUNTS = (
+    {"gpu": "1"}, {"gpu": "01"}, {"gpu_core": "10"}, {"gpu_memory": "10"}, {"gpu_memory": "4Gi"}, {"gpu_memory": "4G"},
+    {"gpu_memory": "4gi"}, {"gpu_memory": "1.5Gi"}, {"gpu_memory": "15Gi"}, {"gpu_memory": "1e9"}, {"gpu_memory": "1E9"},
+    {"gpu_memory": "1e+9"}, {"gpu_memory": "1e-9"}, {"gpu_memory": "-4Ki"}, {"gpu_memory": "3Ti"}, {"gpu_memory": "3Mi"},
+    {"gpu_memory": "3Pi"}, {"gpu_memory": 24 * "1"}, {"gpu": "2", "gpu_core": "50", "gpu_memory": "8Gi", "cls": "a.b-c.gpu-1"},
+    {"gpu_core": "ten"}, {"gpu_core": "10", "cls": "core-10"})
+# And those that can't have one: the pod is taken, and waits.
+UNREADABLE = (
+    {"gpu_core": ""}, {"gpu_core": "10 %"}, {"gpu_core": "1/2"}, {"gpu_core": "1\n"}, {"gpu_core": "\u00bd"}, {"gpu_memory": 25 * "1"},
+    {"gpu_memory": "4Xi"}, {"cls": "share"}, {"gpu": "1", "cls": ""}, {"gpu": "1", "cls": "No"}, {"gpu": "1", "tflops": "1"},
+    {"gpu": "1", "cls": 60 * "c234." + "c"}, {"gpu": "1", "cls": 240 * "c"})
 
 
 def annotated(made, **annotations):
@@ -101,6 +135,30 @@ ACCEPTED = {
         pod("dots", {"x": "a.b-c.d" + 60 * ".x1"}), ({"x": "a.b-c.d" + 60 * ".x1"}, {"main": ["x"]}, [GATE])),
     "a name of 63 characters": (
         pod("long", {63 * "n": "c1"}), ({63 * "n": "c1"}, {"main": [63 * "n"]}, [GATE])),
+    "a template's annotation": (
+        pod("templated", {TEMPLATE + "x": "tenth"}), ({"x": "template tenth"}, {"main": ["x"]}, [GATE])),
+    "templates beside claims, each to whom it names": (
+        pod("templates", {TEMPLATE + "a": "t1", TEMPLATE + "y": "t.2", "b": "c1"}, ("a", "b"), ("i",)),
+        ({"a": "template t1", "y": "template t.2", "b": "c1"}, {"i": ["y"], "a": ["a", "y"], "b": ["b", "y"]}, [GATE])),
+    "one template twice": (
+        pod("twice-t", {TEMPLATE + "x": "t", TEMPLATE + "y": "t"}),
+        ({"x": "template t", "y": "template t"}, {"main": ["x", "y"]}, [GATE])),
+    "a template that the pod names by itself": (
+        pod("own-t", {TEMPLATE + "x": "t"}, resourceClaims=[{"name": "x", "resourceClaimTemplateName": "t"}]),
+        ({"x": "template t"}, {"main": ["x"]}, [GATE])),
+    "amounts go to all containers": (
+        asking_amounts("amounts", ("a", "b"), ("i",), gpu_core="10", gpu_memory="4Gi", cls="share"),
+        ({"egpu": "template egpu-amounts.core-10.memory-4-gi.class-share"}, {"i": ["egpu"], "a": ["egpu"], "b": ["egpu"]}, [GATE])),
+    "or to the one that is called so": (
+        asking_amounts("amounts-one", ("a", "egpu"), ("i",), gpu="1"),
+        ({"egpu": "template egpu-amounts.gpu-1"}, {"i": [], "a": [], "egpu": ["egpu"]}, [GATE])),
+    "amounts beside a claim and a template": (
+        annotated(pod("all-three", {AMOUNT + "gpu": "1", TEMPLATE + "t": "tenth"}), c="c1"),
+        ({"egpu": "template egpu-amounts.gpu-1", "t": "template tenth", "c": "c1"}, {"main": ["c", "egpu", "t"]}, [GATE])),
+    "amounts that the pod names by itself": (
+        annotated(pod("own-amounts", {AMOUNT + "gpu": "1"}, resourceClaims=[
+            {"name": "egpu", "resourceClaimTemplateName": "egpu-amounts.gpu-1"}])),
+        ({"egpu": "template egpu-amounts.gpu-1"}, {"main": ["egpu"]}, [GATE])),
     "no annotation, no change": (
         pod("none", {}), ({}, {"main": []}, [])),
     "resourceClaims of its own, without an annotation, stay as they are": (
@@ -130,6 +188,18 @@ REFUSED = {
     "a claim's name too long": (pod("bad", {"x": 254 * "c"}), (f"[{PREFIX}x]", "is not the name of an ElasticGPUClaim")),
     "a name that stands for something else": (
         annotated(own_claims("x", "other", False), x="c1"), ("spec.resourceClaims", '"x" already stands for something else')),
+    "a template's name in capitals": (
+        pod("bad", {TEMPLATE + "X": "t"}), (f"metadata.annotations[{TEMPLATE}X]", "must be a DNS label")),
+    "a template that is no name": (
+        pod("bad", {TEMPLATE + "x": "No Template"}), (f"[{TEMPLATE}x]", "is not the name of an ElasticGPUClaimTemplate")),
+    "a name that stands for a claim and for a template": (
+        written(pod("bad", {TEMPLATE + "x": "t", "x": "c1"})), ("spec.resourceClaims", '"x" already stands for something else')),
+    "amounts whose name stands for something else": (
+        pod("bad", {AMOUNT + "gpu": "1"}, resourceClaims=[{"name": "egpu", "resourceClaimName": "c1"}]),
+        ("spec.resourceClaims", '"egpu" already stands for something else than the template "egpu-amounts.gpu-1"')),
+    "amounts whose name stands for others": (
+        pod("bad", {AMOUNT + "gpu": "1"}, resourceClaims=[{"name": "egpu", "resourceClaimTemplateName": "egpu-amounts.gpu-8"}]),
+        ("spec.resourceClaims", '"egpu" already stands for something else than the template "egpu-amounts.gpu-1"')),
     "a GPU among a container's limits": (
         asking({"limits": {"elasticgpu.io/gpu-core": "10"}}),
         ('container "main": resources.limits[elasticgpu.io/gpu-core]', "spec.resources.requests: {elasticgpu.io/gpu-core: 10}",
@@ -162,6 +232,13 @@ def creation(client, report, where, accepted=True):
         order = [each["name"] for each in stored["spec"]["containers"]]
         report.check(f"{where}: {what}: containers in order", order == [each["name"] for each in body["spec"]["containers"]], order)
         settled(path, client)
+    names = set()
+    for amounts in (*AMOUNTS, *UNREADABLE) if accepted else ():
+        expected = "egpu-amounts.unreadable" if amounts in UNREADABLE else spelled(**amounts)
+        made = outcome(client.create(f"{DEFAULT_PODS}?dryRun=All", asking_amounts("dry", **amounts)))[0]
+        report.check(f"{where}: amounts {amounts}", made == {"egpu": f"template {expected}"}, made)
+        names.add(expected)
+    report.check(f"{where}: each of them has a name of its own", not accepted or len(names) == len(AMOUNTS) + 1, names)
     for what, (body, words) in REFUSED.items():
         report.refused(f"{where}: {what}", lambda body=body: client.create(DEFAULT_PODS, body), 422, *words)
 
@@ -176,6 +253,9 @@ def freezing(client, report, where):
             report.refused(f"{where}: {what}, written to the pod{sub}",
                            lambda sub=sub, annotations=annotations: client.patch(path + sub, {"metadata": {"annotations": annotations}}),
                            422, "the claims of a pod can't change")
+    for what, annotation in (("a template", TEMPLATE + "y"), ("amounts", AMOUNT + "gpu"), ("an unknown amount", AMOUNT + "other")):
+        report.refused(f"{where}: {what} afterwards", lambda annotation=annotation: client.patch(
+            path, {"metadata": {"annotations": {annotation: "1"}}}), 422, "the claims of a pod can't change")
     changed = client.patch(path, {"metadata": {"annotations": {"note": "new"}, "labels": {"a": "b"}}})
     report.check(f"{where}: other annotations may change", changed["metadata"]["annotations"].get("note") == "new")
     bare = client.create(DEFAULT_PODS, pod("bare", {}))
@@ -295,6 +375,13 @@ def crowded(cluster, client, report):
         return written(pod("crowded", {f"n{each}": "c1" for each in range(count)}, [f"c{each}" for each in range(containers)], **spec))
 
     dry = f"{DEFAULT_PODS}?dryRun=All"
+    if not installation.PODS_WRITE_CLAIMS:
+        names = [f"c{each}" for each in range(1001)]
+        taken("amounts of 1000 containers", lambda: client.create(dry, asking_amounts("crowded", names[:1000], gpu="1")))
+        report.refused("amounts of 1001 containers", lambda: client.create(dry, asking_amounts("crowded", names, gpu="1")), 422, "at most 1000")
+        body = asking_amounts("crowded", gpu="1")
+        body["metadata"]["annotations"].update(notes(75000))
+        report.refused("amounts among too many annotations", lambda: client.create(dry, body), 422, "metadata.annotations: at most 1000")
     taken("64 claims, of 64 containers", lambda: client.create(dry, named(64, 64)))
     taken("a claim of 1000 containers", lambda: client.create(dry, named(1, 1000)))
     report.refused("65 claims", lambda: client.create(dry, named(65)), 422, "at most 64")
@@ -455,16 +542,20 @@ def on_an_old_one(cluster, _client, report):
 def before_136(cluster, client, report):
     """What the overlay for 1.34 and 1.35 leaves (tests/tree/manifests_test.py): one policy less, and another that says so."""
     for kind in ("mutatingadmissionpolicybinding", "mutatingadmissionpolicy"):
-        installation.kubectl(cluster, "delete", kind, "elastic-gpu-pod-claims")
+        installation.kubectl(cluster, "delete", kind, "elastic-gpu-pod-claims", "elastic-gpu-pod-amounts")
 
-    def no_longer_mutated():
+    def no_longer_mutated(body):
         try:
-            client.create(f"{DEFAULT_PODS}?dryRun=All", pod("old", {"x": "c1"}))
+            client.create(f"{DEFAULT_PODS}?dryRun=All", body)
         except Refused as refused:
             return refused.body["message"]
         return None
 
-    message = until("the mutating policy is out of force", no_longer_mutated)
+    for what, body, words in (("amounts", asking_amounts("old", gpu="1"), "{name: egpu, resourceClaimTemplateName: egpu-amounts.gpu-1}"),
+                              ("a template", pod("old", {TEMPLATE + "x": "t"}), "{name: x, resourceClaimTemplateName: t}")):
+        message = until("the mutating policies are out of force", lambda body=body: no_longer_mutated(body))
+        report.check(f"without it, {what} by annotation alone: what to write is said", words in message, message)
+    message = until("the mutating policy is out of force", lambda: no_longer_mutated(pod("old", {"x": "c1"})))
     report.check("without it, an annotation alone is refused, and what to write is said",
                  "spec.resourceClaims" in message and "{name: x, resourceClaimName: c1}" in message, message)
     stored = client.create(f"{DEFAULT_PODS}?dryRun=All", annotated(own_claims("x", "c1", True), x="c1"))

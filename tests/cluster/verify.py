@@ -127,7 +127,11 @@ def placed(world):
     for name, pod in world.pods.items():
         wanted = {key[len(ANNOTATION):]: value for key, value in pod["metadata"].get("annotations", {}).items()
                   if key.startswith(ANNOTATION)}
-        has = {each["name"]: each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims", [])}
+        # What is stamped from a template the status names; of a pod that has ended it is deleted.
+        stamped = {each["name"]: each.get("resourceClaimName") for each in pod.get("status", {}).get("resourceClaimStatuses", [])}
+        ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+        has = {each["name"]: each.get("resourceClaimName") or stamped.get(each["name"]) for each in pod["spec"].get("resourceClaims", [])
+               if not ended or "resourceClaimTemplateName" not in each}
         for short, claim in wanted.items():
             if has.get(short) != claim:
                 yield f"pod {name} asks for claim {claim} as {short}, and has {has.get(short)}"

@@ -137,6 +137,7 @@ void everyWrite(const std::vector<Act>& acts, int atLeast) {
 }
 
 TEST(CrashTest, EveryWriteBeforeAndAfterConvergesToTheSameWorld) { everyWrite(workload(), 60); }
+TEST(CrashTest, W0_EveryWriteOfClaimsForResourceClaimsOfOthers) { everyWrite(askedForByOthers(), 20); }
 TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tornOut(), 30); }
 
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.

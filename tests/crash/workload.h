@@ -132,6 +132,56 @@ inline std::vector<Act> tornOut() {
   };
 }
 
+/// ResourceClaims that others make and that ask by themselves, and a pod with amounts, whose template is made.
+inline std::vector<Act> askedForByOthers() {
+  const auto stock = [](const std::string& name) {
+    core::ResourceClaim claim;
+    claim.metadata.name = name;
+    claim.metadata.namespace_ = "default";
+    claim.deviceClassName = "elasticgpu.io";
+    claim.requestName = "gpu";
+    claim.config.push_back(
+        {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":10}}})"});
+    return claim;
+  };
+  const std::string source = "egpu-amounts.core-20.class-share";
+  return {
+      {"a ResourceClaim of somebody's", [stock](World& w) { (void)World::must(w.client.create(stock("others"))); }},
+      {"its claim deleted by a user: it comes back",
+       [](World& w) {
+         World::mustOk(w.client.remove<cache::Claim>({"default", "others"}));
+       }},
+      {"a pod with amounts",
+       [source](World& w) {
+         auto pod = World::podOf("p", {}, true);
+         pod.resourceClaims.push_back({"egpu", "", source});
+         (void)World::must(w.client.create(pod));
+       }},
+      {"stamped from their template",
+       [source](World& w) {
+         auto made = World::must(w.client.get<core::ResourceClaimTemplate>({"default", source})).claim;
+         made.metadata.name = "p-egpu-x7x7x";
+         made.metadata.namespace_ = "default";
+         made.metadata.ownerReferences.push_back({"v1", "Pod", "p", w.pod("p").metadata.uid, true, false});
+         (void)World::must(w.client.create(made));
+         w.json<core::Pod>(
+             {"default", "p"},
+             R"({"status":{"resourceClaimStatuses":[{"name":"egpu","resourceClaimName":"p-egpu-x7x7x"}]}})", "status");
+       }},
+      {"the ResourceClaim goes",
+       [](World& w) {
+         World::mustOk(w.client.remove<core::ResourceClaim>({"default", "others"}));
+       }},
+      {"another of that name", [stock](World& w) { (void)World::must(w.client.create(stock("others"))); }},
+      {"the pod goes", [](World& w) { w.removePod("p"); }},
+      {"nobody has used the template for long", [](World& w) { w.clock.advance(std::chrono::minutes(11)); }},
+      {"all goes",
+       [](World& w) {
+         World::mustOk(w.client.remove<core::ResourceClaim>({"default", "others"}));
+       }},
+  };
+}
+
 /// The first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
   http::Request request;

@@ -63,9 +63,12 @@ void fuzzObject(std::string_view bytes) {
     validated<v1alpha::ElasticGPU>(json);
     validated<v1alpha::ElasticGPUClaim>(json);
     validated<v1alpha::ElasticGPUClass>(json);
+    validated<v1alpha::ElasticGPUClaimTemplate>(json);
+    validated<v1alpha::ElasticGPUQuota>(json);
     (void)roundTrip<core::Node>(json);
     (void)roundTrip<core::Pod>(json);
     (void)roundTrip<core::ResourceClaim>(json);
+    (void)roundTrip<core::ResourceClaimTemplate>(json);
     (void)roundTrip<core::Event>(json);
     (void)roundTrip<core::Lease>(json);
   }

@@ -46,6 +46,9 @@ void fuzzWatch(std::string_view bytes) {
     whole.append(line).append("\n");
     oneEvent<v1alpha::ElasticGPUClaim>(line);
     oneEvent<v1alpha::ElasticGPU>(line);
+    oneEvent<v1alpha::ElasticGPUClaimTemplate>(line);
+    oneEvent<v1alpha::ElasticGPUQuota>(line);
+    oneEvent<core::ResourceClaimTemplate>(line);
     oneEvent<core::Pod>(line);
     oneEvent<core::ResourceClaim>(line);
     return true;
@@ -61,6 +64,8 @@ void fuzzWatch(std::string_view bytes) {
   promise(once.overflowed() == !wholeGood, "only a line too long ends the framing");
 
   oneList<v1alpha::ElasticGPUClass>(stream);
+  oneList<v1alpha::ElasticGPUClaimTemplate>(stream);
+  oneList<v1alpha::ElasticGPUQuota>(stream);
   oneList<core::Node>(stream);
   const auto status = codec::decodeStatus(200 + static_cast<int>(step) * 10, stream);
   promise(!status.ok(), "a server's refusal is never a success");

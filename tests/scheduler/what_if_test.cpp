@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
+#include "controller/scheduler/quota/on_a_copy.h"
 #include "tests/scheduler/crowd.h"
 
 namespace egpu::scheduler::testing {
@@ -140,6 +142,60 @@ TEST(WhatIf, ReleaseLetsInWhoWaits) {
     bound += static_cast<int64_t>(found.size());
   }
   EXPECT_GT(bound, 20);
+}
+
+/// Claims of one namespace that have a card, and their milli-cards, counted by looking at every card.
+std::pair<int64_t, int64_t> countedByHand(const Situation& s) {
+  std::set<std::string> devices;
+  int64_t core = 0;
+  for (const auto& [device, holdings] : holdingsOf(s.cluster))
+    for (const Holding& each : holdings) {
+      devices.insert(device);
+      core += each.charged.core;
+    }
+  return {static_cast<int64_t>(devices.size()), core};
+}
+
+TEST(WhatIf, WhoWaitsIsHeldToTheQuotasOfItsNamespaceAfterEveryStep) {
+  int64_t kept = 0, let = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CrowdShape shape;
+    shape.nodes = 4;
+    shape.claims = 30;
+    Crowd crowd(seed, shape);
+    auto& start = crowd.situation;
+    const std::string space = "team";
+    for (auto& claim : start.claims) claim.name = space + claim.name.substr(claim.name.find('/'));
+    const auto [claims, core] = countedByHand(start);
+    Quota quota;
+    quota.name = "team";
+    quota.hard[static_cast<std::size_t>(QuotaKey::claims)] = claims + static_cast<int64_t>(seed % 4);
+    quota.hard[static_cast<std::size_t>(QuotaKey::core)] = core + static_cast<int64_t>(seed % 7) * 300;
+    std::map<std::string, std::string> owners;
+    for (const auto& claim : start.claims)
+      if (!claim.device.empty()) owners[claim.device] = claim.name;
+    const Situation free = start;
+    start.quotas.setQuotas(space, {quota});
+    for (const auto& [device, holdings] : holdingsOf(start.cluster))
+      count(start.quotas, start.cluster, device, quotaClaim(owners.at(device), ""), holdings);
+
+    const std::vector<Step> steps = {ReleaseClaim{owners.begin()->second}, DrainNode{"node-1"},
+                                     AddNodes{"more", 2, "node-2", {}, {}}};
+    for (std::size_t some = 0; some <= steps.size(); ++some) {
+      const std::vector<Step> first(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(some));
+      const auto within = whatIf(start, first);
+      const auto without = whatIf(free, first);
+      ASSERT_TRUE(within.ok() && without.ok());
+      const auto [nowClaims, nowCore] = countedByHand(within->after);
+      ASSERT_LE(nowClaims, *quota.hard[static_cast<std::size_t>(QuotaKey::claims)]) << "seed " << seed;
+      ASSERT_LE(nowCore, *quota.hard[static_cast<std::size_t>(QuotaKey::core)]) << "seed " << seed;
+      ASSERT_EQ((*within->after.quotas.used(space, "team"))[static_cast<std::size_t>(QuotaKey::core)], nowCore);
+      kept += countedByHand(without->after).first > nowClaims ? 1 : 0;
+      let += nowClaims >= claims ? 1 : 0;
+    }
+  }
+  EXPECT_GT(kept, 20) << "the quotas keep somebody from something";
+  EXPECT_GT(let, 20) << "and not everybody";
 }
 
 TEST(WhatIf, AddedNodesAreLikeTheOneTheyFollow) {

@@ -264,6 +264,114 @@ TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
   EXPECT_EQ(toJson(view.map()), before);
 }
 
+TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
+  bindsForItsPod("share");
+  cache::ClaimTemplate tenth;
+  tenth.metadata.name = tenth.metadata.uid = "thirty";
+  tenth.metadata.namespace_ = "default";
+  tenth.metadata.resourceVersion = next();
+  tenth.spec.className = "share";
+  tenth.spec.requests = {{"elasticgpu.io/gpu-core", "30"}};
+  stores.templates.informed(tenth);
+  const auto of = [](const std::string& annotations, const std::string& spec = {}) {
+    return "kind: Pod\nmetadata: {name: p, annotations: {" + annotations + "}}\nspec: {containers: [{name: main}]" +
+           spec + "}\n";
+  };
+  has(answer("/simulate", "", of("egpuct.elasticgpu.io/gpu: thirty")),
+      R"("pod":"default/p","fits":true,"node":"n1","claims":[{"bound":false,"subject":{"claim":"default/p-gpu","class":"share")");
+  const auto two = answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/b: thirty"));
+  has(two, R"("claim":"default/p-a")");
+  has(two, R"("claim":"default/p-b")");
+  const std::string ninety = R"(egpu.elasticgpu.io/class: share, egpu.elasticgpu.io/gpu-core: "90")";
+  has(answer("/simulate", "", of(ninety)), R"("fits":false,"why":"0/2 nodes fit)");
+  // As the policy leaves it, and as Kubernetes does.
+  const std::string entry = "{name: egpu, resourceClaimTemplateName: egpu-amounts.core-40.class-share}";
+  has(answer("/simulate", "", of("", ", resourceClaims: [" + entry + "]")),
+      R"("claim":"default/p-egpu","class":"share")");
+  const auto stamped = of(
+      "", ", resourceClaims: [" + entry + "]}\nstatus: {resourceClaimStatuses: [{name: egpu, resourceClaimName: c}]");
+  const auto there = answer("/simulate", "", stamped);
+  has(there, R"("claim":"default/c")");
+  EXPECT_EQ(there.find("p-egpu"), std::string::npos) << there;
+  core::ResourceClaimTemplate other;
+  other.metadata.name = other.metadata.uid = "nic";
+  other.metadata.namespace_ = "default";
+  other.metadata.resourceVersion = next();
+  other.claim.deviceClassName = "nic.example.com";
+  stores.carrierTemplates.informed(other);
+  has(answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/n: nic")),
+      "ResourceClaimTemplate nic asks for no ElasticGPU and is left out of account");
+  refuses(404, "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate \"default/none\"", "/simulate", "",
+          of("egpuct.elasticgpu.io/gpu: none"));
+  refuses(400, "metadata.annotations[egpu.elasticgpu.io/gpu-core]: must be a quantity", "/simulate", "",
+          of("egpu.elasticgpu.io/gpu-core: ten"));
+  refuses(400, "metadata.annotations[egpu.elasticgpu.io/cores]: unknown", "/simulate", "",
+          of("egpu.elasticgpu.io/cores: some"));
+  refuses(400, "claim p-egpu: spec.egpuClassName: ElasticGPUClass \"none\" not found", "/simulate", "",
+          of("egpu.elasticgpu.io/gpu: \"1\", egpu.elasticgpu.io/class: none"));
+}
+
+TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
+  cache::Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "default";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "250"}};
+  stores.quotas.informed(quota);
+  // 210 are used: there is room for 40 more, beside c.
+  const std::string exceeded =
+      R"("quota":"QuotaExceeded: quota team allows gpu-core 250, 210 is used: 30 too little for another 70; )";
+  for (const auto* path : {"/explain", "/simulate"}) {
+    const auto fits = answer(path, "class=share&gpu-core=40");
+    has(fits, R"("fits":true)");
+    EXPECT_EQ(fits.find("QuotaExceeded"), std::string::npos) << fits;
+    const auto stopped = answer(path, "class=share&gpu-core=70");
+    has(stopped, exceeded);
+    has(stopped, "held by default/a 60, default/b 60, default/d 60 and 1 more");
+    EXPECT_EQ(stopped.find(R"("fits":true)"), std::string::npos) << stopped;
+    has(answer(path, "class=share&gpu-core=70&format=text"), "QuotaExceeded: quota team allows gpu-core 250");
+    has(answer(path, "class=share&gpu-core=70&namespace=other"), R"("fits":true,"node":"n2")");
+  }
+  // What the steps give back counts.
+  has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("fits":true)");
+  has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("decision":{"fits":true,"node":"n1")");
+  // Those that wait are held to it as well: 90 would have room where c was, beside 180 and 40.
+  claim("waits-too", "40");
+  const auto both = answer("/simulate", "release=c");
+  has(both, R"({"before":[{"claim":"default/waits-too")");
+  has(both, R"("bound":[],"waiting":1)");
+  has(answer("/simulate", "release=waits-too&release=c&release=a"), R"("bound":[{"claim":"default/waits")");
+  stores.claims.observedGone({"default", "waits-too"}, "uid-waits-too");
+  // A pod with two claims, of which each is within it and both are not.
+  const auto pod =
+      "kind: Pod\nmetadata: {name: p, annotations: {egpu.elasticgpu.io/class: share, "
+      "egpu.elasticgpu.io/gpu-core: \"30\"}}\nspec: {containers: [{name: main}], resourceClaims: [{name: x, "
+      "resourceClaimTemplateName: egpu-amounts.core-31.class-share}]}\n";
+  has(answer("/simulate", "", pod),
+      R"("fits":false,"why":"QuotaExceeded: quota team allows gpu-core 250, 240 is used)");
+}
+
+TEST_F(QuestionsTest, AForecastForANamespaceIsWithinItsQuotas) {
+  has(answer("/forecast", "class=share&gpu-core=10&namespace=default"), R"("count":19,)");
+  cache::Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "default";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "255"}};
+  stores.quotas.informed(quota);
+  const auto four = answer("/forecast", "class=share&gpu-core=10&namespace=default");
+  has(four,
+      R"("count":4,"more":false,"byModel":{"T4":4},"quota":"quota team allows gpu-core 255, 250 is used: 5 too little for another 10")");
+  has(answer("/forecast", "class=share&gpu-core=10&namespace=default&format=text"), "after these, quota team allows");
+  has(answer("/forecast", "class=share&gpu-core=10&namespace=other"), R"("count":19,)");
+  has(answer("/forecast", "class=share&gpu-core=10"), R"("count":19,)");
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "1000"}};
+  stores.quotas.informed(quota);
+  const auto all = answer("/forecast", "class=share&gpu-core=10&namespace=default");
+  has(all, R"("count":19,"more":false,"byModel":{"T4":19}})");
+}
+
 TEST_F(QuestionsTest, APodsClaimsGoToOneNodeThatSuitsIt) {
   bindsForItsPod("share");
   claim("x", "40");

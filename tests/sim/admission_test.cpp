@@ -90,6 +90,40 @@ TEST(Admission, TemplatesBecomeResourceClaimsToo) {
   }
 }
 
+TEST(Admission, AmountsBecomeATemplateThatSpellsThem) {
+  const auto of = [](const std::string& amounts, const std::string& spec) {
+    return R"({"kind":"Pod","metadata":{"name":"p","annotations":{)" + amounts + R"(}},"spec":{)" + spec + "}}";
+  };
+  const std::string amounts = R"("egpu.elasticgpu.io/gpu-core":"10","egpu.elasticgpu.io/class":"share")";
+  const std::string two = R"("initContainers":[{"name":"i"}],"containers":[{"name":"a"},{"name":"b"}])";
+  auto json = of(amounts + R"(,"egpuc.elasticgpu.io/a":"c1")", two);
+  ASSERT_TRUE(admitPod("pods", "CREATE", json, {}).ok());
+  const auto p = pod(json);
+  EXPECT_EQ(p.resourceClaims,
+            (std::vector<core::PodResourceClaim>{{"a", "c1"}, {"egpu", "", "egpu-amounts.core-10.class-share"}}));
+  EXPECT_EQ(p.containers[0].resourceClaims, (std::vector<std::string>{"a", "egpu"}));
+  EXPECT_EQ(p.containers[1].resourceClaims, (std::vector<std::string>{"egpu"}));
+  EXPECT_EQ(p.initContainers[0].resourceClaims, (std::vector<std::string>{"egpu"}));
+  EXPECT_EQ(p.schedulingGates, std::vector<std::string>{"elasticgpu.io/claims"});
+  auto twice = json;
+  ASSERT_TRUE(admitPod("pods", "CREATE", twice, {}).ok());
+  EXPECT_EQ(twice, json);
+  auto changed = json;
+  changed.replace(changed.find("\"10\""), 4, "\"20\"");
+  EXPECT_EQ(
+      admitPod("pods", "UPDATE", changed, json).message().rfind("metadata.annotations[egpu.elasticgpu.io/…]: ", 0), 0u);
+  for (const auto* bad : {R"("egpu.elasticgpu.io/gpu-core":"10 %")", R"("egpu.elasticgpu.io/class":"share")",
+                          R"("egpu.elasticgpu.io/gpu":"1","egpu.elasticgpu.io/other":"1")"}) {
+    auto unreadable = of(bad, two);
+    ASSERT_TRUE(admitPod("pods", "CREATE", unreadable, {}).ok());
+    EXPECT_EQ(pod(unreadable).resourceClaims.at(0).templateName, "egpu-amounts.unreadable") << bad;
+  }
+  auto taken = of(amounts, R"("resourceClaims":[{"name":"egpu","resourceClaimName":"x"}],"containers":[{"name":"a"}])");
+  EXPECT_EQ(admitPod("pods", "CREATE", taken, {}).message(),
+            "spec.resourceClaims: \"egpu\" already stands for something else than the template "
+            "\"egpu-amounts.core-10.class-share\" of the annotation of that name");
+}
+
 TEST(Admission, PodsWithoutAnnotationAndOtherResourcesAreLeftAlone) {
   std::string json = R"({"kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"a"}]}})";
   const std::string before = json;

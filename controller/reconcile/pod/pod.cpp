@@ -4,10 +4,12 @@
 #include <set>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_amounts.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/template/amounts.h"
 
 namespace egpu::reconcile {
 
@@ -153,6 +155,10 @@ void PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::
       tellOf(pod, "template " + name, ready->reason, ready->reason + ": " + ready->message);
     return;
   }
+  if (v1alpha::namesAmounts(name)) {  // it is made for the pod
+    if (const auto why = amountsRefusal(stores_, pod, name)) tellOf(pod, "amounts", reason::kInvalidParameter, *why);
+    return;
+  }
   if (stores_.carrierTemplates.get(key)) return;  // Kubernetes stamps it soon
   if (writer_.read<core::ResourceClaimTemplate>(key, {}, stop).status().code() != base::Code::notFound) return;
   tellOf(pod, "template " + name, "NotFound",
@@ -216,7 +222,7 @@ bool isOfDevice(const cache::Claim& claim, const core::Condition& bound) {
 }  // namespace
 
 void PodSync::tell(const core::Pod& pod, const std::string& claim, std::string_view why, const std::string& message) {
-  tellOf(pod, "claim " + claim, why, message);
+  tellOf(pod, "claim " + claim, why, message + askedByAnnotations(pod, claim));
 }
 
 void PodSync::tellOf(const core::Pod& pod, const std::string& of, std::string_view why, const std::string& message) {

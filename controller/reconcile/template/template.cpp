@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_amounts.h"
 #include "controller/codec/claim_spec.h"
 #include "controller/reconcile/claim/conditions.h"
 
@@ -56,6 +57,7 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const bool live = claims && !claims->metadata.deleting();
   if (made && !ownerOf(*made).empty() && (!claims || ownerOf(*made) != claims->metadata.uid))
     if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
+  if (!claims && v1alpha::namesAmounts(key.name)) return amounts_.step(key, made.get(), stop);
   if (!live) return Outcome::done();
   if (const auto outcome = keep(*claims, stop)) return *outcome;
   return say(*claims, kReady, "", stop);

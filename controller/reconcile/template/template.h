@@ -13,6 +13,7 @@
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/outcome.h"
+#include "controller/reconcile/template/amounts.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -21,9 +22,12 @@ namespace egpu::reconcile {
 class TemplateSync {
  public:
   TemplateSync(Writer& writer, cache::Stores& stores, base::Clock& clock)
-      : writer_(writer), stores_(stores), clock_(clock) {}
+      : writer_(writer), stores_(stores), clock_(clock), amounts_(writer, stores, clock) {}
 
+  /// Of ElasticGPUClaimTemplates, and of ResourceClaimTemplates of the same name.
   Outcome step(const core::ObjectKey& key, std::stop_token stop);
+  AmountsSync& amounts() { return amounts_; }
+  const AmountsSync& amounts() const { return amounts_; }
 
  private:
   /// What stands there is of a template that is no more. Nothing: it is not.
@@ -36,6 +40,7 @@ class TemplateSync {
   Writer& writer_;
   cache::Stores& stores_;
   base::Clock& clock_;
+  AmountsSync amounts_;
 };
 
 }  // namespace egpu::reconcile

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_amounts.h"
 #include "api/v1alpha/validation.h"
 #include "controller/codec/codec.h"
 #include "controller/codec/simulated.h"
@@ -61,12 +62,14 @@ Status refuseOwnAmounts(const std::string& objectJson) {
 Status admitNew(const core::Pod& pod, std::string& objectJson) {
   if (auto refused = refuseOwnAmounts(objectJson); !refused.ok()) return refused;
   const auto claims = annotated(pod, keys::kClaimAnnotationPrefix);
-  const auto templates = annotated(pod, keys::kTemplateAnnotationPrefix);
+  auto templates = annotated(pod, keys::kTemplateAnnotationPrefix);
   if (auto bad = checkNames(claims, keys::kClaimAnnotationPrefix, "ElasticGPUClaim"); !bad.ok()) return bad;
   if (auto bad = checkNames(templates, keys::kTemplateAnnotationPrefix, "ElasticGPUClaimTemplate"); !bad.ok())
     return bad;
   // A pod that has its node already can't be gated: the API server takes no such pod.
   const auto gate = pod.nodeName.empty() ? keys::kSchedulingGate : std::string_view();
+  if (auto name = v1alpha::amountsTemplate(pod.metadata.annotations); !name.empty())
+    templates.emplace_back(keys::kAmountsEntry, std::move(name));
   for (const bool templated : {false, true}) {
     const auto& named = templated ? templates : claims;
     if (named.empty()) continue;
@@ -87,7 +90,8 @@ Status admitPod(std::string_view resource, std::string_view operation, std::stri
   if (operation == "CREATE") return admitNew(*pod, objectJson);
   const auto before = codec::decode<core::Pod>(oldJson);
   if (!before) return before.status();
-  for (const auto prefix : {keys::kClaimAnnotationPrefix, keys::kTemplateAnnotationPrefix})
+  for (const auto prefix :
+       {keys::kClaimAnnotationPrefix, keys::kTemplateAnnotationPrefix, keys::kAmountAnnotationPrefix})
     if (annotated(*before, prefix) != annotated(*pod, prefix))
       return Status(Code::invalid, "metadata.annotations[" + std::string(prefix) +
                                        "…]: the claims of a pod can't change; delete the pod and create it anew");

@@ -1,5 +1,5 @@
 // What the admission policies do on a cluster, for the embedded API server: a pod's annotations that name claims, or
-// templates of them, become resourceClaims and a gate on create; names are DNS labels; the annotations are frozen afterwards; a container that
+// templates of them, or amounts, become resourceClaims and a gate on create; names are DNS labels; the annotations are frozen afterwards; a container that
 // asks for elasticgpu.io/… among its own resources is refused.
 #pragma once
 

@@ -1,0 +1,147 @@
+#include "controller/reconcile/template/amounts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_amounts.h"
+#include "controller/codec/claim_spec.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+namespace {
+
+core::ResourceClaimTemplate madeOf(const core::ObjectKey& key, const v1alpha::ElasticGPUClaimSpec& spec) {
+  core::ResourceClaimTemplate made;
+  made.metadata.name = key.name;
+  made.metadata.namespace_ = key.namespace_;
+  made.metadata.labels[std::string(keys::kAmountsLabel)] = "true";
+  made.claim.deviceClassName = std::string(keys::kDeviceClass);
+  made.claim.requestName = std::string(keys::kCarrierRequest);
+  made.claim.config.push_back({{}, std::string(keys::kDriver), codec::encodeClaimSpec(spec)});
+  return made;
+}
+
+bool marked(const core::ResourceClaimTemplate& made) {
+  return made.metadata.labels.contains(std::string(keys::kAmountsLabel));
+}
+
+/// The API server may have written the parameters in another order, and fills in what is usual.
+bool says(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
+          const v1alpha::ElasticGPUClaimSpec& spec) {
+  auto wanted = madeOf(key, spec).claim;
+  auto there = made.claim;
+  if (there.config.size() != 1 || !made.labels.empty() || !made.annotations.empty()) return false;
+  const auto read = codec::decodeClaimSpec(std::exchange(there.config.front().parameters, {}));
+  wanted.config.front().parameters.clear();
+  there.request.count = 0;
+  there.request.allocationMode.clear();
+  return read.ok() && *read == spec && there == wanted;
+}
+
+/// The templates of amounts that the pod names; none of one that is finished.
+std::set<core::ObjectKey> namedBy(const core::Pod* pod) {
+  std::set<core::ObjectKey> names;
+  if (pod == nullptr || pod->finished()) return names;
+  for (const auto& entry : pod->resourceClaims)
+    if (v1alpha::namesAmounts(entry.templateName)) names.insert({pod->metadata.namespace_, entry.templateName});
+  return names;
+}
+
+}  // namespace
+
+std::set<core::ObjectKey> AmountsSync::podChanged(const core::Pod* before, const core::Pod* after) {
+  const auto now = namedBy(after);
+  auto changed = namedBy(before);
+  const auto pod = core::keyOf((after != nullptr ? after : before)->metadata);
+  const bool same = before != nullptr && after != nullptr && before->metadata.uid == after->metadata.uid;
+  const std::lock_guard lock(mutex_);
+  for (const auto& key : changed)
+    if (!now.contains(key)) known_[key].pods.erase(pod);
+  for (const auto& key : now) {
+    known_[key].pods.insert(pod);
+    if (!changed.insert(key).second && same) changed.erase(key);
+  }
+  return changed;
+}
+
+std::optional<std::chrono::milliseconds> AmountsSync::unused(const core::ObjectKey& key) {
+  const std::lock_guard lock(mutex_);
+  auto& known = known_[key];
+  if (!known.pods.empty()) {
+    known.unusedSince.reset();
+    return std::nullopt;
+  }
+  const auto now = clock_.now();
+  if (!known.unusedSince) known.unusedSince = now;
+  const auto gone = *known.unusedSince + kUnusedFor;
+  if (gone <= now) return std::chrono::milliseconds(0);
+  return std::chrono::duration_cast<std::chrono::milliseconds>(gone - now) + std::chrono::milliseconds(1);
+}
+
+void AmountsSync::forget(const core::ObjectKey& key) {
+  const std::lock_guard lock(mutex_);
+  if (const auto it = known_.find(key); it != known_.end() && it->second.pods.empty()) known_.erase(it);
+}
+
+Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimTemplate* made, std::stop_token stop) {
+  const auto wait = unused(key);
+  if (wait) {
+    if (made != nullptr && marked(*made) && !made->metadata.deleting())
+      return wait->count() > 0 ? Outcome::after(*wait) : remove(*made, stop);
+    forget(key);
+    return Outcome::done();
+  }
+  const auto spec = v1alpha::amountsOf(key.name);
+  if (!spec || v1alpha::amountsMistake(key.name)) return Outcome::done();  // the pods hear of it
+  if (made == nullptr) {
+    const auto written = writer_.create(madeOf(key, *spec), stop);
+    if (written.ok()) return Outcome::done();
+    return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
+  }
+  if (made->metadata.deleting() || !marked(*made) || says(*made, key, *spec)) return Outcome::done();
+  return remove(*made, stop);
+}
+
+Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
+  const auto status = writer_.remove(made, stop);  // its end is an event
+  return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
+}
+
+std::size_t AmountsSync::remembered() const {
+  const std::lock_guard lock(mutex_);
+  return known_.size();
+}
+
+std::optional<std::string> amountsRefusal(const cache::Stores& stores, const core::Pod& pod,
+                                          const std::string& templateName) {
+  const bool annotated = templateName == v1alpha::amountsTemplate(pod.metadata.annotations);
+  auto mistake = annotated ? v1alpha::amountsMistake(pod.metadata.annotations) : v1alpha::amountsMistake(templateName);
+  if (mistake) return mistake->field + ": " + mistake->message;
+  const core::ObjectKey key{pod.metadata.namespace_, templateName};
+  const auto made = stores.carrierTemplates.get(key);
+  const auto spec = v1alpha::amountsOf(templateName);
+  if (made && spec && !says(*made, key, *spec) && !marked(*made))
+    return "a ResourceClaimTemplate " + templateName +
+           " exists and says something else than its name: delete it, or ask for other amounts";
+  return std::nullopt;
+}
+
+std::string askedByAnnotations(const core::Pod& pod, std::string_view claim) {
+  const auto named = v1alpha::amountsTemplate(pod.metadata.annotations);
+  const auto is = [&](const core::PodResourceClaim& entry) {
+    return entry.resourceClaimName == claim &&
+           std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
+                       [&](const auto& other) { return other.name == entry.name && other.templateName == named; });
+  };
+  if (named.empty() || std::none_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), is)) return {};
+  std::string list;
+  for (auto it = pod.metadata.annotations.lower_bound(keys::kAmountAnnotationPrefix);
+       it != pod.metadata.annotations.end() && it->first.starts_with(keys::kAmountAnnotationPrefix); ++it)
+    list.append(list.empty() ? "" : ", ").append(it->first).append(": ").append(it->second);
+  return " (asked for by metadata.annotations: {" + list + "})";
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,42 @@
+#include "controller/server/quota_answers.h"
+
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+
+namespace egpu::server {
+
+namespace {
+constexpr std::size_t kMostHolders = 3;
+}
+
+scheduler::QuotaClaim quotaClaimOf(const WhatIfSubject& subject, const std::string& space) {
+  auto name = subject.claim.empty() ? space + "/new" : subject.claim;
+  if (!subject.device.empty()) name += " (another)";
+  return scheduler::quotaClaim(name, subject.className);
+}
+
+std::string quotaText(const scheduler::QuotaBook& book, const scheduler::QuotaClaim& claim,
+                      const scheduler::QuotaExcess& excess) {
+  auto text = std::string(v1alpha::keys::reason::kQuotaExceeded) + ": " + excess.text();
+  const auto who =
+      excess.perClaim ? std::string() : book.holders(claim.namespace_, excess.quota, excess.key, kMostHolders);
+  return who.empty() ? text : text + "; held by " + who;
+}
+
+scheduler::Request withinQuotas(scheduler::Cluster& cluster, const scheduler::QuotaBook& book,
+                                const scheduler::QuotaClaim& claim, scheduler::Request request,
+                                const scheduler::NodePredicate& suits, const scheduler::Pause& pause,
+                                WhatIfSubject& subject) {
+  if (!book.counts(claim.namespace_)) return request;
+  const auto decision = scheduler::decideWithin(cluster, book, claim, request, suits, pause);
+  request.quota = book.rooms(claim);
+  if (!decision.excess) return request;
+  subject.quota = quotaText(book, claim, *decision.excess);
+  scheduler::QuotaRoom none;
+  none.left[static_cast<std::size_t>(scheduler::QuotaKey::gpu)] = 0;
+  request.quota.push_back(std::move(none));
+  return request;
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,85 @@
+#include "controller/server/stamped_claims.h"
+
+#include <map>
+#include <utility>
+#include <variant>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_amounts.h"
+#include "controller/reconcile/claim/stock.h"
+
+namespace egpu::server {
+
+namespace {
+
+namespace keys = v1alpha::keys;
+using base::Code;
+using base::Result;
+using base::Status;
+using v1alpha::ElasticGPUClaim;
+
+/// Name in the pod → template. Annotations that no policy has read yet count as well.
+std::map<std::string, std::string> templatesOf(const core::Pod& pod) {
+  std::map<std::string, std::string> templates;
+  for (const auto& [key, value] : pod.metadata.annotations)
+    if (key.starts_with(keys::kTemplateAnnotationPrefix))
+      templates[key.substr(keys::kTemplateAnnotationPrefix.size())] = value;
+  if (auto name = v1alpha::amountsTemplate(pod.metadata.annotations); !name.empty())
+    templates[std::string(keys::kAmountsEntry)] = std::move(name);
+  for (const auto& entry : pod.resourceClaims)
+    if (!entry.templateName.empty()) templates[entry.name] = entry.templateName;
+  for (const auto& entry : pod.resourceClaims)
+    if (!entry.resourceClaimName.empty()) templates.erase(entry.name);
+  return templates;
+}
+
+Status wrong(const v1alpha::FieldError& mistake) { return {Code::invalid, mistake.field + ": " + mistake.message}; }
+
+/// The claim that would be made of it; one without requests and class: it is none of ours.
+Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, const core::Pod& pod,
+                                               const core::ObjectKey& source) {
+  ElasticGPUClaim claim;
+  if (const auto claims = stores.templates.get(source)) {
+    claim.spec = claims->spec;
+    return std::optional(std::move(claim));
+  }
+  if (const auto made = stores.carrierTemplates.get(source)) {
+    if (!reconcile::asks(made->claim)) return std::optional<ElasticGPUClaim>();
+    auto wanted = reconcile::claimFor(made->claim);
+    if (auto* why = std::get_if<std::string>(&wanted))
+      return Status(Code::invalid, "ResourceClaimTemplate " + source.name + " can't be served: " + *why);
+    claim.spec = std::get<cache::Claim>(std::move(wanted)).spec;
+    return std::optional(std::move(claim));
+  }
+  if (!v1alpha::namesAmounts(source.name))
+    return Status(Code::notFound,
+                  "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate \"" + source.str() + "\"");
+  const bool annotated = source.name == v1alpha::amountsTemplate(pod.metadata.annotations);
+  if (const auto mistake = annotated ? v1alpha::amountsMistake(pod.metadata.annotations) : std::nullopt)
+    return wrong(*mistake);
+  if (const auto mistake = v1alpha::amountsMistake(source.name)) return wrong(*mistake);
+  claim.spec = *v1alpha::amountsOf(source.name);
+  return std::optional(std::move(claim));
+}
+
+}  // namespace
+
+Result<std::vector<ElasticGPUClaim>> claimsStampedFor(const cache::Stores& stores, const core::Pod& pod,
+                                                      const std::string& space, std::string& note) {
+  std::vector<ElasticGPUClaim> claims;
+  for (const auto& [name, source] : templatesOf(pod)) {
+    auto claim = claimOf(stores, pod, {space, source});
+    if (!claim) return claim.status();
+    if (!*claim) {
+      note += (note.empty() ? "" : "; ") + std::string("ResourceClaimTemplate ") + source +
+              " asks for no ElasticGPU and is left out of account";
+      continue;
+    }
+    (*claim)->metadata.name = (pod.metadata.name.empty() ? "new" : pod.metadata.name) + "-" + name;
+    (*claim)->metadata.namespace_ = space;
+    claims.push_back(std::move(**claim));
+  }
+  return claims;
+}
+
+}  // namespace egpu::server

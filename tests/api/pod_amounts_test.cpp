@@ -1,0 +1,128 @@
+#include "api/v1alpha/pod_amounts.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "api/v1alpha/validation.h"
+
+namespace egpu::v1alpha {
+namespace {
+
+StringMap annotations(const StringMap& amounts) {
+  StringMap all = {{"other/gpu", "1"}, {"egpuc.elasticgpu.io/x", "c"}};
+  for (const auto& [what, value] : amounts) all["egpu.elasticgpu.io/" + what] = value;
+  return all;
+}
+
+std::string nameOf(const StringMap& amounts) { return amountsTemplate(annotations(amounts)); }
+
+TEST(PodAmounts, ANameSpellsThemAndIsReadBack) {
+  const std::vector<std::pair<StringMap, std::string>> cases = {
+      {{{"gpu", "2"}}, "egpu-amounts.gpu-2"},
+      {{{"gpu-core", "10"}, {"gpu-memory", "4Gi"}}, "egpu-amounts.core-10.memory-4-gi"},
+      {{{"gpu", "1"}, {"gpu-core", "10"}, {"gpu-memory", "1.5Gi"}, {"class", "a.b-c"}},
+       "egpu-amounts.gpu-1.core-10.memory-1-05-gi.class-a.b-c"},
+      {{{"gpu-memory", "1e+9"}}, "egpu-amounts.memory-1e-19"},
+      {{{"gpu-memory", "1E9"}, {"class", "core-10"}}, "egpu-amounts.memory-1-e9.class-core-10"},
+      {{{"gpu-core", "-5"}}, "egpu-amounts.core--25"},
+      {{{"gpu-core", "ten"}}, "egpu-amounts.core-ten"},
+  };
+  for (const auto& [amounts, name] : cases) {
+    EXPECT_EQ(nameOf(amounts), name);
+    EXPECT_TRUE(isDnsSubdomain(name)) << name;
+    const auto spec = amountsOf(name);
+    ASSERT_TRUE(spec) << name;
+    EXPECT_EQ(spec->className, amounts.contains("class") ? amounts.at("class") : "");
+    EXPECT_EQ(spec->requests.size(), amounts.size() - amounts.count("class"));
+    for (const auto& [what, value] : amounts)
+      if (what != "class") {
+        EXPECT_EQ(spec->requests.at("elasticgpu.io/" + what), value) << name;
+      }
+  }
+  EXPECT_EQ(amountsTemplate({{"egpuc.elasticgpu.io/x", "c"}, {"egpuct.elasticgpu.io/y", "t"}}), "");
+}
+
+TEST(PodAmounts, DifferentOnesNeverHaveTheSameName) {
+  std::mt19937 random(7);
+  const std::string letters = "0159.+-eEpPtTgGmMkKinu";
+  const auto value = [&] {
+    std::string text;
+    for (auto n = 1 + random() % 4; n > 0; --n) text += letters[random() % letters.size()];
+    return text;
+  };
+  const std::vector<std::string> classes = {"a", "a.gpu-1", "core-1", "class-a", "a.class-b", "1-gi.class-a"};
+  std::map<std::string, StringMap> seen;
+  for (int i = 0; i < 20'000; ++i) {
+    StringMap amounts;
+    for (const auto* what : {"gpu", "gpu-core", "gpu-memory"})
+      if (random() % 2 == 0) amounts[what] = value();
+    if (amounts.empty()) continue;
+    if (random() % 2 == 0) amounts["class"] = classes[random() % classes.size()];
+    const auto name = nameOf(amounts);
+    ASSERT_TRUE(isDnsSubdomain(name)) << name;
+    const auto [it, fresh] = seen.emplace(name, amounts);
+    ASSERT_TRUE(fresh || it->second == amounts) << name;
+    const auto spec = amountsOf(name);
+    ASSERT_TRUE(spec) << name;
+    for (const auto& [what, text] : amounts)
+      if (what != "class") {
+        ASSERT_EQ(spec->requests.at("elasticgpu.io/" + what), text) << name;
+      }
+  }
+}
+
+TEST(PodAmounts, WhatIsNotExactlySoSpellsNothing) {
+  for (const auto* name :
+       {"egpu-amounts", "egpu-amounts.", "egpu-amounts.unreadable", "egpu-amounts.class-a", "egpu-amounts.gpu-",
+        "egpu-amounts.core-10.gpu-1", "egpu-amounts.gpu-1.gpu-1", "egpu-amounts.gpu-1.", "egpu-amounts.gpu-1.class-",
+        "egpu-amounts.gpu-1-", "egpu-amounts.gpu-1-3", "egpu-amounts.gpu-1-x", "egpu-amounts.gpu-1.tflops-1",
+        "egpu-amounts.gpu-1.class-A", "egpu-amountsgpu-1", "tenth", ""})
+    EXPECT_FALSE(amountsOf(name)) << name;
+  EXPECT_FALSE(amountsOf("egpu-amounts.gpu-" + std::string(25, '1')));
+  EXPECT_FALSE(amountsOf("egpu-amounts.gpu-1.class-" + std::string(250, 'c')));
+  for (const auto* name : {"egpu-amounts.unreadable", "egpu-amounts.gpu-1", "egpu-amounts.x"})
+    EXPECT_TRUE(namesAmounts(name)) << name;
+  for (const auto* name : {"egpu-amounts", "egpu-amountsx.gpu-1", "tenth"}) EXPECT_FALSE(namesAmounts(name)) << name;
+}
+
+TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
+  struct Case {
+    StringMap amounts;
+    const char *field, *says;
+  };
+  const std::vector<Case> cases = {
+      {{{"gpu-core", "ten"}}, "gpu-core", "must be a quantity greater than zero"},
+      {{{"gpu-core", "10%"}}, "gpu-core", "must be a quantity greater than zero"},
+      {{{"gpu-core", ""}}, "gpu-core", "must be a quantity greater than zero"},
+      {{{"gpu-core", "-5"}}, "gpu-core", "must be a quantity greater than zero"},
+      {{{"gpu-core", "0.5"}}, "gpu-core", "gpu-core is a whole number of percent"},
+      {{{"gpu", "1.5"}}, "gpu", "gpu is a whole number of cards"},
+      {{{"gpu", "1"}, {"gpu-memory", "4GiB"}}, "gpu-memory", "is no suffix"},
+      {{{"gpu-memory", "1.5"}}, "gpu-memory", "gpu-memory is bytes with a suffix (4Gi)"},
+      {{{"gpu-memory", "000000000000000000000000004Gi"}}, "gpu-memory", "at most 24 characters"},
+      {{{"gpu-core", "10"}, {"class", "No Class"}}, "class", "is not the name of an ElasticGPUClass"},
+      {{{"gpu-core", "10"}, {"class", ""}}, "class", "is not the name of an ElasticGPUClass"},
+      {{{"gpu-core", "10"}, {"class", std::string(240, 'c')}}, "class", "too long"},
+      {{{"class", "share"}}, "gpu-core", "missing: say how much, by gpu, gpu-core or gpu-memory"},
+      {{{"gpu", "1"}, {"memory", "4Gi"}}, "memory", "unknown; known are class, gpu, gpu-core and gpu-memory"},
+      {{{"gpu", "1"}, {"", "4Gi"}}, "", "unknown; known are"},
+  };
+  for (const auto& one : cases) {
+    const auto mistake = amountsMistake(annotations(one.amounts));
+    ASSERT_TRUE(mistake) << one.says;
+    EXPECT_EQ(mistake->field, "metadata.annotations[egpu.elasticgpu.io/" + std::string(one.field) + "]");
+    EXPECT_NE(mistake->message.find(one.says), std::string::npos) << mistake->message;
+    const auto name = nameOf(one.amounts);
+    EXPECT_TRUE(namesAmounts(name)) << name;
+    // No template is ever made of it: the name spells nothing, or something that is a mistake by itself.
+    EXPECT_TRUE(amountsMistake(name)) << name;
+  }
+  EXPECT_FALSE(amountsMistake(annotations({{"gpu-core", "10"}, {"gpu-memory", "4Gi"}, {"class", "share"}})));
+  EXPECT_FALSE(amountsMistake(annotations({})));
+  EXPECT_FALSE(amountsMistake("egpu-amounts.core-10.class-share"));
+}
+
+}  // namespace
+}  // namespace egpu::v1alpha
