@@ -139,6 +139,8 @@ void everyWrite(const std::vector<Act>& acts, int atLeast) {
 TEST(CrashTest, EveryWriteBeforeAndAfterConvergesToTheSameWorld) { everyWrite(workload(), 60); }
 TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tornOut(), 30); }
 
+TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
+
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.
 void watchFault(const std::function<void(support::Driver&, int)>& inject, int events) {
   std::string reference;
