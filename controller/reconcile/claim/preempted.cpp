@@ -57,6 +57,7 @@ bool ClaimSync::stillNeeds(const cache::Claim& preemptor, const cache::Gpu& devi
 std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const bool marked = device->status.reason == reason::kPreempted;
   if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
+  if (!marked && stores_.claimsPreempting(device->metadata.name).empty()) return std::nullopt;  // of nearly all
   if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
   auto who = preemptibleClaim(stores_, *device) ? preemption_.preemptorOf(*device, *claim) : nullptr;
   if (who) {
