@@ -202,6 +202,15 @@ struct DeviceTaintRule {
   bool operator==(const DeviceTaintRule&) const = default;
 };
 
+/// What a priority's name is worth.
+struct PriorityClass {
+  ObjectMeta metadata;
+  int64_t value = 0;
+  bool globalDefault = false;
+  bool preempts = true;  ///< preemptionPolicy isn't Never
+  bool operator==(const PriorityClass&) const = default;
+};
+
 struct ObjectReference {
   std::string apiVersion, kind, namespace_, name, uid, resourceVersion;
 };
@@ -248,5 +257,7 @@ template <>
 inline constexpr Kind kindOf<DeviceClass>{"resource.k8s.io", "v1", "DeviceClass", "deviceclasses", false};
 template <>
 inline constexpr Kind kindOf<DeviceTaintRule>{"resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false};
+template <>
+inline constexpr Kind kindOf<PriorityClass>{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false};
 
 }  // namespace egpu::core

@@ -92,6 +92,9 @@ inline constexpr std::string_view kTainted = "Tainted";          ///< a DeviceTa
 inline constexpr std::string_view kInUse = "InUse";              ///< being deleted while pods use it
 inline constexpr std::string_view kClaimGone = "ClaimGone";      ///< of a device held for pods that run
 inline constexpr std::string_view kCarrierGone = "CarrierGone";  ///< the same, its claim is being deleted
+inline constexpr std::string_view kPriorityClassNotFound = "PriorityClassNotFound";
+inline constexpr std::string_view kPreempting = "Preempting";  ///< room is being made for the claim
+inline constexpr std::string_view kPreempted = "Preempted";    ///< the claim, or the device, had to make room
 inline constexpr std::string_view kRefused = "Refused";  ///< the API server refuses a write: rights, quota, a policy
 }  // namespace reason
 

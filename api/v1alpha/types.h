@@ -141,6 +141,7 @@ struct ElasticGPUClaimSpec {
   std::string classNameAlias;  ///< elasticGPUClassName
   std::string elasticGPUName;
   StringMap requests;  ///< key → quantity text exactly as written (a JSON number becomes its text)
+  std::string priorityClassName{};  ///< a PriorityClass; empty = the priority of its pods, else the default one
   bool operator==(const ElasticGPUClaimSpec&) const = default;
   /// The class under either spelling; empty = the default class.
   const std::string& effectiveClass() const { return className.empty() ? classNameAlias : className; }
@@ -153,6 +154,20 @@ struct ClaimUsage {
   std::string time;    ///< when it was written
   bool operator==(const ClaimUsage&) const = default;
 };
+/// What a claim is to get of a card. Amounts are charged ones.
+struct NominatedCard {
+  std::string name;  ///< card object name
+  int64_t core = 0;
+  int64_t memory = 0;
+  bool operator==(const NominatedCard&) const = default;
+};
+/// Room that is made for a claim by preemption, and kept for it.
+struct Nomination {
+  std::string nodeName;
+  std::vector<NominatedCard> cards;
+  std::vector<std::string> victims;  ///< names of the devices that have to go
+  bool operator==(const Nomination&) const = default;
+};
 struct ElasticGPUClaimStatus {
   std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
   std::string elasticGPUName;
@@ -160,6 +175,8 @@ struct ElasticGPUClaimStatus {
   std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
   StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
   std::optional<ClaimUsage> usage;
+  int64_t priority = 0;  ///< as it was found when this was written
+  std::optional<Nomination> nominated;
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimStatus&) const = default;
 };

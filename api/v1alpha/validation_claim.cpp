@@ -89,6 +89,7 @@ FieldErrors validate(const ElasticGPUClaim& object) {
       errors.push_back({std::string(field), "must be a DNS subdomain: lower-case letters, digits, '-' and '.'"});
   };
   checkName(spec.className, "spec.egpuClassName");
+  checkName(spec.priorityClassName, "spec.priorityClassName");
   checkName(spec.classNameAlias, "spec.elasticGPUClassName");
   checkName(spec.elasticGPUName, "spec.elasticGPUName");
   if (!spec.className.empty() && !spec.classNameAlias.empty() && spec.className != spec.classNameAlias)

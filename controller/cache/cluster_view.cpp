@@ -49,9 +49,13 @@ ClusterView::ClusterView(Stores& stores) : stores_(stores) {
 }
 
 void ClusterView::refreshClaim(const Claim* before, const Claim* after) {
-  if (!before || (after && after->metadata.uid == before->metadata.uid)) return;
+  const bool same = before && after && before->metadata.uid == after->metadata.uid;
+  if (after && (after->status.nominated || (same && before->status.nominated))) refreshNomination(*after, false);
+  if (before && !same && before->status.nominated) refreshNomination(*before, true);
+  if (!before || same) return;
   {
     const std::lock_guard lock(mutex_);
+    keepNoNode(before->metadata.uid);
     learned_.erase(before->metadata.uid);
     drop(before->metadata.uid);
     cluster_.note(ClaimGone{before->metadata.uid});
@@ -383,6 +387,7 @@ void ClusterView::forgetIfEmpty(Cards::value_type& card) {
 }
 
 void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
+  keepNoNode(ask.claimUid);
   auto& assumption = assumptions_[ask.claimUid];
   assumption.claim = ask.claim;
   assumption.className = ask.className;
@@ -436,45 +441,58 @@ bool ClusterView::freedBy(std::string_view claimUid, const std::vector<Assumed>&
   });
 }
 
-scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
-  std::unique_lock lock(mutex_);
-  const auto start = std::chrono::steady_clock::now();
-  cluster_.show();
-  AskedNodes nodes(suits, cluster_.told());
-  const auto retracted = retract(ask.claimUid);
-  learn(ask);
-  const bool shared = suits && !ask.nodes.empty();
-  const auto alike = [&ask](const Hopeless& each) { return each.request == ask.request && each.nodes == ask.nodes; };
-  const auto known =
-      shared && retracted.empty() ? std::find_if(hopeless_.begin(), hopeless_.end(), alike) : hopeless_.end();
+scheduler::Decision ClusterView::decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told) {
   scheduler::Decision decision;
-  Suitability told;
-  const bool withinQuotas = counted(ask).has_value();
-  if (withinQuotas) {
+  if (counted(ask)) {
     auto within = decideFor({ask}, {ask.request}, nodes.predicate(), {});
     if (!within.decisions.empty()) decision = std::move(within.decisions.front());
     decision.excess = std::move(within.excess);
     told = nodes.take();
-  } else if (known == hopeless_.end()) {
-    decision = scheduler::decide(cluster_, ask.request, nodes.predicate());
-    told = nodes.take();
-    if (shared && !decision.fits) {
-      if (hopeless_.size() == kMostHopeless) hopeless_.pop_front();
-      hopeless_.push_back({ask.request, ask.nodes, told});
-    }
-  } else {
-    told = known->told;
+    return decision;
   }
-  // Quotas are not told: what was decided within them can't be worked out again.
+  const auto alike = [&ask](const Hopeless& each) { return each.request == ask.request && each.nodes == ask.nodes; };
+  const auto known = shared ? std::find_if(hopeless_.begin(), hopeless_.end(), alike) : hopeless_.end();
+  if (known != hopeless_.end()) {
+    told = known->told;
+    return decision;
+  }
+  decision = decideHere(ask, nodes.predicate());
+  told = nodes.take();
+  if (shared && !decision.fits) {
+    if (hopeless_.size() == kMostHopeless) hopeless_.pop_front();
+    hopeless_.push_back({ask.request, ask.nodes, told});
+  }
+  return decision;
+}
+
+scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
+  std::unique_lock lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  const std::vector<Ask> asks{ask};
+  scheduler::NodePredicate open;
+  AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
+  const auto retracted = retract(ask.claimUid);
+  learn(ask);
+  const auto held = holdBack(asks);
+  const bool kept = !held.empty() || open || nominated_.contains(ask.claimUid);
+  const bool shared = suits && !ask.nodes.empty() && !kept && retracted.empty();
+  Suitability told;
+  const auto decision = decideOne(ask, nodes, shared, told);
+  letHave(held);
+  // Neither quotas nor what is kept is told: what was decided within them can't be worked out again.
   tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told),
-       withinQuotas);
+       kept || counted(ask).has_value());
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
+  } else if (decision.excess) {
+    keepNoNode(ask.claimUid);
+  } else {
+    keepNode(ask, suits);
   }
-  const bool freed = freedBy(ask.claimUid, retracted);
-  grew_ = grew_ || freed;
-  const bool news = freed || book_.changed();
+  grew_ = freedBy(ask.claimUid, retracted) || grew_;
+  const bool news = grew_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
@@ -494,9 +512,11 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
   std::unique_lock lock(mutex_);
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
-  AskedNodes nodes(suits, cluster_.told());
-  // Quotas are not told, nor what changed meanwhile: what was decided so can't be worked out again.
-  bool given = std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return counted(ask).has_value(); });
+  scheduler::NodePredicate open;
+  AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
+  // Neither quotas nor what is kept is told, nor what changed meanwhile: what was decided so can't be worked out again.
+  bool given =
+      open || std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return counted(ask).has_value(); });
   std::vector<scheduler::Request> requests;
   std::vector<std::vector<Assumed>> retracted;
   for (const auto& ask : asks) {
@@ -504,11 +524,16 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     learn(ask);
     requests.push_back(ask.request);
   }
+  auto held = holdBack(asks);
+  given = given || !held.empty();
   auto together = decideFor(asks, requests, nodes.predicate(), [&] {
     const auto before = cluster_.changes();
+    letHave(held);
     giveWay(lock);
+    held = holdBack(asks);
     given = given || cluster_.changes() != before;
   });
+  letHave(held);
   tell(asks, together.decisions, nodes.take(), given);
   bool freed = false;
   for (std::size_t i = 0; i < asks.size(); ++i) {
@@ -521,8 +546,9 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
+  if (asks.size() == 1 && together.decisions.empty() && !together.excess) keepNode(asks.front(), suits);
   grew_ = grew_ || freed;
-  const bool news = freed || book_.changed();
+  const bool news = grew_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();

@@ -12,6 +12,11 @@
 //
 // Quotas are judged in the same section and count the same allocations, each for the claim that a device names, a
 // decision was made for, or, where neither is known, the ledger's entry names. A device that names no claim is nobody's.
+// Room that is kept (status.nominated of a claim that preempts; a node for one that has waited for long, scheduler/waiting.h) is
+// taken in the picture while others decide who come later in the order of scheduler::comesBefore(): as much of it as is free,
+// and more as its holders go. Its owner, and who comes before it, decide as if it were not there. What is nominated stands in
+// the claims' statuses; the nodes are found anew by the next leader.
+//
 // Two leaders that overlap may each decide up to a quota until the lease is settled, and so exceed it together; never a
 // card's ledger, which the API server guards.
 #pragma once
@@ -40,7 +45,9 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/judge.h"
+#include "controller/scheduler/preempt.h"
 #include "controller/scheduler/quota/within.h"
+#include "controller/scheduler/waiting.h"
 
 namespace egpu::cache {
 
@@ -104,6 +111,13 @@ class ClusterView {
   ClusterView(const ClusterView&) = delete;
   ClusterView& operator=(const ClusterView&) = delete;
 
+  /// Whose turn it is. Times are seconds of the wall clock.
+  struct Turn {
+    int64_t priority = 0;
+    int64_t since = 0;         ///< the claim's creation
+    int64_t waitingSince = 0;  ///< since when it has been waiting, as far as it says
+    int64_t now = 0;
+  };
   struct Ask {
     std::string claimUid;
     std::string claim;  ///< "namespace/name"
@@ -112,6 +126,7 @@ class ClusterView {
     /// of them is then looked for once, until something becomes free.
     std::string nodes;
     std::string className{};  ///< of the claim, for quotas
+    Turn turn{};
   };
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
@@ -131,6 +146,19 @@ class ClusterView {
   /// Ask).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}) const;
+  /// Who would have to go so that it fits: preempt() on a copy, in which what is nominated to others who come before has
+  /// happened already. Others decide meanwhile. Assumes nothing.
+  scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
+                                const scheduler::StandingOf& standing);
+  /// Whether the claim would fit on the nominated node if all the nomination's victims were gone, and not if this one (the name
+  /// of a device) stayed. False too if it fits there as it is.
+  bool needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const;
+  /// For whom room is kept that the ask could else have: "default/a"; empty = for nobody.
+  std::string keptFrom(const Ask& ask) const;
+  /// What is kept of nodes for those who have waited for long: by name of the claim.
+  std::vector<scheduler::Kept> keptNodes() const;
+  /// How long a claim waits until a node is kept for it, and how many at most. Before the first decision.
+  void keeping(const scheduler::Keeping& keeping) { keeping_ = keeping; }
   /// The same request, with what quotas leave to the claim: for explain().
   scheduler::Request withinQuota(const Ask& ask);
   /// The claim is about to get this device, which stands already: assumed as by a decision, unless a quota is exceeded.
@@ -226,6 +254,36 @@ class ClusterView {
   std::optional<scheduler::QuotaClaim> counted(const Ask& ask);
   scheduler::Together decideFor(const std::vector<Ask>& asks, const std::vector<scheduler::Request>& requests,
                                 const scheduler::NodePredicate& suits, const scheduler::Pause& pause);
+  /// Room that others come before; see kept_room.cpp.
+  struct Nominated {
+    scheduler::Waiting owner;
+    v1alpha::Nomination room;
+  };
+  struct KeptNode {
+    scheduler::Waiting owner;
+    std::string node;
+    int64_t lookedAt = 0;  ///< as Turn::now
+  };
+  /// In the picture: card, and the uid it is taken under.
+  using TakenBack = std::vector<std::pair<std::string, std::string>>;
+  void refreshNomination(const Claim& claim, bool gone);
+  static scheduler::Waiting waiterOf(const Ask& ask);
+  bool waitsNoMore(const std::string& claimUid) const;
+  bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;
+  bool roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const Nominated& nominated) const;
+  TakenBack holdBack(const std::vector<Ask>& asks);
+  void letHave(const TakenBack& taken);
+  /// `suits` without the nodes that are kept from the asks; `open` outlives the answer.
+  const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                                            scheduler::NodePredicate& open) const;
+  /// shared: what is found to fit nowhere is found so for all who ask the same.
+  scheduler::Decision decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told);
+  /// Has the claim's own nominated node first.
+  scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
+  /// It found no room: perhaps a node is kept for it from now on.
+  void keepNode(const Ask& ask, const scheduler::NodePredicate& suits);
+  /// It waits for room no longer.
+  void keepNoNode(std::string_view claimUid);
   void addDevice(Devices::value_type& entry);
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
@@ -279,6 +337,10 @@ class ClusterView {
   /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more.
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;
+  std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
+  std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
+  scheduler::Keeping keeping_;
+  int64_t keptLast_ = 0;  ///< when a node was last looked for, as Turn::now
   uint64_t lastNumber_ = 0;
   bool grew_ = false;
   static constexpr std::size_t kMostHopeless = 64;

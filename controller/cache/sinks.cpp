@@ -30,6 +30,7 @@ template class StoreSink<core::Pod>;
 template class StoreSink<core::Node>;
 template class StoreSink<core::ResourceClaim>;
 template class StoreSink<core::Namespace>;
+template class StoreSink<core::PriorityClass>;
 template class StoreSink<ClaimTemplate>;
 template class StoreSink<core::ResourceClaimTemplate>;
 template class StoreSink<core::DeviceTaintRule>;

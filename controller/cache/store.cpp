@@ -240,6 +240,7 @@ template class Store<core::Pod>;
 template class Store<core::Node>;
 template class Store<core::ResourceClaim>;
 template class Store<core::Namespace>;
+template class Store<core::PriorityClass>;
 template class Store<v1alpha::ElasticGPUClaimTemplate>;
 template class Store<core::ResourceClaimTemplate>;
 template class Store<core::DeviceTaintRule>;

@@ -114,6 +114,11 @@ void Stores::indexGpus() {
   byProvisioner_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
     if (d.metadata.deleting()) emit(d.spec.provisioner);
   });
+  byPreemptible_ = devices.addIndex([](const Gpu& d, const Emit& emit) {
+    const auto preemptible = d.spec.parameters.find("preemptible");
+    if (preemptible != d.spec.parameters.end() && preemptible->second == "true" && d.spec.reclaimPolicy == "Delete")
+      emit("yes");
+  });
   byCardNode_ = cards.addIndex(
       [](const Gpu& c, const Emit& emit) { emit(c.spec.card ? std::string_view(c.spec.card->nodeName) : ""); });
 }
@@ -125,6 +130,14 @@ void Stores::indexClaims() {
   });
   byClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     if (c.status.phase != phase::kBound) emit(c.spec.effectiveClass());
+  });
+  byVictim_ = claims.addIndex([](const Claim& c, const Emit& emit) {
+    if (c.status.phase == phase::kBound || !c.status.nominated || c.metadata.deleting()) return;
+    for (const auto& device : c.status.nominated->victims) emit(device);
+  });
+  // Of those that name none only the open ones are looked for.
+  byPriorityClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {
+    if (!c.spec.priorityClassName.empty() || c.status.phase != phase::kBound) emit(c.spec.priorityClassName);
   });
 }
 
@@ -205,7 +218,8 @@ Store<Gpu>::Ptr Stores::gpu(std::string_view name) const {
 
 bool Stores::synced() const {
   return cards.synced() && devices.synced() && claims.synced() && classes.synced() && pods.synced() && nodes.synced() &&
-         carriers.synced() && namespaces.synced() && quotas.synced() && templates.synced() && carrierTemplates.synced();
+         carriers.synced() && namespaces.synced() && quotas.synced() && templates.synced() &&
+         carrierTemplates.synced() && priorityClasses.synced();
 }
 
 void Stores::sawPod(const core::Pod& pod) {

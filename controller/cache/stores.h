@@ -58,6 +58,7 @@ class Stores {
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
   Store<ClaimTemplate> templates;
+  Store<core::PriorityClass> priorityClasses;
   Store<core::ResourceClaimTemplate> carrierTemplates;  ///< what Kubernetes stamps ResourceClaims from
   Store<core::DeviceTaintRule> taintRules;              ///< empty where the API server has no such kind
   NodeTaints taints{nodes};
@@ -88,6 +89,16 @@ class Stores {
   /// Claims whose spec names this ElasticGPU, given by their users ("egpu-<own uid>" is not listed: it follows from the
   /// uid).
   std::vector<Store<Claim>::Ptr> claimsNaming(std::string_view gpu) const { return claims.find(byGpuName_, gpu); }
+  /// Claims for which this device has to go: Pending ones whose status.nominated names it as a victim.
+  std::vector<Store<Claim>::Ptr> claimsPreempting(std::string_view device) const {
+    return claims.find(byVictim_, device);
+  }
+  /// Devices whose class says preemptible, and that go with their claims.
+  std::vector<Store<Gpu>::Ptr> preemptibleDevices() const { return devices.find(byPreemptible_, "yes"); }
+  /// Claims whose spec names this PriorityClass; "" = those that name none.
+  std::vector<Store<Claim>::Ptr> claimsOfPriority(std::string_view name) const {
+    return claims.find(byPriorityClass_, name);
+  }
   /// Claims of a class that are not Bound; "" = those that want the default class.
   std::vector<Store<Claim>::Ptr> openClaimsOfClass(std::string_view cls) const { return claims.find(byClass_, cls); }
   /// Pods, finished ones too, that use "namespace/name" of a claim.
@@ -124,6 +135,7 @@ class Stores {
   void observed(const core::ResourceClaimTemplate& o) { carrierTemplates.observed(o); }
   void observed(const core::Namespace& o) { namespaces.observed(o); }
   void observed(const core::DeviceTaintRule& o) { taintRules.observed(o); }
+  void observed(const core::PriorityClass& o) { priorityClasses.observed(o); }
   template <class T>
   void observedGone(const core::ObjectKey& key, std::string_view uid);
 
@@ -138,7 +150,7 @@ class Stores {
 
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
       byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0,
-      byQuotaNamespace_ = 0;
+      byQuotaNamespace_ = 0, byVictim_ = 0, byPriorityClass_ = 0, byPreemptible_ = 0;
 };
 
 template <class T>
@@ -165,6 +177,8 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     namespaces.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {
     taintRules.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::PriorityClass>) {
+    priorityClasses.observedGone(key, uid);
   } else {
     carriers.observedGone(key, uid);
   }

@@ -110,6 +110,12 @@ void fields(auto& v, Is<core::Toleration> auto& o) {
   v("effect", o.effect);
 }
 
+void fields(auto& v, Is<core::PriorityClass> auto& o) {
+  v.always("value", o.value);
+  v("globalDefault", o.globalDefault);
+  v.word("preemptionPolicy", o.preempts, "Never", false);
+}
+
 void fields(auto& v, Is<core::Namespace> auto& o) {
   v.object("status", [&] { v("phase", o.phase); });
 }

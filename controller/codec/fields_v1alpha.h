@@ -133,6 +133,19 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimSpec> auto& o) {
   v("elasticGPUClassName", o.classNameAlias);
   v("elasticGPUName", o.elasticGPUName);
   v.object("resources", [&] { v.quantities("requests", o.requests); });
+  v("priorityClassName", o.priorityClassName);
+}
+
+void fields(auto& v, Is<v1alpha::NominatedCard> auto& o) {
+  v("name", o.name);
+  v.always("core", o.core);
+  v.always("memory", o.memory);
+}
+
+void fields(auto& v, Is<v1alpha::Nomination> auto& o) {
+  v("nodeName", o.nodeName);
+  v("cards", o.cards);
+  v("victims", o.victims);
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
@@ -142,6 +155,8 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
   v("egpuClassName", o.className);
   v("capacity", o.capacity);
   v("usage", o.usage);
+  v("priority", o.priority);
+  v("nominated", o.nominated);
   v("conditions", o.conditions);
 }
 

@@ -137,6 +137,7 @@ EGPU_CODEC(v1alpha::ElasticGPUClaimTemplate);
 EGPU_CODEC(v1alpha::ElasticGPUClass);
 EGPU_CODEC(v1alpha::ElasticGPUQuota);
 EGPU_CODEC(core::Namespace);
+EGPU_CODEC(core::PriorityClass);
 EGPU_CODEC(core::Node);
 EGPU_CODEC(core::Pod);
 EGPU_CODEC(core::ResourceClaim);

@@ -82,6 +82,23 @@ void replaceUsage(JsonText& j, const std::optional<v1alpha::ClaimUsage>& before,
   replace(j, "time", was.time, after->time);
   j.endObject();
 }
+/// Room that is kept; null if none is any more. Nothing if it is so already.
+void replaceNomination(JsonText& j, const std::optional<v1alpha::Nomination>& before,
+                       const std::optional<v1alpha::Nomination>& after) {
+  if (before == after) return;
+  j.key("nominated");
+  if (!after) {
+    j.null();
+    return;
+  }
+  const v1alpha::Nomination none;
+  const auto& was = before ? *before : none;
+  j.beginObject();
+  replace(j, "nodeName", was.nodeName, after->nodeName);
+  replace(j, "cards", was.cards, after->cards);
+  replace(j, "victims", was.victims, after->victims);
+  j.endObject();
+}
 
 void op(JsonText& j, std::string_view name, std::string_view path) {
   j.beginObject().key("op").value(name).key("path").value(path);
@@ -178,6 +195,11 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   replace(j, "egpuClassName", before.className, after.className);
   replace(j, "capacity", before.capacity, after.capacity);
   replaceUsage(j, before.usage, after.usage);
+  if (after.priority != 0)
+    j.key("priority").value(after.priority);
+  else if (before.priority != 0)
+    j.key("priority").null();
+  replaceNomination(j, before.nominated, after.nominated);
   replace(j, "conditions", before.conditions, after.conditions);
   j.endObject().endObject();
   return j.take();
@@ -405,6 +427,17 @@ std::string lease(const core::Lease& lease) {
   j.key("acquireTime").value(lease.acquireTime);
   j.key("renewTime").value(lease.renewTime);
   j.key("leaseTransitions").value(lease.leaseTransitions);
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string eviction(const core::Pod& pod, bool dry) {
+  JsonText j;
+  j.beginObject().key("apiVersion").value("policy/v1").key("kind").value("Eviction").key("metadata").beginObject();
+  j.key("name").value(pod.metadata.name).key("namespace").value(pod.metadata.namespace_).endObject();
+  j.key("deleteOptions").beginObject().key("preconditions").beginObject();
+  j.key("uid").value(pod.metadata.uid).endObject();
+  if (dry) j.key("dryRun").beginArray().value("All").endArray();
   j.endObject().endObject();
   return j.take();
 }

@@ -59,6 +59,8 @@ std::string pinAndLift(const core::Pod& pod, std::string_view node, std::string_
 std::string liftGate(const core::Pod& pod, std::string_view gate);
 /// Lease: its whole record, with the uid and resourceVersion that it carries. An empty holder is written as such.
 std::string lease(const core::Lease& lease);
+/// Eviction (policy/v1) of exactly this pod; dry: only whether its budgets would let it go.
+std::string eviction(const core::Pod& pod, bool dry);
 /// DeleteOptions with preconditions; empty = none.
 std::string deleteOptions(std::string_view uid, std::string_view resourceVersion);
 

@@ -96,7 +96,8 @@ base::Result<v1alpha::ElasticGPUClaim> claimOf(const Json& value, const std::str
   if (spec == value.end() || !spec->is_object()) return invalid(under(path, "spec"), "is missing");
   const auto specPath = under(path, "spec");
   if (auto wrong =
-          unknownField(*spec, specPath, {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources"}))
+          unknownField(*spec, specPath,
+                       {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources", "priorityClassName"}))
     return *wrong;
   if (const auto resources = spec->find("resources"); resources != spec->end() && resources->is_object())
     if (auto wrong = unknownField(*resources, under(specPath, "resources"), {"requests"})) return *wrong;

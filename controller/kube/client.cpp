@@ -323,6 +323,7 @@ EGPU_CLIENT(v1alpha::ElasticGPUQuota);
 EGPU_CLIENT(v1alpha::ElasticGPUClaimTemplate);
 EGPU_CLIENT(core::ResourceClaimTemplate);
 EGPU_CLIENT(core::Namespace);
+EGPU_CLIENT(core::PriorityClass);
 EGPU_CLIENT(core::Node);
 EGPU_CLIENT(core::Pod);
 EGPU_CLIENT(core::ResourceClaim);

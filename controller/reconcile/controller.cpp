@@ -31,6 +31,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       namespaceSink_(stores_.namespaces),
       templateSink_(stores_.templates),
       carrierTemplateSink_(stores_.carrierTemplates),
+      priorityClassSink_(stores_.priorityClasses),
       gpus_(client, gpuSink_, options_.reflector),
       claims_(client, claimSink_, options_.reflector),
       classes_(client, classSink_, options_.reflector),
@@ -41,6 +42,7 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       namespaces_(client, namespaceSink_, options_.reflector),
       templates_(client, templateSink_, options_.reflector),
       carrierTemplates_(client, carrierTemplateSink_, options_.reflector),
+      priorityClasses_(client, priorityClassSink_, options_.reflector),
       taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}) {
   if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
@@ -62,6 +64,7 @@ void Controller::start() {
   namespaces_.start();
   templates_.start();
   carrierTemplates_.start();
+  priorityClasses_.start();
   taintRules_.start();
   starter_ = std::jthread([this](std::stop_token stop) { gather(std::move(stop)); });
 }
@@ -71,7 +74,7 @@ void Controller::gather(std::stop_token stop) {
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !quotas_.waitForSync(stop) || !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) ||
       !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !templates_.waitForSync(stop) ||
-      !carrierTemplates_.waitForSync(stop) || !taintRules_.waitForSync(stop))
+      !carrierTemplates_.waitForSync(stop) || !priorityClasses_.waitForSync(stop) || !taintRules_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -202,6 +205,7 @@ void Controller::stop() {
   namespaces_.stop();
   templates_.stop();
   carrierTemplates_.stop();
+  priorityClasses_.stop();
   taintRules_.stop();
 }
 

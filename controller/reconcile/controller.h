@@ -98,6 +98,7 @@ class Controller {
   cache::StoreSink<core::Namespace> namespaceSink_;
   cache::StoreSink<cache::ClaimTemplate> templateSink_;
   cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_;
+  cache::StoreSink<core::PriorityClass> priorityClassSink_;
   kube::Reflector<cache::Gpu> gpus_;
   kube::Reflector<cache::Claim> claims_;
   kube::Reflector<cache::Class> classes_;
@@ -108,6 +109,7 @@ class Controller {
   kube::Reflector<core::Namespace> namespaces_;
   kube::Reflector<cache::ClaimTemplate> templates_;
   kube::Reflector<core::ResourceClaimTemplate> carrierTemplates_;
+  kube::Reflector<core::PriorityClass> priorityClasses_;
   cache::TaintRulesMirror taintRules_;
 
   std::mutex readyMutex_;

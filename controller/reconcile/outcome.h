@@ -25,16 +25,18 @@ struct Said {
     lost,         ///< its device or the hardware is gone: phase Lost
     inUse,        ///< it is being deleted and waits for who uses it; what Bound says stays
     moves,        ///< its node is given up: an event alone, what it waits for follows
+    preempted,    ///< it made room for another claim: phase Pending, no device, and who it was
     uses,         ///< what it uses, or that nothing is known of it: of no consequence
   };
   As as = As::notBound;
   core::ObjectKey claim;
   std::string uid, resourceVersion;  ///< of the claim as it was looked at: one that changed is looked at again
   std::string reason, message;
-  std::optional<v1alpha::ClaimUsage> usage{};  ///< of uses
+  std::optional<v1alpha::ClaimUsage> usage{};      ///< of uses
+  std::optional<v1alpha::Nomination> nominated{};  ///< of notBound: the room that is made for it
 
   static Said of(const core::ObjectMeta& claim, As as, std::string_view reason, std::string message) {
-    return {as, core::keyOf(claim), claim.uid, claim.resourceVersion, std::string(reason), std::move(message), {}};
+    return {as, core::keyOf(claim), claim.uid, claim.resourceVersion, std::string(reason), std::move(message), {}, {}};
   }
 };
 

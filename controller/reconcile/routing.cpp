@@ -75,6 +75,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.carrierTemplates.listen(
       [this](const auto& b, const auto& a) { enqueue_(templateKey(core::keyOf((a ? a : b)->metadata))); });
   stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
+  stores_.priorityClasses.listen([this](const auto& b, const auto& a) { onPriorityClass(b, a); });
   cluster.onCapacity([this] {
     for (const auto& key : waiting_.room.all()) enqueue_(key);
   });
@@ -118,7 +119,27 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
     enqueue_(carrierKey(key));  // the ResourceClaim that it was made for may be gone
   }
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
+  for (const auto* side : {before, after})
+    if (side != nullptr && side->status.nominated) victimsOf(*side);
   if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
+}
+
+void Routing::victimsOf(const cache::Claim& claim) {
+  for (const auto& name : claim.status.nominated->victims)
+    if (const auto device = stores_.devices.get({"", name}); device && device->spec.claimRef)
+      enqueue_(claimKey(claimOf(*device->spec.claimRef)));
+}
+
+void Routing::onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after) {
+  if (before && after && before->value == after->value && before->globalDefault == after->globalDefault &&
+      before->preempts == after->preempts)
+    return;
+  const auto& name = (after ? after : before)->metadata.name;
+  const bool byDefault = (before && before->globalDefault) || (after && after->globalDefault);
+  for (const auto& of : {name, std::string()}) {
+    if (of.empty() && !byDefault) continue;
+    for (const auto& claim : olderFirst(stores_.claimsOfPriority(of))) enqueue_(claimKey(core::keyOf(claim->metadata)));
+  }
 }
 
 void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {

@@ -44,6 +44,9 @@ class Routing {
   void onClass(const cache::Class* before, const cache::Class* after);
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
   void onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after);
+  void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
+  /// Claims whose device is named by one that room is made for, or was.
+  void victimsOf(const cache::Claim& claim);
   void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
   /// Devices that have some of it, their claims, and claims that name it.
   void usersOfCard(const std::string& card);

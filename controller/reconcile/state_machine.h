@@ -7,6 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
+//   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
 //   card/auditor.cpp which hardware is gone, drift
 //
@@ -29,6 +30,7 @@
 //     │  └─ card or node gone ─► (C11) lost ── unused ─► Failed ─► (D5) ─► (C1)
 //     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries, Available
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
+//   (C13) making room for a claim of higher priority: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
@@ -75,13 +77,29 @@
 //   lost:     device marked (Bound, reason CardGone); claim Lost; unused: carrier away, device Failed with the marked resourceVersion,
 //             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale
 //             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
+//   preempt:  (C6) and nobody's room would do otherwise, but that of preemptible claims of lower priority:
+//   V1 claim status.nominated  the preemptor's intent: what it is to get, and the devices that have to go. It stands as long as condition
+//                            Bound says Preempting, and keeps the room: ClusterView reads it, the next leader's too. Crash after it: each
+//                            device that is named is looked at by its claim's step. The preemptor bound, deleted, or helped otherwise: the
+//                            nomination is dropped with the next status, and nobody goes
+//   V2 device marked         by its own claim's step (C13), if by quorum read the preemptor still names it, and neither fits as it is nor
+//                            without this device: status.reason Preempted, with resourceVersion, phase Bound stays. First all its pods'
+//                            budgets are asked (evictions as a dry run). No longer named or needed: the mark is taken off, the claim keeps all
+//   V3 eviction of its pods  pods/eviction with the pod's uid, one at a time and each judged as V2 is; before it the carrier is deleted, so that
+//                            no pod takes it anew. Crash: those that go are seen to go. 429: a budget holds; said on the preemptor, tried again
+//                            after a while, and until V2 others are named instead if they would do
+//   V4 claim status          nobody runs, by quorum read, and nobody has it reserved: Pending, and condition Preempted says for whom and since
+//                            when the mark stands: each mark is said anew, so that an older Bound meets another version. Should the need end now, the mark goes and the claim is Bound again
+//   V5 device Failed         reason Preempted, with the marked resourceVersion, so that a stale controller can't fail a device that its claim
+//                            keeps (model: mark=skipped). The point of no return; then V6 it is deleted: again = no-op, undo, (C1)
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
 //   binding:  for the time of it (pod/chosen_nodes.h, in memory) the pod's step decides for that node alone, and the claim's goes from
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
 //             step (leaveToScheduler), or, of a pod that no --extender-scheduler names, waits for a reservation as ever
 //
-// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting. Class, namespace's labels, plugin, named
+// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting, those of
+// higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
 // namespace; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
 // entries, routing.cpp. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
@@ -90,7 +108,7 @@
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
 // A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
 // A (D2) device whose claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their
-// age. A node that changes: its rejections end, and all who wait are tried.
+// priority, then of their age; a node is kept for who has waited for ten minutes (ClusterView). A node that changes: its rejections end, and all who wait are tried.
 // A quota counts decisions, devices and entries alike, so what a dead leader left half done counts for the next one.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).

@@ -14,10 +14,23 @@
 namespace egpu::scheduler {
 namespace {
 
-/// How many go and how much they hold, in millionths of cards: the order of sets.
+/// What is lost with holders, in the order in which it counts. Sums of it are compared as it is.
+struct Loss {
+  int64_t priority = 0;
+  int64_t age = 0;     ///< −since
+  int64_t amount = 0;  ///< what they hold, in millionths of cards
+  auto operator<=>(const Loss&) const = default;
+  Loss operator+(const Loss& other) const {
+    return {priority + other.priority, age + other.age, amount + other.amount};
+  }
+  Loss operator*(int64_t n) const { return {priority * n, age * n, amount * n}; }
+};
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
+/// How many go and what is lost with them: the order of sets.
 struct Cost {
   int64_t holders = 0;
-  int64_t amount = 0;
+  Loss loss;
   auto operator<=>(const Cost&) const = default;
 };
 
@@ -31,7 +44,7 @@ struct Place {
 class Preempting {
  public:
   Preempting(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-             int64_t limit, const Pause& pause, const Settles& settles)
+             int64_t limit, const Pause& pause, const Settles& settles, const StandingOf& standing)
       : state_(cluster.state()),
         request_(request),
         suits_(suits),
@@ -40,6 +53,7 @@ class Preempting {
         left_(limit),
         pause_(pause),
         settles_(settles),
+        standing_(standing),
         cluster_(cluster) {}
 
   Preemption run() {
@@ -67,8 +81,11 @@ class Preempting {
   struct Holder {
     const std::string* device = nullptr;
     const std::vector<Holding>* holdings = nullptr;
-    int64_t amount = 0;
+    Loss loss{};
   };
+
+  /// The least that can be lost where so much is held. Whose priority and age it is, is not known beforehand.
+  Loss leastLoss(int64_t amount) const { return standing_ ? Loss{kLeast, kLeast, amount} : Loss{0, 0, amount}; }
 
   bool pinned(CardId id) const {
     const auto& names = request_.pinnedCards;
@@ -88,7 +105,7 @@ class Preempting {
     const CardRecord& card = state_.cards[id];
     const int64_t claims = card.claims();
     if (request_.wholeCards)
-      return {claims, std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims)};
+      return {claims, leastLoss(std::max<int64_t>(0, fillOf(state_.usedOf(id), state_.capacityOf(id)) - 2 * claims))};
     const Amount free = card.free();
     const Amount lacking{std::max<int64_t>(0, need.charged.core - free.core),
                          std::max<int64_t>(0, need.charged.memory - free.memory)};
@@ -99,7 +116,7 @@ class Preempting {
     });
     // Shares are rounded down, each holder's and what is lacking: two millionths each are not held against anybody.
     Cost bound{std::max(fewest(std::move(cores), lacking.core), fewest(std::move(memories), lacking.memory)),
-               std::max<int64_t>(0, fillOf(lacking, state_.capacityOf(id)) - 2 * claims)};
+               leastLoss(std::max<int64_t>(0, fillOf(lacking, state_.capacityOf(id)) - 2 * claims))};
     if (request_.maxClaimsPerCard > 0) bound.holders = std::max(bound.holders, claims - request_.maxClaimsPerCard + 1);
     return bound;
   }
@@ -125,10 +142,10 @@ class Preempting {
       }
       // Holders may span cards, and anybody's going helps a node at its own limits: of the cards that are needed only
       // the costliest tells how many must go at least.
-      Place all{{}, id, kNone};
+      Place all{{0, leastLoss(0)}, id, kNone};
       if (!split) {
         std::stable_sort(here.begin(), here.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
-        all.bound = {here[wanted - 1].bound.holders, 0};
+        all.bound = {here[wanted - 1].bound.holders, leastLoss(0)};
       }
       places.push_back(all);
     }
@@ -139,18 +156,21 @@ class Preempting {
     std::vector<Holder> holders;
     for (const auto& [device, of] : holdings) {
       if (mayGo_ && !mayGo_(device)) continue;
-      Holder holder{&device, &of, 0};
+      Holder holder{&device, &of};
+      if (standing_) {
+        const Standing standing = standing_(device);
+        holder.loss = {standing.priority, -standing.since, 0};
+      }
       bool concerned = place.card == kNone;
       for (const Holding& each : of) {
         const CardId id = state_.findCard(each.card);
         concerned = concerned || id == place.card;
-        holder.amount += fillOf(each.charged, state_.capacityOf(id));
+        holder.loss.amount += fillOf(each.charged, state_.capacityOf(id));
       }
       if (concerned) holders.push_back(holder);
     }
     // Small ones first: among sets of equal number the cheapest is met early, and cuts off the rest.
-    std::stable_sort(holders.begin(), holders.end(),
-                     [](const Holder& a, const Holder& b) { return a.amount < b.amount; });
+    std::stable_sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) { return a.loss < b.loss; });
     return holders;
   }
 
@@ -174,7 +194,7 @@ class Preempting {
         return;
       }
       chosen_.clear();
-      choose(node, holders, 0, n, 0);
+      choose(node, holders, 0, n, {});
     }
   }
 
@@ -190,37 +210,38 @@ class Preempting {
 
   /// All sets of n more holders from `from` on.
   void choose(const std::string& node, const std::vector<Holder>& holders, std::size_t from, int64_t n,
-              int64_t amount) {
+              const Loss& loss) {
     if (n == 0) {
-      if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), amount});
+      if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
       return;
     }
     for (std::size_t i = from; i + static_cast<std::size_t>(n) <= holders.size(); ++i) {
       const Holder& each = holders[i];
       // The others cost no less than this one: nothing cheaper from here on.
-      if (best_.possible && Cost{static_cast<int64_t>(chosen_.size()) + n, amount + n * each.amount} > bestCost_)
-        return;
+      if (best_.possible && Cost{static_cast<int64_t>(chosen_.size()) + n, loss + each.loss * n} > bestCost_) return;
       chosen_.push_back(&each);
       scheduler::release(*copy_, *each.device, *each.holdings);
-      choose(node, holders, i + 1, n - 1, amount + each.amount);
+      choose(node, holders, i + 1, n - 1, loss + each.loss);
       scheduler::hold(*copy_, *each.device, *each.holdings);
       chosen_.pop_back();
     }
   }
 
   /// Too many sets to try: all go, then each stays that can be spared, those who hold least first, so that few remain.
-  void spare(const std::string& node, const std::vector<Holder>& holders) {
+  void spare(const std::string& node, std::vector<Holder> holders) {
+    std::stable_sort(holders.begin(), holders.end(),
+                     [](const Holder& a, const Holder& b) { return a.loss.amount < b.loss.amount; });
     for (const Holder& each : holders) scheduler::release(*copy_, *each.device, *each.holdings);
     chosen_.clear();
-    int64_t amount = 0;
+    Loss loss;
     for (const Holder& each : holders) {
       scheduler::hold(*copy_, *each.device, *each.holdings);
       if (fits()) continue;
       scheduler::release(*copy_, *each.device, *each.holdings);
       chosen_.push_back(&each);
-      amount += each.amount;
+      loss = loss + each.loss;
     }
-    if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), amount});
+    if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
     for (const Holder* each : chosen_) scheduler::hold(*copy_, *each->device, *each->holdings);
   }
 
@@ -259,6 +280,7 @@ class Preempting {
   int64_t left_;  ///< decisions
   const Pause& pause_;
   const Settles& settles_;
+  const StandingOf& standing_;
   const Cluster& cluster_;
   std::optional<Cluster> copy_;
   Request here_;  ///< the request, pinned to the node that is searched
@@ -273,8 +295,8 @@ class Preempting {
 }  // namespace
 
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-                   int64_t limit, const Pause& pause, const Settles& settles) {
-  return Preempting(cluster, request, suits, mayGo, limit, pause, settles).run();
+                   int64_t limit, const Pause& pause, const Settles& settles, const StandingOf& standing) {
+  return Preempting(cluster, request, suits, mayGo, limit, pause, settles, standing).run();
 }
 
 }  // namespace egpu::scheduler

@@ -36,7 +36,16 @@ using MayGo = std::function<bool(std::string_view device)>;
 /// would be decided then; `without` must be as it was when this returns.
 using Settles = std::function<bool(Cluster& without, const Decision& decision, const std::vector<Victim>& victims)>;
 
-/// Fewest holders first, then the least they hold (the sum of the shares of their cards), then the lower node name.
+/// What speaks for a holder. since: seconds of any one clock, from when it has what it holds.
+struct Standing {
+  int64_t priority = 0;
+  int64_t since = 0;
+};
+/// The standing of the holder of this device uid; null = all stand alike.
+using StandingOf = std::function<Standing(std::string_view device)>;
+
+/// Fewest holders first, then, if `standing` is given, the lowest (the smallest sum of priorities) and of these the
+/// youngest (the largest sum of `since`), then the least they hold (the sum of the shares of their cards), then the lower node name.
 ///
 /// Worked example, two cards of one node, a request of core 700:
 ///
@@ -49,6 +58,6 @@ using Settles = std::function<bool(Cluster& without, const Decision& decision, c
 inline constexpr int64_t kMostPreemptions = 100'000;
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
                    const MayGo& mayGo = {}, int64_t limit = kMostPreemptions, const Pause& pause = {},
-                   const Settles& settles = {});
+                   const Settles& settles = {}, const StandingOf& standing = {});
 
 }  // namespace egpu::scheduler

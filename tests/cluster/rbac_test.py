@@ -186,6 +186,20 @@ def whole_life(client, log, report):
                                               "uid": tenth["metadata"]["uid"]}]}})
     until("what is of no template goes", lambda: not client.exists(f"{made_of}/other"))
 
+    # A claim of higher priority wants the card of one whose class is preemptible: its pod is evicted.
+    client.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "urgent"}, "value": 1000})
+    client.create(CLASSES, gpu_class("spare", "Immediate", parameters={"preemptible": "true"}))
+    card = next(each["metadata"]["name"] for each in client.items(GPUS) if "card" in each["spec"] and
+                each["spec"]["card"]["nodeName"] != "leaves" and not each["spec"].get("allocations"))
+    client.create(claims(), claim("spare", "spare", 100, "1Gi", card))
+    client.create(pods(), pod("uses-spare", {"x": "spare"}))
+    until("a pod runs on spare capacity", lambda: "uses-spare" in running(client))
+    urgent = claim("urgent", "now", 100, "1Gi", card)
+    urgent["spec"]["priorityClassName"] = "urgent"
+    client.create(claims(), urgent)
+    until("it makes room", lambda: client.get(f"{claims()}/urgent").get("status", {}).get("phase") == "Bound")
+    report.check("its pod was evicted", "uses-spare" not in running(client))
+
     # A node goes: its cards are Failed, which the controller asks about first.
     client.delete(f"{NODES}/leaves")
     until("a node is asked for", lambda: ("", "nodes", "get") in log.update().used)

@@ -246,6 +246,14 @@ class Fill {
       usage.text = text();
       usage.time = text();
     }
+    out.spec.priorityClassName = text();
+    out.status.priority = number();
+    if (chance()) {
+      auto& room = out.status.nominated.emplace();
+      room.nodeName = text();
+      for (std::size_t n = count(); n > 0; --n) room.cards.push_back({text(), number(), number()});
+      for (std::size_t n = count(); n > 0; --n) room.victims.push_back(text());
+    }
     out.status.conditions = conditions();
   }
 
@@ -419,6 +427,13 @@ class Fill {
     out.celSelector = text();
   }
 
+  void operator()(core::PriorityClass& out) {
+    out.metadata = metadata();
+    out.value = number();
+    out.globalDefault = chance();
+    out.preempts = chance();
+  }
+
   void operator()(core::DeviceTaintRule& out) {
     out.metadata = metadata();
     out.selects = chance();
@@ -495,6 +510,7 @@ EGPU_SAMPLE(core::PersistentVolumeClaim);
 EGPU_SAMPLE(core::PersistentVolume);
 EGPU_SAMPLE(core::DeviceClass);
 EGPU_SAMPLE(core::DeviceTaintRule);
+EGPU_SAMPLE(core::PriorityClass);
 EGPU_SAMPLE(core::Event);
 EGPU_SAMPLE(core::Lease);
 #undef EGPU_SAMPLE
@@ -531,6 +547,7 @@ bool same(const core::DeviceClass& a, const core::DeviceClass& b) {
   return a.metadata == b.metadata && a.celSelector == b.celSelector;
 }
 bool same(const core::DeviceTaintRule& a, const core::DeviceTaintRule& b) { return a == b; }
+bool same(const core::PriorityClass& a, const core::PriorityClass& b) { return a == b; }
 bool same(const core::Event& a, const core::Event& b) {
   const auto tie = [](const core::Event& e) {
     const auto& o = e.involvedObject;

@@ -182,6 +182,59 @@ inline std::vector<Act> askedForByOthers() {
   };
 }
 
+/// Claims of higher priority come: two make room that are in use by pods, one that nobody uses; one keeps what it has, as the need
+/// is over. Whoever made room waits and comes back.
+inline std::vector<Act> preemption() {
+  const auto claim = [](World& w, const std::string& name, const std::string& priority, const std::string& cards) {
+    w.nextSecond();
+    cache::Claim made;
+    made.metadata.name = name;
+    made.metadata.namespace_ = "default";
+    made.spec.className = priority.empty() ? "spare" : "share";
+    made.spec.priorityClassName = priority;
+    made.spec.requests["elasticgpu.io/gpu"] = cards;
+    (void)World::must(w.client.create(made));
+  };
+  const auto ends = [](World& w, const std::string& pod, const std::string& of) {
+    w.removePod(pod);
+    w.unreserve(of, pod);
+  };
+  return {
+      {"its kinds",
+       [](World& w) {
+         w.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+         core::PriorityClass high;
+         high.metadata.name = "high";
+         high.value = 1000;
+         (void)World::must(w.client.create(high));
+       }},
+      {"a fixed one", [claim](World& w) { claim(w, "fixed", "high", "2"); }},
+      {"one", [claim](World& w) { claim(w, "one", "", "1"); }},
+      {"a pod of it", [](World& w) { w.addPod("p1", {"one"}); }},
+      {"it is scheduled", [](World& w) { w.schedule("p1"); }},
+      {"two", [claim](World& w) { claim(w, "two", "", "1"); }},
+      {"a pod of it", [](World& w) { w.addPod("p2", {"two"}); }},
+      {"it is scheduled", [](World& w) { w.schedule("p2"); }},
+      {"the younger makes room", [claim](World& w) { claim(w, "big", "high", "1"); }},
+      {"its pod ends", [ends](World& w) { ends(w, "p2", "two"); }},
+      {"the other makes room, too", [claim](World& w) { claim(w, "bigger", "high", "1"); }},
+      {"there is room elsewhere", [](World& w) { w.removeClaim("fixed"); }},
+      {"its pod ends", [ends](World& w) { ends(w, "p1", "one"); }},
+      {"both leave",
+       [](World& w) {
+         w.removeClaim("big");
+         w.removeClaim("bigger");
+       }},
+      {"without pods", [claim](World& w) { claim(w, "biggest", "high", "2"); }},
+      {"a second", [claim](World& w) { claim(w, "last", "high", "2"); }},
+      {"all leave",
+       [](World& w) {
+         w.removeClaim("biggest");
+         w.removeClaim("last");
+       }},
+  };
+}
+
 /// The first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
   http::Request request;

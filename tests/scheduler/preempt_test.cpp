@@ -91,6 +91,92 @@ TEST(Preempt, EqualsTheCheapestOfAllSets) {
   EXPECT_GT(impossible, 20);
 }
 
+/// Holders, Σ priorities, −Σ since, millionths, node: with standings.
+using RankedCost = std::tuple<int64_t, int64_t, int64_t, int64_t, std::string>;
+
+/// Few values, so that there are ties; made of the uid alone.
+Standing standingOf(std::string_view device) {
+  uint64_t hash = 14695981039346656037U;
+  for (const char c : device) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return {static_cast<int64_t>(hash % 4) * 100 - 100, static_cast<int64_t>(hash / 4 % 3) * 1000};
+}
+
+/// What the set of holders with these bits costs.
+RankedCost costOf(const Cluster& cluster, const std::string& node, const Holdings& holdings, std::size_t set) {
+  RankedCost cost{0, 0, 0, 0, node};
+  std::size_t i = 0;
+  for (const auto& [device, of] : holdings) {
+    if ((set >> i++ & 1) == 0) continue;
+    std::get<0>(cost) += 1;
+    std::get<1>(cost) += standingOf(device).priority;
+    std::get<2>(cost) -= standingOf(device).since;
+    std::get<3>(cost) += shareOfHoldings(cluster, of);
+  }
+  return cost;
+}
+
+/// The first of all sets of holders of one node, all of lower priority.
+std::optional<RankedCost> firstOfAll(const Cluster& cluster, const Request& request, int64_t priority) {
+  std::optional<RankedCost> best;
+  for (const std::string& node : cluster.nodes()) {
+    Holdings holdings = holdingsOn(cluster, node);
+    std::erase_if(holdings, [&](const auto& each) { return standingOf(each.first).priority >= priority; });
+    Request here = request;
+    here.pinnedNode = node;
+    for (std::size_t set = 0; set < std::size_t{1} << holdings.size(); ++set) {
+      const RankedCost cost = costOf(cluster, node, holdings, set);
+      if (best && *best <= cost) continue;
+      Cluster copy = cluster;
+      std::size_t i = 0;
+      for (const auto& [device, of] : holdings)
+        if (set >> i++ & 1) release(copy, device, of);
+      if (decide(copy, here).fits) best = cost;
+    }
+  }
+  return best;
+}
+
+TEST(Preempt, FewestThenLowestThenYoungestAndNeverOneOfItsPriority) {
+  int64_t needed = 0, several = 0, spared = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    CrowdShape shape;
+    shape.nodes = 3;
+    shape.cardsPerNode = 2;
+    shape.claims = 14;
+    Crowd crowd(seed, shape);
+    const Cluster& cluster = crowd.situation.cluster;
+    for (int i = 0; i < 6; ++i) {
+      const Request request = crowd.request();
+      const int64_t priority = i % 4 * 100 - 50;
+      const auto lower = [&](std::string_view device) { return standingOf(device).priority < priority; };
+      const Preemption got = preempt(cluster, request, {}, lower, kMostPreemptions, {}, {}, standingOf);
+      const auto want = firstOfAll(cluster, request, priority);
+      ASSERT_EQ(got.possible, want.has_value()) << "seed " << seed << ", request " << i;
+      if (!want) {
+        spared += preempt(cluster, request).possible;
+        continue;
+      }
+      if (decide(cluster, request).fits) {
+        ASSERT_TRUE(got.victims.empty()) << "never one for nothing";
+        continue;
+      }
+      ++needed;
+      several += got.victims.size() > 1;
+      RankedCost cost{static_cast<int64_t>(got.victims.size()), 0, 0, 0, got.node};
+      for (const Victim& victim : got.victims) {
+        ASSERT_LT(standingOf(victim.device).priority, priority);
+        std::get<1>(cost) += standingOf(victim.device).priority;
+        std::get<2>(cost) -= standingOf(victim.device).since;
+        std::get<3>(cost) += shareOfHoldings(cluster, victim.holdings);
+      }
+      ASSERT_EQ(cost, *want) << "seed " << seed << ", request " << i;
+    }
+  }
+  EXPECT_GT(needed, 30);
+  EXPECT_GT(several, 5);
+  EXPECT_GT(spared, 10);
+}
+
 TEST(Preempt, TheExampleOfTheHeader) {
   Cluster cluster;
   cluster.upsertNode({"n", true});

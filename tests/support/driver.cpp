@@ -136,6 +136,7 @@ template class ManualInformer<core::Pod>;
 template class ManualInformer<core::Node>;
 template class ManualInformer<core::ResourceClaim>;
 template class ManualInformer<core::Namespace>;
+template class ManualInformer<core::PriorityClass>;
 template class ManualInformer<cache::ClaimTemplate>;
 template class ManualInformer<core::ResourceClaimTemplate>;
 template class ManualInformer<core::DeviceTaintRule>;
@@ -160,7 +161,8 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       namespaces(server, directClient_, namespaceSink_),
       templates(server, directClient_, templateSink_),
       carrierTemplates(server, directClient_, carrierTemplateSink_),
-      taintRules(server, directClient_, taintRuleSink_) {}
+      taintRules(server, directClient_, taintRuleSink_),
+      priorityClasses(server, directClient_, priorityClassSink_) {}
 
 Driver::~Driver() = default;
 
@@ -175,6 +177,7 @@ void Driver::start() {
   templates.list();
   carrierTemplates.list();
   taintRules.listIfServed();
+  priorityClasses.list();
   nodes.list();
   classes.list();
   quotas.list();
@@ -197,13 +200,14 @@ bool Driver::poll() {
   any = templates.poll() || any;
   any = carrierTemplates.poll() || any;
   any = taintRules.poll() || any;
+  any = priorityClasses.poll() || any;
   return any;
 }
 
 bool Driver::settled() const {
   return gpus.settled() && claims.settled() && classes.settled() && quotas.settled() && pods.settled() &&
          nodes.settled() && carriers.settled() && namespaces.settled() && templates.settled() &&
-         carrierTemplates.settled() && taintRules.settled();
+         carrierTemplates.settled() && taintRules.settled() && priorityClasses.settled();
 }
 
 bool Driver::stepOnce() {

@@ -153,6 +153,7 @@ class Driver {
   cache::StoreSink<cache::ClaimTemplate> templateSink_{stores.templates};
   cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_{stores.carrierTemplates};
   cache::StoreSink<core::DeviceTaintRule> taintRuleSink_{stores.taintRules};
+  cache::StoreSink<core::PriorityClass> priorityClassSink_{stores.priorityClasses};
 
  public:
   ManualInformer<cache::Gpu> gpus;
@@ -166,6 +167,7 @@ class Driver {
   ManualInformer<cache::ClaimTemplate> templates;
   ManualInformer<core::ResourceClaimTemplate> carrierTemplates;
   ManualInformer<core::DeviceTaintRule> taintRules;
+  ManualInformer<core::PriorityClass> priorityClasses;
 };
 
 }  // namespace egpu::support

@@ -1,6 +1,6 @@
 """Every state and write of the claim's machine has a test that carries its id in its name.  state_machine_test.py SOURCE_DIR
 
-The ids are read from controller/reconcile/state_machine.h: (C1) and so on, W0 to W10; and from controller/agent/prepare/preparer.h: (P1) and so on."""
+The ids are read from controller/reconcile/state_machine.h: (C1) and so on, W0 to W10, V1 to V6; and from controller/agent/prepare/preparer.h: (P1) and so on."""
 import os
 import re
 import sys
@@ -10,7 +10,7 @@ with open(os.path.join(root, "controller/reconcile/state_machine.h"), encoding="
     machine = f.read()
 with open(os.path.join(root, "controller/agent/prepare/preparer.h"), encoding="utf-8") as f:
     steps = f.read()
-ids = sorted(set(re.findall(r"\(([CDS]\d+)\b", machine)) | set(re.findall(r"\bW\d+\b", machine)) | set(re.findall(r"\(([PUL]\d)\)", steps)))
+ids = sorted(set(re.findall(r"\(([CDS]\d+)\b", machine)) | set(re.findall(r"\b(?:W\d+|V\d)\b", machine)) | set(re.findall(r"\(([PUL]\d)\)", steps)))
 names = []
 for folder, _, files in os.walk(os.path.join(root, "tests")):
     for name in files:

@@ -1,5 +1,6 @@
 // From a claim to what it asks the scheduler for: (C2), (C3), (C4).
 #include "api/v1alpha/keys.h"
+#include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
 
@@ -9,6 +10,23 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
+
+int64_t secondsOf(base::Timestamp at) {
+  return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
+}
+
+cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
+  cache::ClusterView::Turn turn;
+  turn.priority = priority;
+  turn.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
+  const auto created = base::parseRfc3339(claim.metadata.creationTimestamp);
+  turn.since = created ? secondsOf(*created) : turn.now;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  const auto since =
+      bound != nullptr && bound->status == "False" ? base::parseRfc3339(bound->lastTransitionTime) : std::nullopt;
+  turn.waitingSince = since ? secondsOf(*since) : turn.now;
+  return turn;
+}
 }  // namespace
 
 Asked ClaimSync::ask(const cache::Claim& claim) {
@@ -39,7 +57,15 @@ Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Pt
     asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
     return asked;
   }
+  auto priority = priorityOf(stores_, claim);
+  if (!priority.unknown.empty()) {  // (C4)
+    asked.reason = std::string(reason::kPriorityClassNotFound);
+    asked.message = "spec.priorityClassName: " + priority.unknown;
+    return asked;
+  }
   if (refusedByQuota(claim, asked)) return asked;
+  asked.turn = turnOf(claim, priority.value, clock_.wall());
+  asked.preempts = priority.preempts;
   asked.request = std::get<scheduler::Request>(std::move(made));
   return asked;
 }

@@ -47,6 +47,7 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (claim->metadata.deleting()) return releasing(claim, stop);
   auto device = deviceOf(*claim);
   if (!device) return unbound(claim, stop);
+  if (auto outcome = makesRoom(claim, device, stop)) return *std::move(outcome);
   if (device->status.phase == phase::kFailed)
     return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
   if (device->status.phase == phase::kBound) return committing(claim, device, stop);
@@ -163,7 +164,7 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto& uid = claim.metadata.uid;
   // Before deciding: room, and taints that go, from now on bring us here again.
-  waiting_.room.add(queueKey, ageOf(claim.metadata));
+  waiting_.room.add(queueKey, ageOf(claim.metadata), asked.turn.priority);
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
   // No pod is known whose tolerations count: the class's do.
   const bool anyRejected = waiting_.nodes.anyRejected(uid);
@@ -180,6 +181,8 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   // Of the two only that goes on waiting which would help.
   if (!decision.excess) waiting_.quota.remove(queueKey);
   if (decision.excess && !decision.excess->elsewhere) waiting_.room.remove(queueKey);
+  if (!decision.excess)
+    if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
   auto outcome = decision.excess ? overQuota(claim, *decision.excess) : noFit(claim, asked, suits, nodes, [&] {
     const auto taints = untoleratedText(stores_, *asked.cls);
     return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;

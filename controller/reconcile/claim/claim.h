@@ -14,6 +14,7 @@
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/priority/preemption.h"
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
@@ -27,10 +28,12 @@ struct Asked {
   std::string reason, message;  ///< if refused
   bool accepted = false;        ///< refused all the same, but not for what the claim says
   bool later = false;           ///< the plugin is busy
+  cache::ClusterView::Turn turn{};
+  bool preempts = false;  ///< others may have to make room for it
   bool ok() const { return reason.empty() && !later; }
   /// For the scheduler; nodes as there.
   cache::ClusterView::Ask of(const cache::Claim& claim, std::string nodes = {}) const {
-    return {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, std::move(nodes), cls->metadata.name};
+    return {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, std::move(nodes), cls->metadata.name, turn};
   }
   Said refusal(const cache::Claim& claim) const {
     return Said::of(claim.metadata, accepted ? Said::As::notBound : Said::As::notAccepted, reason, message);
@@ -53,6 +56,7 @@ class ClaimSync {
         users_(users),
         status_(status),
         waiting_(waiting),
+        preemption_(stores, cluster, clock),
         clock_(clock),
         enqueue_(std::move(enqueue)) {}
 
@@ -81,6 +85,10 @@ class ClaimSync {
   /// more: what else there is to say, asked for only when it is said.
   Outcome noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                 const std::string& nodes, const std::function<std::string()>& more = {});
+  /// (C6), for either of them too, before noFit(): names who has to make room, and keeps the room (V1). Nothing: nobody can
+  /// or may. Who waits is noted before deciding.
+  std::optional<Outcome> makeRoom(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+                                  std::stop_token stop);
   /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding.
   Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess);
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
@@ -162,6 +170,17 @@ class ClaimSync {
   /// Nothing: nobody may use the claim's device. Quorum reads.
   std::optional<Outcome> stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop);
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
+  /// (C13) The claim has to make room for another one, or need not any more. Nothing: nobody asks that of it.
+  std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
+  /// Whether the plan of the claim still helps, and not without this device.
+  bool stillNeeds(const cache::Claim& preemptor, const cache::Gpu& device);
+  Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
+  Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
+  Outcome madeRoom(const cache::Gpu& device, std::stop_token stop);
+  /// Nothing: it is gone, or going. dry: it would be let go.
+  std::optional<Outcome> evict(const core::Pod& pod, bool dry, const cache::Gpu& device, const cache::Claim& who,
+                               std::stop_token stop);
+  std::vector<cache::Store<core::Pod>::Ptr> podsToGo(const cache::Claim& claim) const;
   /// The device of a claim that is being deleted. Nothing: it is gone, or kept by its reclaimPolicy.
   std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
   /// giveUp(), said on the claim, and counted: choices that come to nothing follow each other ever more slowly.
@@ -196,6 +215,7 @@ class ClaimSync {
   Users& users_;
   ClaimStatus& status_;
   Waiting& waiting_;
+  Preemption preemption_;
   base::Clock& clock_;
   const std::function<void(const std::string& queueKey)> enqueue_;
   static constexpr std::chrono::milliseconds kRush{200};

@@ -7,6 +7,7 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
+#include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/class/class.h"
 
 namespace egpu::reconcile {
@@ -115,6 +116,8 @@ void ClaimStatus::put(const cache::Claim& claim, const Said& said, Status& after
       return putLost(claim, said, after);
     case Said::As::inUse:
       return putInUse(claim, said, after);
+    case Said::As::preempted:
+      return putPreempted(claim, said, after);
     case Said::As::moves:
       return tell(claim, "Warning", said.reason, said.message);
     case Said::As::uses:
@@ -130,6 +133,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
   after.usage.reset();
+  after.priority = priorityOf(stores_, claim).value;
+  after.nominated = said.nominated;
   const auto now = base::rfc3339(clock_.wall());
   const auto generation = claim.metadata.generation;
   const bool accepted = said.as != Said::As::notAccepted;
@@ -141,7 +146,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   dropCondition(after.conditions, kHealthy);  // it was about a device that is no longer the claim's
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != said.reason) {
-    const bool usual = said.reason == reason::kWaitingForConsumer || said.reason == reason::kProvisioning;
+    const bool usual = said.reason == reason::kWaitingForConsumer || said.reason == reason::kProvisioning ||
+                       said.reason == reason::kPreempting;
     tell(claim, usual ? "Normal" : "Warning", said.reason, said.message);
   }
 }
@@ -152,6 +158,9 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   after.elasticGPUName = device.metadata.name;
   after.nodeName = device.spec.nodeName;
   after.className = device.spec.className;
+  after.priority = priorityOf(stores_, claim).value;
+  after.nominated.reset();
+  dropCondition(after.conditions, kPreempted);
   after.capacity.clear();
   int64_t core = 0, memory = 0;
   for (const auto& card : device.spec.cards) {
@@ -181,6 +190,13 @@ void ClaimStatus::putLost(const cache::Claim& claim, const Said& said, Status& a
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kBound, false, said.reason, said.message, claim.metadata.generation), now);
   if (claim.status.phase != phase::kLost) tell(claim, "Warning", said.reason, said.message);
+}
+
+void ClaimStatus::putPreempted(const cache::Claim& claim, const Said& said, Status& after) {
+  putPending(claim, said, after);
+  // Bound says from now on why it waits; this, who has its room.
+  setCondition(after.conditions, condition(kPreempted, true, said.reason, said.message, claim.metadata.generation),
+               base::rfc3339(clock_.wall()));
 }
 
 void ClaimStatus::putInUse(const cache::Claim& claim, const Said& said, Status& after) {

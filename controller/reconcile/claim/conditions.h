@@ -22,6 +22,7 @@ inline constexpr std::string_view kAccepted = "Accepted";
 inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kCarried = "Carried";
 inline constexpr std::string_view kHealthy = "Healthy";
+inline constexpr std::string_view kPreempted = "Preempted";  ///< it had to make room, and has no device since
 inline constexpr std::string_view kReady = "Ready";
 inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
 
@@ -48,6 +49,10 @@ class ClaimStatus {
   base::Status say(const std::vector<Said>& all, std::stop_token stop);
   /// W6: Bound to this device, with what it was granted, and whether its cards work.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// On a pod that has to go.
+  void event(const core::Pod& pod, std::string_view reason, const std::string& message) {
+    events_.event(kube::referenceTo(pod), "Warning", reason, message);
+  }
 
  private:
   using Status = v1alpha::ElasticGPUClaimStatus;
@@ -56,6 +61,7 @@ class ClaimStatus {
   void putPending(const cache::Claim& claim, const Said& said, Status& after);
   void putCarried(const cache::Claim& claim, const Said& said, Status& after);
   void putLost(const cache::Claim& claim, const Said& said, Status& after);
+  void putPreempted(const cache::Claim& claim, const Said& said, Status& after);
   void putInUse(const cache::Claim& claim, const Said& said, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);
   void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);

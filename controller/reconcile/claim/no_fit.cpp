@@ -32,6 +32,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
   }
   auto why = cluster_.explain(cluster_.withinQuota(asked.of(claim)), suits, nodes).text();
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
+  if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   return Outcome::done().says(notBound(claim, reason::kNoFit, why));

@@ -2,13 +2,14 @@
 
 namespace egpu::reconcile {
 
-void WaitingForRoom::add(const std::string& queueKey, const Age& age) {
+void WaitingForRoom::add(const std::string& queueKey, const Age& age, int64_t priority) {
   const std::lock_guard lock(mutex_);
-  const auto [known, fresh] = keys_.try_emplace(queueKey, age);
-  if (!fresh && known->second == age) return;
-  if (!fresh) keysInOrder_.erase({known->second, queueKey});  // made anew under its name
-  known->second = age;
-  keysInOrder_.emplace(age, queueKey);
+  const Turn turn{-priority, age};
+  const auto [known, fresh] = keys_.try_emplace(queueKey, turn);
+  if (!fresh && known->second == turn) return;
+  if (!fresh) keysInOrder_.erase({known->second, queueKey});  // made anew under its name, or of another priority
+  known->second = turn;
+  keysInOrder_.emplace(turn, queueKey);
 }
 
 void WaitingForRoom::remove(const std::string& queueKey) {
@@ -23,7 +24,7 @@ std::vector<std::string> WaitingForRoom::all() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> keys;
   keys.reserve(keysInOrder_.size());
-  for (const auto& [age, key] : keysInOrder_) keys.push_back(key);
+  for (const auto& [turn, key] : keysInOrder_) keys.push_back(key);
   return keys;
 }
 

@@ -1,8 +1,9 @@
-// Claims and pods that found no room, the oldest first.
+// Claims and pods that found no room: those of higher priority first, then the oldest.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <mutex>
 #include <set>
@@ -30,9 +31,9 @@ class WaitingForRoom {
   explicit WaitingForRoom(base::Clock& clock) : clock_(clock) {}
 
   /// This queue key, of a claim or pod so old. Noted before it looks for room: what is freed from then on is not missed.
-  void add(const std::string& queueKey, const Age& age);
+  void add(const std::string& queueKey, const Age& age, int64_t priority = 0);
   void remove(const std::string& queueKey);
-  /// All that wait, the oldest first, to be tried again (they stay until removed).
+  /// All that wait, in their order, to be tried again (they stay until removed).
   std::vector<std::string> all() const;
   std::size_t size() const;
 
@@ -43,9 +44,14 @@ class WaitingForRoom {
 
  private:
   base::Clock& clock_;
-  mutable std::mutex mutex_;                           // guards all below
-  std::map<std::string, Age> keys_;                    ///< by queue key
-  std::set<std::pair<Age, std::string>> keysInOrder_;  ///< the same
+  mutable std::mutex mutex_;  // guards all below
+  struct Turn {
+    int64_t behind = 0;  ///< −priority
+    Age age;
+    auto operator<=>(const Turn&) const = default;
+  };
+  std::map<std::string, Turn> keys_;                    ///< by queue key
+  std::set<std::pair<Turn, std::string>> keysInOrder_;  ///< the same
   std::map<std::string, base::Clock::Steady> explained_;
 };
 

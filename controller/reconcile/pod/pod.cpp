@@ -308,7 +308,7 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
       return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
     });
   });
-  waitForRoom(pod);  // before looking: what is given back from now on brings us here again
+  waitForRoom(pod, *choice);  // before looking: what is given back from now on brings us here again
   auto together = decide(choice->asks, nodes);
   if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decide(choice->asks, nodes);
   if (together.decisions.empty()) return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
@@ -329,9 +329,9 @@ Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
   return outcome;
 }
 
-void PodSync::waitForRoom(const core::Pod& pod) {
+void PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
   const auto key = core::keyOf(pod.metadata);
-  waiting_.room.add(podKey(key), ageOf(pod.metadata));
+  waiting_.room.add(podKey(key), ageOf(pod.metadata), choice.asks.empty() ? 0 : choice.asks.front().turn.priority);
   waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata));
   const std::lock_guard lock(mutex_);
   short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
@@ -354,7 +354,14 @@ Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, con
   const auto started = startOver(pod, used, choice, &anyShort, stop);
   if (!anyShort) notShort(core::keyOf(pod.metadata));
   if (started) return *started;
-  return together.excess ? overQuota(pod, choice, *together.excess) : noFit(pod, used, choice, together.alone, nodes);
+  if (together.excess) return overQuota(pod, choice, *together.excess);
+  // Room is made for one claim, which is what nearly all pods have.
+  if (choice.open.size() == 1)
+    if (auto making = claims_.makeRoom(
+            *choice.open.front()->claim, choice.asked.front(),
+            [&nodes](std::string_view name) { return nodes.suits(name); }, stop))
+      return *std::move(making);
+  return noFit(pod, used, choice, together.alone, nodes);
 }
 
 bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {

@@ -100,7 +100,7 @@ class PodSync {
   /// Where all of them go together.
   scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
   /// Notes that the pod, and what it asks of a node, waits.
-  void waitForRoom(const core::Pod& pod);
+  void waitForRoom(const core::Pod& pod, const Choice& choice);
   /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit or QuotaExceeded.
   Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                  const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop);

@@ -144,6 +144,7 @@ class ParameterReader {
     if (key == "model") return models(value);
     if (key == "minMemory") return minMemory(value);
     if (key == "hostPaths") return hostPaths(value);
+    if (key == "preemptible" && value != "true" && value != "false") return known(value, "true, false");
   }
 
   void nodePolicy(const std::string& value) {

@@ -44,9 +44,9 @@ std::string groupVersion(std::string_view group, std::string_view version) {
   return group.empty() ? std::string(version) : std::string(group) + "/" + std::string(version);
 }
 
-// "binding" under pods takes an object of another kind.
+// "binding" and "eviction" under pods take objects of other kinds.
 std::string subresourceKind(const Resource& resource, const std::string& subresource) {
-  return subresource == "binding" ? "Binding" : resource.kind;
+  return subresource == "binding" ? "Binding" : subresource == "eviction" ? "Eviction" : resource.kind;
 }
 
 /// Those of one group and version that this server can only refuse.

@@ -31,7 +31,7 @@ struct Resource {
   bool namespaced = false;
   bool hasStatus = false;                     ///< status subresource: a write to one half leaves the other alone
   bool custom = false;                        ///< from a CRD: no strategic merge patch, PUT needs a resourceVersion
-  std::vector<std::string> subresources;      ///< besides "status": pods have "binding"
+  std::vector<std::string> subresources;      ///< besides "status": pods have "binding", "eviction"
   nlohmann::json schema;                      ///< OpenAPI v3 of the whole object, with x-kubernetes-* extensions
   std::shared_ptr<const Schema> compiled;     ///< `schema`, made ready (schema.h)
   std::vector<PrinterColumn> columns;         ///< without the Name column

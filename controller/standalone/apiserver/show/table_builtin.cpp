@@ -194,6 +194,7 @@ const std::vector<std::pair<std::string_view, BuiltinTable>>& tables() {
       {"resourceclaimtemplates", {{kName, kAge}, plainCells}},
       {"deviceclasses", {{kName, kAge}, plainCells}},
       {"devicetaintrules", {{kName, kAge}, plainCells}},
+      {"priorityclasses", {{kName, kAge}, plainCells}},
   };
   return all;
 }

@@ -19,7 +19,7 @@ struct Call {
   const Resource* resource = nullptr;
   std::string version;      ///< the API version that was asked for
   Key key;                  ///< name empty: the collection; ns empty: cluster scope or all namespaces
-  std::string subresource;  ///< "", "status", "binding"
+  std::string subresource;  ///< "", "status", "binding", "eviction"
   std::vector<std::pair<std::string, std::string>> query;
 
   /// The first value of a query parameter, or empty.

@@ -31,6 +31,8 @@ class Rest {
   http::Response bind(const Call& call);
   // rest_delete.cpp
   http::Response remove(const Call& call);
+  /// pods/eviction. There are no budgets here: what is asked for goes.
+  http::Response evict(const Call& call);
   http::Response removeCollection(const Call& call);
 
   /// Stores `body` in place of `old` (removes it if that ends a deletion) and carries out the consequences. Null: `old`

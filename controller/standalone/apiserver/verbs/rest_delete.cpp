@@ -6,12 +6,11 @@ namespace egpu::apiserver {
 namespace {
 
 // DeleteOptions come in the body, some of them in the query.
-DeleteOptions deleteOptions(const Call& call) {
+DeleteOptions deleteOptions(const Call& call, const std::string& text) {
   DeleteOptions o;
   o.dryRun = call.dryRun();
   std::string policy(call.param("propagationPolicy"));
   const bool orphanParam = call.flag("orphanDependents");
-  const std::string& text = call.request->body;
   if (text.find_first_not_of(" \t\r\n") != std::string::npos) {
     Json body = decodeBody(text, call.request->header("content-type"), nullptr);
     if (!body.is_object()) throw badRequest("DeleteOptions: not a JSON object");
@@ -54,11 +53,25 @@ DeleteOptions deleteOptions(const Call& call) {
 http::Response Rest::remove(const Call& call) {
   presentationOf(call);
   const Resource& r = *call.resource;
-  auto outcome = deletion_.remove(r, call.key, deleteOptions(call));
+  auto outcome = deletion_.remove(r, call.key, deleteOptions(call, call.request->body));
   // As real servers: what is still there (finalizers, pods) is shown, else a Status says what was deleted.
   if (!outcome.gone || (r.group.empty() && r.plural == "pods")) return answer(call, *outcome.object, 200, {});
   http::Response response;
   response.body = successStatus(&r, call.key.name, outcome.object->uid).dump();
+  return response;
+}
+
+http::Response Rest::evict(const Call& call) {
+  const Json body = decodeBody(call.request->body, call.request->header("content-type"), nullptr);
+  if (!body.is_object()) throw badRequest("the object provided is not a JSON object");
+  if (const auto name = metaString(body, "name"); !name.empty() && name != call.key.name)
+    throw badRequest("name in URL does not match name in Eviction object");
+  const auto options = body.find("deleteOptions");
+  const bool given = options != body.end() && options->is_object();
+  (void)deletion_.remove(*call.resource, call.key, deleteOptions(call, given ? options->dump() : std::string()));
+  http::Response response;
+  response.status = 201;
+  response.body = successStatus(nullptr, {}, {}).dump();
   return response;
 }
 
@@ -67,7 +80,7 @@ http::Response Rest::removeCollection(const Call& call) {
   const Resource& r = *call.resource;
   if (r.group.empty() && r.plural == "namespaces") throw methodNotAllowed();
   const Selector selector = selectorOf(call);
-  const DeleteOptions options = deleteOptions(call);
+  const DeleteOptions options = deleteOptions(call, call.request->body);
   uint64_t version = 0;
   std::vector<ObjectPtr> removed;
   for (const auto& object : store_.list(r, call.key.ns, version)) {

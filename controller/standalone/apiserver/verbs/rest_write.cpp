@@ -36,6 +36,7 @@ http::Response Rest::serve(const Call& call) {
   const bool collection = call.key.name.empty();
   if (!call.subresource.empty() && call.subresource != "status") {
     if (call.subresource == "binding" && method == "POST") return bind(call);
+    if (call.subresource == "eviction" && method == "POST") return evict(call);
     throw methodNotAllowed();
   }
   if (collection) {

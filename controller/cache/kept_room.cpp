@@ -1,0 +1,279 @@
+// What ClusterView keeps for claims that others must not overtake: room that is nominated, and nodes for those who have waited
+// for long.
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/timestamp.h"
+#include "controller/cache/cluster_view.h"
+
+namespace egpu::cache {
+
+namespace phase = v1alpha::keys::phase;
+
+namespace {
+
+constexpr int64_t kLookEvery = 1;   ///< seconds between two looks for a node to keep: each is a scan of the cluster
+constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
+
+std::string nominatedKey(std::string_view claimUid) { return std::string("nominated/").append(claimUid); }
+
+int64_t secondsOf(const std::string& time) {
+  const auto at = base::parseRfc3339(time);
+  return at ? std::chrono::duration_cast<std::chrono::seconds>(at->time_since_epoch()).count() : 0;
+}
+
+/// What is free of it, and not more than that.
+scheduler::Amount upTo(const scheduler::Amount& free, const v1alpha::NominatedCard& wanted) {
+  return {std::clamp<int64_t>(free.core, 0, wanted.core), std::clamp<int64_t>(free.memory, 0, wanted.memory)};
+}
+
+scheduler::Amount freeOf(const scheduler::Cluster& cluster, const std::string& card) {
+  const auto known = cluster.findCard(card);
+  return {known.capacity.core - known.used.core, known.capacity.memory - known.used.memory};
+}
+
+/// The nomination has come true: its victims are gone, its owner has its room.
+void carryOut(scheduler::Cluster& cluster, const std::string& ownerUid, const v1alpha::Nomination& room,
+              const std::vector<std::string>& victimUids) {
+  for (const auto& card : cluster.cardsOf(room.nodeName))
+    for (const auto& uid : victimUids) cluster.giveBack(card, uid);
+  for (const auto& card : room.cards)
+    cluster.take(card.name, nominatedKey(ownerUid), upTo(freeOf(cluster, card.name), card));
+}
+
+/// That node alone; empty if it isn't there.
+scheduler::Cluster aloneOf(const scheduler::Cluster& cluster, const std::string& node) {
+  scheduler::Cluster alone;
+  const auto info = cluster.describeNode(node);
+  if (!info) return alone;
+  alone.upsertNode(*info);
+  for (const auto& card : cluster.cardsOf(node)) {
+    alone.upsertCard({card, *cluster.describe(card), cluster.findCard(card).healthy});
+    for (const auto& taken : cluster.takes(card)) alone.take(card, taken.uid, taken.charged, taken.ofNode);
+  }
+  return alone;
+}
+
+}  // namespace
+
+void ClusterView::refreshNomination(const Claim& claim, bool gone) {
+  const auto& uid = claim.metadata.uid;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = stores_.claims.get(core::keyOf(claim.metadata));  // what is told may be old news
+    const bool stands = !gone && now && now->metadata.uid == uid && now->status.nominated &&
+                        !now->metadata.deleting() && now->status.phase != phase::kBound;
+    const auto known = nominated_.find(uid);
+    if (stands) {
+      Nominated fresh{
+          {core::keyOf(now->metadata).str(), now->status.priority, secondsOf(now->metadata.creationTimestamp), nullptr},
+          *now->status.nominated};
+      if (known != nominated_.end() && !(known->second.room == fresh.room)) grew_ = true;
+      nominated_[uid] = std::move(fresh);
+    } else if (known != nominated_.end()) {
+      nominated_.erase(known);
+      grew_ = true;
+    }
+  }
+  announce();
+}
+
+scheduler::Waiting ClusterView::waiterOf(const Ask& ask) {
+  return {ask.claim, ask.turn.priority, ask.turn.since, &ask.request};
+}
+
+/// One that has its room, or is about to, needs no other.
+bool ClusterView::waitsNoMore(const std::string& claimUid) const {
+  return assumptions_.contains(claimUid) || !stores_.devicesOfClaim(claimUid).empty();
+}
+
+bool ClusterView::nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
+                                 const KeptNode& kept) const {
+  return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
+    return ask.claimUid != ownerUid && scheduler::comesBefore(kept.owner, waiterOf(ask));
+  });
+}
+
+/// Not even older ones of the same priority may take what others made room for, unless room is made for them, too.
+bool ClusterView::roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
+                                 const Nominated& nominated) const {
+  const auto& owner = nominated.owner;
+  return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
+    if (ask.claimUid == ownerUid || ask.turn.priority > owner.priority) return false;
+    if (ask.turn.priority < owner.priority || !nominated_.contains(ask.claimUid)) return true;
+    return scheduler::comesBefore(owner, waiterOf(ask));
+  });
+}
+
+ClusterView::TakenBack ClusterView::holdBack(const std::vector<Ask>& asks) {
+  TakenBack taken;
+  if (nominated_.empty()) return taken;
+  scheduler::Cluster& cluster = cluster_;  // told nobody: it is given back before anything is told
+  for (const auto& [uid, nominated] : nominated_) {
+    if (!roomIsKeptFrom(asks, uid, nominated)) continue;
+    for (const auto& card : nominated.room.cards) {
+      const auto amount = upTo(freeOf(cluster, card.name), card);
+      if (amount.core == 0 && amount.memory == 0) continue;
+      auto key = nominatedKey(uid);
+      if (cluster.take(card.name, key, amount)) taken.emplace_back(card.name, std::move(key));
+    }
+  }
+  return taken;
+}
+
+void ClusterView::letHave(const TakenBack& taken) {
+  scheduler::Cluster& cluster = cluster_;
+  for (const auto& [card, uid] : taken) cluster.giveBack(card, uid);
+}
+
+const scheduler::NodePredicate& ClusterView::openNodes(const std::vector<Ask>& asks,
+                                                       const scheduler::NodePredicate& suits,
+                                                       scheduler::NodePredicate& open) const {
+  if (std::none_of(keptNodes_.begin(), keptNodes_.end(),
+                   [&](const auto& kept) { return nodeIsKeptFrom(asks, kept.first, kept.second); }))
+    return suits;
+  open = [this, &asks, &suits](std::string_view node) {
+    for (const auto& [uid, kept] : keptNodes_)
+      if (kept.node == node && nodeIsKeptFrom(asks, uid, kept)) return false;
+    return !suits || suits(node);
+  };
+  return open;
+}
+
+scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::NodePredicate& suits) {
+  const auto own = nominated_.find(ask.claimUid);
+  if (own != nominated_.end()) {
+    auto here = ask.request;
+    const bool elsewhere = !here.pinnedNode.empty() && here.pinnedNode != own->second.room.nodeName;
+    here.pinnedNode = own->second.room.nodeName;
+    if (!elsewhere)
+      if (auto decision = scheduler::decide(cluster_, here, suits); decision.fits) return decision;
+  }
+  return scheduler::decide(cluster_, ask.request, suits);
+}
+
+void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits) {
+  const auto& turn = ask.turn;
+  if (turn.now - turn.waitingSince < keeping_.after) return;
+  const auto own = keptNodes_.find(ask.claimUid);
+  if (own == keptNodes_.end() ? turn.now - keptLast_ < kLookEvery : turn.now - own->second.lookedAt < kLookAgain)
+    return;
+  auto waiter = waiterOf(ask);
+  const auto most = std::min(keeping_.most,
+                             std::max<std::size_t>(1, cluster_.nodeCount() / std::max<std::size_t>(1, keeping_.share)));
+  if (own == keptNodes_.end() && keptNodes_.size() >= most) {
+    const auto last = std::max_element(keptNodes_.begin(), keptNodes_.end(), [](const auto& a, const auto& b) {
+      return scheduler::comesBefore(a.second.owner, b.second.owner);
+    });
+    if (last == keptNodes_.end() || !scheduler::comesBefore(waiter, last->second.owner)) return;
+    keptNodes_.erase(last);
+    grew_ = true;
+  }
+  keptLast_ = turn.now;
+  std::unordered_map<std::string_view, int64_t> since;
+  for (const auto& [name, device] : devices_)
+    since[device.object->metadata.uid] = secondsOf(device.object->metadata.creationTimestamp);
+  waiter.suits = [&](std::string_view node) {
+    for (const auto& [uid, kept] : keptNodes_)
+      if (uid != ask.claimUid && kept.node == node) return false;
+    return !suits || suits(node);
+  };
+  waiter.since = turn.waitingSince;
+  std::vector<scheduler::Kept> before;
+  if (own != keptNodes_.end()) before.push_back({ask.claim, own->second.node});
+  const auto kept = scheduler::keepNodes(cluster_, {waiter}, turn.now,
+                                         [&](std::string_view uid) {
+                                           const auto known = since.find(uid);
+                                           return known == since.end() ? turn.now : known->second;
+                                         },
+                                         before, {keeping_.after, 1, 1});
+  if (kept.empty()) return keepNoNode(ask.claimUid);
+  auto owner = waiterOf(ask);
+  owner.request = nullptr;  // it does not outlive the decision
+  keptNodes_[ask.claimUid] = {std::move(owner), kept.front().node, turn.now};
+}
+
+void ClusterView::keepNoNode(std::string_view claimUid) {
+  const auto known = keptNodes_.find(claimUid);
+  if (known == keptNodes_.end()) return;
+  keptNodes_.erase(known);
+  grew_ = true;
+}
+
+scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
+                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing) {
+  std::unique_lock lock(mutex_);
+  scheduler::Cluster after = cluster_;
+  std::vector<std::string> kept;
+  for (const auto& [uid, nominated] : nominated_) {
+    if (!roomIsKeptFrom({ask}, uid, nominated)) continue;
+    std::vector<std::string> victims;
+    for (const auto& name : nominated.room.victims)
+      if (const auto known = devices_.find(name); known != devices_.end())
+        victims.push_back(known->second.object->metadata.uid);
+    carryOut(after, uid, nominated.room, victims);
+  }
+  for (const auto& [uid, node] : keptNodes_)
+    if (nodeIsKeptFrom({ask}, uid, node)) kept.push_back(node.node);
+  auto request = ask.request;
+  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+  lock.unlock();
+  const scheduler::NodePredicate open = [&](std::string_view node) {
+    return std::find(kept.begin(), kept.end(), node) == kept.end() && (!suits || suits(node));
+  };
+  return scheduler::preempt(after, request, kept.empty() ? suits : open, mayGo, scheduler::kMostPreemptions, {}, {},
+                            standing);
+}
+
+bool ClusterView::needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const {
+  std::unique_lock lock(mutex_);
+  if (waitsNoMore(ask.claimUid)) return false;
+  auto node = aloneOf(cluster_, nomination.nodeName);
+  const auto uidOf = [this](const std::string& name) {
+    const auto known = devices_.find(name);
+    return known == devices_.end() ? std::string() : known->second.object->metadata.uid;
+  };
+  for (const auto& [uid, other] : nominated_) {
+    if (other.room.nodeName != nomination.nodeName || !roomIsKeptFrom({ask}, uid, other)) continue;
+    std::vector<std::string> victims;
+    for (const auto& name : other.room.victims) victims.push_back(uidOf(name));
+    carryOut(node, uid, other.room, victims);
+  }
+  std::vector<std::string> others;
+  for (const auto& name : nomination.victims)
+    if (name != victim) others.push_back(uidOf(name));
+  const auto last = uidOf(victim);
+  lock.unlock();
+  auto here = ask.request;
+  here.pinnedNode = nomination.nodeName;
+  const auto fitsWithout = [&](const std::vector<std::string>& uids) {
+    for (const auto& card : node.cardsOf(nomination.nodeName))
+      for (const auto& uid : uids) node.giveBack(card, uid);
+    return scheduler::decide(node, here).fits;
+  };
+  return !last.empty() && !fitsWithout(others) && fitsWithout({last});
+}
+
+std::string ClusterView::keptFrom(const Ask& ask) const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  const auto add = [&](const scheduler::Waiting& owner, const std::string& node) {
+    text += (text.empty() ? "kept for others: room on node " : ", on node ") + node + " for claim " + owner.name;
+  };
+  for (const auto& [uid, nominated] : nominated_)
+    if (roomIsKeptFrom({ask}, uid, nominated)) add(nominated.owner, nominated.room.nodeName);
+  for (const auto& [uid, kept] : keptNodes_)
+    if (nodeIsKeptFrom({ask}, uid, kept)) add(kept.owner, kept.node);
+  return text;
+}
+
+std::vector<scheduler::Kept> ClusterView::keptNodes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<scheduler::Kept> all;
+  for (const auto& [uid, kept] : keptNodes_) all.push_back({kept.owner.name, kept.node});
+  return all;
+}
+
+}  // namespace egpu::cache

@@ -1,0 +1,152 @@
+// (C6) a claim for which others have to make room, and (C13) one that has to make it. Who that is, is found in
+// priority/preemption.h.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kOthersPlan{200};
+
+/// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
+bool mustGo(const core::Pod& pod) {
+  return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pod.requiredNodeAffinity);
+}
+
+std::string evictionPath(const core::Pod& pod) {
+  return kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "eviction");
+}
+
+}  // namespace
+
+std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Asked& asked,
+                                           const scheduler::NodePredicate& suits, std::stop_token stop) {
+  if (!asked.preempts) return std::nullopt;
+  if (const auto rest = preemption_.restsFor(claim.metadata.uid); rest.count() > 0 && !claim.status.nominated) {
+    const auto* bound = findCondition(claim.status.conditions, kBound);
+    const bool told = bound != nullptr && bound->reason == reason::kNoFit && claim.status.phase == phase::kPending;
+    return told ? std::optional(Outcome::after(rest)) : std::nullopt;
+  }
+  const auto plans = preemption_.plans();
+  if (!plans) return Outcome::after(kOthersPlan);
+  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what the last plan wrote
+  if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
+  const auto nomination = preemption_.planFor(*current, asked.of(*current), suits);
+  if (!nomination) return std::nullopt;
+  auto said = notBound(*current, reason::kPreempting, preemption_.text(*nomination));
+  said.nominated = nomination;
+  const auto written = status_.say({std::move(said)}, stop);  // V1
+  if (!written.ok()) return Outcome::nextState(written);
+  return Outcome::after(Preemption::kHeldUpFor);
+}
+
+bool ClaimSync::stillNeeds(const cache::Claim& preemptor, const cache::Gpu& device) {
+  const auto asked = ask(preemptor);
+  return asked.ok() && asked.preempts && preemptor.status.nominated &&
+         cluster_.needs(asked.of(preemptor), *preemptor.status.nominated, device.metadata.name);
+}
+
+std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
+  const bool marked = device->status.reason == reason::kPreempted;
+  if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
+  if (!marked && stores_.claimsPreempting(device->metadata.name).empty()) return std::nullopt;  // of nearly all
+  if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
+  auto who = preemptibleClaim(stores_, *device) ? preemption_.preemptorOf(*device, *claim) : nullptr;
+  if (who) {
+    // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
+    const auto now = writer_.read<cache::Claim>(core::keyOf(who->metadata), who->metadata.uid, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    who = preemption_.preemptorOf(*device, *claim);
+  }
+  if (!who || !stillNeeds(*who, *device)) {
+    if (!marked) return std::nullopt;
+    // The need is over: the claim keeps what it has.
+    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
+  }
+  return marked ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+}
+
+std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim& claim) const {
+  auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  for (auto& pod : stores_.podsAnnotatedWith(core::keyOf(claim.metadata))) pods.push_back(std::move(pod));
+  std::erase_if(pods, [](const auto& pod) { return !mustGo(*pod); });
+  return pods;
+}
+
+Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+                        std::stop_token stop) {
+  // First whether all of its pods may go: nobody loses his device, and no pod, for what can't be done.
+  for (const auto& pod : podsToGo(claim)) {
+    if (pod->metadata.deleting()) continue;
+    if (const auto no = evict(*pod, true, device, who, stop)) return *no;
+  }
+  // Since when tells one mark from another: what is said on the claim (V4) is of this one.
+  const auto text = "makes room for claim " + core::keyOf(who.metadata).str() + " of priority " +
+                    std::to_string(priorityOf(stores_, who).value) + " since " + base::rfc3339(clock_.wall());
+  return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
+}
+
+std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const cache::Gpu& device,
+                                        const cache::Claim& who, std::stop_token stop) {
+  kube::HttpRequest request;
+  request.method = kube::Method::post;
+  request.headers = {{"Content-Type", "application/json"}};
+  request.target = evictionPath(pod);
+  request.body = codec::patch::eviction(pod, dry);
+  const auto answer = writer_.client().call(std::move(request), stop);  // V3
+  if (answer.ok()) {
+    if (!dry) status_.event(pod, reason::kPreempted, device.status.message);
+    return std::nullopt;
+  }
+  const auto& status = answer.status();
+  if (status.code() == base::Code::notFound || status.code() == base::Code::conflict) {
+    const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
+    return Outcome::again();
+  }
+  if (status.code() != base::Code::throttled) return Outcome::retry(status);
+  preemption_.heldUp(device.metadata.name,
+                     "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + status.message());
+  enqueue_(claimKey(core::keyOf(who.metadata)));
+  return Outcome::after(Preemption::kHeldUpFor);
+}
+
+Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+                         std::stop_token stop) {
+  // No pod may take it anew.
+  const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+  const auto pods = podsToGo(claim);
+  for (const auto& pod : pods) {
+    if (pod->metadata.deleting()) continue;
+    if (const auto no = evict(*pod, false, device, who, stop)) return *no;
+    const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+    return Outcome::again();  // judged anew before the next one
+  }
+  // The end of its pods, and of their reservations, is an event.
+  if (carrier.state == Carrier::Release::inUse || !pods.empty()) return Outcome::done();
+  const auto used = inUse(claim, device, stop);
+  if (!used.ok()) return Outcome::retry(used.status());
+  if (*used) return Outcome::done();
+  const auto& why = device.status.message;
+  const auto* told = findCondition(claim.status.conditions, kPreempted);
+  if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
+    return Outcome::again().says(Said::of(claim.metadata, Said::As::preempted, reason::kPreempted, why));       // V4
+  return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
+}
+
+Outcome ClaimSync::madeRoom(const cache::Gpu& device, std::stop_token stop) {
+  if (device.metadata.deleting()) return Outcome::done();  // its last event brings us here again
+  const auto removed = writer_.remove(device, stop);       // V6
+  return removed.ok() ? Outcome::done() : Outcome::retry(removed);
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,173 @@
+#include "controller/reconcile/priority/preemption.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+#include "controller/base/timestamp.h"
+#include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/waiting_for_room.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+
+constexpr std::chrono::milliseconds kRest{15'000};
+constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
+
+int64_t secondsOf(const std::string& time) {
+  const auto at = base::parseRfc3339(time);
+  return at ? std::chrono::duration_cast<std::chrono::seconds>(at->time_since_epoch()).count() : 0;
+}
+
+}  // namespace
+
+cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device) {
+  const auto& spec = device.spec;
+  const auto preemptible = spec.parameters.find("preemptible");
+  if (preemptible == spec.parameters.end() || preemptible->second != "true" || spec.reclaimPolicy != "Delete")
+    return nullptr;
+  const bool well = device.status.reason.empty() || device.status.reason == reason::kPreempted;
+  if (device.status.phase != phase::kBound || device.metadata.deleting() || !well || !spec.claimRef) return nullptr;
+  auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
+  const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
+  return own && !claim->metadata.deleting() ? claim : nullptr;
+}
+
+bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {
+  if (a.metadata.namespace_ != b.metadata.namespace_) return false;
+  const auto mine = stores_.podsOfClaim(core::keyOf(a.metadata));
+  const auto theirs = stores_.podsOfClaim(core::keyOf(b.metadata));
+  return std::any_of(mine.begin(), mine.end(), [&](const auto& pod) {
+    return std::any_of(theirs.begin(), theirs.end(),
+                       [&](const auto& other) { return other->metadata.uid == pod->metadata.uid; });
+  });
+}
+
+std::optional<v1alpha::Nomination> Preemption::planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                                       const scheduler::NodePredicate& suits) {
+  auto now = standing(claim, ask, suits);
+  if (now && (begun(*now) || std::none_of(now->victims.begin(), now->victims.end(),
+                                          [this](const auto& device) { return heldUp(device).has_value(); })))
+    return now;
+  auto other = restsFor(claim.metadata.uid).count() > 0 ? std::nullopt : fresh(claim, ask, suits);
+  return other ? other : now;
+}
+
+std::optional<v1alpha::Nomination> Preemption::standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                                        const scheduler::NodePredicate& suits) const {
+  if (!claim.status.nominated || (suits && !suits(claim.status.nominated->nodeName))) return std::nullopt;
+  auto left = *claim.status.nominated;
+  std::erase_if(left.victims, [&](const std::string& name) {
+    const auto device = stores_.devices.get({"", name});
+    // One that failed for it is on its way out.
+    if (device && device->status.phase == phase::kFailed && device->status.reason == reason::kPreempted) return false;
+    const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
+    return !holder || priorityOf(stores_, *holder).value >= ask.turn.priority;
+  });
+  for (const auto& victim : std::vector<std::string>(left.victims))
+    if (!cluster_.needs(ask, left, victim)) std::erase(left.victims, victim);
+  if (left.victims.empty()) return std::nullopt;
+  return left;
+}
+
+Preemption::Candidates Preemption::candidatesFor(const cache::Claim& claim, int64_t priority) const {
+  Candidates candidates;
+  for (const auto& device : stores_.preemptibleDevices()) {
+    const auto holder = preemptibleClaim(stores_, *device);
+    if (!holder) continue;
+    const auto theirs = priorityOf(stores_, *holder).value;
+    if (theirs >= priority || shareAPod(claim, *holder) || heldUp(device->metadata.name)) continue;
+    candidates[device->metadata.uid] = {device->metadata.name, {theirs, secondsOf(device->metadata.creationTimestamp)}};
+  }
+  return candidates;
+}
+
+std::optional<v1alpha::Nomination> Preemption::fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                                     const scheduler::NodePredicate& suits) {
+  const auto candidates = candidatesFor(claim, ask.turn.priority);
+  if (candidates.empty()) return std::nullopt;
+  const auto found = cluster_.preempt(
+      ask, suits, [&](std::string_view device) { return candidates.contains(std::string(device)); },
+      [&](std::string_view device) { return candidates.at(std::string(device)).standing; });
+  if (!found.possible || found.victims.empty()) {
+    const std::lock_guard lock(mutex_);
+    const auto now = clock_.now();
+    std::erase_if(restingUntil_, [&](const auto& each) { return each.second <= now; });
+    restingUntil_[claim.metadata.uid] = now + kRest;
+    return std::nullopt;
+  }
+  v1alpha::Nomination nomination;
+  nomination.nodeName = found.node;
+  for (const auto& placement : found.decision.placements)
+    nomination.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
+  for (const auto& victim : found.victims) nomination.victims.push_back(candidates.at(victim.device).device);
+  return nomination;
+}
+
+std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = restingUntil_.find(claimUid);
+  if (known == restingUntil_.end()) return {};
+  return std::max(std::chrono::milliseconds(0),
+                  std::chrono::ceil<std::chrono::milliseconds>(known->second - clock_.now()));
+}
+
+bool Preemption::begun(const v1alpha::Nomination& nomination) const {
+  return std::any_of(nomination.victims.begin(), nomination.victims.end(), [this](const std::string& name) {
+    const auto device = stores_.devices.get({"", name});
+    return device && device->status.reason == reason::kPreempted;
+  });
+}
+
+std::string Preemption::text(const v1alpha::Nomination& nomination) const {
+  std::string who, held;
+  std::size_t named = 0;
+  for (const auto& name : nomination.victims) {
+    const auto device = stores_.devices.get({"", name});
+    if (const auto why = heldUp(name); why && held.empty()) held = why->why;
+    if (!device || !device->spec.claimRef || ++named > kVictimsNamed) continue;
+    const auto holder = stores_.claims.get({device->spec.claimRef->namespace_, device->spec.claimRef->name});
+    who += (who.empty() ? "" : ", ") + device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name +
+           (holder ? " of priority " + std::to_string(priorityOf(stores_, *holder).value) : std::string());
+  }
+  if (named > kVictimsNamed) who += ", …";
+  return "makes room on node " + nomination.nodeName + ", which is kept for it: claim" +
+         (nomination.victims.size() > 1 ? "s " : " ") + who + (nomination.victims.size() > 1 ? " have" : " has") +
+         " to go" + (held.empty() ? "" : "; " + held);
+}
+
+cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const {
+  const auto least = priorityOf(stores_, holder).value;
+  cache::Store<cache::Claim>::Ptr first;
+  int64_t highest = 0;
+  for (const auto& claim : stores_.claimsPreempting(device.metadata.name)) {
+    const auto priority = priorityOf(stores_, *claim);
+    if (!priority.preempts || priority.value <= least) continue;
+    const bool before = !first || priority.value > highest ||
+                        (priority.value == highest && ageOf(claim->metadata) < ageOf(first->metadata));
+    if (!before) continue;
+    first = claim;
+    highest = priority.value;
+  }
+  return first;
+}
+
+void Preemption::heldUp(const std::string& device, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  std::erase_if(heldUp_, [&](const auto& each) { return each.second.until <= now; });
+  heldUp_[device] = {now + kHeldUpFor, why};
+}
+
+std::optional<Preemption::HeldUp> Preemption::heldUp(const std::string& device) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = heldUp_.find(device);
+  if (known == heldUp_.end() || known->second.until <= clock_.now()) return std::nullopt;
+  return known->second;
+}
+
+}  // namespace egpu::reconcile

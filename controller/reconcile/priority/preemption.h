@@ -1,0 +1,81 @@
+// Preemption: who has to make room for a claim of higher priority, and how its room is kept until they are gone. Carried out by
+// the claims themselves: the preemptor says in its status.nominated what it is to get and which devices have to go (V1); each of
+// those claims does the rest for itself (claim/preempted.cpp), as long as it is named.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "controller/base/clock.h"
+#include "controller/cache/cluster_view.h"
+#include "controller/reconcile/priority/priority.h"
+
+namespace egpu::reconcile {
+
+/// The claim that has the device and may have to make room, or null: its class says preemptible, its reclaimPolicy is Delete, it
+/// is Bound to a device of its own and neither it nor its device is going or lost.
+cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device);
+
+/// Thread-safe. Stores, view and clock must outlive it.
+class Preemption {
+ public:
+  Preemption(const cache::Stores& stores, cache::ClusterView& cluster, base::Clock& clock)
+      : stores_(stores), cluster_(cluster), clock_(clock) {}
+
+  /// Held while somebody plans and writes what was planned: two must not name the same victims for room that only one can have.
+  /// Not to be had: another one does.
+  std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
+  /// What the claim is to get, and who has to go. What it has been nominated for already stays, less those who need not go any
+  /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps. Only with plans().
+  std::optional<v1alpha::Nomination> planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                             const scheduler::NodePredicate& suits);
+  /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
+  /// whole cluster. 0 = it may be.
+  std::chrono::milliseconds restsFor(const std::string& claimUid) const;
+  /// For people: who goes, and what holds that up.
+  std::string text(const v1alpha::Nomination& nomination) const;
+
+  /// The claim for which the device has to go, or null. The one that comes first, of those whose priority is higher.
+  cache::Store<cache::Claim>::Ptr preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const;
+
+  /// The budgets of a pod's don't let it go: the device's claim is passed over for a while if others would do.
+  void heldUp(const std::string& device, const std::string& why);
+  /// How long until it is tried again.
+  static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
+
+ private:
+  struct HeldUp {
+    base::Clock::Steady until;
+    std::string why;
+  };
+  std::optional<HeldUp> heldUp(const std::string& device) const;
+  /// What is left of the nomination that the claim has; nothing if it is of no use.
+  std::optional<v1alpha::Nomination> standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                              const scheduler::NodePredicate& suits) const;
+  std::optional<v1alpha::Nomination> fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                           const scheduler::NodePredicate& suits);
+  /// Who may have to go for one of that priority, by uid of the device.
+  struct Candidate {
+    std::string device;
+    scheduler::Standing standing;
+  };
+  using Candidates = std::unordered_map<std::string, Candidate>;
+  Candidates candidatesFor(const cache::Claim& claim, int64_t priority) const;
+  /// A pod names both: it would have neither.
+  bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
+  bool begun(const v1alpha::Nomination& nomination) const;
+
+  const cache::Stores& stores_;
+  cache::ClusterView& cluster_;
+  base::Clock& clock_;
+  std::mutex planning_;
+  mutable std::mutex mutex_;
+  std::map<std::string, HeldUp> heldUp_;                     ///< by device; guarded by mutex_
+  std::map<std::string, base::Clock::Steady> restingUntil_;  ///< by uid of the claim; guarded by mutex_
+};
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,37 @@
+#include "controller/reconcile/priority/priority.h"
+
+#include <optional>
+
+#include "controller/reconcile/device/users.h"
+
+namespace egpu::reconcile {
+
+namespace {
+
+Priority ofClass(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto& name = claim.spec.priorityClassName;
+  if (name.starts_with("system-") && claim.metadata.namespace_ != "kube-system")
+    return {claim.status.priority, false, "PriorityClass " + name + " is for claims in namespace kube-system"};
+  if (const auto found = stores.priorityClasses.get({"", name})) return {found->value, found->preempts};
+  return {claim.status.priority, false, "there is no PriorityClass " + name};
+}
+
+Priority byDefault(const cache::Stores& stores) {
+  std::optional<Priority> lowest;
+  stores.priorityClasses.forEach([&](const auto& each) {
+    if (each->globalDefault && (!lowest || each->value < lowest->value)) lowest = {each->value, each->preempts};
+  });
+  return lowest.value_or(Priority{});
+}
+
+}  // namespace
+
+Priority priorityOf(const cache::Stores& stores, const cache::Claim& claim) {
+  if (!claim.spec.priorityClassName.empty()) return ofClass(stores, claim);
+  std::optional<Priority> highest;
+  for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata)))
+    if (alive(*pod) && (!highest || pod->priority > highest->value)) highest = {pod->priority, pod->preempts};
+  return highest ? *highest : byDefault(stores);
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,344 @@
+// Priority of claims, room that is made for one by preemption and kept for it, and the order of those who wait.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/reconcile/fixture.h"
+#include "tests/support/refusing_transport.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using support::World;
+
+class PreemptionTest : public ReconcileTest {
+ protected:
+  void SetUp() override {
+    ReconcileTest::SetUp();
+    world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+    world.addClass("spare-late", "Delete", "WaitForFirstConsumer", {{"preemptible", "true"}});
+    world.addClass("spare-keep", "Retain", "Immediate", {{"preemptible", "true"}});
+    priorityClass("high", 1000);
+    priorityClass("middle", 500);
+    settle();
+  }
+  void priorityClass(const std::string& name, int64_t value, bool preempts = true, bool byDefault = false) {
+    core::PriorityClass made;
+    made.metadata.name = name;
+    made.value = value;
+    made.preempts = preempts;
+    made.globalDefault = byDefault;
+    (void)World::must(world.client.create(made));
+  }
+  /// Younger than those before; the controller has seen it.
+  void claim(const std::string& name, const std::string& cls, const std::string& priority = {},
+             const core::StringMap& requests = {{"gpu", "1"}}) {
+    world.nextSecond();
+    cache::Claim made;
+    made.metadata.name = name;
+    made.metadata.namespace_ = "default";
+    made.spec.className = cls;
+    made.spec.priorityClassName = priority;
+    for (const auto& [key, value] : requests) made.spec.requests["elasticgpu.io/" + key] = value;
+    (void)World::must(world.client.create(made));
+    settle();
+  }
+  /// A pod that runs with the claim.
+  void pod(const std::string& name, const std::string& of) {
+    world.addPod(name, {of});
+    settle();
+    world.schedule(name);
+    settle();
+  }
+  bool podIsThere(const std::string& name) {
+    const auto found = world.client.get<core::Pod>({"default", name});
+    return found.ok() && !found->metadata.deleting();
+  }
+  std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
+  std::vector<std::string> victims(const std::string& claim) {
+    const auto now = world.claim(claim).status.nominated;
+    return now ? now->victims : std::vector<std::string>{};
+  }
+  /// Its node is done with the evicted pod.
+  void ends(const std::string& pod, const std::string& claim) {
+    world.removePod(pod);
+    world.unreserve(claim, pod);
+    settle();
+  }
+  /// Evictions are answered 429, as by a budget. dry: those that only ask, too.
+  void budget(bool holds) {
+    line.code = 429;
+    line.message = "Cannot evict pod as it would violate the pod's disruption budget.";
+    line.refuses = nullptr;
+    if (holds) line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/eviction"); };
+  }
+  support::RefusingTransport line{*world.transport};
+};
+
+TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain) {
+  claim("older", "spare");
+  claim("younger", "spare");
+  claim("big", "share", "high");
+  driver->run();
+  EXPECT_EQ(phase("older"), "Bound");
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(phase("younger"), "Pending");
+  EXPECT_EQ(world.reason("younger"), "NoFit");
+  EXPECT_EQ(
+      world.message("younger", "Preempted").rfind("makes room for claim default/big of priority 1000 since 20", 0), 0u)
+      << world.message("younger", "Preempted");
+  EXPECT_EQ(told("younger Warning Preempted"), 1);
+  EXPECT_EQ(told("big Normal Preempting"), 1);
+  EXPECT_FALSE(world.claim("big").status.nominated);
+  EXPECT_EQ(world.claim("big").status.priority, 1000);
+  world.removeClaim("big");
+  driver->run();
+  EXPECT_EQ(phase("younger"), "Bound");
+  EXPECT_EQ(world.reason("younger", "Preempted"), "") << "it is over";
+}
+
+TEST_F(PreemptionTest, TheLowestGoesBeforeTheYoungest) {
+  priorityClass("low", -5);
+  claim("low", "spare", "low");
+  claim("none", "spare");
+  claim("big", "share", "high");
+  driver->run();
+  EXPECT_EQ(phase("low"), "Pending");
+  EXPECT_EQ(phase("none"), "Bound");
+  EXPECT_EQ(phase("big"), "Bound");
+}
+
+TEST_F(PreemptionTest, NobodyMakesRoomForEqualsNorWithoutItsClassSayingSoNorWithRetain) {
+  claim("equal", "spare", "high");
+  claim("fixed", "share");
+  claim("big", "share", "high");
+  driver->run();
+  EXPECT_EQ(world.reason("big"), "NoFit");
+  EXPECT_FALSE(world.claim("big").status.nominated);
+  world.removeClaim("fixed");
+  world.removeClaim("big");
+  driver->run();
+  claim("kept", "spare-keep");
+  claim("big", "share", "high");
+  driver->run();
+  EXPECT_EQ(phase("equal"), "Bound");
+  EXPECT_EQ(phase("kept"), "Bound");
+  EXPECT_EQ(world.reason("big"), "NoFit");
+  world.removeClaim("kept");
+  world.removeClaim("big");
+  driver->run();
+  for (const auto& device : world.must(world.client.listAll<cache::Gpu>({})))
+    if (device.isDevice() && device.status.phase == "Released")
+      World::mustOk(world.client.remove<cache::Gpu>({"", device.metadata.name}));
+  driver->run();
+}
+
+TEST_F(PreemptionTest, WhoNeverPreemptsWaits) {
+  priorityClass("patient", 2000, false);
+  claim("a", "spare");
+  claim("b", "spare");
+  claim("big", "share", "patient");
+  driver->run();
+  EXPECT_EQ(world.reason("big"), "NoFit");
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(phase("b"), "Bound");
+}
+
+TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
+  claim("a", "spare");
+  claim("b", "spare", "high");
+  pod("runs", "a");
+  claim("big", "share", "high");
+  EXPECT_EQ(world.reason("big"), "Preempting");
+  EXPECT_EQ(victims("big"), std::vector<std::string>{deviceOf("a")});
+  EXPECT_FALSE(podIsThere("runs"));
+  EXPECT_EQ(told("runs Warning Preempted"), 1);
+  EXPECT_EQ(phase("a"), "Bound") << "its pod has not ended: it is reserved";
+  claim("small", "share", "middle", {{"gpu-core", "10"}});
+  start();  // the next leader
+  claim("smaller", "share", {}, {{"gpu-core", "10"}});
+  EXPECT_EQ(world.reason("small"), "NoFit");
+  ends("runs", "a");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(phase("a"), "Pending");
+  EXPECT_EQ(phase("small"), "Pending");
+  EXPECT_EQ(phase("smaller"), "Pending");
+}
+
+TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
+  claim("a", "spare");
+  claim("half", "share", {}, {{"gpu-core", "50"}});
+  pod("runs", "a");
+  claim("big", "share", "high");
+  ASSERT_EQ(victims("big").size(), 1u);
+  claim("small", "share", {}, {{"gpu-core", "50"}});
+  EXPECT_EQ(phase("small"), "Bound") << "the other card is nobody's";
+  ends("runs", "a");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+}
+
+TEST_F(PreemptionTest, BudgetsHoldAndAnotherOneGoesIfThereIsOne) {
+  claim("a", "spare");
+  claim("b", "spare", "high");
+  pod("runs", "a");
+  startOver(line);
+  budget(true);
+  claim("big", "share", "high");
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_TRUE(podIsThere("runs"));
+  EXPECT_EQ(world.gpu(deviceOf("a")).status.reason, "") << "nobody lost anything";
+  driver->run(std::chrono::seconds(20));
+  EXPECT_NE(world.message("big").find("disruption budget"), std::string::npos) << world.message("big");
+  EXPECT_TRUE(podIsThere("runs"));
+  const int asked = line.refused;
+  EXPECT_LT(asked, 12) << "every fifteen seconds";
+  world.json<cache::Claim>({"default", "b"}, R"({"spec":{"priorityClassName":"middle"}})");
+  driver->run(std::chrono::seconds(20));
+  EXPECT_EQ(phase("big"), "Bound") << "b has no pods";
+  EXPECT_EQ(phase("b"), "Pending");
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_TRUE(podIsThere("runs"));
+  EXPECT_FALSE(world.claim("big").status.nominated);
+}
+
+TEST_F(PreemptionTest, NobodyGoesOnceTheNeedIsOver) {
+  claim("a", "spare");
+  claim("b", "share", "high");
+  pod("runs", "a");
+  startOver(line);
+  budget(true);
+  claim("big", "share", "high");
+  ASSERT_EQ(world.reason("big"), "Preempting");
+  world.removeClaim("b");
+  settle();
+  EXPECT_EQ(phase("big"), "Bound");
+  budget(false);
+  driver->run();
+  EXPECT_TRUE(podIsThere("runs"));
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_EQ(told("a Warning Preempted"), 0);
+}
+
+TEST_F(PreemptionTest, V2_WhoIsMarkedKeepsItsDeviceOnceThePreemptorIsGone) {
+  claim("a", "spare");
+  claim("b", "share", "high");
+  pod("runs", "a");
+  startOver(line);
+  line.code = 429;
+  line.refuses = [](const kube::HttpRequest& request) {
+    return request.target.ends_with("/eviction") && request.body.find("dryRun") == std::string::npos;
+  };
+  claim("big", "share", "high");
+  EXPECT_EQ(world.gpu(deviceOf("a")).status.reason, "Preempted");
+  EXPECT_TRUE(podIsThere("runs"));
+  world.removeClaim("big");
+  driver->run();
+  EXPECT_EQ(world.gpu(deviceOf("a")).status.reason, "");
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_TRUE(podIsThere("runs"));
+}
+
+TEST_F(PreemptionTest, AsManyAsNeededAndNotMore) {
+  claim("a", "spare", {}, {{"gpu-core", "50"}});
+  claim("b", "spare", {}, {{"gpu-core", "50"}});
+  claim("c", "spare", {}, {{"gpu-core", "100"}});
+  claim("big", "share", "high", {{"gpu", "2"}});
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(told("big Normal Preempting"), 1);
+  for (const auto* each : {"a", "b", "c"}) EXPECT_EQ(phase(each), "Pending") << each;
+  world.removeClaim("big");
+  driver->run();
+  for (const auto* each : {"a", "b", "c"}) EXPECT_EQ(phase(each), "Bound") << each;
+  claim("half", "share", "high", {{"gpu-core", "50"}});
+  driver->run();
+  EXPECT_EQ((phase("a") == "Bound") + (phase("b") == "Bound") + (phase("c") == "Bound"), 2);
+}
+
+TEST_F(PreemptionTest, AnUnknownPriorityClassIsSaidAndNothingIsLost) {
+  claim("a", "share", "nowhere");
+  EXPECT_EQ(world.reason("a", "Accepted"), "PriorityClassNotFound");
+  EXPECT_EQ(world.message("a"), "spec.priorityClassName: there is no PriorityClass nowhere");
+  priorityClass("nowhere", 7);
+  settle();
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_EQ(world.claim("a").status.priority, 7);
+  World::mustOk(world.client.remove<core::PriorityClass>({"", "nowhere"}));
+  settle();
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_EQ(world.claim("a").status.priority, 7);
+  claim("b", "share", "system-node-critical");
+  EXPECT_EQ(world.reason("b", "Accepted"), "PriorityClassNotFound");
+}
+
+TEST_F(PreemptionTest, WithoutOneItIsThatOfItsPodsElseTheDefault) {
+  claim("a", "spare-late");
+  claim("b", "share", "high");
+  pod("low", "a");
+  ASSERT_EQ(phase("a"), "Bound");
+  claim("late", "late");
+  auto waiting = World::podOf("first", {"late"});
+  waiting.priority = 300;
+  (void)World::must(world.client.create(waiting));
+  settle();
+  EXPECT_EQ(world.reason("late"), "Preempting");
+  EXPECT_EQ(world.claim("late").status.priority, 300);
+  EXPECT_FALSE(podIsThere("low"));
+  ends("low", "a");
+  driver->run(std::chrono::seconds(5));
+  EXPECT_EQ(world.gpu(deviceOf("late")).spec.nodeName, "n1");
+  priorityClass("usual", 40, true, true);
+  settle();
+  claim("c", "share");
+  EXPECT_EQ(world.claim("c").status.priority, 40);
+}
+
+TEST_F(PreemptionTest, ThoseWhoWaitAreTriedByPriorityThenByAge) {
+  claim("a", "share", {}, {{"gpu", "2"}});
+  claim("first", "share", {}, {{"gpu", "2"}});
+  claim("second", "share", "middle", {{"gpu", "2"}});
+  claim("third", "share", "high", {{"gpu", "2"}});
+  claim("fourth", "share", "high", {{"gpu", "2"}});
+  std::string order;
+  for (std::string holder = "a"; order.size() < 24;) {
+    world.removeClaim(holder);
+    driver->run();
+    for (const std::string each : {"first", "second", "third", "fourth"})
+      if (world.client.get<cache::Claim>({"default", each}).ok() && phase(each) == "Bound") holder = each;
+    order += holder + " ";
+    if (holder == "first") break;
+  }
+  EXPECT_EQ(order, "third fourth second first ");
+}
+
+TEST_F(PreemptionTest, ANodeIsKeptForALargeOneThatHasWaitedForLong) {
+  claim("a", "share");
+  claim("b", "share");
+  claim("large", "share", {}, {{"gpu", "2"}});
+  world.removeClaim("a");
+  driver->run();
+  claim("c", "share");
+  EXPECT_EQ(phase("c"), "Bound") << "the first ten minutes others may go past";
+  world.clock.advance(std::chrono::seconds(601));
+  world.removeClaim("b");
+  driver->run();
+  claim("d", "share");
+  EXPECT_EQ(phase("d"), "Pending");
+  EXPECT_NE(world.message("d").find("kept for others: room on node n1 for claim default/large"), std::string::npos)
+      << world.message("d");
+  world.removeClaim("c");
+  driver->run();
+  EXPECT_EQ(phase("large"), "Bound");
+  EXPECT_EQ(phase("d"), "Pending");
+  world.removeClaim("large");
+  driver->run();
+  EXPECT_EQ(phase("d"), "Bound");
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
