@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
@@ -45,7 +46,7 @@ double quantile(const Splits& all, double q, const std::function<double(const Sp
   std::vector<double> values;
   for (const auto& each : all) values.push_back(of(each) * 1000);
   std::sort(values.begin(), values.end());
-  return values.at(static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5));
+  return values.at(static_cast<std::size_t>(std::lround(q * static_cast<double>(values.size() - 1))));
 }
 
 void show(benchmark::State& state, const Splits& all) {
