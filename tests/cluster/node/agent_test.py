@@ -179,8 +179,6 @@ def check_refused(ground):
     ground.refused("a claim that has moved", "mover", "is not the device of ElasticGPUClaim default/moved", "default/gpushare-egpuc-1")
     ground.delete("mover")
     until("nobody has it reserved", lambda: not admin.get(f"{carriers()}/moved").get("status", {}).get("reservedFor"))
-    for changed in (None, its):
-        admin.patch(f"{carriers()}/moved/status", {"status": {"allocation": changed}})
     # Not in the ledger.
     device = ground.device("late")
     card, uid = f"{GPUS}/{device['spec']['cards'][0]['name']}", device["metadata"]["uid"]
@@ -193,6 +191,8 @@ def check_refused(ground):
     ground.delete("unentered")
     until("its device is gone", lambda: ground.node.prepared() == prepared)
     ground.cluster.processes.resume("controller")
+    until("the controller writes the moved claim's allocation anew",
+          lambda: admin.get(f"{carriers()}/moved").get("status", {}).get("allocation", {}).get("devices") == its["devices"])
     ground.report.check("for none of them anything was prepared", ground.node.prepared() == prepared, list(ground.node.prepared()))
     ground.delete("wrong-node", "forger")
 
