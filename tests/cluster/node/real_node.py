@@ -124,7 +124,7 @@ def permitted(version=None):
             processes.stop_all()
 
 
-def kubelet_config(pki, port, cgroup):
+def kubelet_config(pki, port, cgroup, says_health):
     return {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
             "address": "127.0.0.1", "port": port, "healthzPort": 0, "readOnlyPort": 0,
             "authentication": {"x509": {"clientCAFile": str(pki / "ca.crt")}, "anonymous": {"enabled": False},
@@ -136,7 +136,7 @@ def kubelet_config(pki, port, cgroup):
             # How often a pod is looked at again whose claims could not be prepared: else every 60 to 90 s.
             "syncFrequency": "5s",
             # On by default from 1.36 on.
-            "featureGates": {"ResourceHealthStatus": True},
+            "featureGates": {"ResourceHealthStatus": says_health},
             # A machine short of disk must not look like a node that evicts its pods.
             "evictionHard": {}, "imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": False,
             "volumePluginDir": "/var/lib/kubelet/volume-plugins"}
@@ -157,6 +157,7 @@ class RealNode:
         self.cgroup = self.snapshotter = ""
         self.binaries = None  # containerd's
         self.port = 0  # the kubelet's
+        self.says_health = True  # whether the kubelet tells its devices' health in a pod's status, from its next start on
         self.cards = A100  # the file that says what hardware the node has
 
     def start(self, admin):
@@ -306,7 +307,7 @@ class RealNode:
 
     def _configure_kubelet(self):
         self.port = parts.free_ports(1)[0]
-        (self.folder / "kubelet.yaml").write_text(json.dumps(kubelet_config(self.cluster.pki, self.port, self.cgroup)))
+        (self.folder / "kubelet.yaml").write_text(json.dumps(kubelet_config(self.cluster.pki, self.port, self.cgroup, self.says_health)))
 
     def _start_kubelet(self, binary):
         self._configure_kubelet()
