@@ -12,7 +12,6 @@ namespace {
 
 namespace keys = v1alpha::keys;
 
-constexpr int64_t kMilliPerPercent = 10;
 constexpr int64_t kCard = 1000;
 
 std::string fieldOf(std::string_view key) { return "spec.resources.requests[" + std::string(key.substr(0, 256)) + "]"; }

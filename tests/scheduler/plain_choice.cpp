@@ -6,11 +6,10 @@
 
 #include "controller/scheduler/topology/dgx.h"
 #include "tests/scheduler/topology/nodes.h"
+#include "tests/scheduler/world.h"
 
 namespace egpu::scheduler::testing {
 namespace {
-
-constexpr int64_t kMi = int64_t{1} << 20;
 
 int64_t up(__int128 a, __int128 b) { return static_cast<int64_t>((a + b - 1) / b); }
 

@@ -15,6 +15,9 @@ NAME = re.compile(r"""^(?=\S)(?:
   )""", re.X | re.M)
 
 
+HEADER = "of a header"
+
+
 def own(text):
     """What a source defines for itself: name with parameters or target → line."""
     found = {}
@@ -32,15 +35,21 @@ def own(text):
 
 
 def clashes(sources):
-    """Of {path: text}: a line for each name that two of them give to different things."""
+    """Of {path: text}: a line for each name that two of them give to different things. A header's constants are everybody's."""
     by_name = collections.defaultdict(list)
     for path, text in sources.items():
+        if path.endswith(".h"):
+            for m in re.finditer(r"^inline constexpr [^=({;]*?(\w+)(?:\[[^]]*\])?\s*[={]", text, re.M):
+                by_name[m[1]].append((HEADER, f"{path}:{text.count(chr(10), 0, m.start()) + 1}"))
+            continue
         for (name, what), line in own(text).items():
             by_name[name].append((what, f"{path}:{line}"))
     out = []
     for name, uses in sorted(by_name.items()):
         for at, (what, where) in enumerate(uses):
             for other, there in uses[:at]:
+                if what == other == HEADER:
+                    continue
                 both_functions = what.startswith("(") and other.startswith("(")
                 same_alias = what.startswith("=") and what == other
                 if not same_alias and (what == other or not both_functions):
@@ -54,7 +63,7 @@ def libraries(root):
         if "build" in listing.relative_to(root).parts[:1]:
             continue
         for m in re.finditer(r"egpu_library\((\w+)\s(.*?)(?:\bDEPS\b|\))", listing.read_text(), re.S):
-            paths = [listing.parent / each for each in m[2].split() if each.endswith(".cpp")]
+            paths = [listing.parent / each for each in m[2].split() if each.endswith((".cpp", ".h"))]
             yield {str(p.relative_to(root)): p.read_text() for p in paths if p.exists()}
 
 
@@ -65,6 +74,8 @@ def self_check():
                         ("void f(int a) {\n}\n", False), ("int g() {\n  const int kMost = 3;\n}\n", False)):
         if bool(clashes({"a.cpp": one, "b.cpp": "namespace {\n" + other + "}  // namespace\n"})) != seen:
             sys.exit(f"one_unit_test: judged wrongly: {other!r}")
+    if not clashes({"a.cpp": one, "b.h": "inline constexpr int64_t kMost = 5;  ///< apples\n"}):
+        sys.exit("one_unit_test: a constant that a header has, too, was not seen")
 
 
 def main():

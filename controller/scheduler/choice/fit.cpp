@@ -4,13 +4,12 @@
 #include <limits>
 #include <utility>
 
+#include "controller/scheduler/choice/parameters.h"
 #include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/quota/quota.h"
 
 namespace egpu::scheduler {
 namespace {
-
-constexpr int64_t kMiB = int64_t{1} << 20;
 
 int64_t saturate(__int128 value) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
