@@ -123,6 +123,14 @@ bool Preemption::begun(const v1alpha::Nomination& nomination) const {
   });
 }
 
+std::chrono::milliseconds Preemption::heldUpFor(const v1alpha::Nomination& nomination) const {
+  std::chrono::milliseconds longest{0};
+  for (const auto& name : nomination.victims)
+    if (const auto held = heldUp(name))
+      longest = std::max(longest, std::chrono::ceil<std::chrono::milliseconds>(held->until - clock_.now()));
+  return longest;
+}
+
 std::string Preemption::text(const v1alpha::Nomination& nomination) const {
   std::string who, held;
   std::size_t named = 0;

@@ -46,6 +46,10 @@ class Preemption {
   void heldUp(const std::string& device, const std::string& why);
   /// How long until it is tried again.
   static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
+  /// The longest of that for any of its victims; 0 = none is held up.
+  std::chrono::milliseconds heldUpFor(const v1alpha::Nomination& nomination) const;
+  /// One of its victims is marked.
+  bool begun(const v1alpha::Nomination& nomination) const;
 
  private:
   struct HeldUp {
@@ -67,7 +71,6 @@ class Preemption {
   Candidates candidatesFor(const cache::Claim& claim, int64_t priority) const;
   /// A pod names both: it would have neither.
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
-  bool begun(const v1alpha::Nomination& nomination) const;
 
   const cache::Stores& stores_;
   cache::ClusterView& cluster_;
