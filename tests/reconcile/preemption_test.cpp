@@ -169,6 +169,27 @@ TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
   EXPECT_EQ(phase("smaller"), "Pending");
 }
 
+TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
+  claim("a", "spare");
+  claim("b", "spare");
+  pod("runs-a", "a");
+  pod("runs-b", "b");
+  claim("big", "share", "high", {{"gpu", "2"}});
+  ASSERT_FALSE(podIsThere("runs-a"));
+  ASSERT_FALSE(podIsThere("runs-b"));
+  world.removeClaim("a");  // as that of a template's pod
+  settle();
+  ends("runs-b", "b");
+  claim("small", "share", {}, {{"gpu-core", "10"}});  // and whatever else has the preemptor looked at
+  EXPECT_EQ(world.reason("big"), "Preempting") << world.message("big");
+  EXPECT_EQ(phase("small"), "Pending") << "the room of b is kept";
+  ends("runs-a", "a");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(phase("small"), "Pending");
+  EXPECT_EQ(phase("b"), "Pending");
+}
+
 TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
   claim("a", "spare");
   claim("half", "share", {}, {{"gpu-core", "50"}});

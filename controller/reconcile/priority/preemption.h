@@ -60,6 +60,9 @@ class Preemption {
   /// What is left of the nomination that the claim has; nothing if it is of no use.
   std::optional<v1alpha::Nomination> standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
                                               const scheduler::NodePredicate& suits) const;
+  /// It failed for it, or its claim is gone or going and no pod would keep it: a claim of a template's goes with its pod, so the
+  /// claim of a pod that was evicted does. Its room is the preemptor's as soon as it is free.
+  bool leaves(const cache::Gpu& device) const;
   std::optional<v1alpha::Nomination> fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
                                            const scheduler::NodePredicate& suits);
   /// Who may have to go for one of that priority, by uid of the device.
