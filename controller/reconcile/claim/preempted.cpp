@@ -106,7 +106,7 @@ std::optional<Outcome> ClaimSync::mayGo(const cache::Claim& claim, const cache::
                                         std::stop_token stop) {
   for (const auto& pod : podsToGo(claim)) {
     if (pod->metadata.deleting()) continue;
-    if (const auto no = evict(*pod, true, device, who, stop)) return no;
+    if (auto no = evict(*pod, true, device, who, stop)) return no;
   }
   return std::nullopt;
 }
