@@ -14,7 +14,7 @@ import pathlib
 import sys
 import tempfile
 
-from client import CLASSES, GPUS, NODES, Client, carriers, claims, pods
+from client import CLASSES, GPUS, GROUP, NODES, Client, carriers, claims, pods
 from pki import admin_context
 
 DRIVER = "elasticgpu.io"
@@ -34,6 +34,9 @@ class World:
         self.pods = {each["metadata"]["name"]: each for each in client.items(pods(namespace))}
         self.classes = {each["metadata"]["name"]: each for each in client.items(CLASSES)}
         self.nodes = {each["metadata"]["name"] for each in client.items(NODES)}
+        # Of all namespaces: whose room is made somewhere, any claim's device may be marked for.
+        self.nominated = {f"{each['metadata']['namespace']}/{each['metadata']['name']}": each
+                          for each in client.items(f"{GROUP}/elasticgpuclaims") if each.get("status", {}).get("nominated")}
 
 
 def ledgers(world):
@@ -172,8 +175,34 @@ def requested(world):
             yield f"claim {name} asked for {memory} and was granted {sum(share.get('memory', 0) for share in shares)} bytes"
 
 
+def making_room(world):
+    """Room is made for claims that wait for it, of cards that have it; who is marked to go is wanted by one of them, and may be."""
+    wanted = set()
+    for name, claim in world.nominated.items():
+        status = claim["status"]
+        wanted.update(status["nominated"].get("victims", []))
+        if status.get("phase") == "Bound":
+            yield f"claim {name} is Bound, and room is made for it"
+        for share in status["nominated"].get("cards", []):
+            card = world.cards.get(share["name"])
+            if card is None or card["spec"]["card"]["nodeName"] != status["nominated"].get("nodeName"):
+                yield f"claim {name} is to have {share['name']}, which is not on node {status['nominated'].get('nodeName')}"
+                continue
+            for amount in ("core", "memory"):
+                if share.get(amount, 0) > card["spec"]["card"].get(amount, 0):
+                    yield f"claim {name} is to have {share.get(amount, 0)} {amount} of card {share['name']}"
+    for name, device in world.devices.items():
+        status = device.get("status", {})
+        if status.get("reason") != "Preempted":
+            continue
+        if name not in wanted:
+            yield f"device {name} is {status.get('phase')} and marked to go, and nobody wants its room"
+        if device["spec"].get("reclaimPolicy") != "Delete" or device["spec"].get("parameters", {}).get("preemptible") != "true":
+            yield f"device {name} is marked to go, and is not preemptible"
+
+
 def violations(world):
-    return [line for rule in (ledgers, bindings, carried, placed, requested) for line in rule(world)]
+    return [line for rule in (ledgers, bindings, carried, placed, requested, making_room) for line in rule(world)]
 
 
 def main():

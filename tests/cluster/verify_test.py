@@ -32,7 +32,7 @@ def sound():
     user["spec"].update(nodeName="n-0", resourceClaims=[{"name": "x", "resourceClaimName": "c"}])
     user["status"] = {"phase": "Running"}
     return types.SimpleNamespace(namespace="default", cards=cards, devices={"egpu-cu": device}, claims={"c": bound},
-                                 carriers={"c": carrier}, pods={"p": user}, classes={}, nodes={"n-0", "n-1"})
+                                 carriers={"c": carrier}, pods={"p": user}, classes={}, nodes={"n-0", "n-1"}, nominated={})
 
 
 def another_claim(world):
@@ -45,6 +45,20 @@ def another_device(world):
     world.devices["egpu-2"] = copy.deepcopy(world.devices["egpu-cu"])
     world.devices["egpu-2"]["metadata"].update(name="egpu-2", uid="du-2")
     world.devices["egpu-2"]["status"] = {}
+
+
+def made_room(world, **changed):
+    """A claim for which the device of the other has to go, and is marked to."""
+    wants = claim("big", "now", 100, "1Gi")
+    wants["status"] = {"phase": "Pending", "nominated": {
+        "nodeName": "n-0", "cards": [{"name": next(iter(world.cards)), "core": 1000, "memory": 1 << 30}], "victims": ["egpu-cu"]}}
+    wants["status"]["nominated"].update({key: value for key, value in changed.items() if key != "phase"})
+    wants["status"]["phase"] = changed.get("phase", "Pending")
+    world.nominated["default/big"] = wants
+    device = world.devices["egpu-cu"]
+    device["status"]["reason"] = "Preempted"
+    device["spec"].update(reclaimPolicy="Delete", parameters={"preemptible": "true"})
+    return world
 
 
 def first_card(world):
@@ -79,12 +93,18 @@ PLANTED = {
         {key: 20 for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("core")}),
     "was granted 1073741824 bytes": lambda world: world.claims["c"]["spec"]["resources"]["requests"].update(
         {key: "2Gi" for key in world.claims["c"]["spec"]["resources"]["requests"] if key.endswith("memory")}),
+    "default/big is Bound, and room is made": lambda world: made_room(world, phase="Bound"),
+    "is to have 2000 core": lambda world: made_room(world, cards=[{"name": next(iter(world.cards)), "core": 2000}]),
+    "which is not on node n-1": lambda world: made_room(world, nodeName="n-1"),
+    "nobody wants its room": lambda world: made_room(world, victims=["egpu-other"]),
+    "is not preemptible": lambda world: made_room(world).devices["egpu-cu"]["spec"].update(reclaimPolicy="Retain"),
 }
 
 
 def main():
     report = Report()
     report.check("the sound world is sound", not verify.violations(sound()), verify.violations(sound()))
+    report.check("so is one in which room is made", not verify.violations(made_room(sound())), verify.violations(made_room(sound())))
     for words, plant in PLANTED.items():
         world = sound()
         plant(world)

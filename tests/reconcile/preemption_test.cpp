@@ -169,6 +169,27 @@ TEST_F(PreemptionTest, V1_V3_PodsAreEvictedAndTheRoomIsKeptUntilTheyEnd) {
   EXPECT_EQ(phase("smaller"), "Pending");
 }
 
+TEST_F(PreemptionTest, V1_WhoseClaimGoesWithItsPodLeavesItsRoomToThePreemptor) {
+  claim("a", "spare");
+  claim("b", "spare");
+  pod("runs-a", "a");
+  pod("runs-b", "b");
+  claim("big", "share", "high", {{"gpu", "2"}});
+  ASSERT_FALSE(podIsThere("runs-a"));
+  ASSERT_FALSE(podIsThere("runs-b"));
+  world.removeClaim("a");  // as that of a template's pod
+  settle();
+  ends("runs-b", "b");
+  claim("small", "share", {}, {{"gpu-core", "10"}});  // and whatever else has the preemptor looked at
+  EXPECT_EQ(world.reason("big"), "Preempting") << world.message("big");
+  EXPECT_EQ(phase("small"), "Pending") << "the room of b is kept";
+  ends("runs-a", "a");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(phase("small"), "Pending");
+  EXPECT_EQ(phase("b"), "Pending");
+}
+
 TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
   claim("a", "spare");
   claim("half", "share", {}, {{"gpu-core", "50"}});
@@ -204,6 +225,58 @@ TEST_F(PreemptionTest, BudgetsHoldAndAnotherOneGoesIfThereIsOne) {
   EXPECT_EQ(phase("a"), "Bound");
   EXPECT_TRUE(podIsThere("runs"));
   EXPECT_FALSE(world.claim("big").status.nominated);
+}
+
+TEST_F(PreemptionTest, V2_OneThatMayNotGoSparesTheOthers) {
+  claim("a", "spare");
+  claim("b", "spare");
+  pod("runs-a", "a");
+  pod("runs-b", "b");
+  startOver(line);
+  budget(true);
+  line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/runs-b/eviction"); };
+  claim("big", "share", "high", {{"gpu", "2"}});
+  driver->run(std::chrono::seconds(40));
+  EXPECT_NE(world.message("big").find("pod default/runs-b may not be evicted now"), std::string::npos)
+      << world.message("big");
+  for (const auto* each : {"a", "b"}) {
+    EXPECT_TRUE(podIsThere(std::string("runs-") + each));
+    EXPECT_EQ(world.gpu(deviceOf(each)).status.reason, "") << each;
+  }
+  EXPECT_LT(line.refused, 12) << "every fifteen seconds";
+  budget(false);
+  driver->run(std::chrono::seconds(20));
+  EXPECT_FALSE(podIsThere("runs-a"));
+  EXPECT_FALSE(podIsThere("runs-b"));
+  ends("runs-a", "a");
+  ends("runs-b", "b");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+}
+
+TEST_F(PreemptionTest, V3_WhatElseTheServerSaysIsSaidAndAnotherOneGoes) {
+  claim("a", "spare");
+  claim("b", "spare", "middle");
+  pod("runs", "a");
+  startOver(line);
+  for (const int code : {500, 403, 422}) {
+    budget(true);
+    line.code = code;
+    line.message = "This pod has more than one PodDisruptionBudget.";
+    world.json<cache::Claim>({"default", "b"}, R"({"spec":{"priorityClassName":"high"}})");
+    settle();
+    claim("big", "share", "high");
+    driver->run(std::chrono::seconds(1));
+    EXPECT_NE(world.message("big").find("more than one"), std::string::npos) << code << ": " << world.message("big");
+    EXPECT_TRUE(podIsThere("runs"));
+    world.json<cache::Claim>({"default", "b"}, R"({"spec":{"priorityClassName":"middle"}})");
+    driver->run(std::chrono::seconds(20));
+    EXPECT_EQ(phase("big"), "Bound") << code << ": b has no pods";
+    EXPECT_TRUE(podIsThere("runs"));
+    world.removeClaim("big");
+    driver->run();
+    EXPECT_EQ(phase("b"), "Bound");
+  }
 }
 
 TEST_F(PreemptionTest, NobodyGoesOnceTheNeedIsOver) {

@@ -14,10 +14,10 @@
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
-#include "controller/reconcile/priority/preemption.h"
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/priority/preemption.h"
 
 namespace egpu::reconcile {
 
@@ -177,6 +177,9 @@ class ClaimSync {
   Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
   Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
   Outcome madeRoom(const cache::Gpu& device, std::stop_token stop);
+  /// Nothing: all of its pods may be evicted now.
+  std::optional<Outcome> mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+                               std::stop_token stop);
   /// Nothing: it is gone, or going. dry: it would be let go.
   std::optional<Outcome> evict(const core::Pod& pod, bool dry, const cache::Gpu& device, const cache::Claim& who,
                                std::stop_token stop);

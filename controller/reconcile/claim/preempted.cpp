@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -83,15 +84,31 @@ std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim
 
 Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
                         std::stop_token stop) {
-  // First whether all of its pods may go: nobody loses his device, and no pod, for what can't be done.
-  for (const auto& pod : podsToGo(claim)) {
-    if (pod->metadata.deleting()) continue;
-    if (const auto no = evict(*pod, true, device, who, stop)) return *no;
+  // First whether all pods may go that have to, or, once somebody is marked, those of this claim: nobody loses his device,
+  // and no pod, for what can't be done.
+  const bool first = !preemption_.begun(*who.status.nominated);
+  if (const auto rest = first ? preemption_.heldUpFor(*who.status.nominated) : milliseconds(0); rest.count() > 0)
+    return Outcome::after(rest);  // by one of the others' pods: said by now
+  if (const auto no = mayGo(claim, device, who, stop)) return *no;
+  for (const auto& name : first ? who.status.nominated->victims : std::vector<std::string>{}) {
+    const auto other = name == device.metadata.name ? nullptr : stores_.devices.get({"", name});
+    const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
+    if (!holder) continue;
+    if (const auto no = mayGo(*holder, *other, who, stop)) return *no;
   }
   // Since when tells one mark from another: what is said on the claim (V4) is of this one.
   const auto text = "makes room for claim " + core::keyOf(who.metadata).str() + " of priority " +
                     std::to_string(priorityOf(stores_, who).value) + " since " + base::rfc3339(clock_.wall());
   return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
+}
+
+std::optional<Outcome> ClaimSync::mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+                                        std::stop_token stop) {
+  for (const auto& pod : podsToGo(claim)) {
+    if (pod->metadata.deleting()) continue;
+    if (auto no = evict(*pod, true, device, who, stop)) return no;
+  }
+  return std::nullopt;
 }
 
 std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const cache::Gpu& device,
@@ -111,7 +128,9 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
     const auto now = writer_.read<core::Pod>(core::keyOf(pod.metadata), pod.metadata.uid, stop);
     return Outcome::again();
   }
-  if (status.code() != base::Code::throttled) return Outcome::retry(status);
+  // 429: a budget; 500: two budgets; else an admission policy.
+  if (status.code() != base::Code::throttled && !ApiRejections::isRefusal(status) && !ApiRejections::isFailure(status))
+    return Outcome::retry(status);
   preemption_.heldUp(device.metadata.name,
                      "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + status.message());
   enqueue_(claimKey(core::keyOf(who.metadata)));

@@ -7,6 +7,7 @@
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/device/users.h"
 
 namespace egpu::reconcile {
 
@@ -63,8 +64,7 @@ std::optional<v1alpha::Nomination> Preemption::standing(const cache::Claim& clai
   auto left = *claim.status.nominated;
   std::erase_if(left.victims, [&](const std::string& name) {
     const auto device = stores_.devices.get({"", name});
-    // One that failed for it is on its way out.
-    if (device && device->status.phase == phase::kFailed && device->status.reason == reason::kPreempted) return false;
+    if (device && leaves(*device)) return false;
     const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
     return !holder || priorityOf(stores_, *holder).value >= ask.turn.priority;
   });
@@ -72,6 +72,20 @@ std::optional<v1alpha::Nomination> Preemption::standing(const cache::Claim& clai
     if (!cluster_.needs(ask, left, victim)) std::erase(left.victims, victim);
   if (left.victims.empty()) return std::nullopt;
   return left;
+}
+
+bool Preemption::leaves(const cache::Gpu& device) const {
+  if (device.status.phase == phase::kFailed && device.status.reason == reason::kPreempted) return true;
+  const auto& ref = device.spec.claimRef;
+  if (!ref || device.spec.reclaimPolicy != "Delete") return device.metadata.deleting();
+  const core::ObjectKey key{ref->namespace_, ref->name};
+  const auto claim = stores_.claims.get(key);
+  if (claim && claim->metadata.uid == ref->uid && !claim->metadata.deleting() && !device.metadata.deleting())
+    return false;
+  const auto pods = stores_.podsOfClaim(key);
+  return std::none_of(pods.begin(), pods.end(), [](const auto& pod) {
+    return alive(*pod) && !pod->metadata.deleting() && !pod->nodeName.empty();
+  });
 }
 
 Preemption::Candidates Preemption::candidatesFor(const cache::Claim& claim, int64_t priority) const {
@@ -121,6 +135,14 @@ bool Preemption::begun(const v1alpha::Nomination& nomination) const {
     const auto device = stores_.devices.get({"", name});
     return device && device->status.reason == reason::kPreempted;
   });
+}
+
+std::chrono::milliseconds Preemption::heldUpFor(const v1alpha::Nomination& nomination) const {
+  std::chrono::milliseconds longest{0};
+  for (const auto& name : nomination.victims)
+    if (const auto held = heldUp(name))
+      longest = std::max(longest, std::chrono::ceil<std::chrono::milliseconds>(held->until - clock_.now()));
+  return longest;
 }
 
 std::string Preemption::text(const v1alpha::Nomination& nomination) const {

@@ -46,6 +46,10 @@ class Preemption {
   void heldUp(const std::string& device, const std::string& why);
   /// How long until it is tried again.
   static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
+  /// The longest of that for any of its victims; 0 = none is held up.
+  std::chrono::milliseconds heldUpFor(const v1alpha::Nomination& nomination) const;
+  /// One of its victims is marked.
+  bool begun(const v1alpha::Nomination& nomination) const;
 
  private:
   struct HeldUp {
@@ -56,6 +60,9 @@ class Preemption {
   /// What is left of the nomination that the claim has; nothing if it is of no use.
   std::optional<v1alpha::Nomination> standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
                                               const scheduler::NodePredicate& suits) const;
+  /// It failed for it, or its claim is gone or going and no pod would keep it: a claim of a template's goes with its pod, so the
+  /// claim of a pod that was evicted does. Its room is the preemptor's as soon as it is free.
+  bool leaves(const cache::Gpu& device) const;
   std::optional<v1alpha::Nomination> fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
                                            const scheduler::NodePredicate& suits);
   /// Who may have to go for one of that priority, by uid of the device.
@@ -67,7 +74,6 @@ class Preemption {
   Candidates candidatesFor(const cache::Claim& claim, int64_t priority) const;
   /// A pod names both: it would have neither.
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
-  bool begun(const v1alpha::Nomination& nomination) const;
 
   const cache::Stores& stores_;
   cache::ClusterView& cluster_;

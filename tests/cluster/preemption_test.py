@@ -1,0 +1,516 @@
+#!/usr/bin/env python3
+"""Preemption on a real cluster: Deployments fill the cards, a claim of higher priority comes, and who goes for it, by the Eviction API
+and within disruption budgets. What is undone when its need ends, what a controller that is killed leaves to the next, and what a
+tenant can't write.
+
+    preemption_test.py BIN_DIR [PART...]
+"""
+
+import contextlib
+import sys
+import tempfile
+import threading
+import time
+
+import installation
+import nodes
+import verify
+from apiserver import Cluster, guarded
+from carrier_test import PRIORITIES, events
+from client import CLASSES, GPUS, GROUP, Refused, Report, carriers, claims, pods, until
+from parts import WHOLE
+from pods_test import SHARE, expect_clean, gpu_class, pod
+from tenant_test import editor_of
+
+NODE_NAMES = ["n-0", "n-1"]
+CARDS_EACH = 2
+CARDS = len(NODE_NAMES) * CARDS_EACH
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+TEMPLATES = f"{GROUP}/namespaces/default/elasticgpuclaimtemplates"
+GRACE = 30  # seconds; kwok, in a kubelet's place, ends a pod as soon as it sees it go, unless it is paused
+LONGER_THAN_A_SECOND = 1.1  # ages are told apart by seconds
+
+
+def claim_spec(cls, priority, cards):
+    return {"egpuClassName": cls, "resources": {"requests": {f"{SHARE}/gpu": cards}}, **({"priorityClassName": priority} if priority else {})}
+
+
+def card_claim(name, cls, priority="", cards=1):
+    return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name},
+            "spec": claim_spec(cls, priority, cards)}
+
+
+class Watch(threading.Thread):
+    """Looks at every card all the time: each is one object, so what it gives out is read at one moment. And at every pod."""
+
+    def __init__(self, client):
+        super().__init__(daemon=True)
+        self.client = client
+        self.over = threading.Event()
+        self.found = set()
+        self.pods = set()  # the uids of all that ever were
+
+    def run(self):
+        while not self.over.wait(0.05):
+            self.look()
+
+    def look(self):
+        for each in self.client.items(GPUS):
+            if "card" not in each["spec"]:
+                continue
+            for amount in ("core", "memory"):
+                given = sum(entry.get(amount, 0) for entry in (each["spec"].get("allocations") or {}).values())
+                if given > each["spec"]["card"][amount]:
+                    self.found.add(f"card {each['metadata']['name']}: {given} {amount} given out")
+        self.pods.update(each["metadata"]["uid"] for each in self.client.items(pods()))
+        return self
+
+
+class Ground:
+    def __init__(self, cluster, report, bin_dir):
+        self.cluster, self.report, self.bin_dir = cluster, report, bin_dir
+        self.client = installation.client_of(cluster)
+        self.check = report.check
+        self.watch = Watch(installation.client_of(cluster))
+
+    def start_controller(self):
+        installation.start_controller(self.cluster, self.bin_dir)
+
+    @contextlib.contextmanager
+    def nodes_stand_still(self):
+        """Pods that are to go stay Terminating, and nobody starts to run."""
+        self.cluster.processes.pause("kwok")
+        try:
+            yield
+        finally:
+            self.cluster.processes.resume("kwok")
+
+    def deployment(self, name, replicas, annotations, node=None):
+        labels = {"app": name}
+        spec = {**pod("any", {})["spec"], "terminationGracePeriodSeconds": GRACE, **(
+            {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {})}
+        self.client.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": spec}}})
+
+    def fill(self, name, replicas, node=None, priority="", cards=1, cls="spare"):
+        """A Deployment with a claim for each pod; blocks until it runs. The uids of its pods."""
+        self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
+                                       "spec": {"spec": claim_spec(cls, priority, cards)}})
+        self.deployment(name, replicas, {"egpuct.elasticgpu.io/gpu": name}, node)
+        return self.whole(name, replicas)
+
+    def whole(self, name, replicas):
+        """Blocks until so many of its pods run, each with a bound claim. Their uids."""
+        until(f"{name} runs", lambda: len(self.running(name)) == replicas)
+        until("their claims are bound", lambda: len(self.unbound()) == 0)
+        return self.running(name)
+
+    def pods_of(self, name):
+        return self.client.items(pods(), f"&labelSelector=app%3D{name}")
+
+    def running(self, name):
+        return {each["metadata"]["uid"] for each in self.pods_of(name)
+                if each["status"].get("phase") == "Running" and "deletionTimestamp" not in each["metadata"]}
+
+    def going(self, name):
+        return {each["metadata"]["uid"] for each in self.pods_of(name) if "deletionTimestamp" in each["metadata"]}
+
+    def unbound(self):
+        return [each["metadata"]["name"] for each in self.client.items(claims()) if each.get("status", {}).get("phase") != "Bound"]
+
+    def status(self, name):
+        return self.client.get(f"{claims()}/{name}").get("status", {})
+
+    def words(self, name="urgent", of="Bound", reason=None):
+        """What the condition says, "" where it isn't there or has another reason."""
+        return next((each.get("message", "") for each in self.status(name).get("conditions", [])
+                     if each["type"] == of and reason in (None, each["reason"])), "")
+
+    def says(self, *wanted, name="urgent", of="Bound", reason=None):
+        until(f"claim {name} says {', '.join(wanted)}", lambda: all(each in self.words(name, of, reason) for each in ("", *wanted))
+              and self.words(name, of, reason))
+        return self.words(name, of, reason)
+
+    def marked(self):
+        return [each["metadata"]["name"] for each in self.client.items(GPUS) if each.get("status", {}).get("reason") == "Preempted"]
+
+    def urgent(self, cards=1, priority="high", by="claim"):
+        """A claim and its pod; the priority is written on the one or on the other."""
+        self.client.create(claims(), card_claim("urgent", "late", priority if by == "claim" else "", cards))
+        made = pod("urgent", {"main": "urgent"})
+        if by == "pod":
+            made["spec"]["priorityClassName"] = priority
+        self.client.create(pods(), made)
+
+    def urgent_runs(self):
+        until("the urgent one runs", lambda: self.client.get(f"{pods()}/urgent")["status"].get("phase") == "Running")
+        until("its claim is bound", lambda: self.status("urgent").get("phase") == "Bound")
+        self.check("what was nominated is taken off", "nominated" not in self.status("urgent"), self.status("urgent"))
+
+    def urgent_goes(self):
+        self.client.delete(f"{pods()}/urgent")
+        self.client.delete(f"{claims()}/urgent")
+        until("it is gone", lambda: not self.client.exists(f"{claims()}/urgent"))
+
+    def budget(self, name, of, healthy, **spec):
+        """Blocks until evictions are judged by it."""
+        self.client.create(BUDGETS, {"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": of}}, **spec}})
+        until("the budget counts", lambda: self.client.get(f"{BUDGETS}/{name}").get("status", {}).get("currentHealthy") == healthy)
+
+    def made(self):
+        """How many pods were ever made."""
+        return len(self.watch.look().pods)
+
+    def clean(self, when):
+        expect_clean(self.client, self.report, when)
+
+    def away(self):
+        for path in (BUDGETS, DEPLOYMENTS):
+            self.client.delete_all(path)
+        until("ReplicaSets are gone", lambda: not self.client.items("/apis/apps/v1/namespaces/default/replicasets"))
+        for path in (pods(), claims(), TEMPLATES):
+            self.client.delete_all(path)
+
+        def free():
+            for name, each in verify.World(self.client).devices.items():
+                if each["spec"].get("reclaimPolicy") == "Retain" and each.get("status", {}).get("phase") == "Released":
+                    with contextlib.suppress(Refused):  # gone meanwhile
+                        self.client.delete(f"{GPUS}/{name}")
+            return not verify.World(self.client).devices and not self.client.items(carriers())
+
+        until("all is given back", free)
+        self.clean("once all is given back")
+
+
+def youngest_of_the_lowest(ground):
+    """Claims that outlive their pods, by annotation: one goes, its room is kept, it says for whom, and comes back."""
+    client, check = ground.client, ground.check
+    for name, priority in (("a", "middle"), ("b", ""), ("c", ""), ("d", "middle")):
+        client.create(claims(), card_claim(name, "spare-now", priority))
+        ground.deployment(name, 1, {"egpuc.elasticgpu.io/main": name})
+        ground.whole(name, 1)
+        time.sleep(LONGER_THAN_A_SECOND)
+    before = {name: ground.running(name) for name in "abcd"}
+    device = client.get(f"{GPUS}/{ground.status('c')['elasticGPUName']}")
+    with ground.nodes_stand_still():
+        ground.urgent()
+        until("somebody is evicted", lambda: any(ground.going(name) for name in "abcd"))
+        room = ground.status("urgent")["nominated"]
+        check("the youngest of the lowest has to go", room["victims"] == [device["metadata"]["name"]], room)
+        check("its card is nominated, and no more", [(each["name"], each["core"], each["memory"]) for each in room["cards"]] == [
+            (each["name"], each["chargedCore"], each["chargedMemory"]) for each in device["spec"]["cards"]], room)
+        check("who has to go is said", "default/c of priority 0 has to go" in ground.words(reason="Preempting"), ground.words())
+        check("its pod goes, and is there until its node is done", ground.going("c") == before["c"])
+        check("its claim has its device until then", ground.status("c").get("phase") == "Bound", ground.status("c"))
+        client.create(claims(), card_claim("small", "now"))
+        ground.says(name="small", reason="NoFit")
+    ground.urgent_runs()
+    taken = client.get(f"{GPUS}/{ground.status('urgent')['elasticGPUName']}")["spec"]["cards"]
+    check("it has the nominated room", [each["name"] for each in taken] == [each["name"] for each in room["cards"]], taken)
+    check("the others run on", all(ground.running(name) == before[name] for name in "abd"))
+    check("who went says for whom", "makes room for claim default/urgent of priority 1000 since " in ground.says(
+        name="c", of="Preempted"), ground.words("c", "Preempted"))
+    check("and why it waits", ground.says(name="c", reason="NoFit") != "" and ground.status("c")["phase"] == "Pending")
+    check("one pod was told that it was preempted", events(client, "Preempted") >= 1)
+    check("its Deployment's next pod waits", not ground.running("c") and len(ground.pods_of("c")) == 1)
+    ground.clean("with the urgent one there")
+    client.delete(f"{claims()}/small")
+    ground.urgent_goes()
+    ground.whole("c", 1)
+    check("what was said is over", not ground.words("c", "Preempted"))
+    check("still the others run on", all(ground.running(name) == before[name] for name in "abd"))
+
+
+def fewest(ground):
+    """One that holds two cards goes, though it is of higher priority and older than the two who hold one each."""
+    double = ground.fill("double", 1, node="n-1", priority="middle", cards=2)
+    time.sleep(LONGER_THAN_A_SECOND)
+    singles = ground.fill("singles", 2, node="n-0")
+    ground.urgent(cards=2, by="pod")
+    ground.urgent_runs()
+    ground.check("on the node of the one", ground.status("urgent")["nodeName"] == "n-1", ground.status("urgent"))
+    ground.check("the two run on", ground.running("singles") == singles)
+    ground.check("the one does not", not ground.running("double"))
+    ground.clean("with the urgent one there")
+    ground.urgent_goes()
+    ground.check("it comes back", ground.whole("double", 1) and ground.running("double") != double)
+
+
+def budget_holds(ground):
+    """A budget that permits none: nobody goes, it is said in the budget's words, and it goes on by itself once it permits it."""
+    for how in ("deleted", "loosened"):
+        before = ground.fill("held", CARDS)
+        ground.budget("none-may-go", "held", CARDS, maxUnavailable=0)
+        ground.urgent(by="pod" if how == "deleted" else "claim")
+        ground.says("may not be evicted now", "disruption budget", "none-may-go", reason="Preempting")
+        time.sleep(20)  # it is asked again meanwhile
+        ground.check("it still says so", "none-may-go" in ground.words(reason="Preempting"), ground.words())
+        ground.check("nobody was evicted", ground.running("held") == before)
+        ground.check("nobody is marked", not ground.marked(), ground.marked())
+        if how == "deleted":
+            ground.client.delete(f"{BUDGETS}/none-may-go")
+        else:
+            ground.client.patch(f"{BUDGETS}/none-may-go", {"spec": {"maxUnavailable": 1}})
+        started = time.monotonic()
+        ground.urgent_runs()
+        print(f"a budget {how}: the urgent one ran {time.monotonic() - started:.0f} s later", flush=True)
+        ground.check("one went for it", len(ground.running("held") & before) == CARDS - 1)
+        ground.clean(f"with the budget {how}")
+        ground.urgent_goes()
+        ground.whole("held", CARDS)
+        ground.away()
+
+
+def another_goes(ground):
+    """The youngest have a budget that permits none; the older ones have not."""
+    free = ground.fill("free", 2)
+    time.sleep(LONGER_THAN_A_SECOND)
+    held = ground.fill("held", 2)
+    ground.budget("none-may-go", "held", 2, maxUnavailable=0)
+    ground.urgent()
+    ground.urgent_runs()
+    ground.check("who has a budget runs on", ground.running("held") == held)
+    ground.check("one of the others went", len(ground.running("free") & free) == 1)
+    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.urgent_goes()
+    ground.whole("free", 2)
+
+
+def all_or_none(ground):
+    """Two would have to go, and one of them may not: the other does not go in vain."""
+    ground.fill("equals", 2, node="n-1", priority="high")
+    free = ground.fill("free", 1, node="n-0")
+    time.sleep(LONGER_THAN_A_SECOND)
+    held = ground.fill("held", 1, node="n-0")
+    ground.budget("none-may-go", "held", 1, maxUnavailable=0)
+    ground.urgent(cards=2)
+    ground.says("none-may-go", reason="Preempting")
+    time.sleep(20)
+    ground.check("nobody was evicted", (ground.running("free"), ground.running("held")) == (free, held))
+    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.client.delete(f"{BUDGETS}/none-may-go")
+    ground.urgent_runs()
+    ground.check("now both went", not ground.running("free") and not ground.running("held"))
+    ground.clean("with both gone")
+    ground.urgent_goes()
+    ground.whole("free", 1)
+    ground.whole("held", 1)
+
+
+def budgets_at_odds(ground):
+    """A pod with two budgets can't be evicted at all: the API server says 500."""
+    before = ground.fill("held", CARDS)
+    for name in ("one", "two"):
+        ground.budget(name, "held", CARDS, maxUnavailable=1)
+    ground.urgent()
+    ground.says("may not be evicted now", "more than one PodDisruptionBudget", reason="Preempting")
+    ground.check("nobody was evicted", ground.running("held") == before)
+    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.client.delete(f"{BUDGETS}/two")
+    ground.urgent_runs()
+    ground.check("one went for it", len(ground.running("held") & before) == CARDS - 1)
+    ground.urgent_goes()
+    ground.whole("held", CARDS)
+
+
+def nobody_goes(ground):
+    """Equal priority, Retain, not preemptible; then somebody who never preempts, until his priority is another one."""
+    client, check = ground.client, ground.check
+    held = {"equal": ("spare", "high"), "kept": ("spare-keep", ""), "fixed": ("late", ""), "last": ("late", "")}
+    before = {name: ground.fill(name, 1, cls=cls, priority=priority) for name, (cls, priority) in held.items()}
+
+    def stays(what):
+        check(f"{what}: nobody went", all(ground.running(name) == uids for name, uids in before.items()))
+        check(f"{what}: nobody is marked", not ground.marked(), ground.marked())
+        check(f"{what}: nothing is nominated", "nominated" not in ground.status("urgent"))
+
+    ground.urgent()
+    said = ground.says(reason="NoFit")
+    print(f"nobody may go: {said}", flush=True)
+    stays("nobody may go")
+    check("what would help is said", "free 100% and 80Gi" in said, said)
+    ground.urgent_goes()
+    client.delete(f"{DEPLOYMENTS}/last")
+    del before["last"]
+    until("one card is free", lambda: not ground.pods_of("last"))
+    before["low"] = ground.fill("low", 1)
+    for by in ("pod", "claim"):
+        ground.urgent(priority="never", by=by)
+        said = ground.says(reason="NoFit")
+        stays(f"who never preempts, by {by}")
+        if by == "pod":
+            ground.urgent_goes()
+    print(f"never: {said}", flush=True)
+    client.patch(f"{claims()}/urgent", {"spec": {"priorityClassName": "high"}})
+    ground.urgent_runs()
+    gone = before.pop("low")
+    check("of another priority it does", not ground.running("low") & gone)
+    check("and only that one went", all(ground.running(name) == uids for name, uids in before.items()))
+    ground.urgent_goes()
+    ground.whole("low", 1)
+
+
+def preemptor_goes(ground):
+    """Deleted when one of two has gone and a budget holds the other: that one stays, and all are as before."""
+    for loosened in (False, True):
+        before = ground.fill("many", CARDS)
+        made = ground.made()
+        ground.budget("one-at-a-time", "many", CARDS, maxUnavailable=1)
+        ground.urgent(cards=2)
+        until("one has gone", lambda: len(ground.running("many") & before) == CARDS - 1)
+        ground.says("one-at-a-time", reason="Preempting")
+        time.sleep(3)
+        ground.check("the budget holds the other", len(ground.running("many") & before) == CARDS - 1)
+        if loosened:
+            ground.client.patch(f"{BUDGETS}/one-at-a-time", {"spec": {"maxUnavailable": 2}})
+            ground.urgent_runs()
+            ground.check("loosened: two went", len(ground.running("many") & before) == CARDS - 2)
+            ground.clean("with two gone")
+        ground.urgent_goes()
+        ground.whole("many", CARDS)
+        until("no mark is left", lambda: not ground.marked())
+        ground.check("no more went than had to", len(ground.running("many") & before) == CARDS - (2 if loosened else 1))
+        ground.check("none went twice", ground.made() - made == (3 if loosened else 2), ground.made() - made)  # with the urgent one
+        ground.clean("without the urgent one")
+        ground.away()
+
+
+def terminating(ground):
+    """Deleted while the pods of both are Terminating: these go, as evictions can't be taken back, and nobody else."""
+    before = ground.fill("many", CARDS)
+    with ground.nodes_stand_still():
+        ground.urgent(cards=2)
+        until("two go", lambda: len(ground.going("many")) == 2)
+        ground.urgent_goes()
+        time.sleep(1)
+        ground.check("nobody else does", len(ground.going("many")) == 2)
+        until("no mark is left", lambda: not ground.marked())
+    ground.whole("many", CARDS)
+    ground.check("two were spared", len(ground.running("many") & before) == CARDS - 2)
+    ground.clean("without the urgent one")
+
+
+def killed(ground):
+    """kill -9 at various moments of a preemption: the next one carries it on. Nobody goes who need not, and nobody twice."""
+    ground.fill("many", CARDS)
+    for delay in (0, 0.03, 0.06, 0.1, 0.15, 0.25, 0.5, None):
+        before, made = ground.whole("many", CARDS), ground.made()
+        with contextlib.ExitStack() as stack:
+            if delay is None:
+                stack.enter_context(ground.nodes_stand_still())
+            ground.urgent(cards=2)
+            if delay is None:
+                until("two go", lambda: len(ground.going("many")) == 2)
+            else:
+                time.sleep(delay)
+            ground.cluster.processes.kill("controller")
+            at = (ground.words(), len(ground.marked()), CARDS - len(ground.running("many")))
+            ground.start_controller()
+            if delay is None:
+                time.sleep(2)
+                ground.check("nobody else goes", len(ground.going("many")) == 2)
+        print(f"killed after {delay} s: {at[1]} marked, {at[2]} gone, {at[0][:60]!r}", flush=True)
+        ground.urgent_runs()
+        ground.check(f"killed after {delay}: two went", len(ground.running("many")) == CARDS - 2 and len(ground.running("many") & before) == CARDS - 2)
+        ground.check(f"killed after {delay}: none twice", ground.made() - made == 3, ground.made() - made)  # with the urgent one
+        ground.clean(f"killed after {delay}")
+        ground.urgent_goes()
+    ground.whole("many", CARDS)
+
+
+def tenant(ground):
+    """Somebody with the role edit: whom he can't make go, nor keep."""
+    client, report = ground.client, ground.report
+    before = ground.fill("many", CARDS)
+    user = editor_of(ground.cluster, client)
+
+    def may():
+        try:
+            return user.create(f"{claims()}?dryRun=All", card_claim("probe", "now"))
+        except Refused:
+            return None
+
+    until("he may write claims", may)
+    device = verify.World(client).devices.popitem()[0]
+    room = {"nodeName": "n-0", "cards": [], "victims": [device]}
+    made = card_claim("mine", "now")
+    made["status"] = {"phase": "Pending", "nominated": room}
+    user.create(claims(), made)
+    report.check("a status that comes with a claim is dropped", "nominated" not in ground.status("mine"))
+    ground.says(name="mine", reason="NoFit")
+    user.patch(f"{claims()}/mine", {"status": {"nominated": room}})
+    report.check("one that is written beside the spec, too", "nominated" not in ground.status("mine"))
+    for what, path, body in (
+            ("a nomination", f"{claims()}/mine/status", {"status": {"nominated": room}}),
+            ("a mark", f"{GPUS}/{device}/status", {"status": {"reason": "Preempted"}}),
+            ("a device's class", f"{GPUS}/{device}", {"spec": {"parameters": {"preemptible": "false"}}})):
+        report.refused(f"{what} is not his to write", lambda path=path, body=body: user.patch(path, body), 403)
+    report.refused("nor is a PriorityClass", lambda: user.create(PRIORITIES, {"metadata": {"name": "mine"}, "value": 5}), 403)
+    client.delete(f"{claims()}/mine")
+    user.create(claims(), card_claim("mine", "now", "system-cluster-critical"))
+    said = ground.says("system-cluster-critical is for claims in namespace kube-system", name="mine", of="Accepted")
+    report.check("a claim is not of the system", ground.status("mine").get("priority", 0) == 0 and "nominated" not in ground.status("mine"), said)
+    wrote = pod("rich", {})
+    wrote["spec"]["priority"] = 5000
+    report.refused("the API server lets nobody write a number", lambda: user.create(pods(), wrote), 403, "priority")
+    client.create(QUOTAS, {"metadata": {"name": "no-system"}, "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [
+        {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical", "system-cluster-critical"]}]}}})
+    until("the quota counts", lambda: client.get(f"{QUOTAS}/no-system").get("status", {}).get("hard"))
+    critical = pod("critical", {})
+    critical["spec"]["priorityClassName"] = "system-node-critical"
+    report.refused("pods of the system are for quotas to refuse", lambda: user.create(pods(), critical), 403, "no-system")
+    report.check("nobody went", ground.running("many") == before)
+    report.check("nobody is marked", not ground.marked(), ground.marked())
+
+
+PARTS = (youngest_of_the_lowest, fewest, budget_holds, another_goes, all_or_none, budgets_at_odds, nobody_goes, preemptor_goes,
+         terminating, killed, tenant)
+
+
+def prepare(client):
+    for name, value, more in (("high", 1000, {}), ("middle", 500, {}), ("never", 2000, {"preemptionPolicy": "Never"})):
+        client.create(PRIORITIES, {"metadata": {"name": name}, "value": value, **more})
+    spare = {"parameters": {"preemptible": "true"}}
+    for each in (gpu_class("spare", "WaitForFirstConsumer", **spare), gpu_class("spare-now", "Immediate", **spare),
+                 gpu_class("spare-keep", "WaitForFirstConsumer", reclaimPolicy="Retain", **spare),
+                 gpu_class("late", "WaitForFirstConsumer"), gpu_class("now", "Immediate")):
+        client.create(CLASSES, each)
+    nodes.publish(client, NODE_NAMES, CARDS_EACH)
+    until("the nodes are ready", lambda: nodes.all_ready(client, NODE_NAMES))
+
+
+def main():
+    report = Report()
+    wanted = sys.argv[2:]
+    with tempfile.TemporaryDirectory(prefix="egpu-preemption-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        ground = Ground(cluster, report, sys.argv[1])
+        prepare(ground.client)
+        ground.start_controller()
+        watch = ground.watch
+        watch.start()
+        try:
+            for part in PARTS:
+                if wanted and part.__name__ not in wanted:
+                    continue
+                started = time.monotonic()
+                part(ground)
+                ground.away()
+                print(f"{part.__name__}: {time.monotonic() - started:.0f} s", flush=True)
+        except BaseException:
+            print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)
+            for each in ground.client.items(claims()):
+                print(each["metadata"]["name"], each.get("status"), file=sys.stderr)
+            raise
+        finally:
+            watch.over.set()
+            watch.join()
+        report.check("no card ever gave out more than it has", not watch.look().found, watch.found)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
