@@ -140,7 +140,7 @@ struct ElasticGPUClaimSpec {
   std::string className;       ///< egpuClassName
   std::string classNameAlias;  ///< elasticGPUClassName
   std::string elasticGPUName;
-  StringMap requests;  ///< key → quantity text exactly as written (a JSON number becomes its text)
+  StringMap requests;               ///< key → quantity text exactly as written (a JSON number becomes its text)
   std::string priorityClassName{};  ///< a PriorityClass; empty = the priority of its pods, else the default one
   bool operator==(const ElasticGPUClaimSpec&) const = default;
   /// The class under either spelling; empty = the default class.

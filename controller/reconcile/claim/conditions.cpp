@@ -7,8 +7,8 @@
 #include "api/v1alpha/quantity.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
-#include "controller/reconcile/priority/priority.h"
 #include "controller/reconcile/class/class.h"
+#include "controller/reconcile/priority/priority.h"
 
 namespace egpu::reconcile {
 
