@@ -478,7 +478,7 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   const bool kept = !held.empty() || open || nominated_.contains(ask.claimUid);
   const bool shared = suits && !ask.nodes.empty() && !kept && retracted.empty();
   Suitability told;
-  const auto decision = decideOne(ask, nodes, shared, told);
+  auto decision = decideOne(ask, nodes, shared, told);
   letHave(held);
   // Neither quotas nor what is kept is told: what was decided within them can't be worked out again.
   tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told),
