@@ -62,6 +62,7 @@ std::vector<core::ObjectKey> claimsOfPod(const core::Pod& pod, const std::string
   for (const auto& entry : pod.resourceClaims)
     if (!entry.resourceClaimName.empty()) names.insert(entry.resourceClaimName);
   std::vector<core::ObjectKey> keys;
+  keys.reserve(names.size());
   for (const auto& name : names) keys.push_back({spaceOf(pod, space), name});
   return keys;
 }

@@ -371,6 +371,44 @@ TEST_F(PreemptionTest, WithoutOneItIsThatOfItsPodsElseTheDefault) {
   EXPECT_EQ(world.claim("c").status.priority, 40);
 }
 
+TEST_F(PreemptionTest, APodOutsideKubeSystemCountsForNoMoreThanUsersMayHave) {
+  claim("late", "late");
+  auto waiting = World::podOf("first", {"late"});
+  waiting.priority = 2'000'001'000;
+  (void)World::must(world.client.create(waiting));
+  settle();
+  EXPECT_EQ(world.claim("late").status.priority, 1'000'000'000);
+}
+
+TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes) {
+  auto owner = World::podOf("p", {});
+  owner.resourceClaims.push_back({"gpu", "", "template"});
+  owner = World::must(world.client.create(owner));
+  for (const bool ofAPod : {false, true}) {
+    core::ResourceClaim asking;
+    asking.metadata.name = ofAPod ? "stamped" : "by-hand";
+    asking.metadata.namespace_ = "default";
+    asking.deviceClassName = "elasticgpu.io";
+    asking.requestName = "gpu";
+    asking.config.push_back(
+        {{}, "elasticgpu.io", R"({"egpuClassName":"spare","resources":{"requests":{"elasticgpu.io/gpu":1}}})"});
+    if (ofAPod) asking.metadata.ownerReferences.push_back({"v1", "Pod", "p", owner.metadata.uid, true, false});
+    world.nextSecond();
+    (void)World::must(world.client.create(asking));
+    settle();
+    ASSERT_EQ(phase(asking.metadata.name), "Bound");
+  }
+  claim("two", "share", "high", {{"gpu", "2"}});
+  EXPECT_EQ(world.reason("two"), "NoFit");
+  EXPECT_EQ(phase("by-hand"), "Bound");
+  EXPECT_EQ(phase("stamped"), "Bound");
+  claim("one", "share", "high");
+  driver->run();
+  EXPECT_EQ(phase("one"), "Bound") << world.message("one");
+  EXPECT_EQ(phase("stamped"), "Pending");
+  EXPECT_EQ(phase("by-hand"), "Bound");
+}
+
 TEST_F(PreemptionTest, ThoseWhoWaitAreTriedByPriorityThenByAge) {
   claim("a", "share", {}, {{"gpu", "2"}});
   claim("first", "share", {}, {{"gpu", "2"}});

@@ -81,7 +81,7 @@ class Ruleset {
 std::string barrier(const std::string& path) {
   for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
     struct stat info {};
-    const std::string folder = path.substr(0, slash);
+    std::string folder = path.substr(0, slash);
     if (stat(folder.c_str(), &info) == 0 && (info.st_mode & S_IXOTH) == 0) return folder;
   }
   return {};

@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/binder.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/device/users.h"
 
@@ -24,6 +25,15 @@ int64_t secondsOf(const std::string& time) {
   return at ? std::chrono::duration_cast<std::chrono::seconds>(at->time_since_epoch()).count() : 0;
 }
 
+/// A ResourceClaim that somebody made by hand outlives its pods: the next pod may take what it has before the last one has ended,
+/// and evictions would make no room.
+bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto carrier = stores.carriers.get(core::keyOf(claim.metadata));
+  if (!carrier || !asks(*carrier)) return false;
+  const auto& owners = carrier->metadata.ownerReferences;
+  return std::none_of(owners.begin(), owners.end(), [](const auto& owner) { return owner.kind == "Pod"; });
+}
+
 }  // namespace
 
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device) {
@@ -35,7 +45,7 @@ cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, co
   if (device.status.phase != phase::kBound || device.metadata.deleting() || !well || !spec.claimRef) return nullptr;
   auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
   const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
-  return own && !claim->metadata.deleting() ? claim : nullptr;
+  return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
 }
 
 bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {

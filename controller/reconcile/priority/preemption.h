@@ -17,7 +17,7 @@
 namespace egpu::reconcile {
 
 /// The claim that has the device and may have to make room, or null: its class says preemptible, its reclaimPolicy is Delete, it
-/// is Bound to a device of its own and neither it nor its device is going or lost.
+/// is Bound to a device of its own, neither it nor its device is going or lost, and no ResourceClaim that somebody made by hand has it.
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device);
 
 /// Thread-safe. Stores, view and clock must outlive it.

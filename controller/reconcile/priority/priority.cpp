@@ -1,5 +1,6 @@
 #include "controller/reconcile/priority/priority.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "controller/reconcile/device/users.h"
@@ -7,6 +8,9 @@
 namespace egpu::reconcile {
 
 namespace {
+
+constexpr int64_t kHighestForUsers =
+    1'000'000'000;  // what is above is Kubernetes' own: scheduling's HighestUserDefinablePriority
 
 Priority ofClass(const cache::Stores& stores, const cache::Claim& claim) {
   const auto& name = claim.spec.priorityClassName;
@@ -31,6 +35,8 @@ Priority priorityOf(const cache::Stores& stores, const cache::Claim& claim) {
   std::optional<Priority> highest;
   for (const auto& pod : stores.podsOfClaim(core::keyOf(claim.metadata)))
     if (alive(*pod) && (!highest || pod->priority > highest->value)) highest = {pod->priority, pod->preempts};
+  if (highest && claim.metadata.namespace_ != "kube-system")
+    highest->value = std::min(highest->value, kHighestForUsers);
   return highest ? *highest : byDefault(stores);
 }
 
