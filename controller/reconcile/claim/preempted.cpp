@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kOthersPlan{200};
+constexpr milliseconds kOthersPlan{200};  ///< until another look: one claim at a time is planned for
 
 /// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
 bool mustGo(const core::Pod& pod) {

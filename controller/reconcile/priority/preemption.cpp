@@ -17,8 +17,8 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kRest{15'000};
-constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
+constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
+constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 
 int64_t secondsOf(const std::string& time) {
   const auto at = base::parseRfc3339(time);
