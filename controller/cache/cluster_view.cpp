@@ -500,6 +500,35 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   return decision;
 }
 
+std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const scheduler::NodePredicate& suits,
+                                                         std::size_t most) {
+  std::vector<scheduler::Decision> found;
+  const scheduler::NodePredicate others = [&found, &suits](std::string_view node) {
+    const auto there = [node](const auto& decision) { return decision.node == node; };
+    return std::none_of(found.begin(), found.end(), there) && (!suits || suits(node));
+  };
+  std::unique_lock lock(mutex_);
+  cluster_.show();
+  const std::vector<Ask> asks{ask};
+  scheduler::NodePredicate open;
+  const auto& suitable = openNodes(asks, others, open);
+  const auto retracted = retract(ask.claimUid);
+  const auto held = holdBack(asks);
+  while (found.size() < most) {
+    AskedNodes nodes(suitable, false);
+    Suitability told;
+    auto decision = decideOne(ask, nodes, false, told);
+    if (!decision.fits) break;
+    found.push_back(std::move(decision));
+  }
+  letHave(held);
+  grew_ = freedBy(ask.claimUid, retracted) || grew_;
+  const bool news = grew_ || book_.changed();
+  lock.unlock();
+  if (news) announce();
+  return found;
+}
+
 void ClusterView::tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
                        bool meanwhile) {
   if (!cluster_.told()) return;

@@ -131,6 +131,9 @@ class ClusterView {
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
+  /// What decideAndAssume() would decide, then without that node, and so on: at most so many decisions, each on a node of its own.
+  /// Assumes nothing; an earlier assumption of that claim is dropped.
+  std::vector<scheduler::Decision> candidates(const Ask& ask, const scheduler::NodePredicate& suits, std::size_t most);
   /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
   /// best can't hold them all, every node is looked at once; others decide meanwhile. Within the namespace's quotas.
   scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
