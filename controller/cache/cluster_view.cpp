@@ -562,13 +562,24 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   requests.reserve(asks.size());
   for (const auto& ask : asks) requests.push_back(ask.request);
   std::unique_lock lock(mutex_);
-  setAside(withoutDevices, true);
-  const auto together = decideFor(asks, requests, suits, [&] {
-    setAside(withoutDevices, false);
-    giveWay(lock);
+  scheduler::NodePredicate open;
+  const auto& nodes = openNodes(asks, suits, open);
+  TakenBack held;
+  const auto begin = [&] {
     setAside(withoutDevices, true);
+    held = holdBack(asks);  // of what they free, too
+  };
+  const auto end = [&] {
+    letHave(held);
+    setAside(withoutDevices, false);
+  };
+  begin();
+  const auto together = decideFor(asks, requests, nodes, [&] {
+    end();
+    giveWay(lock);
+    begin();
   });
-  setAside(withoutDevices, false);
+  end();
   return !together.decisions.empty();
 }
 
@@ -590,8 +601,11 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
     const auto here = nodes.subspan(verdicts.size())
                           .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
     setAside(withoutDevices, true);
-    const auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    const auto held = holdBack(asks);  // of what they free, too
+    auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    letHave(held);
     setAside(withoutDevices, false);
+    closeKept(asks, here, some);
     verdicts.insert(verdicts.end(), some.begin(), some.end());
   }
   return verdicts;

@@ -28,6 +28,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -137,8 +138,8 @@ class ClusterView {
   /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
-  /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone.
-  /// Assumes nothing. Others decide in between where it takes long.
+  /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone and
+  /// what is kept for others taken, as when it is decided. Assumes nothing. Others decide in between where it takes long.
   std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                                             const std::vector<std::string>& withoutDevices = {});
   /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
@@ -155,6 +156,8 @@ class ClusterView {
   bool needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const;
   /// For whom room is kept that the ask could else have: "default/a"; empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
+  /// The nodes on which anything is kept that the asks, on one node together, could else have.
+  std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;
   /// What is kept of nodes for those who have waited for long: by name of the claim.
   std::vector<scheduler::Kept> keptNodes() const;
   /// How long a claim waits until a node is kept for it, and how many at most. Before the first decision.
@@ -276,6 +279,9 @@ class ClusterView {
   /// `suits` without the nodes that are kept from the asks; `open` outlives the answer.
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                             scheduler::NodePredicate& open) const;
+  /// Nodes that are kept from the asks are none for them.
+  void closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
+                 std::vector<scheduler::NodeVerdict>& verdicts) const;
   /// shared: what is found to fit nowhere is found so for all who ask the same.
   scheduler::Decision decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told);
   /// Has the claim's own nominated node first.

@@ -142,6 +142,26 @@ const scheduler::NodePredicate& ClusterView::openNodes(const std::vector<Ask>& a
   return open;
 }
 
+void ClusterView::closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
+                            std::vector<scheduler::NodeVerdict>& verdicts) const {
+  std::vector<std::string_view> closed;
+  for (const auto& [uid, kept] : keptNodes_)
+    if (!asks.empty() && nodeIsKeptFrom(asks, uid, kept)) closed.push_back(kept.node);
+  if (closed.empty()) return;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (std::find(closed.begin(), closed.end(), nodes[i]) != closed.end()) verdicts[i] = {};
+}
+
+std::set<std::string, std::less<>> ClusterView::nodesKeptFrom(const std::vector<Ask>& asks) const {
+  std::set<std::string, std::less<>> nodes;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, nominated] : nominated_)
+    if (roomIsKeptFrom(asks, uid, nominated)) nodes.insert(nominated.room.nodeName);
+  for (const auto& [uid, kept] : keptNodes_)
+    if (nodeIsKeptFrom(asks, uid, kept)) nodes.insert(kept.node);
+  return nodes;
+}
+
 scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::NodePredicate& suits) {
   const auto own = nominated_.find(ask.claimUid);
   if (own != nominated_.end()) {

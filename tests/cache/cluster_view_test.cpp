@@ -265,6 +265,33 @@ TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
   EXPECT_EQ(view.copy().state().check(), "");
 }
 
+TEST_F(ClusterViewTest, WhateverIsAskedKnowsRoomThatIsKept) {
+  Claim owner;
+  owner.metadata.name = "owner";
+  owner.metadata.namespace_ = "ns";
+  owner.metadata.uid = "owner";
+  owner.metadata.resourceVersion = next();
+  owner.status.phase = "Pending";
+  owner.status.priority = 10;
+  owner.status.nominated = v1alpha::Nomination{"n1", {{"c0", 600, 100}}, {"somebody"}};
+  stores.claims.informed(owner);
+  const auto fits = [&](const ClusterView::Ask& who) {
+    const std::string_view only = "n1";
+    return view.judge({who}, {&only, 1}).front().fits;
+  };
+  auto other = ask("k", 600);
+  EXPECT_FALSE(view.decideAndAssume(other).fits);
+  EXPECT_FALSE(fits(other));
+  EXPECT_FALSE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.nodesKeptFrom({other}).contains("n1"));
+  EXPECT_TRUE(fits(ask("k", 400))) << "beside it";
+  EXPECT_TRUE(fits(ask("owner", 600))) << "it is kept for that one";
+  other.turn.priority = 20;
+  EXPECT_TRUE(fits(other)) << "of higher priority";
+  EXPECT_TRUE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
+}
+
 TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {
   for (int n = 0; n < 2000; ++n) {
     const auto name = "m" + std::to_string(n);
