@@ -154,7 +154,7 @@ class ClusterView {
   /// Whether the claim would fit on the nominated node if all the nomination's victims were gone, and not if this one (the name
   /// of a device) stayed. False too if it fits there as it is.
   bool needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const;
-  /// For whom room is kept that the ask could else have: "default/a"; empty = for nobody.
+  /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.
   std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;

@@ -279,8 +279,11 @@ bool ClusterView::needs(const Ask& ask, const v1alpha::Nomination& nomination, c
 std::string ClusterView::keptFrom(const Ask& ask) const {
   const std::lock_guard lock(mutex_);
   std::string text;
+  const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
   const auto add = [&](const scheduler::Waiting& owner, const std::string& node) {
-    text += (text.empty() ? "kept for others: room on node " : ", on node ") + node + " for claim " + owner.name;
+    // Who reads it may not read other namespaces.
+    text += (text.empty() ? "kept for others: room on node " : ", on node ") + node +
+            (owner.name.starts_with(own) ? " for claim " + owner.name : " for a claim of another namespace");
   };
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom({ask}, uid, nominated)) add(nominated.owner, nominated.room.nodeName);

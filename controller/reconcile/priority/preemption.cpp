@@ -155,21 +155,37 @@ std::chrono::milliseconds Preemption::heldUpFor(const v1alpha::Nomination& nomin
   return longest;
 }
 
-std::string Preemption::text(const v1alpha::Nomination& nomination) const {
+std::string Preemption::text(const v1alpha::Nomination& nomination, const std::string& reader) const {
   std::string who, held;
-  std::size_t named = 0;
+  std::size_t named = 0, others = 0;
   for (const auto& name : nomination.victims) {
     const auto device = stores_.devices.get({"", name});
-    if (const auto why = heldUp(name); why && held.empty()) held = why->why;
-    if (!device || !device->spec.claimRef || ++named > kVictimsNamed) continue;
-    const auto holder = stores_.claims.get({device->spec.claimRef->namespace_, device->spec.claimRef->name});
-    who += (who.empty() ? "" : ", ") + device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name +
-           (holder ? " of priority " + std::to_string(priorityOf(stores_, *holder).value) : std::string());
+    if (!device || !device->spec.claimRef) continue;
+    const auto& ref = *device->spec.claimRef;
+    const bool theirs = ref.namespace_ != reader;
+    if (const auto why = heldUp(name); why && held.empty())
+      held = theirs ? "a pod of another namespace may not be evicted now" : why->why;
+    if (theirs) {
+      ++others;
+    } else if (++named <= kVictimsNamed) {
+      const auto holder = stores_.claims.get({ref.namespace_, ref.name});
+      who += (who.empty() ? "" : ", ") + ref.namespace_ + "/" + ref.name +
+             (holder ? " of priority " + std::to_string(priorityOf(stores_, *holder).value) : std::string());
+    }
   }
-  if (named > kVictimsNamed) who += ", …";
-  return "makes room on node " + nomination.nodeName + ", which is kept for it: claim" +
-         (nomination.victims.size() > 1 ? "s " : " ") + who + (nomination.victims.size() > 1 ? " have" : " has") +
-         " to go" + (held.empty() ? "" : "; " + held);
+  if (named > 0) who = (named > 1 ? "claims " : "claim ") + who + (named > kVictimsNamed ? ", …" : "");
+  if (others > 0)
+    who += (named > 0 ? " and " : "") + std::to_string(others) +
+           (others > 1 ? " claims of other namespaces" : " claim of another namespace");
+  return "makes room on node " + nomination.nodeName + ", which is kept for it" +
+         (who.empty() ? "" : ": " + who + (named + others > 1 ? " have to go" : " has to go")) +
+         (held.empty() ? "" : "; " + held);
+}
+
+std::string Preemption::textFor(const cache::Claim& preemptor, const std::string& reader) const {
+  const auto key = core::keyOf(preemptor.metadata);
+  return "makes room for " + (key.namespace_ == reader ? "claim " + key.str() : "a claim of another namespace") +
+         " of priority " + std::to_string(priorityOf(stores_, preemptor).value);
 }
 
 cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const {

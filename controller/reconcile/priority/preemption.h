@@ -36,8 +36,10 @@ class Preemption {
   /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
   /// whole cluster. 0 = it may be.
   std::chrono::milliseconds restsFor(const std::string& claimUid) const;
-  /// For people: who goes, and what holds that up.
-  std::string text(const v1alpha::Nomination& nomination) const;
+  /// For who reads that namespace, and maybe no other: who goes, and what holds that up. Claims of other namespaces are counted.
+  std::string text(const v1alpha::Nomination& nomination, const std::string& reader) const;
+  /// Likewise, for whom room is made.
+  std::string textFor(const cache::Claim& preemptor, const std::string& reader) const;
 
   /// The claim for which the device has to go, or null. The one that comes first, of those whose priority is higher.
   cache::Store<cache::Claim>::Ptr preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const;
