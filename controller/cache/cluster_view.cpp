@@ -288,6 +288,7 @@ std::optional<uint64_t> ClusterView::refusingQuotas(std::string_view namespace_)
 void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
+  noteAge(device);
   if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
@@ -313,6 +314,7 @@ void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.object->metadata.uid;
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
+  heldSince_.erase(uid);
   devices_.erase(known);
   for (auto* const card : cards) {
     offer(*card);
@@ -693,8 +695,10 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
 void ClusterView::announce() {
   bool grew = false;
   std::vector<scheduler::QuotaBook::Change> changes;
+  std::shared_ptr<const scheduler::Cluster> old;  // large: it goes without the lock
   {
     std::lock_guard lock(mutex_);
+    if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);
     grew = std::exchange(grew_, false);
     if (grew) hopeless_.clear();
     if (book_.changed()) changes = book_.takeChanges();

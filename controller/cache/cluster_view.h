@@ -26,6 +26,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -148,9 +149,12 @@ class ClusterView {
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}) const;
   /// Who would have to go so that it fits: preempt() on a copy, in which what is nominated to others who come before has
-  /// happened already. Others decide meanwhile. Assumes nothing.
+  /// happened already. Others decide meanwhile, but for the time that the copy takes: it is made once for all who ask while
+  /// nothing changes. Assumes nothing.
   scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
                                 const scheduler::StandingOf& standing);
+  /// How often preempt() has copied the cluster.
+  uint64_t copies() const;
   /// Whether the claim would fit on the nominated node if all the nomination's victims were gone, and not if this one (the name
   /// of a device) stayed. False too if it fits there as it is.
   bool needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const;
@@ -286,6 +290,10 @@ class ClusterView {
   scheduler::Decision decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told);
   /// Has the claim's own nominated node first.
   scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
+  /// The cluster as it is now, for who looks at it without the lock; the same one until something changes.
+  std::shared_ptr<const scheduler::Cluster> picture();
+  /// Since when the device is there, for keepNode().
+  void noteAge(const Gpu& device);
   /// It found no room: perhaps a node is kept for it from now on.
   void keepNode(const Ask& ask, const scheduler::NodePredicate& suits);
   /// It waits for room no longer.
@@ -346,6 +354,14 @@ class ClusterView {
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
   scheduler::Keeping keeping_;
+  std::map<std::string, int64_t, std::less<>>
+      heldSince_;  ///< by uid of a device that is known, in seconds of the wall clock
+  struct Picture {
+    std::shared_ptr<const scheduler::Cluster> cluster;  ///< null: none was needed since the last change
+    uint64_t changes = 0;                               ///< of the cluster, when it was made
+    uint64_t copies = 0;
+  };
+  Picture picture_;
   int64_t keptLast_ = 0;  ///< when a node was last looked for, as Turn::now
   uint64_t lastNumber_ = 0;
   bool grew_ = false;

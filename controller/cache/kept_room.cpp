@@ -1,7 +1,6 @@
 // What ClusterView keeps for claims that others must not overtake: room that is nominated, and nodes for those who have waited
 // for long.
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
@@ -174,6 +173,10 @@ scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::Nod
   return scheduler::decide(cluster_, ask.request, suits);
 }
 
+void ClusterView::noteAge(const Gpu& device) {
+  heldSince_[device.metadata.uid] = secondsOf(device.metadata.creationTimestamp);
+}
+
 void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits) {
   const auto& turn = ask.turn;
   if (turn.now - turn.waitingSince < keeping_.after) return;
@@ -192,9 +195,6 @@ void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits
     grew_ = true;
   }
   keptLast_ = turn.now;
-  std::unordered_map<std::string_view, int64_t> since;
-  for (const auto& [name, device] : devices_)
-    since[device.object->metadata.uid] = secondsOf(device.object->metadata.creationTimestamp);
   waiter.suits = [&](std::string_view node) {
     for (const auto& [uid, kept] : keptNodes_)
       if (uid != ask.claimUid && kept.node == node) return false;
@@ -205,8 +205,8 @@ void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits
   if (own != keptNodes_.end()) before.push_back({ask.claim, own->second.node});
   const auto kept = scheduler::keepNodes(cluster_, {waiter}, turn.now,
                                          [&](std::string_view uid) {
-                                           const auto known = since.find(uid);
-                                           return known == since.end() ? turn.now : known->second;
+                                           const auto known = heldSince_.find(uid);
+                                           return known == heldSince_.end() ? turn.now : known->second;
                                          },
                                          before, {keeping_.after, 1, 1});
   if (kept.empty()) return keepNoNode(ask.claimUid);
@@ -222,29 +222,51 @@ void ClusterView::keepNoNode(std::string_view claimUid) {
   grew_ = true;
 }
 
+std::shared_ptr<const scheduler::Cluster> ClusterView::picture() {
+  if (!picture_.cluster || picture_.changes != cluster_.changes()) {
+    picture_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without who is told
+    picture_.changes = cluster_.changes();
+    ++picture_.copies;
+  }
+  return picture_.cluster;
+}
+
+uint64_t ClusterView::copies() const {
+  const std::lock_guard lock(mutex_);
+  return picture_.copies;
+}
+
 scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
                                            const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing) {
+  struct Before {
+    std::string owner;
+    v1alpha::Nomination room;
+    std::vector<std::string> victims;
+  };
   std::unique_lock lock(mutex_);
-  scheduler::Cluster after = cluster_;
+  const auto now = picture();
+  std::vector<Before> before;
   std::vector<std::string> kept;
   for (const auto& [uid, nominated] : nominated_) {
     if (!roomIsKeptFrom({ask}, uid, nominated)) continue;
-    std::vector<std::string> victims;
+    auto& each = before.emplace_back(Before{uid, nominated.room, {}});
     for (const auto& name : nominated.room.victims)
       if (const auto known = devices_.find(name); known != devices_.end())
-        victims.push_back(known->second.object->metadata.uid);
-    carryOut(after, uid, nominated.room, victims);
+        each.victims.push_back(known->second.object->metadata.uid);
   }
   for (const auto& [uid, node] : keptNodes_)
     if (nodeIsKeptFrom({ask}, uid, node)) kept.push_back(node.node);
   auto request = ask.request;
   if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
   lock.unlock();
+  std::optional<scheduler::Cluster> after;
+  if (!before.empty()) after.emplace(*now);
+  for (const auto& each : before) carryOut(*after, each.owner, each.room, each.victims);
   const scheduler::NodePredicate open = [&](std::string_view node) {
     return std::find(kept.begin(), kept.end(), node) == kept.end() && (!suits || suits(node));
   };
-  return scheduler::preempt(after, request, kept.empty() ? suits : open, mayGo, scheduler::kMostPreemptions, {}, {},
-                            standing);
+  return scheduler::preempt(after ? *after : *now, request, kept.empty() ? suits : open, mayGo,
+                            scheduler::kMostPreemptions, {}, {}, standing);
 }
 
 bool ClusterView::needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const {

@@ -1,4 +1,6 @@
 // Priority of claims, room that is made for one by preemption and kept for it, and the order of those who wait.
+#include "controller/reconcile/priority/preemption.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -146,6 +148,43 @@ TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
   budget(false);
   World::mustOk(world.client.remove<cache::Claim>({"team", "one"}));
   settle();
+}
+
+TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
+  claim("low", "spare");
+  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  constexpr std::chrono::milliseconds kPerNode{100};
+  int asked = 0;
+  const auto look = [&](const std::string& name) {
+    cache::Claim who;
+    who.metadata.name = who.metadata.uid = name;
+    who.metadata.namespace_ = "default";
+    cache::ClusterView::Ask ask;
+    ask.claimUid = name;
+    ask.claim = "default/" + name;
+    ask.request.perCard = {1000, 1};
+    ask.turn.priority = 1000;
+    const int before = asked;
+    EXPECT_FALSE(preemption.planFor(who, ask, [&](std::string_view) {
+      ++asked;
+      world.clock.advance(kPerNode);
+      return false;
+    }));
+    return (asked - before) * kPerNode;
+  };
+  const auto took = look("a");
+  ASSERT_GT(took.count(), 0);
+  EXPECT_EQ(preemption.restsFor("b"), 9 * took);
+  EXPECT_EQ(look("b").count(), 0) << "not now";
+  EXPECT_EQ(preemption.putOff("b"), 9 * took);
+  EXPECT_EQ(preemption.putOff("c"), 19 * took) << "one after the other";
+  EXPECT_EQ(preemption.putOff("new", true), 9 * took) << "not behind those who are looked for again";
+  EXPECT_EQ(preemption.putOff("a").count(), 0) << "it has been looked for, in vain";
+  EXPECT_EQ(preemption.restsFor("a"), std::chrono::seconds(15));
+  for (int i = 0; i < 1'000; ++i) EXPECT_LE(preemption.putOff("d"), std::chrono::seconds(15));
+  world.clock.advance(9 * took);
+  EXPECT_EQ(preemption.restsFor("b").count(), 0);
+  EXPECT_EQ(look("b"), took);
 }
 
 TEST_F(PreemptionTest, TheLowestGoesBeforeTheYoungest) {

@@ -35,7 +35,9 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
   if (const auto rest = preemption_.restsFor(claim.metadata.uid); rest.count() > 0 && !claim.status.nominated) {
     const auto* bound = findCondition(claim.status.conditions, kBound);
     const bool told = bound != nullptr && bound->reason == reason::kNoFit && claim.status.phase == phase::kPending;
-    return told ? std::optional(Outcome::after(rest)) : std::nullopt;
+    if (!told) return std::nullopt;  // noFit() says so, and minds the rest
+    const auto turn = preemption_.putOff(claim.metadata.uid);
+    return Outcome::after(turn.count() > 0 ? turn : rest);
   }
   const auto plans = preemption_.plans();
   if (!plans) return Outcome::after(kOthersPlan);
