@@ -288,6 +288,7 @@ std::optional<uint64_t> ClusterView::refusingQuotas(std::string_view namespace_)
 void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
+  noteAge(device);
   if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
@@ -313,6 +314,7 @@ void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.object->metadata.uid;
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
+  heldSince_.erase(uid);
   devices_.erase(known);
   for (auto* const card : cards) {
     offer(*card);
@@ -591,13 +593,24 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   requests.reserve(asks.size());
   for (const auto& ask : asks) requests.push_back(ask.request);
   std::unique_lock lock(mutex_);
-  setAside(withoutDevices, true);
-  const auto together = decideFor(asks, requests, suits, [&] {
-    setAside(withoutDevices, false);
-    giveWay(lock);
+  scheduler::NodePredicate open;
+  const auto& nodes = openNodes(asks, suits, open);
+  TakenBack held;
+  const auto begin = [&] {
     setAside(withoutDevices, true);
+    held = holdBack(asks);  // of what they free, too
+  };
+  const auto end = [&] {
+    letHave(held);
+    setAside(withoutDevices, false);
+  };
+  begin();
+  const auto together = decideFor(asks, requests, nodes, [&] {
+    end();
+    giveWay(lock);
+    begin();
   });
-  setAside(withoutDevices, false);
+  end();
   return !together.decisions.empty();
 }
 
@@ -619,8 +632,11 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
     const auto here = nodes.subspan(verdicts.size())
                           .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
     setAside(withoutDevices, true);
-    const auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    const auto held = holdBack(asks);  // of what they free, too
+    auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    letHave(held);
     setAside(withoutDevices, false);
+    closeKept(asks, here, some);
     verdicts.insert(verdicts.end(), some.begin(), some.end());
   }
   return verdicts;
@@ -708,8 +724,10 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
 void ClusterView::announce() {
   bool grew = false;
   std::vector<scheduler::QuotaBook::Change> changes;
+  std::shared_ptr<const scheduler::Cluster> old;  // large: it goes without the lock
   {
     std::lock_guard lock(mutex_);
+    if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);
     grew = std::exchange(grew_, false);
     if (grew) hopeless_.clear();
     if (book_.changed()) changes = book_.takeChanges();
