@@ -394,6 +394,7 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
   assumption.claim = ask.claim;
   assumption.className = ask.className;
   assumption.number = ++lastNumber_;
+  assumption.inGang.reset();
   assuming_.store(true, std::memory_order_relaxed);
   for (const auto& placement : decision.placements) {
     assumption.cards.push_back({placement.card, placement.charged});
@@ -585,6 +586,53 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
   if (news) announce();
   if (decided_) decided_(!together.decisions.empty(), took.count());
   return together;
+}
+
+bool ClusterView::anyWaitsNoMore(const std::vector<Ask>& asks) const {
+  return std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return waitsNoMore(ask.claimUid); });
+}
+
+std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector<Ask>& asks,
+                                                               const std::vector<scheduler::NodePredicate>& suits,
+                                                               const std::vector<scheduler::TopologyGroup>* within) {
+  std::unique_lock lock(mutex_);
+  if (anyWaitsNoMore(asks)) return std::nullopt;
+  const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  std::vector<scheduler::GangMember> members(asks.size());
+  std::vector<scheduler::NodePredicate> open(asks.size());
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    learn(asks[i]);
+    members[i] = {asks[i].request, openNodes(asks, suits[i], open[i]), counted(asks[i])};
+  }
+  auto held = holdBack(asks);
+  auto gang = scheduler::decideGang(cluster_, members, within, book_, [&] {
+    letHave(held);
+    giveWay(lock);
+    held = holdBack(asks);
+  });
+  letHave(held);
+  if (anyWaitsNoMore(asks)) return std::nullopt;  // somebody else was quicker in a pause
+  if (gang.lacking && gang.lacking->excess) book_.refused(members.front().claim->namespace_);
+  for (std::size_t i = 0; i < gang.decisions.size(); ++i) {
+    // What is told of several asks is decided for one node. These were decided with what is not told.
+    tell({&asks[i], 1}, {gang.decisions[i]}, {}, true);
+    assume(asks[i], gang.decisions[i]);
+    assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
+    learned_.erase(asks[i].claimUid);
+  }
+  const bool news = grew_ || book_.changed();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  lock.unlock();
+  if (news) announce();
+  if (decided_) decided_(!gang.decisions.empty(), took.count());
+  return gang;
+}
+
+std::optional<scheduler::Decision> ClusterView::decidedInGang(std::string_view claimUid) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = assumptions_.find(std::string(claimUid));
+  return known == assumptions_.end() ? std::nullopt : known->second.inGang;
 }
 
 bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,

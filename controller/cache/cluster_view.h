@@ -46,6 +46,7 @@
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/gang.h"
 #include "controller/scheduler/judge.h"
 #include "controller/scheduler/preempt.h"
 #include "controller/scheduler/quota/within.h"
@@ -139,6 +140,16 @@ class ClusterView {
   /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
   /// best can't hold them all, every node is looked at once; others decide meanwhile. Within the namespace's quotas.
   scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
+  /// All asks, each on a node that suits its pod (`suits`: one per ask; null = any), all or none, and the assumption of what
+  /// was decided: scheduler::decideGang(), within the namespace's quotas. `within`: groups of which one holds them all; others
+  /// decide between two of them. Room that is kept from every one of the asks is left alone, and no node is kept for a gang.
+  /// Nothing: one of them is decided for already, or has a device. Who asks looks again then, and of two who ask at once
+  /// for the same gang only one decides.
+  std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks,
+                                                    const std::vector<scheduler::NodePredicate>& suits,
+                                                    const std::vector<scheduler::TopologyGroup>* within = nullptr);
+  /// What decideGang() decided for the claim, as long as it is assumed: the claim's own step writes it.
+  std::optional<scheduler::Decision> decidedInGang(std::string_view claimUid) const;
   /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
@@ -279,6 +290,7 @@ class ClusterView {
   void refreshNomination(const Claim& claim, bool gone);
   static scheduler::Waiting waiterOf(const Ask& ask);
   bool waitsNoMore(const std::string& claimUid) const;
+  bool anyWaitsNoMore(const std::vector<Ask>& asks) const;
   bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;
   bool roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const Nominated& nominated) const;
   TakenBack holdBack(const std::vector<Ask>& asks);
@@ -349,6 +361,7 @@ class ClusterView {
     std::string claim, className;
     uint64_t number = 0;
     std::vector<Assumed> cards;
+    std::optional<scheduler::Decision> inGang{};  ///< what it was, if it waits to be written by the claim's own step
   };
   std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
   /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more.

@@ -485,6 +485,102 @@ TEST_F(ClusterViewTest, TogetherMeansOneNodeOrNothing) {
   EXPECT_EQ(view.totals().usedCore, 1400);
 }
 
+TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
+  node("n2");
+  card("c1", "n2");
+  const std::vector gang{ask("a", 700), ask("b", 700)};
+  const std::vector<scheduler::NodePredicate> any(2);
+  const auto both = view.decideGang(gang, any);
+  ASSERT_TRUE(both);
+  ASSERT_EQ(both->decisions.size(), 2u);
+  EXPECT_NE(both->decisions[0].node, both->decisions[1].node);
+  EXPECT_EQ(view.totals().usedCore, 1400);
+  EXPECT_FALSE(view.decideGang(gang, any)) << "it is decided already";
+  EXPECT_EQ(view.decidedInGang("b"), both->decisions[1]);
+  grown = 0;
+  const auto other = view.decideGang({ask("c", 300), ask("d", 300), ask("e", 300)}, {{}, {}, {}});
+  ASSERT_TRUE(other && other->decisions.empty());
+  EXPECT_EQ(other->lacking, (scheduler::GangShort{2, 2, "", std::nullopt}));
+  EXPECT_EQ(view.totals().usedCore, 1400);
+  EXPECT_EQ(grown, 0) << "what is tried frees nothing";
+  EXPECT_EQ(view.copy().state().check(), "");
+}
+
+TEST_F(ClusterViewTest, WhatWasDecidedInAGangWaitsForTheMembersOwnStep) {
+  node("n2");
+  card("c1", "n2");
+  ASSERT_TRUE(view.decideGang({ask("a", 600), ask("b", 600)}, {{}, {}}));
+  EXPECT_TRUE(view.decidedInGang("a"));
+  device("d", "n1", "", "a");  // its intent is written
+  EXPECT_FALSE(view.decidedInGang("a"));
+  EXPECT_TRUE(view.decidedInGang("b"));
+  EXPECT_FALSE(view.decideGang({ask("a", 600)}, {{}})) << "it has a device";
+  view.forget("b");
+  EXPECT_FALSE(view.decidedInGang("b"));
+  const auto again = view.decideGang({ask("b", 300)}, {{}});
+  ASSERT_TRUE(again && again->decisions.size() == 1);
+  ASSERT_TRUE(view.decideAndAssume(ask("b", 300)).fits);
+  EXPECT_FALSE(view.decidedInGang("b")) << "decided for by itself since";
+}
+
+TEST_F(ClusterViewTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
+  for (const auto* name : {"n2", "n3", "n4"}) {
+    node(name);
+    card(std::string("c-") + name, name);
+  }
+  const std::vector gang{ask("a", 700), ask("b", 700)};
+  const auto notN3 = [](std::string_view name) { return name != "n3"; };
+  const std::vector<scheduler::TopologyGroup> racks{{"x", {"n1", "n3"}}, {"y", {"n2", "n4"}}};
+  const auto got = view.decideGang(gang, {notN3, notN3}, &racks);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(got->group, "y");
+  ASSERT_EQ(got->decisions.size(), 2u);
+  EXPECT_EQ(got->decisions[0].node, "n2");
+  EXPECT_EQ(got->decisions[1].node, "n4");
+}
+
+TEST_F(ClusterViewTest, AGangIsWithinTheQuotasOfItsNamespace) {
+  node("n2");
+  card("c1", "n2");
+  Quota quota;
+  quota.metadata.namespace_ = "ns";
+  quota.metadata.name = "team";
+  quota.metadata.uid = "quota";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "100"}};
+  stores.quotas.informed(quota);
+  const auto over = view.decideGang({ask("a", 700), ask("b", 700)}, {{}, {}});
+  ASSERT_TRUE(over && over->lacking && over->lacking->excess);
+  EXPECT_EQ(over->lacking->excess->quota, "team");
+  EXPECT_EQ(view.totals().usedCore, 0);
+  EXPECT_FALSE(view.decideGang({ask("a", 700), ask("b", 300)}, {{}, {}})->lacking);
+  EXPECT_FALSE(view.decideAndAssume(ask("c", 100)).fits);
+}
+
+TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
+  for (int n = 2; n <= 8; ++n) {
+    node("n" + std::to_string(n));
+    card("c" + std::to_string(n), "n" + std::to_string(n));
+  }
+  const auto gangOf = [](const std::string& name) {
+    std::vector<ClusterView::Ask> asks;
+    for (int m = 0; m < 5; ++m) asks.push_back(ask(name + std::to_string(m), 900));  // of eight cards
+    return asks;
+  };
+  for (int round = 0; round < 200; ++round) {
+    std::atomic<int> whole = 0;
+    {
+      const auto decide = [&](const std::string& name) {
+        if (!view.decideGang(gangOf(name), std::vector<scheduler::NodePredicate>(5))->decisions.empty()) ++whole;
+      };
+      const std::jthread one(decide, "a"), other(decide, "b");
+    }
+    ASSERT_EQ(whole, 1);
+    ASSERT_EQ(view.totals().usedCore, 5 * 900);
+    for (const auto& assumed : view.assumed()) view.forget(assumed.claimUid);
+  }
+}
+
 TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
   for (int n = 0; n < 2000; ++n) {
     const auto name = "m" + std::to_string(n);

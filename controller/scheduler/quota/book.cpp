@@ -123,17 +123,22 @@ QuotaAmounts QuotaBook::givenUp(const Space& space, const Quota& quota, const Qu
   return own;
 }
 
-std::vector<QuotaRoom> QuotaBook::rooms(const QuotaClaim& claim) const {
+std::vector<QuotaRoom> QuotaBook::rooms(const QuotaClaim& claim, const std::vector<QuotaAsked>& besides) const {
   std::vector<QuotaRoom> rooms;
   const auto* space = spaceOf(claim.namespace_);
   if (space == nullptr) return rooms;
   for (const auto& [quota, used, refusedAt] : space->quotas) {
     if (!classCounts(quota, claim.className)) continue;
-    const auto own = has(*space, quota, claim.id);
+    auto others = used;
+    add(others, has(*space, quota, claim.id), -1);
+    for (const auto& each : besides) {
+      add(others, givenUp(*space, quota, each), -1);
+      if (classCounts(quota, each.claim.className)) add(others, quotaAmounts(each.parts, quota.models), 1);
+    }
     QuotaRoom room{quota.models, quota.perClaim};
     for (std::size_t i = 0; i < kQuotaKeys; ++i)
       if (quota.hard[i]) {
-        const int64_t left = *quota.hard[i] - (used[i] - own[i]);
+        const int64_t left = *quota.hard[i] - others[i];
         room.left[i] = room.left[i] ? std::min(*room.left[i], left) : left;
       }
     rooms.push_back(std::move(room));

@@ -52,8 +52,8 @@ class QuotaBook {
   /// The part as it was put last; null if there is none.
   const QuotaPart* find(const std::string& holder, const std::string& card) const;
 
-  /// What the namespace's quotas leave to a claim that gives up what it has.
-  std::vector<QuotaRoom> rooms(const QuotaClaim& claim) const;
+  /// What the namespace's quotas leave to a claim that gives up what it has, once these others have theirs.
+  std::vector<QuotaRoom> rooms(const QuotaClaim& claim, const std::vector<QuotaAsked>& besides = {}) const;
   /// Why these claims can't all have their parts instead of what they have: the first quota by name that is exceeded,
   /// one that refuses before one that lets wait. Only what grows is judged: of a quota that was lowered under what is
   /// used, a claim may still be given less than it has, and what the quota does not count.

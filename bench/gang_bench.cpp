@@ -1,0 +1,87 @@
+// What a gang costs: 256 members on 10,000 nodes of 8 cards, in racks of 100 nodes. Half of the nodes have a share on one card,
+// so that whole ones are not all alike. Each row is decided some times on the same cluster; nothing of it is taken.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "controller/scheduler/gang.h"
+
+namespace egpu::scheduler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int64_t kGi = int64_t{1} << 30;
+constexpr int kNodes = 10'000, kCards = 8, kPerRack = 100, kRounds = 21;
+constexpr std::size_t kMembers = 256;
+
+struct Scene {
+  Cluster cluster;
+  std::vector<TopologyGroup> racks;
+};
+
+Scene make() {
+  Scene scene;
+  for (int i = 0; i < kNodes; ++i) {
+    const auto node = "node-" + std::to_string(i);
+    if (i % kPerRack == 0) scene.racks.push_back({"rack-" + std::to_string(i / kPerRack), {}});
+    scene.racks.back().nodes.push_back(node);
+    scene.cluster.upsertNode({node, true});
+    for (int c = 0; c < kCards; ++c) {
+      CardInfo info;
+      info.name = info.card.uuid = "gpu-" + std::to_string(i) + "-" + std::to_string(c);
+      info.card.nodeName = node;
+      info.card.index = c;
+      info.card.model = "H100";
+      info.card.memory = 80 * kGi;
+      scene.cluster.upsertCard(info);
+    }
+    if (i % 2 == 0) scene.cluster.take("gpu-" + std::to_string(i) + "-0", "old-" + std::to_string(i), {300, 8 * kGi});
+  }
+  return scene;
+}
+
+void row(Scene& scene, const char* what, const std::vector<GangMember>& members, bool racks) {
+  std::vector<double> millis;
+  bool fits = false;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto from = Clock::now();
+    fits = !decideGang(scene.cluster, members, racks ? &scene.racks : nullptr).decisions.empty();
+    millis.push_back(std::chrono::duration<double, std::milli>(Clock::now() - from).count());
+  }
+  std::sort(millis.begin(), millis.end());
+  std::printf("%-58s %-10s p50 %8.2f ms   max %8.2f ms\n", what, fits ? "fits" : "does not", millis[kRounds / 2],
+              millis.back());
+}
+
+int run() {
+  auto scene = make();
+  GangMember eight, two, share;
+  eight.request.cards = 8;
+  eight.request.wholeCards = true;
+  two.request.cards = 2;
+  two.request.wholeCards = true;
+  share.request.perCard = {250, 20 * kGi};
+  const auto all = [](const GangMember& member) { return std::vector<GangMember>(kMembers, member); };
+  row(scene, "256 x 8 whole cards", all(eight), false);
+  row(scene, "256 x 2 whole cards", all(two), false);
+  row(scene, "256 shares", all(share), false);
+  auto mixed = all(two);
+  for (std::size_t i = 0; i < kMembers; i += 2) mixed[i] = share;
+  row(scene, "128 x 2 whole cards and 128 shares by turns", mixed, false);
+  row(scene, "256 x 2 whole cards in one rack", all(two), true);
+  row(scene, "256 shares in one rack", all(share), true);
+  row(scene, "256 x 8 whole cards in one rack: 50 fit in each of 100", all(eight), true);
+  for (int i = 0; i < kNodes; ++i)  // each rack is one member short
+    for (int c = 1; c < kCards; ++c)
+      if (i % kPerRack * (kCards - 1) + c - 1 >= 2 * (static_cast<int>(kMembers) - 1))
+        scene.cluster.take("gpu-" + std::to_string(i) + "-" + std::to_string(c), "new", {300, 8 * kGi});
+  row(scene, "256 x 2 whole cards in one rack: 255 at most fit in each", all(two), true);
+  return 0;
+}
+
+}  // namespace
+}  // namespace egpu::scheduler
+
+int main() { return egpu::scheduler::run(); }

@@ -1,0 +1,362 @@
+// Gangs: the header's example, what is said of those that don't fit, quotas, and random gangs against plain loops.
+#include "controller/scheduler/gang.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "controller/scheduler/state/state.h"
+#include "tests/scheduler/world.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+Request whole(int64_t cards) {
+  Request request;
+  request.cards = cards;
+  request.wholeCards = true;
+  return request;
+}
+
+Request share(int64_t core, int64_t memory = kGi) {
+  Request request;
+  request.perCard = {core, memory};
+  return request;
+}
+
+void addNode(Cluster& cluster, const std::string& name, int cards = 2, const std::string& model = "V100") {
+  cluster.upsertNode({name, true});
+  for (int c = 0; c < cards; ++c)
+    cluster.upsertCard(makeCard(name + "-" + std::to_string(c), name, c, 32 * kGi, model));
+}
+
+Cluster nodesOfTwo(int nodes) {
+  Cluster cluster;
+  for (int n = 0; n < nodes; ++n) addNode(cluster, "n" + std::to_string(n));
+  return cluster;
+}
+
+std::vector<GangMember> same(std::size_t members, const Request& request) {
+  return std::vector<GangMember>(members, GangMember{request});
+}
+
+std::vector<std::string> nodesOf(const GangDecision& gang) {
+  std::vector<std::string> nodes;
+  for (const auto& decision : gang.decisions) nodes.push_back(decision.node);
+  return nodes;
+}
+
+/// As it is before and after: nothing that was tried stays.
+std::string usedOf(const Cluster& cluster) {
+  std::string text;
+  for (const auto& node : cluster.nodes()) {
+    text += std::to_string(cluster.nodeUsed(node).cpuMilli) + ": ";
+    for (const auto& card : cluster.cardsOf(node)) {
+      const auto known = cluster.findCard(card);
+      text += std::to_string(known.used.core) + "/" + std::to_string(known.claims) + " ";
+    }
+  }
+  return text + cluster.state().check();
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Gang, TheHeadersExample) {
+  auto cluster = nodesOfTwo(4);
+  const auto gang = same(3, whole(2));
+  EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n0", "n1", "n2"}));
+  cluster.take("n2-0", "x", {1000, kGi});
+  EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n0", "n1", "n3"}));
+  cluster.take("n3-1", "y", {1000, kGi});
+  const auto before = usedOf(cluster);
+  const auto none = decideGang(cluster, gang);
+  EXPECT_TRUE(none.decisions.empty());
+  EXPECT_EQ(none.lacking, (GangShort{2, 2, "", std::nullopt}));
+  EXPECT_EQ(usedOf(cluster), before);
+  addNode(cluster, "n4");
+  EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n0", "n1", "n4"}));
+  const std::vector<TopologyGroup> racks{{"a", {"n0", "n1", "n2"}}, {"b", {"n3", "n4"}}};
+  const auto apart = decideGang(cluster, gang, &racks);
+  EXPECT_TRUE(apart.decisions.empty());
+  EXPECT_EQ(apart.lacking, (GangShort{2, 2, "a", std::nullopt}));
+}
+
+TEST(Gang, OfNoGroupIsNowhere) {
+  auto cluster = nodesOfTwo(4);
+  const std::vector<TopologyGroup> none;
+  EXPECT_EQ(decideGang(cluster, same(2, share(10)), &none).lacking, GangShort{});
+  EXPECT_FALSE(decideGang(cluster, {}).lacking);
+}
+
+TEST(Gang, GoesToTheGroupThatTheFirstMemberLikesAndFromThereToOthers) {
+  auto cluster = nodesOfTwo(6);
+  cluster.take("n4-0", "x", {100, kGi});  // binpack's favourite
+  const std::vector<TopologyGroup> racks{{"a", {"n0", "n1"}}, {"b", {"n2", "n3"}}, {"c", {"n4", "n5"}}};
+  EXPECT_EQ(decideGang(cluster, same(2, share(600)), &racks).group, "c");
+  const auto large = decideGang(cluster, same(4, whole(1)), &racks);  // three cards of c are empty
+  EXPECT_EQ(large.group, "a");
+  EXPECT_EQ(nodesOf(large), (Names{"n0", "n0", "n1", "n1"}));
+}
+
+TEST(Gang, TheLargestFirstWhereTheirOrderIsInTheWay) {
+  auto cluster = nodesOfTwo(2);
+  cluster.take("n0-0", "x", {500, kGi});
+  auto spread = share(100);
+  spread.nodePolicy = spread.cardPolicy = "spread";  // would go to an empty node
+  const auto gang = decideGang(cluster, {{spread}, {whole(2)}});
+  EXPECT_EQ(nodesOf(gang), (Names{"n0", "n1"}));
+}
+
+TEST(Gang, WhatPodsTakeOfANodeCountsForThoseAfterThem) {
+  Cluster cluster;
+  for (const auto* name : {"a", "b"}) {
+    addNode(cluster, name, 4);
+    cluster.upsertNode({name, true, 8000, 0});
+  }
+  auto request = share(10);
+  request.cpuMilli = 3000;
+  EXPECT_EQ(nodesOf(decideGang(cluster, same(4, request))), (Names{"a", "a", "b", "b"}));
+  EXPECT_EQ(decideGang(cluster, same(5, request)).lacking, (GangShort{4, 4, "", std::nullopt}));
+}
+
+TEST(Gang, WhatChangesBetweenTwoGroupsIsSeen) {
+  auto cluster = nodesOfTwo(4);
+  cluster.take("n0-0", "x", {1000, kGi});
+  const std::vector<TopologyGroup> racks{{"a", {"n0", "n1"}}, {"b", {"n2", "n3"}}};
+  const auto gang = decideGang(cluster, same(2, whole(2)), &racks, {}, [&] {
+    EXPECT_EQ(cluster.findCard("n1-0").claims, 0);
+    cluster.removeNode("n3");
+  });
+  EXPECT_TRUE(gang.decisions.empty());
+}
+
+QuotaBook bookOf(core::StringMap hard, std::vector<std::string> models = {}) {
+  v1alpha::ElasticGPUQuota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "ns";
+  quota.spec.hard = std::move(hard);
+  quota.spec.models = std::move(models);
+  QuotaBook book;
+  book.setQuotas("ns", {readQuota(quota)});
+  return book;
+}
+
+std::vector<GangMember> counted(std::size_t members, const Request& request) {
+  auto all = same(members, request);
+  for (std::size_t i = 0; i < members; ++i) {
+    const auto id = "m" + std::to_string(i);
+    all[i].claim = QuotaClaim{"ns", "ns/" + id, id, "share"};
+  }
+  return all;
+}
+
+TEST(Gang, IsWithinTheQuotasAsAWhole) {
+  auto cluster = nodesOfTwo(4);
+  const auto book = bookOf({{"gpu", "5"}});
+  EXPECT_EQ(decideGang(cluster, counted(5, whole(1)), nullptr, book).decisions.size(), 5u);
+  const auto six = decideGang(cluster, counted(6, whole(1)), nullptr, book);
+  ASSERT_TRUE(six.lacking && six.lacking->excess);
+  EXPECT_EQ(six.lacking->member, 5u);
+  EXPECT_EQ(six.lacking->excess->text(), "quota team allows gpu 5, 5 is used: 1 too little for another 1");
+  EXPECT_FALSE(decideGang(cluster, counted(9, whole(1)), nullptr, bookOf({{"gpu", "9"}})).lacking->excess);
+}
+
+TEST(Gang, GoesOnWithCardsThatAQuotaDoesNotCount) {
+  Cluster cluster;
+  addNode(cluster, "a", 4, "A100");
+  addNode(cluster, "b", 4, "V100");
+  const auto book = bookOf({{"gpu", "2"}}, {"A100"});
+  EXPECT_EQ(nodesOf(decideGang(cluster, counted(4, whole(1)), nullptr, book)), (Names{"a", "a", "b", "b"}));
+}
+
+TEST(Gang, OfTotalsToBeDividedIsCountedAsTheyWereDivided) {
+  auto cluster = nodesOfTwo(4);
+  auto total = share(1200, 4 * kGi);
+  total.split = Split::evenly;
+  EXPECT_FALSE(decideGang(cluster, counted(3, total), nullptr, bookOf({{"gpu", "6"}})).lacking);
+  const auto over = decideGang(cluster, counted(3, total), nullptr, bookOf({{"gpu", "5"}}));
+  ASSERT_TRUE(over.lacking && over.lacking->excess);
+  EXPECT_EQ(over.lacking->member, 2u);
+}
+
+/// The same as plain loops over plain maps.
+class Plain {
+ public:
+  Plain(const World& world, const std::vector<GangMember>& members) : world_(world), members_(members) {}
+
+  GangDecision decide(const std::vector<TopologyGroup>* within) const {
+    GangDecision best;
+    if (within == nullptr) {
+      (void)bothOrders(nullptr, best);
+      return best;
+    }
+    const auto liked = world_.decide(members_.front().request, members_.front().suits).node;
+    std::vector<const TopologyGroup*> turn;
+    for (const bool first : {true, false})
+      for (const auto& group : *within) {
+        const bool has = std::count(group.nodes.begin(), group.nodes.end(), liked) > 0;
+        if (has == first) turn.push_back(&group);
+      }
+    for (const auto* group : turn)
+      if (bothOrders(group, best)) return best;
+    if (!best.lacking) best.lacking.emplace();
+    return best;
+  }
+
+ private:
+  bool bothOrders(const TopologyGroup* group, GangDecision& best) const {
+    std::vector<std::size_t> order(members_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (inOrder(group, order, best)) return true;
+    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
+      const Request &x = members_[a].request, &y = members_[b].request;
+      return std::tuple(x.wholeCards, x.perCard.core * x.cards, x.perCard.memory * x.cards, x.cards) >
+             std::tuple(y.wholeCards, y.perCard.core * y.cards, y.perCard.memory * y.cards, y.cards);
+    });
+    return inOrder(group, order, best);
+  }
+
+  bool inOrder(const TopologyGroup* group, const std::vector<std::size_t>& order, GangDecision& best) const {
+    World world = world_;
+    std::vector<Decision> decisions(members_.size());
+    for (std::size_t k = 0; k < order.size(); ++k) {
+      const auto& member = members_[order[k]];
+      const auto& decision = decisions[order[k]] = world.decide(member.request, [&](std::string_view node) {
+        return (!group || std::count(group->nodes.begin(), group->nodes.end(), node) > 0) &&
+               (!member.suits || member.suits(node));
+      });
+      if (!decision.fits) {
+        if (!best.lacking || k > best.lacking->fit)
+          best.lacking = GangShort{order[k], k, group ? group->value : "", std::nullopt};
+        return false;
+      }
+      NodeAmount ofNode{member.request.cpuMilli, member.request.podMemory};
+      for (const auto& p : decision.placements)
+        world.take(p.card, "m" + std::to_string(k), p.charged, std::exchange(ofNode, {}));
+    }
+    best = {std::move(decisions), group ? group->value : "", std::nullopt};
+    return true;
+  }
+
+  const World& world_;
+  const std::vector<GangMember>& members_;
+};
+
+Request randomRequest(Random& random) {
+  static const char* const kPolicies[] = {"binpack", "spread", "compact-first", "low-load-first"};
+  auto request =
+      pick(random, 0, 2) == 0 ? whole(pick(random, 1, 3)) : share(pick(random, 1, 9) * 100, pick(random, 1, 8) * kGi);
+  if (!request.wholeCards && pick(random, 0, 3) == 0) request.cards = 2;
+  request.nodePolicy = kPolicies[pick(random, 0, 3)];
+  request.cardPolicy = kPolicies[pick(random, 0, 3)];
+  if (pick(random, 0, 4) == 0) request.cpuMilli = pick(random, 1, 8) * 1000;
+  if (pick(random, 0, 9) == 0) request.maxClaimsPerNode = pick(random, 1, 3);
+  if (pick(random, 0, 9) == 0) request.models = {"A100"};
+  if (pick(random, 0, 19) == 0) request.pinnedNode = "node-" + std::to_string(pick(random, 0, 5));
+  return request;
+}
+
+World randomWorld(Random& random) {
+  World world;
+  const auto nodes = pick(random, 1, 9);
+  for (int64_t n = 0; n < nodes; ++n) {
+    const auto node = "node-" + std::to_string(n);
+    NodeInfo info{node, pick(random, 0, 9) != 0};
+    if (pick(random, 0, 1) == 0) info.cpuMilli = pick(random, 4, 32) * 1000;
+    world.upsertNode(info);
+    for (int64_t c = pick(random, 0, 4); c-- > 0;) {
+      const auto name = node + "-" + std::to_string(c);
+      auto card = makeCard(name, node, c, 16 * kGi, n % 3 == 0 ? "A100" : "V100");
+      card.healthy = pick(random, 0, 9) != 0;
+      world.upsertCard(card);
+      if (pick(random, 0, 2) == 0)
+        world.take(name, "old-" + name, {pick(random, 1, 10) * 100, pick(random, 1, 8) * kGi});
+    }
+  }
+  return world;
+}
+
+std::vector<GangMember> randomGang(Random& random) {
+  std::vector<GangMember> members;
+  const bool alike = pick(random, 0, 1) == 0;
+  const auto first = randomRequest(random);
+  for (int64_t m = pick(random, 2, 7); m-- > 0;) {
+    auto& member = members.emplace_back(GangMember{alike ? first : randomRequest(random)});
+    if (pick(random, 0, 5) == 0)
+      member.suits = [odd = pick(random, 0, 1)](std::string_view node) { return node.back() % 2 == odd; };
+  }
+  return members;
+}
+
+std::vector<TopologyGroup> randomGroups(Random& random) {
+  std::map<std::string, TopologyGroup> groups;
+  for (int n = 0; n < 10; ++n) {  // some are not there, some are in none
+    const auto value = "rack-" + std::to_string(pick(random, 0, 3));
+    if (pick(random, 0, 9) == 0) continue;
+    groups[value].value = value;
+    groups[value].nodes.push_back("node-" + std::to_string(n));
+  }
+  std::vector<TopologyGroup> all;
+  for (auto& [value, group] : groups) all.push_back(std::move(group));
+  return all;
+}
+
+TEST(Gang, RandomOnesAreDecidedAsThePlainLoopsDo) {
+  int whole = 0, lacking = 0, grouped = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto world = randomWorld(random);
+    const auto members = randomGang(random);
+    const auto groups = randomGroups(random);
+    auto cluster = world.build();
+    const auto before = usedOf(cluster);
+    for (const auto* within : {static_cast<const std::vector<TopologyGroup>*>(nullptr), &groups}) {
+      const auto got = decideGang(cluster, members, within);
+      const auto want = Plain(world, members).decide(within);
+      ASSERT_EQ(got.decisions, want.decisions);
+      ASSERT_EQ(got.group, want.group);
+      ASSERT_EQ(got.decisions.empty(), got.lacking.has_value());
+      if (got.lacking) {
+        ASSERT_EQ(got.lacking, want.lacking);
+      }
+      ASSERT_EQ(usedOf(cluster), before);
+      ++(got.lacking ? lacking : within ? grouped : whole);
+    }
+  }
+  EXPECT_GT(whole, 300);
+  EXPECT_GT(grouped, 300);
+  EXPECT_GT(lacking, 300);
+}
+
+/// Of one share of one card: as many as the cards can hold, counted by division, and never one more.
+TEST(Gang, OfEqualSharesFitsIfAndOnlyIfTheCardsHaveRoomForIt) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const auto world = randomWorld(random);
+    const auto request = share(pick(random, 1, 5) * 100, pick(random, 1, 5) * kGi);
+    std::size_t room = 0;
+    for (const auto& [name, card] : world.cards) {
+      if (!card.info.healthy || !world.nodes.at(card.info.card.nodeName).info.schedulable) continue;
+      const auto used = card.used();
+      const auto most = std::min((card.info.card.core - used.core) / request.perCard.core,
+                                 (card.info.card.memory - used.memory) / request.perCard.memory);
+      room += static_cast<std::size_t>(std::max<int64_t>(0, most));
+    }
+    auto cluster = world.build();
+    if (room > 0) {
+      EXPECT_EQ(decideGang(cluster, same(room, request)).decisions.size(), room);
+    }
+    EXPECT_EQ(decideGang(cluster, same(room + 1, request)).lacking, (GangShort{room, room, "", std::nullopt}));
+  }
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
