@@ -164,6 +164,7 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
   Request request;
   request.nodePolicy = std::move(p.nodePolicy);
   request.cardPolicy = std::move(p.cardPolicy);
+  request.memoryWeight = p.memoryWeight;
   request.split = p.split;
   request.coreOvercommit = p.coreOvercommit;
   request.memoryOvercommit = p.memoryOvercommit;

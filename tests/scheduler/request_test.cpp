@@ -286,6 +286,48 @@ TEST(Parameters, APresetIsAPairOfPoliciesAndExcludesThem) {
   }
 }
 
+TEST(Parameters, WeightsOfTheLoadScoresAddUpToOne) {
+  struct Row {
+    Params parameters;
+    int64_t memory;
+  };
+  const Row rows[] = {{{{"preset", "compact-first"}}, 700},
+                      {{{"preset", "compact-first"}, {"memoryWeight", "0.25"}, {"tflopsWeight", "0.75"}}, 250},
+                      {{{"nodePolicy", "low-load-first"}, {"memoryWeight", "0.125"}}, 125},
+                      {{{"cardPolicy", "compact-first"}, {"tflopsWeight", "1"}}, 0},
+                      {{{"cardPolicy", "low-load-first"}, {"memoryWeight", "1.000"}, {"tflopsWeight", "0"}}, 1000}};
+  for (const Row& row : rows) {
+    const auto made = make({{"gpu-core", "10"}}, row.parameters);
+    ASSERT_TRUE(std::holds_alternative<Request>(made)) << std::get<Refusal>(made).message;
+    EXPECT_EQ(std::get<Request>(made).memoryWeight, row.memory);
+  }
+}
+
+TEST(Parameters, WeightsThatSayNothingAreRefused) {
+  struct Row {
+    Params parameters;
+    const char* field;
+    const char* says;
+  };
+  const Row rows[] = {
+      {{{"preset", "compact-first"}, {"memoryWeight", "1.001"}}, "memoryWeight", "from 0 to 1"},
+      {{{"preset", "compact-first"}, {"memoryWeight", "0.7125"}}, "memoryWeight", "three places"},
+      {{{"preset", "compact-first"}, {"tflopsWeight", "30%"}}, "tflopsWeight", "such as 0.7"},
+      {{{"preset", "compact-first"}, {"tflopsWeight", "99999999999999999999"}}, "tflopsWeight", "from 0 to 1"},
+      {{{"preset", "compact-first"}, {"memoryWeight", "0.7"}, {"tflopsWeight", "0.4"}}, "memoryWeight", "here 0.6;"},
+      {{{"memoryWeight", "0.5"}}, "memoryWeight", "neither nodePolicy binpack nor cardPolicy binpack"},
+      {{{"nodePolicy", "fragmentation"}, {"tflopsWeight", "0.5"}}, "tflopsWeight", "compact-first, low-load-first"}};
+  for (const Row& row : rows) {
+    const auto made = make({{"gpu-core", "10"}}, row.parameters);
+    ASSERT_TRUE(std::holds_alternative<Refusal>(made)) << row.says;
+    const Refusal& refusal = std::get<Refusal>(made);
+    EXPECT_EQ(refusal.reason, "InvalidParameter");
+    EXPECT_EQ(refusal.field, "parameters[" + std::string(row.field) + "]");
+    EXPECT_NE(refusal.message.find(row.says), std::string::npos) << refusal.message;
+  }
+  EXPECT_EQ(checkParameters(classWith({{"nodePolicy", "x"}, {"memoryWeight", "1"}})).size(), 1u) << "said once";
+}
+
 TEST(Split, TotalsNeedNotBeWholeCards) {
   for (const char* split : {"evenly", "fill"}) {
     const auto made = make({{"gpu-core", "150"}, {"gpu-memory", "7"}}, {{"split", split}});

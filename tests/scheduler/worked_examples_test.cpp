@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "api/v1alpha/quantity.h"
 #include "controller/base/files.h"
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/load_score.h"
@@ -71,6 +72,24 @@ TEST(WorkedExamples, WhichNode) {
       row += ' ' + grouped(byFill ? fillOf(used, capacity) : score) + " |";
     }
     expectRow(row + ' ' + decide(cluster, share(policy, "binpack")).node + " |");
+  }
+}
+
+TEST(WorkedExamples, WeightsOfTheLoadScores) {
+  const Cluster cluster = threeNodes();
+  for (const int64_t weight : {1000, 700, 0}) {
+    Request request = share("compact-first", "binpack");
+    request.memoryWeight = weight;
+    std::string row = "| " + v1alpha::formatThousandths(weight) + " |";
+    for (const char* node : kNodes) {
+      int64_t score = 0;
+      for (const std::string& name : cluster.cardsOf(node)) {
+        const CardView card = cluster.findCard(name);
+        score += loadScoreOf(card.used, card.capacity, weight).used;
+      }
+      row += ' ' + std::to_string(score) + " |";
+    }
+    expectRow(row + ' ' + decide(cluster, request).node + " |");
   }
 }
 

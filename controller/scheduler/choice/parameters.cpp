@@ -60,15 +60,15 @@ std::string list(const std::vector<std::string_view>& names) {
   return text;
 }
 
-/// "1.5" → 1500 thousandths: at least 1, at most three places.
-std::optional<int64_t> readOvercommit(std::string_view text) {
+/// "1.5" → 1500 thousandths, from `least` to `most` of them: at most three places.
+std::optional<int64_t> readThousandths(std::string_view text, int64_t least, int64_t most) {
   int64_t value = 0;
   std::size_t i = 0, places = 0;
   auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
   if (!digit(0)) return std::nullopt;
   for (; digit(i); ++i) {
     value = value * 10 + (text[i] - '0');
-    if (value > kMaxOvercommit) return std::nullopt;
+    if (value > most) return std::nullopt;
   }
   if (i < text.size() && text[i] == '.') {
     for (++i; digit(i); ++i, ++places) {
@@ -79,7 +79,7 @@ std::optional<int64_t> readOvercommit(std::string_view text) {
   }
   if (i != text.size()) return std::nullopt;
   for (; places < 3; ++places) value *= 10;
-  if (value < 1000 || value > kMaxOvercommit) return std::nullopt;
+  if (value < least || value > most) return std::nullopt;
   return value;
 }
 
@@ -126,6 +126,7 @@ class ParameterReader {
       field_ = "parameters[" + key + "]";
       take(key, value);
     }
+    if (weights()) byLoad();
     return std::move(out_);
   }
 
@@ -137,6 +138,7 @@ class ParameterReader {
     if (key == "static") return staticPolicy(value);
     if (key == "split") return split(value);
     if (key == "memoryUnit" && value != "GiB" && value != "MiB") return known(value, "GiB, MiB");
+    if (key == "memoryWeight" || key == "tflopsWeight") return weight(value);
     if (key == "coreOvercommit") return overcommit(value, out_.coreOvercommit);
     if (key == "memoryOvercommit") return overcommit(value, out_.memoryOvercommit);
     if (key == "maxClaimsPerCard") return limit(value, out_.maxClaimsPerCard);
@@ -183,10 +185,43 @@ class ParameterReader {
     }
   }
   void overcommit(const std::string& value, int64_t& target) {
-    if (std::optional<int64_t> n = readOvercommit(value))
+    if (std::optional<int64_t> n = readThousandths(value, 1000, kMaxOvercommit))
       target = *n;
     else
       invalid(value, "must be a decimal from 1 to 1000 with at most three places, such as 1.5");
+  }
+  void weight(const std::string& value) {
+    if (!readThousandths(value, 0, kAllWeight))
+      invalid(value, "must be a decimal from 0 to 1 with at most three places, such as 0.7");
+  }
+  /// Both together: whether some were given, and make sense. One alone says the other.
+  bool weights() {
+    const auto of = [this](const char* key) -> std::optional<int64_t> {
+      const auto it = given_.find(key);
+      return it == given_.end() ? std::nullopt : readThousandths(it->second, 0, kAllWeight);
+    };
+    const auto memory = of("memoryWeight"), tflops = of("tflopsWeight");
+    if (given_.contains("memoryWeight") != memory.has_value() || given_.contains("tflopsWeight") != tflops.has_value())
+      return false;  // was refused by itself
+    if (!memory && !tflops) return false;
+    out_.memoryWeight = memory ? *memory : kAllWeight - *tflops;
+    field_ = std::string("parameters[") + (memory ? "memoryWeight]" : "tflopsWeight]");
+    if (memory && tflops && *memory + *tflops != kAllWeight) {
+      invalid(given_.at("memoryWeight"), "must be 1 together with tflopsWeight, here " +
+                                             v1alpha::formatThousandths(kAllWeight - *tflops) +
+                                             "; one of them is enough");
+      return false;
+    }
+    return true;
+  }
+  /// Weights change nothing unless a policy is by load: who gives them means something else.
+  void byLoad() {
+    const NodePolicy* node = findNodePolicy(out_.nodePolicy);
+    const CardPolicy* card = findCardPolicy(out_.cardPolicy);
+    if (!node || !card || node->byLoad() || card->byLoad) return;
+    const auto it = given_.contains("memoryWeight") ? given_.find("memoryWeight") : given_.find("tflopsWeight");
+    invalid(it->second, "weighs load scores, and neither nodePolicy " + out_.nodePolicy + " nor cardPolicy " +
+                            out_.cardPolicy + " goes by them; those that do: compact-first, low-load-first");
   }
   void limit(const std::string& value, int64_t& target) {
     Refusal refusal;

@@ -24,6 +24,7 @@ inline constexpr int64_t kMaxOvercommit = 1'000'000;
 struct Parameters {
   std::string nodePolicy = "binpack";
   std::string cardPolicy = "binpack";
+  int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
   Split split = Split::none;
   int64_t memoryUnit = kGiB;  ///< bytes that a bare integer counts
   int64_t coreOvercommit = 1000;
@@ -34,7 +35,8 @@ struct Parameters {
   int64_t minMemory = 0;
 };
 
-/// Reads what the core knows; the rest is the provisioner's. Every refusal is appended, in the order of the keys.
+/// Reads what the core knows; the rest is the provisioner's. Every refusal is appended, in the order of the keys,
+/// then what is wrong with several of them together.
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals);
 
 /// A whole number from 1 to max: its value, or nothing and a refusal for that field.
