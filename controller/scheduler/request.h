@@ -80,6 +80,7 @@ struct Refusal {
 ///
 /// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone
 /// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused.
+/// Its annotations elasticgpu.io/node-policy and card-policy choose other policies than the class's, if that allows it.
 /// `gpu: N` asks for that much of each of N cards and is not divided, whatever the class says of splitting.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
 

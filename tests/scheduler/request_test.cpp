@@ -328,6 +328,56 @@ TEST(Parameters, WeightsThatSayNothingAreRefused) {
   EXPECT_EQ(checkParameters(classWith({{"nodePolicy", "x"}, {"memoryWeight", "1"}})).size(), 1u) << "said once";
 }
 
+v1alpha::ElasticGPUClaim choosing(const Params& annotations) {
+  auto claim = claimWith({{"gpu-core", "10"}});
+  for (const auto& [k, v] : annotations) claim.metadata.annotations["elasticgpu.io/" + k] = v;
+  return claim;
+}
+
+TEST(ClaimPolicies, AreTheClaimsWhereItsClassAllowsIt) {
+  const auto cls = classWith({{"nodePolicy", "spread"}, {"cardPolicy", "simple"}, {"claimPolicies", "true"}});
+  const auto policies = [&](const Params& annotations) {
+    const auto made = makeRequest(choosing(annotations), cls);
+    if (const auto* refusal = std::get_if<Refusal>(&made)) return refusal->message;
+    return std::get<Request>(made).nodePolicy + '/' + std::get<Request>(made).cardPolicy;
+  };
+  EXPECT_EQ(policies({}), "spread/simple");
+  EXPECT_EQ(policies({{"node-policy", "fragmentation"}}), "fragmentation/simple");
+  EXPECT_EQ(policies({{"card-policy", "low-load-first"}}), "spread/low-load-first");
+  EXPECT_EQ(policies({{"node-policy", "binpack"}, {"card-policy", "topology"}}), "binpack/topology");
+  const auto dgx = classWith({{"static", "dgx2"}, {"claimPolicies", "true"}});
+  EXPECT_EQ(std::get<Request>(makeRequest(choosing({{"card-policy", "static"}}), dgx)).cardPolicy, "static dgx2");
+  EXPECT_EQ(std::get<Request>(makeRequest(choosing({{"card-policy", "spread"}}), dgx)).cardPolicy, "spread");
+  const auto weighed = classWith({{"memoryWeight", "0.5"}, {"claimPolicies", "true"}});
+  EXPECT_EQ(std::get<Request>(makeRequest(choosing({{"node-policy", "compact-first"}}), weighed)).memoryWeight, 500);
+}
+
+TEST(ClaimPolicies, AreRefusedWhereNoneMayChooseOrNoneIsKnown) {
+  const auto refused = [](const Params& parameters, const Params& annotations) {
+    const auto made = makeRequest(choosing(annotations), classWith(parameters));
+    return std::holds_alternative<Refusal>(made) ? std::get<Refusal>(made) : Refusal{};
+  };
+  for (const Params& parameters : {Params{}, Params{{"claimPolicies", "false"}}, Params{{"nodePolicy", "spread"}}}) {
+    const Refusal node = refused(parameters, {{"node-policy", "spread"}});
+    EXPECT_EQ(node.reason, "InvalidParameter");
+    EXPECT_EQ(node.field, "metadata.annotations[elasticgpu.io/node-policy]");
+    EXPECT_NE(node.message.find("claimPolicies: \"true\""), std::string::npos) << node.message;
+    EXPECT_EQ(refused(parameters, {{"card-policy", "spread"}}).field,
+              "metadata.annotations[elasticgpu.io/card-policy]");
+  }
+  const Params may{{"claimPolicies", "true"}};
+  EXPECT_NE(
+      refused(may, {{"node-policy", "tetris"}}).message.find("\"tetris\": unknown; known: binpack, compact-first"),
+      std::string::npos);
+  EXPECT_NE(refused(may, {{"card-policy", ""}}).message.find("known: binpack"), std::string::npos);
+  EXPECT_NE(refused(may, {{"card-policy", "static dgx2"}}).message.find("known: binpack"), std::string::npos)
+      << "which machine it is the class says";
+  EXPECT_NE(refused(may, {{"node-policy", "node-compact-gpu-low-load"}}).message.find("unknown"), std::string::npos);
+  const auto refusals = checkParameters(classWith({{"claimPolicies", "yes"}}));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_NE(refusals[0].message.find("known: true, false"), std::string::npos);
+}
+
 TEST(Split, TotalsNeedNotBeWholeCards) {
   for (const char* split : {"evenly", "fill"}) {
     const auto made = make({{"gpu-core", "150"}, {"gpu-memory", "7"}}, {{"split", split}});

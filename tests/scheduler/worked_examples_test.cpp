@@ -181,6 +181,22 @@ TEST(WorkedExamples, ATotalOverSeveralCards) {
   }
 }
 
+TEST(WorkedExamples, PoliciesOfClaims) {
+  const Cluster cluster = threeNodes();
+  v1alpha::ElasticGPUClass cls;
+  cls.parameters["claimPolicies"] = "true";
+  const auto written = [](const char* name) { return *name == 0 ? "–" : '`' + std::string(name) + '`'; };
+  for (const auto& [node, card] : {std::pair("", ""), {"", "spread"}, {"spread", ""}}) {
+    v1alpha::ElasticGPUClaim claim;
+    claim.spec.requests = {{"elasticgpu.io/gpu-core", "30"}, {"elasticgpu.io/gpu-memory", "4Gi"}};
+    if (*node != 0) claim.metadata.annotations["elasticgpu.io/node-policy"] = node;
+    if (*card != 0) claim.metadata.annotations["elasticgpu.io/card-policy"] = card;
+    const Decision decision = decide(cluster, std::get<Request>(makeRequest(claim, cls)));
+    expectRow("| " + written(node) + " | " + written(card) + " | " + decision.node + ", card " +
+              indexes(cluster, decision) + " |");
+  }
+}
+
 TEST(WorkedExamples, Presets) {
   const Cluster cluster = threeNodes();
   for (const std::string_view name : presetNames()) {

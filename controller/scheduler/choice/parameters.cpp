@@ -54,6 +54,10 @@ std::optional<Quantity> readPositive(std::string_view field, std::string_view te
   return q;
 }
 
+Refusal unknown(std::string_view field, std::string_view value, const std::string& names) {
+  return refuse(v1alpha::keys::reason::kInvalidParameter, field, shown(value) + ": unknown; known: " + names);
+}
+
 std::string list(const std::vector<std::string_view>& names) {
   std::string text;
   for (std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
@@ -146,6 +150,7 @@ class ParameterReader {
     if (key == "model") return models(value);
     if (key == "minMemory") return minMemory(value);
     if (key == "hostPaths") return hostPaths(value);
+    if (key == "claimPolicies") return claimPolicies(value);
     if (key == "preemptible" && value != "true" && value != "false") return known(value, "true, false");
   }
 
@@ -174,6 +179,10 @@ class ParameterReader {
     const auto policy = given_.find("cardPolicy");
     if (given_.contains("preset") || (policy != given_.end() && policy->second != "static"))
       invalid(value, "says the card policy too: give it alone or with cardPolicy static");
+  }
+  void claimPolicies(const std::string& value) {
+    out_.claimPolicies = value == "true";
+    if (value != "true" && value != "false") known(value, "true, false");
   }
   void split(const std::string& value) {
     if (value == "evenly") {
@@ -214,11 +223,11 @@ class ParameterReader {
     }
     return true;
   }
-  /// Weights change nothing unless a policy is by load: who gives them means something else.
+  /// Weights change nothing unless a policy is by load, or a claim may choose one: who gives them means something else.
   void byLoad() {
     const NodePolicy* node = findNodePolicy(out_.nodePolicy);
     const CardPolicy* card = findCardPolicy(out_.cardPolicy);
-    if (!node || !card || node->byLoad() || card->byLoad) return;
+    if (!node || !card || out_.claimPolicies || node->byLoad() || card->byLoad) return;
     const auto it = given_.contains("memoryWeight") ? given_.find("memoryWeight") : given_.find("tflopsWeight");
     invalid(it->second, "weighs load scores, and neither nodePolicy " + out_.nodePolicy + " nor cardPolicy " +
                             out_.cardPolicy + " goes by them; those that do: compact-first, low-load-first");
@@ -260,7 +269,7 @@ class ParameterReader {
   void invalid(const std::string& value, const std::string& expected) {
     refusals_.push_back(refuse(reason::kInvalidParameter, field_, shown(value) + ": " + expected));
   }
-  void known(const std::string& value, const std::string& names) { invalid(value, "unknown; known: " + names); }
+  void known(const std::string& value, const std::string& names) { refusals_.push_back(unknown(field_, value, names)); }
 
   const core::StringMap& given_;
   std::vector<Refusal>& refusals_;
@@ -310,6 +319,27 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
 
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals) {
   return ParameterReader(cls.parameters, refusals).read();
+}
+
+std::optional<Refusal> readClaimPolicies(const v1alpha::ElasticGPUClaim& claim, Parameters& parameters) {
+  namespace keys = v1alpha::keys;
+  const auto& annotations = claim.metadata.annotations;
+  for (const bool node : {true, false}) {
+    const auto it = annotations.find(std::string(node ? keys::kNodePolicyAnnotation : keys::kCardPolicyAnnotation));
+    if (it == annotations.end()) continue;
+    const auto& [key, value] = *it;
+    const std::string field = "metadata.annotations[" + key + "]";
+    if (!parameters.claimPolicies)
+      return refuse(reason::kInvalidParameter, field,
+                    "the class doesn't let claims choose: leave it out, or use a class with the parameter "
+                    "claimPolicies: \"true\"");
+    const auto names = node ? nodePolicyNames() : cardPolicyNames();
+    if (std::find(names.begin(), names.end(), value) == names.end()) return unknown(field, value, list(names));
+    std::string& policy = node ? parameters.nodePolicy : parameters.cardPolicy;
+    // A class that says which static machine it is keeps that.
+    if (!policy.starts_with(card_policy::kStaticPrefix) || value != card_policy::kStatic.name) policy = value;
+  }
+  return std::nullopt;
 }
 
 std::vector<Refusal> checkParameters(const v1alpha::ElasticGPUClass& cls) {
