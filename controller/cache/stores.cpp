@@ -71,7 +71,12 @@ bool namesClaims(const core::Pod& pod) {
 }
 
 Stores::Stores() {
-  claims.leaveOut([](Claim& c) { c.metadata.labels = c.metadata.annotations = {}; });
+  claims.leaveOut([](Claim& c) {
+    c.metadata.labels = {};
+    std::erase_if(c.metadata.annotations, [](const auto& entry) {
+      return entry.first != keys::kNodePolicyAnnotation && entry.first != keys::kCardPolicyAnnotation;
+    });
+  });
   for (auto* gpus : {&cards, &devices})
     gpus->leaveOut([](Gpu& g) {
       g.metadata.labels = g.spec.capacity = {};
