@@ -22,8 +22,8 @@ void addController(CLI::App& app, cmd::CoreOptions& o) {
   app.add_option("--workers", o.workers, "Reconciles at once")->check(CLI::Range(1, 256))->capture_default_str();
   cmd::addPlugins(app, o.plugins, o.pluginLimits);
   app.add_option("--ops-listen", o.opsListen,
-                 "Address of /metrics, /allocation-map, /explain, /simulate, /forecast; [::]:PORT = all of both "
-                 "families; port 0 = any free one")
+                 "Address of /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag; [::]:PORT = all of "
+                 "both families; port 0 = any free one")
       ->capture_default_str();
   app.add_option("--probes-listen", o.probesListen,
                  "Address of /healthz, /livez and /readyz, and nothing else (default: the host of --ops-listen and the "
@@ -155,10 +155,9 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
   field("--gpu-memory", "gpu-memory", "Its memory: 8Gi; a bare number is GiB");
   field("--tflops", "tflops", "Its TFLOPS, instead of --gpu-core");
   field("--node", "node", "On this node only");
-  if (name != "forecast") {
-    field("--card", "card", "On this card only (an ElasticGPU's name)");
+  if (name != "forecast") field("--card", "card", "On this card only (an ElasticGPU's name)");
+  if (name == "explain" || name == "simulate")
     field("--names", "names", "How many of those that fell out to name per stage (default: 5, in JSON 20)");
-  }
   if (name == "simulate") {
     field("--top", "top", "How many of the nodes that would do to show (default: 5)");
     field("--drain", "drain", "Step: empty this node; repeatable, as all steps, which are tried in their order");
@@ -171,6 +170,23 @@ CLI::App* addQuestion(CLI::App& app, cmd::QuestionOptions& o, const std::string&
   addAsking(*sub, o.server, o.color, o.output, {"table", "wide", "json", "yaml"});
   addCaller(*sub, o.caller);
   sub->footer("Answered by the running controller on a copy of what it knows: nothing is reserved or written.");
+  return sub;
+}
+
+CLI::App* addDefrag(CLI::App& app, cmd::DefragOptions& o) {
+  auto* sub = addQuestion(app, o.question, "defrag",
+                          "Which claims to move so that one fits, or, without any, whole cards become free");
+  auto* plan = sub->add_flag_function(
+      "--plan", [](int64_t) {},
+      "Show which claims to move, and whose pods go for it; nothing is changed (the default)");
+  sub->add_flag("--execute", o.execute,
+                "Evict their pods, one at a time, planning anew after each, with the rights of --kubeconfig and "
+                "--context (default: as kubectl); only claims that end with their pods move")
+      ->excludes(plan);
+  addField(*sub, o.question, "--moves", "moves",
+           "At most so many moves to free whole cards, up to 1000 (default: 100)");
+  sub->footer(
+      "The plan is made by the running controller on a copy of what it knows. Without --execute nothing is changed.");
   return sub;
 }
 
@@ -257,12 +273,15 @@ int execute(int argc, char** argv) {
   addMap(app, map);
 
   cmd::QuestionOptions explain, simulate, forecast;
+  cmd::DefragOptions defrag;
   auto* explainApp =
       addQuestion(app, explain, "explain", "Why a claim does not fit, and the smallest change that would");
   auto* simulateApp = addQuestion(app, simulate, "simulate",
                                   "Where a claim would go, and what would happen if nodes or claims changed");
   auto* forecastApp = addQuestion(app, forecast, "forecast",
                                   "How many more claims fit, of each class or one, of their usual or a given size");
+
+  auto* defragApp = addDefrag(app, defrag);
 
   cmd::JournalOptions journal;
   auto* journalApp = addJournal(app, journal);
@@ -287,6 +306,7 @@ int execute(int argc, char** argv) {
   if (*explainApp) return cmd::questionCommand(explain);
   if (*simulateApp) return cmd::questionCommand(simulate);
   if (*forecastApp) return cmd::questionCommand(forecast);
+  if (*defragApp) return cmd::defragCommand(defrag);
   if (*journalApp) return cmd::journalCommand(journal);
   return cmd::mapCommand(map);
 }

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "controller/base/clock.h"
 #include "controller/base/files.h"
@@ -99,13 +100,14 @@ const char* advice(int status) {
 
 void printError(const std::string& text) { std::fprintf(stderr, "error: %s\n", base::printable(text, '\n').c_str()); }
 
-int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request,
-                const std::string& bodyName) {
+std::optional<kube::HttpResponse> answerOf(const std::string& server, const CallerOptions& caller,
+                                           kube::HttpRequest request, const std::string& bodyName, int& status) {
   base::SystemClock clock;
   const auto token = tokenOf(caller, clock);
   if (!token) {
     printError(token.status().message());
-    return 2;
+    status = 2;
+    return std::nullopt;
   }
   if (!token->empty()) request.headers.emplace_back("Authorization", "Bearer " + *token);
   kube::Endpoint endpoint;
@@ -114,7 +116,8 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
   auto transport = kube::curlTransport(endpoint, clock);
   if (!transport) {
     printError("--server: " + transport.status().message());
-    return 2;
+    status = 2;
+    return std::nullopt;
   }
   auto answer = (*transport)->perform(request, {});
   if (!answer) {
@@ -122,11 +125,12 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
         "--server: " + answer.status().message() +
         "\nIs the controller running, and is this its --ops-listen address? EGPU_SERVER or --server says another "
         "one.");
-    return 1;
+    status = 1;
+    return std::nullopt;
   }
   if (answer->status != 200) {
-    const bool status = answer->header("content-type").starts_with("application/json");
-    std::string text = status ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
+    const bool told = answer->header("content-type").starts_with("application/json");
+    std::string text = told ? codec::decodeStatus(answer->status, answer->body).message() : answer->body;
     constexpr std::string_view kBody = "body: ";
     if (!bodyName.empty() && text.starts_with(kBody)) text.replace(0, kBody.size(), bodyName + ": ");
     constexpr std::string_view kTooLarge = "Request entity too large";
@@ -134,8 +138,17 @@ int printAnswer(const std::string& server, const CallerOptions& caller, kube::Ht
       text = bodyName + ": " + text + " bytes; ask about fewer objects at a time";
     while (text.ends_with('\n')) text.pop_back();
     printError(text + advice(answer->status));
-    return 1;
+    status = 1;
+    return std::nullopt;
   }
+  return std::move(*answer);
+}
+
+int printAnswer(const std::string& server, const CallerOptions& caller, kube::HttpRequest request,
+                const std::string& bodyName) {
+  int status = 0;
+  const auto answer = answerOf(server, caller, std::move(request), bodyName, status);
+  if (!answer) return status;
   std::fwrite(answer->body.data(), 1, answer->body.size(), stdout);
   if (answer->body.empty() || answer->body.back() != '\n') std::fputs("\n", stdout);
   return answer->header("elastic-gpu-error").empty() ? 0 : 1;

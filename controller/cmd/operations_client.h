@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "controller/cmd/options.h"
@@ -23,9 +24,17 @@ std::size_t terminalColumns(std::size_t otherwise);
 std::string layoutQuery(const std::string& output, const std::string& color);
 inline constexpr std::size_t kTableColumns = 100;
 
+/// The question as a request, with its file read. layout: how to answer, as layoutQuery() says. False: the file can't be read,
+/// which is printed.
+bool readQuestion(const QuestionOptions& options, const std::string& layout, kube::HttpRequest& request);
+
 /// Prints "error: TEXT" and a newline to standard error; TEXT may hold words of the user and of others, none of which
 /// the terminal obeys.
 void printError(const std::string& text);
+
+/// The answer to a question, if it is a 200. Anything else is printed as printAnswer() does, and `status` is the process's exit status.
+std::optional<kube::HttpResponse> answerOf(const std::string& server, const CallerOptions& caller,
+                                           kube::HttpRequest request, const std::string& bodyName, int& status);
 
 /// Prints the body of a 200 to standard output, ended by a newline, anything else as an error, in which what is wrong
 /// with the body is said of `bodyName`. The process's exit status: 0, 1 no answer, a refusal, or an answer that says an

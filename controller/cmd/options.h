@@ -86,7 +86,7 @@ struct MapOptions {
   std::string color = "auto";    ///< auto | always | never
 };
 
-/// explain, simulate and forecast: a question to the running controller.
+/// explain, simulate, forecast and defrag: a question to the running controller.
 struct QuestionOptions {
   std::string question;  ///< the path's name
   std::string server = "http://127.0.0.1:9440";
@@ -95,6 +95,12 @@ struct QuestionOptions {
   std::string file;              ///< claims, Pods or a question as YAML or JSON; "-" = standard input
   std::string output = "table";  ///< table | wide | json | yaml
   std::string color = "auto";    ///< auto | always | never
+};
+
+/// Moves claims as /defrag plans it.
+struct DefragOptions {
+  QuestionOptions question;
+  bool execute = false;  ///< false = only shows the plan
 };
 
 /// Reads a decision journal.
@@ -115,6 +121,7 @@ int runCommand(const RunOptions& options);
 int standaloneCommand(const StandaloneOptions& options);
 int mapCommand(const MapOptions& options);
 int questionCommand(const QuestionOptions& options);
+int defragCommand(const DefragOptions& options);
 int journalCommand(const JournalOptions& options);
 
 }  // namespace egpu::cmd

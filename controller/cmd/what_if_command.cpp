@@ -9,11 +9,9 @@
 
 namespace egpu::cmd {
 
-int questionCommand(const QuestionOptions& options) {
-  kube::HttpRequest request;
+bool readQuestion(const QuestionOptions& options, const std::string& layout, kube::HttpRequest& request) {
   request.timeout = std::chrono::milliseconds(300'000);  // a large cluster is thought through node by node
-  request.target = "/" + options.question + "?" + layoutQuery(options.output, options.color);
-  if (options.output == "wide") request.target += "&wide=1";
+  request.target = "/" + options.question + "?" + layout;
   for (const auto& [name, value] : options.fields) request.target += "&" + name + "=" + queryEncoded(value);
   if (options.file == "-") {
     request.body.assign(std::istreambuf_iterator<char>(std::cin), {});
@@ -22,7 +20,7 @@ int questionCommand(const QuestionOptions& options) {
     if (body && base::trimmed(*body).empty()) body = base::Status(base::Code::invalid, options.file + " is empty");
     if (!body) {
       printError("--file: " + body.status().message());
-      return 2;
+      return false;
     }
     request.body = std::move(*body);
   }
@@ -30,6 +28,13 @@ int questionCommand(const QuestionOptions& options) {
     request.method = kube::Method::post;
     request.headers.emplace_back("Content-Type", "application/yaml");
   }
+  return true;
+}
+
+int questionCommand(const QuestionOptions& options) {
+  kube::HttpRequest request;
+  const auto layout = layoutQuery(options.output, options.color) + (options.output == "wide" ? "&wide=1" : "");
+  if (!readQuestion(options, layout, request)) return 2;
   return printAnswer(options.server, options.caller, std::move(request),
                      options.file == "-" ? "standard input" : options.file);
 }

@@ -88,13 +88,21 @@ bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
   return all;
 }
 
+/// Healthy cards without holders.
+int64_t emptyCardsOf(const Cluster::State& state) {
+  int64_t count = 0;
+  for (const auto& [name, id] : state.nodesByName())
+    for (const CardId card : state.nodes[id].cards) count += state.cards[card].healthy && state.cards[card].empty();
+  return count;
+}
+
 class Emptying {
  public:
   Emptying(const Cluster& cluster, const Movers& movers, int64_t most, int64_t limit, const Pause& pause)
       : cluster_(cluster), movers_(movers), most_(most), left_(limit), pause_(pause), holdings_(holdingsOf(cluster_)) {}
 
   MovePlan run() {
-    const int64_t before = emptyCards();
+    const int64_t before = emptyCardsOf(state());
     // What one card's claims moved to may be what another's needed, and the other way round: again, until none is left.
     for (bool more = true; more && left_ > 0;) {
       more = false;
@@ -105,7 +113,7 @@ class Emptying {
       }
     }
     for (const std::string& card : emptied_) cluster_.giveBack(card, kKept);
-    plan_.freedCards = emptyCards() - before;
+    plan_.freedCards = emptyCardsOf(state()) - before;
     plan_.possible = plan_.freedCards > 0;
     plan_.exact = left_ > 0;
     return std::move(plan_);
@@ -120,14 +128,6 @@ class Emptying {
   };
 
   const Cluster::State& state() const { return cluster_.state(); }
-
-  int64_t emptyCards() const {
-    int64_t count = 0;
-    for (const auto& [name, id] : state().nodesByName())
-      for (const CardId card : state().nodes[id].cards)
-        count += state().cards[card].healthy && state().cards[card].empty() ? 1 : 0;
-    return count;
-  }
 
   /// Cards that could be emptied, in the order in which they are tried.
   std::vector<Candidate> candidates() const {
@@ -216,6 +216,31 @@ class Emptying {
 };
 
 }  // namespace
+
+bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& movers, const MovePlanner& planner) {
+  if (plan.moves.empty()) return false;
+  const Move& move = plan.moves.front();
+  const auto mover = movers.find(move.device);
+  if (mover == movers.end()) return false;
+  const NodeAmount pod = nodeAmountOf(move.from);
+  Request request = mover->second.request;
+  request.cpuMilli = pod.cpuMilli;
+  request.podMemory = pod.memory;
+  Cluster without = cluster;
+  release(without, move.device, move.from);
+  const int64_t goal = emptyCardsOf(cluster.state()) + plan.freedCards;
+  for (const Cluster* at : {&cluster, static_cast<const Cluster*>(&without)}) {
+    const Decision to = decide(*at, request, mover->second.suits);
+    if (!to.fits) return false;
+    Cluster after = without;
+    hold(after, move.device, to, pod);
+    const MovePlan left = planner(after);
+    if (left.moves.size() >= plan.moves.size()) return false;
+    // What is freed by the whole plan may be free by now: then nothing is left to do.
+    if (plan.freedCards > 0 ? emptyCardsOf(after.state()) + left.freedCards < goal : !left.possible) return false;
+  }
+  return true;
+}
 
 MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const NodePredicate& suits, const Movers& movers,
                       int64_t limit, const Pause& pause) {

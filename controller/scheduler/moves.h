@@ -58,4 +58,11 @@ MovePlan movesToLetIn(const Cluster& cluster, const Request& request, const Node
 MovePlan movesToFreeCards(const Cluster& cluster, const Movers& movers, int64_t most,
                           int64_t limit = kMostMoveDecisions, const Pause& pause = {});
 
+/// The plan for a cluster: one of the two above.
+using MovePlanner = std::function<MovePlan(const Cluster&)>;
+
+/// Whether the first move brings the plan on if it is carried out by nothing but giving the claim up and making it anew, in whichever
+/// order, with nothing kept for anybody: wherever it goes then, what is left to do is less, and has the same end.
+bool firstMoveHolds(const Cluster& cluster, const MovePlan& plan, const Movers& movers, const MovePlanner& planner);
+
 }  // namespace egpu::scheduler

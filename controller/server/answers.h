@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "controller/scheduler/forecast.h"
+#include "controller/scheduler/moves.h"
 #include "controller/scheduler/simulate.h"
 #include "controller/scheduler/what_if.h"
+#include "controller/server/moves/movable_claims.h"
 #include "controller/server/pod_simulation.h"
 #include "controller/server/text_table.h"
 #include "controller/server/what_if_subject.h"
@@ -41,12 +43,24 @@ struct ForecastAnswer {
   std::string quota{};  ///< why a quota lets no more of them; empty: there is no room for more, or none was asked about
 };
 
+struct DefragAnswer {
+  std::optional<WhatIfSubject> subject;  ///< who is to be let in; nothing: whole cards are to be freed
+  scheduler::MovePlan plan;
+  std::vector<MovableClaim> moved;  ///< who plan.moves move, in their order
+  std::size_t movable = 0;          ///< so many claims may be moved
+  std::optional<bool> holds;        ///< scheduler::firstMoveHolds(), if that was asked
+  /// In a sentence, what the plan comes to.
+  std::string text() const;
+};
+
 std::string toJson(const ExplainAnswer& answer);
 std::string toJson(const SimulateAnswer& answer);
 std::string toJson(const std::vector<ForecastAnswer>& answers);
+std::string toJson(const DefragAnswer& answer);
 
 std::string toText(const ExplainAnswer& answer, const TextStyle& style);
 std::string toText(const SimulateAnswer& answer, const TextStyle& style);
 std::string toText(const std::vector<ForecastAnswer>& answers, const TextStyle& style);
+std::string toText(const DefragAnswer& answer, const TextStyle& style);
 
 }  // namespace egpu::server

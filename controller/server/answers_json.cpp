@@ -241,6 +241,22 @@ void writePod(JsonText& j, const PodSimulation& pod) {
   j.endArray();
 }
 
+void write(JsonText& j, const scheduler::Move& move, const MovableClaim& who) {
+  j.beginObject().key("claim").value(who.claim).key("device").value(who.device);
+  j.key("from").beginObject().key("node").value(who.node).key("cards").beginArray();
+  for (const auto& holding : move.from) {
+    j.beginObject().key("name").value(holding.card).key("charged");
+    write(j, holding.charged);
+    j.endObject();
+  }
+  j.endArray().endObject().key("to");
+  write(j, move.to);
+  j.key("evictable").value(who.evictable);
+  j.key("pods").beginArray();
+  for (const auto& pod : who.pods) j.value(pod);
+  j.endArray().endObject();
+}
+
 }  // namespace
 
 std::string toJson(const ExplainAnswer& answer) {
@@ -287,6 +303,29 @@ std::string toJson(const std::vector<ForecastAnswer>& answers) {
     j.endObject();
   }
   j.endArray().endObject();
+  return j.take();
+}
+
+std::string toJson(const DefragAnswer& answer) {
+  const auto& plan = answer.plan;
+  JsonText j;
+  j.beginObject();
+  if (answer.subject) {
+    j.key("subject");
+    write(j, *answer.subject);
+  }
+  j.key("text").value(answer.text()).key("possible").value(plan.possible).key("exact").value(plan.exact);
+  j.key("movable").value(static_cast<int64_t>(answer.movable)).key("moves").beginArray();
+  for (std::size_t i = 0; i < plan.moves.size(); ++i) write(j, plan.moves[i], answer.moved[i]);
+  j.endArray();
+  if (answer.holds) j.key("holds").value(*answer.holds);
+  if (answer.subject) {
+    j.key("decision");
+    write(j, plan.decision);
+  } else {
+    j.key("freedCards").value(plan.freedCards);
+  }
+  j.endObject();
   return j.take();
 }
 

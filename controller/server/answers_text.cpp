@@ -228,7 +228,43 @@ std::string podText(const PodSimulation& pod, const TextStyle& style) {
   return out;
 }
 
+std::string counted(std::size_t n, const char* what) { return std::to_string(n) + " " + what + (n == 1 ? "" : "s"); }
+
+/// Who moves, in the order in which each finds its room.
+std::string movesText(const DefragAnswer& answer, const TextStyle& style) {
+  TextTable table(
+      {headOfNumber("#"), head("CLAIM"), head("FROM"), head("CARDS"), head("TO"), head("CARDS"), head("PODS")});
+  for (std::size_t i = 0; i < answer.moved.size(); ++i) {
+    const auto& who = answer.moved[i];
+    std::string cards, pods;
+    for (const auto& holding : answer.plan.moves[i].from) cards += (cards.empty() ? "" : ", ") + holding.card;
+    for (const auto& pod : who.pods) pods += (pods.empty() ? "" : ", ") + pod;
+    table.add({number(static_cast<int64_t>(i) + 1),
+               {who.claim},
+               {who.node},
+               {cards},
+               {answer.plan.moves[i].to.node, Tint::good},
+               {cardsText(answer.plan.moves[i].to)},
+               {pods.empty() ? "-" : pods}});
+  }
+  return table.render(2, style);
+}
+
 }  // namespace
+
+std::string DefragAnswer::text() const {
+  const auto who = counted(movable, "claim") + " that may move";
+  const auto moves = counted(plan.moves.size(), "move");
+  if (!subject)
+    return plan.possible ? moves + " would free " + counted(static_cast<std::size_t>(plan.freedCards), "whole card")
+                         : "no move would free a whole card" + std::string(plan.exact ? "" : ", as far as was tried") +
+                               "; " + who;
+  if (!subject->request) return subject->why;
+  if (!subject->quota.empty()) return subject->quota;
+  if (!plan.possible)
+    return "no move would let it in" + std::string(plan.exact ? "" : ", as far as was tried") + "; " + who;
+  return plan.moves.empty() ? "it fits as it is" : moves + " would let it in";
+}
 
 std::string toText(const ExplainAnswer& answer, const TextStyle& style) {
   const auto& subject = answer.subject;
@@ -242,6 +278,17 @@ std::string toText(const ExplainAnswer& answer, const TextStyle& style) {
                   Tint::bad, style) +
            "\n";
   out += "\n" + stagesText(answer.explanation, style) + remediesText(answer.explanation, style);
+  return fitted(out, style);
+}
+
+std::string toText(const DefragAnswer& answer, const TextStyle& style) {
+  const auto& plan = answer.plan;
+  std::string out = answer.subject ? subjectLine(*answer.subject, style) : "";
+  out += tinted(answer.text(), plan.possible ? Tint::good : Tint::bad, style) +
+         (plan.possible && !plan.exact ? " (the search was cut short: there may be a better way)" : "") + "\n";
+  out += movesText(answer, style);
+  if (answer.subject && plan.possible)
+    out += "\n" + decisionText(plan.decision, plan.moves.empty() ? "would go to" : "after that it would go to", style);
   return fitted(out, style);
 }
 

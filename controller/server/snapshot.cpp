@@ -1,5 +1,6 @@
 #include "controller/server/snapshot.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <variant>
@@ -45,6 +46,26 @@ scheduler::NodePredicate suitsAll(const Stores& stores, std::vector<cache::Store
   };
 }
 
+bool pinsTo(const core::NodeSelectorRequirement& field, const std::string& node) {
+  return field.key == "metadata.name" && field.op == "In" && field.values == std::vector<std::string>{node};
+}
+
+/// Takes off what binding the pod's claims wrote (codec::patch::pinAndLift). What a DaemonSet says by itself looks alike, and its
+/// pod would come back to the same node.
+void unpin(core::Pod& pod, const std::string& node) {
+  const auto& owners = pod.metadata.ownerReferences;
+  const bool ofNode =
+      std::any_of(owners.begin(), owners.end(), [](const auto& owner) { return owner.kind == "DaemonSet"; });
+  if (ofNode || !pod.requiredNodeAffinity) return;
+  auto& terms = pod.requiredNodeAffinity->terms;
+  for (auto& term : terms)
+    if (!term.matchFields.empty() && pinsTo(term.matchFields.back(), node)) {
+      term.matchFields.pop_back();
+      if (terms.size() == 1 && term.matchFields.empty() && term.matchExpressions.empty())
+        return pod.requiredNodeAffinity.reset();  // there was none
+    }
+}
+
 /// What moving it would ask of a node: its pods are made anew, wherever they are now.
 std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, const Claim& claim) {
   std::vector<cache::Store<core::Pod>::Ptr> consumers;
@@ -52,6 +73,7 @@ std::vector<cache::Store<core::Pod>::Ptr> consumersOf(const Stores& stores, cons
     if (!reconcile::alive(*pod)) continue;
     auto anew = *pod;
     anew.nodeName.clear();
+    unpin(anew, claim.status.nodeName);
     consumers.push_back(std::make_shared<const core::Pod>(std::move(anew)));
   }
   return consumers;
@@ -123,6 +145,11 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   }
   record.request = std::get<scheduler::Request>(std::move(made));
   return record;
+}
+
+scheduler::NodePredicate suitsPodsOf(const Stores& stores, const Claim& claim) {
+  auto consumers = consumersOf(stores, claim);
+  return consumers.empty() ? scheduler::NodePredicate() : suitsAll(stores, std::move(consumers));
 }
 
 Snapshot takeSnapshot(const Stores& stores, const cache::ClusterView& cluster, const scheduler::Pause& pause) {

@@ -27,6 +27,9 @@ struct Snapshot {
 /// evenIdle: waiting for its first pod is no reason not to ask; `why` says it all the same.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
+/// Whether all live pods of the claim could run on a node, made anew; null if it has none. Their volumes don't count.
+scheduler::NodePredicate suitsPodsOf(const cache::Stores& stores, const cache::Claim& claim);
+
 /// A copy of the cluster, and all claims. The copy is of one moment; claims that change while they are read are as they
 /// are found. `pause` is called now and then, and may throw.
 Snapshot takeSnapshot(const cache::Stores& stores, const cache::ClusterView& cluster,

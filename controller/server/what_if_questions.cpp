@@ -14,6 +14,7 @@
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
 #include "controller/scheduler/state/holdings.h"
+#include "controller/server/moves/movable_claims.h"
 #include "controller/server/quota_answers.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/text_table.h"
@@ -31,6 +32,8 @@ using base::Status;
 constexpr std::size_t kMostNames = 1000;
 constexpr std::size_t kMostTop = 100;
 constexpr std::size_t kMostColumns = 1000;
+constexpr std::size_t kMostMoves = 1000;  // of one plan that frees cards
+constexpr std::size_t kUsualMoves = 100;
 constexpr int64_t kMostMarks = 32'768;          // what YAML gives a meaning to: reading costs by these, not by bytes
 constexpr int64_t kForecastDecisions = 50'000;  // per class
 constexpr int64_t kMetricDecisions = 10'000;    // per class
@@ -46,7 +49,9 @@ bool isReadable(std::string_view contentType) {
 std::vector<std::string_view> fieldsOf(std::string_view path) {
   std::vector<std::string_view> fields = {"namespace", "claim", "class",  "gpu",   "gpu-core", "gpu-memory",
                                           "tflops",    "node",  "format", "color", "columns",  "wide"};
-  if (path != "/forecast") fields.insert(fields.end(), {"card", "names"});
+  if (path != "/forecast") fields.push_back("card");
+  if (path == "/explain" || path == "/simulate") fields.push_back("names");
+  if (path == "/defrag") fields.insert(fields.end(), {"moves", "evictable"});
   if (path == "/simulate") fields.insert(fields.end(), {"top", "drain", "add", "release", "resize"});
   return fields;
 }
@@ -106,6 +111,8 @@ struct WhatIfQuestions::Asking {
   std::string space{kDefaultNamespace};  ///< of claims that name none
   std::optional<std::size_t> names;
   std::size_t top = 5;
+  std::optional<std::size_t> moves;  ///< at most so many
+  bool evictable = false;            ///< only claims that evictions move
   bool text = false, yaml = false;
   TextStyle style;
   /// Of those that fell out, per stage: a reader wants examples, a program can skip what it doesn't want.
@@ -135,6 +142,7 @@ struct WhatIfQuestions::Asking {
     if (key == "claim") claim = value;
     if (key == "namespace") space = value;
     if (key == "node") node = value;
+    if (key == "evictable") evictable = value == "1" || value == "true";
     if (key == "color") style.color = value == "1" || value == "true";
     if (key == "wide") style.wide = value == "1" || value == "true";
     if (key == "format") {
@@ -143,11 +151,16 @@ struct WhatIfQuestions::Asking {
       text = value == "text";
       yaml = value == "yaml";
     }
-    if (key != "names" && key != "top" && key != "columns") return Status::okay();
-    const auto number = numberOf(key, value, key == "names" ? kMostNames : key == "top" ? kMostTop : kMostColumns);
+    if (key != "names" && key != "top" && key != "columns" && key != "moves") return Status::okay();
+    const auto number = numberOf(key, value,
+                                 key == "names"   ? kMostNames
+                                 : key == "top"   ? kMostTop
+                                 : key == "moves" ? kMostMoves
+                                                  : kMostColumns);
     if (!number) return number.status();
     if (key == "names") names = *number;
     if (key == "top") top = *number;
+    if (key == "moves") moves = *number;
     if (key == "columns") style.columns = *number;
     return Status::okay();
   }
@@ -295,6 +308,7 @@ http::Response WhatIfQuestions::answerAlone(const http::Request& request, Asking
     asking.turnTo(document);
     auto one = request.path == "/explain"    ? explain(asking, patience)
                : request.path == "/simulate" ? simulate(asking, patience)
+               : request.path == "/defrag"   ? defrag(asking, patience)
                                              : forecast(asking, patience);
     if (!one) return http::plain(one.status().code() == Code::notFound ? 404 : 400, one.status().message() + "\n");
     said.push_back(std::move(*one));
@@ -480,6 +494,51 @@ void WhatIfQuestions::forecastEach(const Asking& asking, const Patience& patienc
                                                 subject.suits, kForecastDecisions, patience.pause());
     if (excess) answer.quota = excess->text();
   }
+}
+
+base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking, const Patience& patience) const {
+  auto about = asking.subject(stores_);
+  if (!about) return about.status();
+  if (*about && asking.moves)
+    return Status(Code::invalid, "moves: is for freeing whole cards; whoever is to be let in gets the fewest that do");
+  if (!*about && !asking.node.empty())
+    return Status(Code::invalid,
+                  "node: is for a claim that is to be let in; give class and gpu, gpu-core, gpu-memory "
+                  "or tflops, or claim");
+  DefragAnswer answer;
+  answer.subject = std::move(*about);
+  const auto claims = movableClaims(stores_, asking.evictable, patience.pause());
+  answer.movable = claims.known.size();
+  planMoves(asking, patience, answer, claims.movers);
+  for (const auto& move : answer.plan.moves) answer.moved.push_back(claims.known.find(move.device)->second);
+  return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
+}
+
+void WhatIfQuestions::planMoves(const Asking& asking, const Patience& patience, DefragAnswer& answer,
+                                const scheduler::Movers& movers) const {
+  constexpr auto kLimit = scheduler::kMostMoveDecisions;
+  const auto pause = patience.pause();
+  scheduler::Situation situation;
+  scheduler::MovePlanner planner;
+  auto most = static_cast<int64_t>(asking.moves.value_or(kUsualMoves));
+  if (!answer.subject) {
+    situation.cluster = cluster_.copy();
+    planner = [&](const auto& at) { return scheduler::movesToFreeCards(at, movers, most, kLimit, pause); };
+  } else {
+    auto& subject = *answer.subject;
+    if (!subject.request) return;
+    const auto space = asking.spaceOf(subject);
+    situation = situationFor(space, patience);
+    const auto request = withinQuotas(situation.cluster, situation.quotas, quotaClaimOf(subject, space),
+                                      requestOn(subject, asking.node), subject.suits, pause, subject);
+    if (!subject.quota.empty()) return;  // room is not what it lacks
+    planner = [&, request](const auto& at) {
+      return scheduler::movesToLetIn(at, request, subject.suits, movers, kLimit, pause);
+    };
+  }
+  answer.plan = planner(situation.cluster);
+  most = std::max<int64_t>(0, static_cast<int64_t>(answer.plan.moves.size()) - 1);  // of what is left after the first
+  if (asking.evictable) answer.holds = scheduler::firstMoveHolds(situation.cluster, answer.plan, movers, planner);
 }
 
 void WhatIfQuestions::publish(base::Metrics& metrics) {

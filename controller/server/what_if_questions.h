@@ -1,6 +1,6 @@
 // Questions over HTTP: why something does not fit (/explain), where a claim would go and what would happen if
-// (/simulate), how many more would fit (/forecast). Each is answered on a copy of the cluster: nothing is reserved,
-// nothing written.
+// (/simulate), how many more would fit (/forecast), which claims to move for more room (/defrag). Each is answered on a
+// copy of the cluster: nothing is reserved, nothing written.
 #pragma once
 
 #include <chrono>
@@ -32,8 +32,10 @@ class WhatIfQuestions {
 
   /// Header of a 200 in which something is said to be wrong with what was asked.
   static constexpr const char* kErrorHeader = "Elastic-GPU-Error";
-  static bool serves(std::string_view path) { return path == "/explain" || path == "/simulate" || path == "/forecast"; }
-  /// GET with parameters, or POST of claims (/explain, /forecast) or of claims, Pods and codec::WhatIfQuestion (/simulate),
+  static bool serves(std::string_view path) {
+    return path == "/explain" || path == "/simulate" || path == "/forecast" || path == "/defrag";
+  }
+  /// GET with parameters, or POST of claims (/explain, /forecast, /defrag) or of claims, Pods and codec::WhatIfQuestion (/simulate),
   /// YAML or JSON, with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or
   /// node that isn't there; what is wrong with the body begins with "body: ".
   http::Response answer(const http::Request& request, std::stop_token stop = {});
@@ -58,6 +60,9 @@ class WhatIfQuestions {
   base::Status asChanged(WhatIfSubject& subject, const StepsToTry& trying) const;
   base::Result<Said> forecast(const Asking& asking, const Patience& patience) const;
   void forecastEach(const Asking& asking, const Patience& patience, std::vector<ForecastAnswer>& answers) const;
+  base::Result<Said> defrag(const Asking& asking, const Patience& patience) const;
+  void planMoves(const Asking& asking, const Patience& patience, DefragAnswer& answer,
+                 const scheduler::Movers& movers) const;
   scheduler::Situation situationFor(const std::string& space, const Patience& patience) const;
   static http::Response together(const Asking& asking, const std::vector<Said>& said);
 

@@ -80,7 +80,7 @@ def flags(r, binary, nodes, work):
     warned = subprocess.run([binary, "standalone", "--nodes", nodes, "--plugins", empty, "--listen", "0.0.0.0:0"], capture_output=True,
                             timeout=60, check=False)
     r.check("an empty plugin folder is warned of", b"warning: --plugins: " + empty.encode() + b" holds no .so" in warned.stderr, warned.stderr)
-    for command in ("run", "standalone", "map", "explain", "simulate", "forecast"):
+    for command in ("run", "standalone", "map", "explain", "simulate", "forecast", "defrag"):
         shown = subprocess.run([binary, command, "--help"], capture_output=True, timeout=60, check=False)
         found = re.findall(r"^  (?:-\w,)?(--[a-z-]+)\s*(.*(?:\n {20,}.*)?)", shown.stdout.decode(), re.M)
         r.check(f"{command} --help explains its flags", shown.returncode == 0 and len(found) >= 5 and all(t.strip() for _, t in found), found)
@@ -207,7 +207,7 @@ spec: {{egpuClassName: share, resources: {{requests: {{elasticgpu.io/gpu-core: {
 
 
 def questions(r, binary, s, ops, work):
-    """explain, simulate, forecast, and that nothing changes by them."""
+    """explain, simulate, forecast, defrag, and that nothing changes by them."""
     kubectl = Kubectl("kubectl", s.kubeconfig, work)
     kubectl.ok("apply", "-f", "-", stdin=CLASS + "---" + claim("small", 30) + "---" + claim("large", 500))
     until(lambda: kubectl.json("get", "egpuc", "small").get("status", {}).get("phase") == "Bound")
@@ -246,10 +246,14 @@ def questions(r, binary, s, ops, work):
     shows("simulate a resize", ask("simulate", "--resize", "small,gpu-core=60"), "fits in place")
     shows("forecast", ask("forecast"), "CLASS", "share", "BY MODEL")
     r.check("forecast of a size", json.loads(ask("forecast", "--class", "share", "--gpu-core", "50", "-o", "json"))["forecasts"][0]["count"] == 7)
+    shows("defrag", ask("defrag", "--plan"), "no move would free a whole card; 0 claims that may move")
+    shows("defrag for a claim", ask("defrag", "--plan", "large"), "claim default/large of class share", "no move would let it in; 0 claims that may move")
+    r.check("defrag -o json is JSON", json.loads(ask("defrag", "--class", "share", "--gpu", "1", "-o", "json"))["text"] == "it fits as it is")
     r.check("nothing has changed by asking", before == state(), before)
     refused(r, binary, "explain an unknown claim", ["explain", "none", "--server", ops], ['no ElasticGPUClaim "default/none"'], 1)
     refused(r, binary, "an unknown class", ["forecast", "--class", "none", "--server", ops], ["spec.egpuClassName", "there are share"], 1)
     refused(r, binary, "a step that can't be", ["simulate", "--drain", "m-7", "--server", ops], ['steps[0].drain: there is no node "m-7"'], 1)
+    refused(r, binary, "moves of a claim's plan", ["defrag", "large", "--moves", "2", "--server", ops], ["moves: is for freeing whole cards"], 1)
     refused(r, binary, "no such file", ["simulate", "-f", "/nope", "--server", ops], ["--file", "/nope"], 2)
     odd = claim("odd", 10).replace("name: share", 'name: "\\e[31m"').replace("kind: ElasticGPUClaim", 'kind: "\\e[31m"')
     got = subprocess.run([binary, "simulate", "-f", "-", "--server", ops], input=odd.encode(), capture_output=True, timeout=60, check=False)

@@ -283,5 +283,40 @@ TEST(Moves, AtMostSoMany) {
   EXPECT_EQ(all.moves.size(), 3u);
 }
 
+TEST(Moves, TheFirstMoveHoldsIfWhatIsLeftIsLessHoweverItComesOut) {
+  const auto toFree = [](const Small& s) {
+    return [&s](const Cluster& at) { return movesToFreeCards(at, s.movers, 10); };
+  };
+  Small s;
+  s.node("a", 2);
+  s.claim("a0", "x", 200);
+  s.claim("a1", "fixed", 700, false);
+  MovePlan plan = movesToFreeCards(s.cluster, s.movers, 10);
+  ASSERT_EQ(plan.moves.size(), 1u);
+  EXPECT_TRUE(firstMoveHolds(s.cluster, plan, s.movers, toFree(s)));
+  // Two on one card: made anew, the first comes back beside the other, which fills that card more than a1 is filled.
+  Small back;
+  back.node("a", 2);
+  back.claim("a0", "x", 200);
+  back.claim("a0", "y", 200);
+  back.claim("a1", "fixed", 300, false);
+  plan = movesToFreeCards(back.cluster, back.movers, 10);
+  ASSERT_EQ(plan.moves.size(), 2u);
+  EXPECT_FALSE(firstMoveHolds(back.cluster, plan, back.movers, toFree(back))) << "while it is still there, a0 has 400";
+  EXPECT_FALSE(firstMoveHolds(back.cluster, {}, back.movers, toFree(back))) << "nothing moves";
+}
+
+TEST(Moves, AMoveThatLetsSomebodyInHoldsIfItDoesNotTakeHisRoom) {
+  Small s;
+  s.node("a", 2);
+  s.claim("a0", "x", 200);
+  s.claim("a1", "fixed", 300, false);
+  const auto letIn = [&](const Cluster& at) { return movesToLetIn(at, whole(1), {}, s.movers); };
+  EXPECT_TRUE(firstMoveHolds(s.cluster, letIn(s.cluster), s.movers, letIn));
+  s.movers["x"].request.cardPolicy = "spread";  // made anew, it prefers the card that it has left
+  ASSERT_EQ(letIn(s.cluster).moves.size(), 1u);
+  EXPECT_FALSE(firstMoveHolds(s.cluster, letIn(s.cluster), s.movers, letIn));
+}
+
 }  // namespace
 }  // namespace egpu::scheduler::testing

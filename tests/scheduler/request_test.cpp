@@ -440,6 +440,8 @@ TEST(Parameters, UnknownValuesAreRefusedWithTheKnownOnes) {
       {"minMemory", "0", "greater than zero"},
       {"minMemory", "4GB", "GB is no suffix: G or Gi"},
       {"cardPolicy", "static dgx2", "known: binpack"},
+      {"preemptible", "yes", "known: true, false"},
+      {"movable", "True", "known: true, false"},
       {"hostPaths", "/dev/vendor*, rel", "\"rel\" is no absolute path"},
       {"hostPaths", "/a,,/b", "\"\" is no absolute path"},
       {"hostPaths", "/a/../b", "no CDI device"},

@@ -297,7 +297,7 @@ TEST_F(PagedMapTest, WithoutCallersAPageOfSomebodyElseIsRefused) {
 
 TEST_F(PagedMapTest, WithoutCallersAnImageInAPageOfSomebodyElseAsksNothing) {
   // Images, frames and links come without Origin; the browser says from where.
-  for (const char* path : {"/explain", "/simulate", "/forecast", "/allocation-map", "/nothing"})
+  for (const char* path : {"/explain", "/simulate", "/forecast", "/defrag", "/allocation-map", "/nothing"})
     for (const char* site : {"cross-site", "Cross-Site", "elsewhere"})
       EXPECT_EQ(get(path, {}, "127.0.0.1:9440", {}, site).status, 403) << path << " " << site;
   for (const char* site : {"none", "same-origin", "same-site"})  // typed in, or a page of this machine

@@ -6,124 +6,16 @@
 #include <atomic>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include "controller/base/printable.h"
 #include "controller/server/allocation_map.h"
 #include "controller/server/operations/operations.h"
 #include "controller/server/operations/prometheus_metrics.h"
+#include "tests/server/questions.h"
 
 namespace egpu::server {
 namespace {
-
-constexpr int64_t kGi = int64_t{1} << 30;
-
-/// Two nodes of two cards each; claims a (bound on n1), b (bound on n1) and waits, for which there is no room.
-class QuestionsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    for (const std::string node : {"n1", "n2"}) {
-      core::Node n;
-      n.metadata.name = n.metadata.uid = node;
-      n.metadata.resourceVersion = next();
-      n.ready = true;
-      stores.nodes.informed(n);
-      for (int64_t i = 0; i < 2; ++i) {
-        cache::Gpu gpu;
-        gpu.metadata.name = gpu.metadata.uid = node + "-c" + std::to_string(i);
-        gpu.metadata.resourceVersion = next();
-        gpu.spec.card.emplace();
-        gpu.spec.card->uuid = gpu.metadata.name;
-        gpu.spec.card->nodeName = node;
-        gpu.spec.card->index = i;
-        gpu.spec.card->model = "T4";
-        gpu.spec.card->memory = 16 * kGi;
-        stores.cards.informed(gpu);
-      }
-    }
-    addClass("share");
-    claim("a", "60", "n1", "n1-c0");
-    claim("b", "60", "n1", "n1-c1");
-    claim("c", "30", "n2", "n2-c0");
-    claim("d", "60", "n2", "n2-c1");
-    claim("waits", "90");
-  }
-  std::string next() { return std::to_string(++version); }
-  void addClass(const std::string& name, const core::StringMap& parameters = {}) {
-    cache::Class cls;
-    cls.metadata.name = cls.metadata.uid = name;
-    cls.metadata.resourceVersion = next();
-    cls.provisioner = "gpushare.provisioner.elasticgpu.io";
-    cls.parameters = parameters;
-    stores.classes.informed(cls);
-  }
-  void bindsForItsPod(const std::string& name) {
-    auto cls = *stores.classes.get({"", name});
-    cls.metadata.resourceVersion = next();
-    cls.bindingMode = "WaitForFirstConsumer";
-    stores.classes.informed(cls);
-  }
-  void claim(const std::string& name, const std::string& percent, const std::string& node = {},
-             const std::string& card = {}) {
-    cache::Claim c;
-    c.metadata.name = name;
-    c.metadata.namespace_ = "default";
-    c.metadata.uid = "uid-" + name;
-    c.metadata.resourceVersion = next();
-    c.spec.className = "share";
-    c.spec.requests = {{"elasticgpu.io/gpu-core", percent}};
-    c.status.phase = card.empty() ? "Pending" : "Bound";
-    if (!card.empty()) {
-      c.status.elasticGPUName = "egpu-" + name;
-      c.status.nodeName = node;
-      cache::Gpu device;
-      device.metadata.name = "egpu-" + name;
-      device.metadata.uid = "device-" + name;
-      device.metadata.resourceVersion = next();
-      device.spec.nodeName = node;
-      const int64_t core = std::stoll(percent) * 10;
-      device.spec.cards = {{card, card, core, 16 * kGi * core / 1000, core, 16 * kGi * core / 1000}};
-      device.spec.claimRef = v1alpha::ClaimRef{"default", name, c.metadata.uid};
-      device.spec.className = "share";
-      device.status.phase = "Bound";
-      auto ledger = *stores.cards.get({"", card});
-      ledger.metadata.resourceVersion = next();
-      ledger.spec.allocations[device.metadata.uid] = {device.metadata.name, "default/" + name, core,
-                                                      16 * kGi * core / 1000};
-      stores.cards.informed(ledger);
-      stores.devices.informed(device);
-    }
-    stores.claims.informed(c);
-  }
-  http::Response ask(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
-    http::Request r;
-    r.method = body.empty() ? "GET" : "POST";
-    r.path = path;
-    r.query = query;
-    r.body = body;
-    return questions.answer(r);
-  }
-  /// The answer, which must be one.
-  std::string answer(const std::string& path, const std::string& query = {}, const std::string& body = {}) {
-    const auto r = ask(path, query, body);
-    EXPECT_EQ(r.status, 200) << r.body;
-    return r.body;
-  }
-  void refuses(int status, const std::string& says, const std::string& path, const std::string& query = {},
-               const std::string& body = {}) {
-    const auto r = ask(path, query, body);
-    EXPECT_EQ(r.status, status) << path << "?" << query;
-    EXPECT_NE(r.body.find(says), std::string::npos) << path << "?" << query << " → " << r.body;
-  }
-  static void has(const std::string& text, const std::string& part) {
-    EXPECT_NE(text.find(part), std::string::npos) << "no\n" << part << "\nin\n" << text;
-  }
-
-  int version = 0;
-  cache::Stores stores;
-  cache::ClusterView view{stores};
-  base::ManualClock clock;
-  WhatIfQuestions questions{stores, view, clock};
-};
 
 TEST_F(QuestionsTest, ExplainsAClaimThatWaitsPerStageAndByName) {
   const auto json = answer("/explain", "claim=waits");
@@ -341,6 +233,9 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
     has(answer(path, "class=share&gpu-core=70&format=text"), "QuotaExceeded: quota team allows gpu-core 250");
     has(answer(path, "class=share&gpu-core=70&namespace=other"), R"("fits":true,"node":"n2")");
   }
+  movable("c");  // room is not what it lacks
+  has(answer("/defrag", "class=share&gpu-core=70"), R"("text":"QuotaExceeded: quota team allows gpu-core 250, )");
+  has(answer("/defrag", "class=share&gpu-core=90&namespace=other"), R"("text":"1 move would let it in")");
   // What the steps give back counts.
   has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("fits":true)");
   has(answer("/simulate", "class=share&gpu-core=70&release=waits&release=a"), R"("decision":{"fits":true,"node":"n1")");
@@ -350,7 +245,7 @@ TEST_F(QuestionsTest, WhatAQuotaWouldStopIsAnsweredSo) {
   has(both, R"({"before":[{"claim":"default/waits-too")");
   has(both, R"("bound":[],"waiting":1)");
   has(answer("/simulate", "release=waits-too&release=c&release=a"), R"("bound":[{"claim":"default/waits")");
-  stores.claims.observedGone({"default", "waits-too"}, "uid-waits-too");
+  stores.claims.observedGone({"default", "waits-too"}, "waits-too");
   // A pod with two claims, of which each is within it and both are not.
   const auto pod =
       "kind: Pod\nmetadata: {name: p, annotations: {egpu.elasticgpu.io/class: share, "

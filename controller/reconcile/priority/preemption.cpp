@@ -35,18 +35,28 @@ bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
   return std::none_of(owners.begin(), owners.end(), [](const auto& owner) { return owner.kind == "Pod"; });
 }
 
-}  // namespace
-
-cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device) {
+/// The claim that has the device and may lose it, by this parameter of its class.
+cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache::Stores& stores,
+                                             const cache::Gpu& device) {
   const auto& spec = device.spec;
-  const auto preemptible = spec.parameters.find("preemptible");
-  if (preemptible == spec.parameters.end() || preemptible->second != "true" || spec.reclaimPolicy != "Delete")
-    return nullptr;
+  const auto may = spec.parameters.find(parameter);
+  if (may == spec.parameters.end() || may->second != "true" || spec.reclaimPolicy != "Delete") return nullptr;
   const bool well = device.status.reason.empty() || device.status.reason == reason::kPreempted;
   if (device.status.phase != phase::kBound || device.metadata.deleting() || !well || !spec.claimRef) return nullptr;
   auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
   const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
+}
+
+}  // namespace
+
+cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device) {
+  return claimThatMay("preemptible", stores, device);
+}
+
+cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device) {
+  if (!device.status.reason.empty() || !stores.claimsPreempting(device.metadata.name).empty()) return nullptr;
+  return claimThatMay("movable", stores, device);
 }
 
 bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {

@@ -19,6 +19,8 @@ namespace egpu::reconcile {
 /// The claim that has the device and may have to make room, or null: its class says preemptible, its reclaimPolicy is Delete, it
 /// is Bound to a device of its own, neither it nor its device is going or lost, and no ResourceClaim that somebody made by hand has it.
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device);
+/// Likewise the claim that may be moved: its class says movable, and nobody's need sends it away already.
+cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device);
 
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {

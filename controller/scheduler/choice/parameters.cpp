@@ -151,7 +151,8 @@ class ParameterReader {
     if (key == "minMemory") return minMemory(value);
     if (key == "hostPaths") return hostPaths(value);
     if (key == "claimPolicies") return claimPolicies(value);
-    if (key == "preemptible" && value != "true" && value != "false") return known(value, "true, false");
+    if ((key == "preemptible" || key == "movable") && value != "true" && value != "false")
+      return known(value, "true, false");
   }
 
   void nodePolicy(const std::string& value) {

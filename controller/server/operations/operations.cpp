@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kPaths =
     "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
-    "/simulate and /forecast (?format=json|yaml|text)\n";
+    "/simulate, /forecast and /defrag (?format=json|yaml|text)\n";
 
 /// A Kubernetes Status, as the API server refuses.
 http::Response refusal(int status, const std::string& message) {

@@ -1,4 +1,4 @@
-// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, and the probes once more. README.md
+// The operations endpoint: /metrics, /allocation-map, /explain, /simulate, /forecast, /defrag, and the probes once more. README.md
 // says what a new path or question takes.
 #pragma once
 

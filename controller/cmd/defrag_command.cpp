@@ -1,0 +1,221 @@
+// defrag: shows a plan of moves, or carries it out: one eviction at a time, as whoever calls may evict, planned anew after each.
+// The process keeps nothing: killed anywhere, it leaves at most one pod evicted, and the next run plans from what is there.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "api/v1alpha/types.h"
+#include "controller/base/clock.h"
+#include "controller/base/ids.h"
+#include "controller/base/metrics.h"
+#include "controller/base/printable.h"
+#include "controller/cmd/fail.h"
+#include "controller/cmd/operations_client.h"
+#include "controller/cmd/options.h"
+#include "controller/codec/move_plan.h"
+#include "controller/codec/patch.h"
+#include "controller/kube/client.h"
+#include "controller/kube/config/credentials.h"
+#include "controller/kube/config/kubeconfig.h"
+#include "controller/kube/transport/curl_transport.h"
+
+namespace egpu::cmd {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using Plan = codec::MovePlanAnswer;
+
+constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::minutes kGoneWithin{10};    // a pod's grace, its device taken down
+constexpr std::chrono::minutes kPlacedWithin{10};  // the pod that is made in its place
+constexpr int kReplans = 40;                       // looks, until the controller knows what the API server does
+
+void say(const std::string& text) {
+  std::printf("%s\n", base::printable(text).c_str());
+  std::fflush(stdout);
+}
+
+core::ObjectKey keyOfName(const std::string& name) {
+  const auto slash = name.find('/');
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+const core::OwnerReference* makerOf(const core::Pod& pod) {
+  const auto& owners = pod.metadata.ownerReferences;
+  const auto it = std::find_if(owners.begin(), owners.end(), [](const auto& owner) { return owner.controller; });
+  return it == owners.end() ? nullptr : &*it;
+}
+
+bool until(const std::function<bool()>& done, std::chrono::minutes within) {
+  const auto end = std::chrono::steady_clock::now() + within;
+  while (!done()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
+}
+
+/// Carries out what is planned. Why it stopped stands in the Status.
+class Execution {
+ public:
+  Execution(const QuestionOptions& options, CallerOptions caller, kube::HttpRequest question,
+            const kube::Client& client)
+      : options_(options), caller_(std::move(caller)), question_(std::move(question)), client_(client.brief()) {}
+
+  int run() {
+    auto plan = ask();
+    if (!plan) return status_;
+    if (plan->ofClaim && plan->phase == "Bound") return fail("", {Code::invalid, "claim " + plan->claim + " is Bound"});
+    say(plan->text);
+    if (!plan->possible) return plan->ofClaim ? 1 : 0;
+    for (const auto& move : plan->moves)  // nobody goes for what can't be done
+      if (const auto s = evict(move, true); !s.ok()) return fail("nothing is moved", s);
+    for (std::size_t made = 0; !plan->moves.empty(); ++made) {
+      const auto before = plan->moves.size();
+      auto moved = plan->holds ? move(plan->moves.front())
+                               : Status(Code::conflict, "claim " + plan->moves.front().claim +
+                                                            ", made anew, would not go where it had to");
+      if (moved.ok()) moved = planAnew(before, plan);
+      if (!plan) return status_;
+      if (!moved.ok()) return fail("stopped, before move " + std::to_string(made + 1) + " was done", moved);
+    }
+    say(plan->text);
+    return 0;
+  }
+
+ private:
+  /// At most so many moves, where whole cards are freed. Nothing: status_ says how the process ends.
+  std::optional<Plan> ask(std::optional<std::size_t> most = {}) {
+    auto request = question_;
+    if (most) request.target += "&moves=" + std::to_string(*most);
+    const auto answer = answerOf(options_.server, caller_, std::move(request), options_.file, status_);
+    if (!answer) return std::nullopt;
+    auto plan = codec::decodeMovePlan(answer->body);
+    if (plan) return std::move(*plan);
+    status_ = fail("--server", plan.status());
+    return std::nullopt;
+  }
+
+  /// What is left has to be less, or the world has changed. The controller sees a moment later what the API server knows.
+  Status planAnew(std::size_t before, std::optional<Plan>& plan) {
+    for (int i = 0; i < kReplans; ++i) {
+      plan = ask(plan->ofClaim ? std::nullopt : std::optional(before - 1));
+      if (!plan) return Status::okay();
+      if (plan->ofClaim && plan->phase == "Bound") {
+        plan->moves.clear();
+        plan->text = "claim " + plan->claim + " is Bound";
+        return Status::okay();
+      }
+      const bool done = !plan->ofClaim && before == 1;
+      if (done) plan->text = "done";
+      if (done || (plan->possible && plan->moves.size() < before)) return Status::okay();
+      std::this_thread::sleep_for(kLook);
+    }
+    return {Code::conflict, "the cluster has changed: " + plan->text};
+  }
+
+  /// Evicts its pod, and waits until what the claim had is free and the pod that is made instead has its place.
+  Status move(const Plan::Move& move) {
+    if (move.pods.size() != 1) return {Code::conflict, "claim " + move.claim + " is not used by one pod any more"};
+    const auto pod = client_.get<core::Pod>(keyOfName(move.pods.front()));
+    if (!pod) return pod.status();
+    const auto device = client_.get<v1alpha::ElasticGPU>({"", move.device});
+    if (!device.ok() || device->metadata.deleting())  // a pod of that name may be another one by now
+      return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is going already"};
+    const auto* maker = makerOf(*pod);
+    if (maker == nullptr) return {Code::conflict, "pod " + move.pods.front() + " has no controller"};
+    const auto placed = placedOf(*pod, *maker);
+    say("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
+    if (const auto s = evict(move, false); !s.ok()) return s;
+    const auto gone = [&] {
+      return client_.get<v1alpha::ElasticGPU>({"", move.device}).status().code() == Code::notFound;
+    };
+    if (!until(gone, kGoneWithin))
+      return {Code::deadline, "device " + move.device + " is still there after 10 minutes"};
+    if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlacedWithin))
+      return {Code::deadline, "no pod of " + maker->kind + " " + maker->name + " came in the place of " +
+                                  move.pods.front() + " within 10 minutes"};
+    return Status::okay();
+  }
+
+  /// Pods of the same controller that have a node and stay.
+  std::size_t placedOf(const core::Pod& pod, const core::OwnerReference& maker) {
+    kube::ListOptions all;
+    all.namespace_ = pod.metadata.namespace_;
+    const auto pods = client_.listAll<core::Pod>(all);
+    if (!pods) return 0;
+    return static_cast<std::size_t>(std::count_if(pods->begin(), pods->end(), [&](const core::Pod& each) {
+      const auto* owner = makerOf(each);
+      return owner != nullptr && owner->uid == maker.uid && !each.nodeName.empty() && !each.finished() &&
+             !each.metadata.deleting();
+    }));
+  }
+
+  Status evict(const Plan::Move& move, bool dry) {
+    for (const auto& name : move.pods) {
+      const auto pod = client_.get<core::Pod>(keyOfName(name));
+      if (!pod) return {pod.status().code(), "pod " + name + ": " + pod.status().message()};
+      kube::HttpRequest request;
+      request.method = kube::Method::post;
+      request.headers = {{"Content-Type", "application/json"}};
+      request.target =
+          kube::Client::path(core::kindOf<core::Pod>, pod->metadata.namespace_, pod->metadata.name, "eviction");
+      request.body = codec::patch::eviction(*pod, dry);
+      if (const auto answer = client_.call(std::move(request)); !answer.ok())
+        return {answer.status().code(), "pod " + name + " may not be evicted now: " + answer.status().message()};
+    }
+    return Status::okay();
+  }
+
+  const QuestionOptions& options_;
+  const CallerOptions caller_;
+  const kube::HttpRequest question_;
+  kube::Client client_;
+  int status_ = 0;
+};
+
+/// The kubeconfig is the one that evicts; if it has a token, that is shown to the controller, too.
+base::Result<CallerOptions> callerOf(const CallerOptions& given, const kube::Endpoint& endpoint, base::Clock& clock) {
+  CallerOptions caller = given;
+  caller.kubeconfig.clear();
+  caller.context.clear();
+  if (!caller.token.empty() || !caller.tokenFile.empty()) return caller;
+  kube::CredentialSource source(endpoint, clock);
+  const auto credentials = source.current(std::chrono::steady_clock::now() + std::chrono::minutes(1), {});
+  if (!credentials) return credentials.status();
+  caller.token = (*credentials)->token;
+  return caller;
+}
+
+int execute(const QuestionOptions& options) {
+  const auto endpoint =
+      kube::loadEndpoint({options.caller.kubeconfig, options.caller.context}, kube::Environment::process());
+  if (!endpoint) return fail("--kubeconfig", endpoint.status(), 2);
+  base::SystemClock clock;
+  base::Random random;
+  base::NoMetrics metrics;
+  auto caller = callerOf(options.caller, *endpoint, clock);
+  if (!caller) return fail("--kubeconfig", caller.status(), 2);
+  auto transport = kube::curlTransport(*endpoint, clock);
+  if (!transport) return fail(endpoint->origin, transport.status());
+  kube::HttpRequest question;
+  if (!readQuestion(options, "format=json&evictable=1", question)) return 2;
+  const kube::Client client(**transport, clock, random, metrics);
+  return Execution(options, std::move(*caller), std::move(question), client).run();
+}
+
+}  // namespace
+
+int defragCommand(const DefragOptions& options) {
+  if (!options.execute) return questionCommand(options.question);
+  return execute(options.question);
+}
+
+}  // namespace egpu::cmd

@@ -1,0 +1,32 @@
+// The answer to /defrag, as far as who carries it out needs it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "controller/base/status.h"
+
+namespace egpu::codec {
+
+struct MovePlanAnswer {
+  struct Move {
+    std::string claim;              ///< "namespace/name"
+    std::string device;             ///< name of what it has
+    std::string to;                 ///< node
+    std::vector<std::string> pods;  ///< "namespace/name"
+  };
+  bool ofClaim = false;  ///< somebody is to be let in; false: whole cards are to be freed
+  std::string claim;     ///< who; empty if it is none that is there
+  std::string phase;     ///< of that claim
+  std::string text;      ///< what the plan comes to, in a sentence
+  bool possible = false;
+  bool holds = false;  ///< evicting the first move's pod brings the plan on
+  std::vector<Move> moves;
+};
+
+/// Code::malformed: it is no such answer.
+base::Result<MovePlanAnswer> decodeMovePlan(std::string_view json);
+
+}  // namespace egpu::codec

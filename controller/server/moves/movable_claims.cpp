@@ -1,0 +1,68 @@
+#include "controller/server/moves/movable_claims.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/device/users.h"
+#include "controller/reconcile/priority/preemption.h"
+#include "controller/server/snapshot.h"
+#include "controller/server/what_if_pod.h"
+
+namespace egpu::server {
+
+namespace {
+
+/// The pod can go and comes back, wherever its claim is then.
+bool canGo(const core::Pod& pod) {
+  if (pod.metadata.deleting() || claimsOfPod(pod, pod.metadata.namespace_).size() > 1) return false;
+  const auto& owners = pod.metadata.ownerReferences;
+  return std::any_of(owners.begin(), owners.end(),
+                     [](const auto& owner) { return owner.controller && owner.kind != "DaemonSet"; });
+}
+
+/// Who would be evicted; nothing if one of them can't.
+std::optional<std::vector<std::string>> podsToMove(const cache::Stores& stores, const core::ObjectKey& claim) {
+  std::vector<std::string> names;
+  for (const auto& pods : {stores.podsOfClaim(claim), stores.podsAnnotatedWith(claim)})
+    for (const auto& pod : pods) {
+      if (!reconcile::alive(*pod)) continue;
+      if (!canGo(*pod)) return std::nullopt;
+      names.push_back(core::keyOf(pod->metadata).str());
+    }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+/// What its class asks of a node, and what its pods do.
+scheduler::NodePredicate both(scheduler::NodePredicate a, scheduler::NodePredicate b) {
+  if (!a || !b) return a ? a : b;
+  return [a = std::move(a), b = std::move(b)](std::string_view node) { return a(node) && b(node); };
+}
+
+}  // namespace
+
+MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable, const scheduler::Pause& pause) {
+  std::vector<cache::Store<cache::Gpu>::Ptr> devices;
+  stores.devices.forEach([&](const auto& device) { devices.push_back(device); });
+  MovableClaims all;
+  for (const auto& device : devices) {
+    if (pause) pause();
+    const auto claim = reconcile::movableClaim(stores, *device);
+    if (!claim) continue;
+    const auto key = core::keyOf(claim->metadata);
+    auto pods = podsToMove(stores, key);
+    const bool evictable = pods && pods->size() == 1 && !reconcile::madeFor(*claim).empty();
+    if (!pods || (onlyEvictable && !evictable)) continue;
+    auto record = recordOf(stores, *claim);
+    if (!record.request) continue;
+    const auto& uid = device->metadata.uid;
+    all.movers[uid] = {std::move(*record.request), both(std::move(record.suits), suitsPodsOf(stores, *claim))};
+    all.known[uid] = {key.str(), device->metadata.name, device->spec.nodeName, std::move(*pods), evictable};
+  }
+  return all;
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,34 @@
+// Which claims may be moved for more room, and what would have to be done for it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "controller/cache/stores.h"
+#include "controller/scheduler/explain.h"
+#include "controller/scheduler/moves.h"
+
+namespace egpu::server {
+
+/// A claim that may be moved, as people know it.
+struct MovableClaim {
+  std::string claim;              ///< "namespace/name"
+  std::string device, node;       ///< what it has, and where
+  std::vector<std::string> pods;  ///< "namespace/name" of those that would be evicted, in order
+  bool evictable = false;         ///< it was stamped for one pod and ends with it: the pod's eviction is all it takes
+};
+
+struct MovableClaims {
+  scheduler::Movers movers;                                ///< by device uid
+  std::map<std::string, MovableClaim, std::less<>> known;  ///< likewise
+};
+
+/// Those that reconcile::movableClaim() names and that could be decided anew as they are. A claim moves with its pods,
+/// which somebody must make anew: none if one of them has no controller or uses another claim besides, or is of a
+/// DaemonSet, which brings it back. `pause` is called now and then, and may throw.
+/// onlyEvictable: none but those that are.
+MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable = false,
+                            const scheduler::Pause& pause = {});
+
+}  // namespace egpu::server

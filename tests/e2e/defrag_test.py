@@ -1,0 +1,124 @@
+"""defrag --execute on the standalone controller: a pod is evicted, made anew, and its claim goes where it makes room.  defrag_test.py BIN_DIR"""
+import os
+import subprocess
+import sys
+import threading
+
+from standalone import Kubectl, Report, Standalone, until
+
+NODES = """
+nodes:
+- name: n
+  gpus: [{model: T4, count: 2, memory: 16Gi}]
+"""
+CLASS = """
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClass
+metadata: {name: share}
+provisioner: gpushare.provisioner.elasticgpu.io
+reclaimPolicy: Delete
+parameters: {movable: "true"}
+"""
+WAITS = """
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClaim
+metadata: {name: waits}
+spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 90}}}
+"""
+
+
+def pod(k, name, app, core):
+    """Its controller has to be there, or it is collected: a Lease stands for a ReplicaSet, which the embedded server doesn't have."""
+    k.ok("apply", "-f", "-", stdin=f"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {{name: {app}}}\n")
+    uid = k.json("get", "lease", app)["metadata"]["uid"]
+    owner = f"[{{apiVersion: coordination.k8s.io/v1, kind: Lease, name: {app}, uid: {uid}, controller: true}}]"
+    return f"""
+apiVersion: v1
+kind: Pod
+metadata:
+  name: {name}
+  labels: {{app: {app}}}
+  ownerReferences: {owner}
+  annotations: {{egpu.elasticgpu.io/class: share, egpu.elasticgpu.io/gpu-core: "{core}"}}
+spec: {{containers: [{{name: main, image: none}}]}}
+"""
+
+
+class ReplicaSet(threading.Thread):
+    """Makes a pod as soon as the last one goes, as a ReplicaSet does."""
+
+    def __init__(self, kubectl, app, core):
+        super().__init__(daemon=True)
+        self.kubectl, self.app, self.core, self.made, self.stopping = kubectl, app, core, 0, threading.Event()
+
+    def run(self):
+        while not self.stopping.wait(0.1):
+            pods = self.kubectl.json("get", "pods", "-l", "app=" + self.app)["items"]
+            if not [p for p in pods if "deletionTimestamp" not in p["metadata"]]:
+                self.made += 1
+                self.kubectl.ok("create", "-f", "-", stdin=pod(self.kubectl, f"{self.app}-{self.made}", self.app, self.core))
+
+
+def card_of(k, name):
+    """The card on which the only claim of this pod, or this claim, is."""
+    for card in k.json("get", "egpu")["items"]:
+        for entry in (card["spec"].get("allocations") or {}).values():
+            if entry["claim"].startswith("default/" + name):
+                return card["metadata"]["name"]
+    return None
+
+
+def moves(r, k, s, binary):
+    def defrag(*args):
+        env = dict(os.environ, KUBECONFIG=s.kubeconfig)
+        return subprocess.run([binary, "defrag", *args, "--server", s.ops], env=env, capture_output=True, timeout=60, check=False)
+
+    k.ok("apply", "-f", "-", stdin=CLASS)
+    runs = lambda app: any(p.get("status", {}).get("phase") == "Running" for p in k.json("get", "pods", "-l", "app=" + app)["items"])
+    for app, core in (("first", 60), ("large", 60)):
+        k.ok("create", "-f", "-", stdin=pod(k, app + "-0", app, core))
+        r.check(f"{app} runs", until(lambda: runs(app), 20))
+    k.ok("create", "-f", "-", stdin=pod(k, "small-0", "small", 30))
+    until(lambda: runs("small"), 20)
+    k.ok("delete", "pod", "first-0" if card_of(k, "small-0") == card_of(k, "first-0") else "large-0")
+    k.ok("apply", "-f", "-", stdin=WAITS)
+    r.check("a large claim finds no room", until(lambda: b"NoFit" in k.run("get", "egpuc", "waits").stdout))
+    before = card_of(k, "small-0")
+
+    plan = defrag("--plan", "waits")
+    r.check("the plan moves the small one", b"1 move would let it in" in plan.stdout and b"default/small-0" in plan.stdout, plan)
+    r.check("a plan moves nothing", card_of(k, "small-0") == before and runs("small"))
+    replicas = ReplicaSet(k, "small", 30)
+    replicas.start()
+    done = defrag("--execute", "waits")
+    r.check("carried out", done.returncode == 0 and b"is evicted" in done.stdout and (b"waits is Bound" in done.stdout or b"fits as it is" in done.stdout), done)
+    r.check("it is let in", until(lambda: k.json("get", "egpuc", "waits").get("status", {}).get("phase") == "Bound"))
+    r.check("where the small one was", card_of(k, "waits") == before)
+    r.check("one pod was evicted", replicas.made == 1 and until(lambda: runs("small")), replicas.made)
+    again = defrag("--execute", "waits")
+    r.check("again: there is nothing to do", again.returncode == 1 and b"waits is Bound" in again.stderr, again)
+    replicas.stopping.set()
+    replicas.join()
+
+    k.ok("delete", "egpuc", "waits")
+    until(lambda: card_of(k, "waits") is None)
+    none = defrag("--execute")
+    r.check("no more cards can be freed", none.returncode == 0 and b"no move would free a whole card" in none.stdout, none)
+    both = defrag("--execute", "--plan")
+    r.check("plan or execute", both.returncode == 2, both)
+
+
+def main(bin_dir):
+    r = Report()
+    s = Standalone(bin_dir, NODES)
+    try:
+        moves(r, Kubectl("kubectl", s.kubeconfig, s.work), s, os.path.join(s.bin, "elastic-gpu-controller"))
+    finally:
+        if r.failed:
+            s.dump_log()
+        s.clean()
+    return r.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
