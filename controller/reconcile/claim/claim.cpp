@@ -118,6 +118,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   }
   if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())
     return refused(*claim, refusal);
+  if (claim->metadata.annotations.contains(std::string(keys::kGangAnnotation))) return inGang(claim, asked, stop);
   return asked.cls->bindingMode == "WaitForFirstConsumer" ? leaveToConsumer(*claim) : choose(*claim, asked, stop);
 }
 
