@@ -120,6 +120,27 @@ typedef struct egpu_container {
   const char* container; /**< container name */
 } egpu_container;
 
+/** A place where a device could be made: one node, and of which of its cards how much it would get.
+ *  OWNERSHIP: the host's, as long as the call, with everything it points to. */
+typedef struct egpu_candidate {
+  size_t struct_size;
+  const char* node;
+  const egpu_card* const* cards; /**< card_count pointers, at least one */
+  size_t card_count;
+} egpu_candidate;
+
+/** A claim that is about to be placed.
+ *  OWNERSHIP: the host's, as long as the call, with everything it points to. */
+typedef struct egpu_wish {
+  size_t struct_size;
+  const char* claim; /**< "namespace/name" */
+  const egpu_candidate* const*
+      candidates;              /**< candidate_count pointers, the host's own favourite first; no node twice */
+  size_t candidate_count;      /**< 1…16 */
+  const egpu_pair* parameters; /**< the class's, as for validate; NULL if parameter_count is 0 */
+  size_t parameter_count;
+} egpu_wish;
+
 /** What describe replies.
  *  OWNERSHIP: the plugin's; the host copies before reply_description returns.
  *  ERRORS: a name that is no DNS subdomain with a dot, or another source or isolation than these: refused. */
@@ -224,6 +245,12 @@ typedef struct egpu_host {
   int (*reply_use)(const egpu_call* call, const egpu_use* use);
   /** health: instead of reply_process, with all that is known of the process. */
   int (*reply_process_use)(const egpu_call* call, const egpu_process_use* process);
+  /** prefer: the candidate of this number, from 0, comes next. The first one named is liked best; those that are neither
+   *  named nor vetoed come after, in the host's order. */
+  int (*reply_prefer)(const egpu_call* call, size_t candidate);
+  /** prefer: not there. The claim leaves that node alone for two minutes, longer each time, or until the node changes. why is
+   *  a sentence for people: it reaches the claim's condition. */
+  int (*reply_veto)(const egpu_call* call, size_t candidate, const char* why);
 } egpu_host;
 
 /** The plugin's functions. describe, validate, provision, deprovision, list and mount are required; any other may be
@@ -269,6 +296,12 @@ typedef struct egpu_provisioner {
   int (*unstage)(const egpu_call* call);
   /** Replies the state of this machine's cards. Absent: nothing is known. */
   int (*health)(const egpu_call* call);
+
+  /* Appended. */
+  /** Controller side: puts the host's best candidates into the plugin's order by reply_prefer and reply_veto, within a second. No
+   *  effects, and the same answer for the same wish. Any code but EGPU_OK, a passed deadline, or an answer that names a
+   *  candidate twice or one that is not there: the host's order stands. Absent: the host does not ask. */
+  int (*prefer)(const egpu_call* call, const egpu_wish* wish);
 } egpu_provisioner;
 
 /** The entry symbol: stores the plugin's table in *provisioner and returns EGPU_OK, or another code after saying why

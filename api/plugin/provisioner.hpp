@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,18 @@ struct Container {
   std::string pod, container;
 };
 
+/// Where a device could be made.
+struct Candidate {
+  std::string node;
+  std::vector<Card> cards;
+};
+/// A claim that is about to be placed; the host's favourite first.
+struct Wish {
+  std::string claim;
+  std::vector<Candidate> candidates;
+  Parameters parameters;
+};
+
 struct Description {
   std::string name, version, source, isolation;
 };
@@ -111,6 +124,10 @@ class Call {
       host_.reply_process(&call_, uuid.c_str(), pid, memory);
     }
   }
+  /// prefer: this candidate comes next. An older host never asks.
+  void preferred(std::size_t candidate) { host_.reply_prefer(&call_, candidate); }
+  /// prefer: not there.
+  void veto(std::size_t candidate, const std::string& why) { host_.reply_veto(&call_, candidate, why.c_str()); }
   void description(const Description& d) {
     egpu_description out{};
     out.struct_size = sizeof out;
@@ -146,6 +163,8 @@ class Provisioner {
   virtual Status unmount(Call&, const Container&) { return noChange(); }
   virtual Status unstage(Call&) { return noChange(); }
   virtual Status health(Call&) { return ok(); }
+  /// Only a plugin that overrides it is asked.
+  virtual Status prefer(Call&, const Wish&) { return noChange(); }
 };
 
 /// What was provisioned, by key, in memory. Gives the idempotency that convention 5 asks for to a plugin whose devices
@@ -217,12 +236,29 @@ namespace detail __attribute__((visibility("hidden"))) {
     return out;
   }
 
-  inline Device copy(const egpu_device& d) {
-    Device out{text(d.key), text(d.device), text(d.claim), text(d.node), {}, copy(d.parameters, d.parameter_count)};
-    for (std::size_t i = 0; i < d.card_count; ++i) {
-      const egpu_card& c = *d.cards[i];
-      out.cards.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory});
+  inline std::vector<Card> copy(const egpu_card* const* cards, std::size_t count) {
+    std::vector<Card> out;
+    for (std::size_t i = 0; i < count; ++i) {
+      const egpu_card& c = *cards[i];
+      out.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory});
     }
+    return out;
+  }
+
+  inline Device copy(const egpu_device& d) {
+    return {text(d.key),
+            text(d.device),
+            text(d.claim),
+            text(d.node),
+            copy(d.cards, d.card_count),
+            copy(d.parameters, d.parameter_count)};
+  }
+
+  inline Wish copy(const egpu_wish& w) {
+    Wish out{text(w.claim), {}, copy(w.parameters, w.parameter_count)};
+    for (std::size_t i = 0; i < w.candidate_count; ++i)
+      out.candidates.push_back(
+          {text(w.candidates[i]->node), copy(w.candidates[i]->cards, w.candidates[i]->card_count)});
     return out;
   }
 
@@ -295,10 +331,14 @@ namespace detail __attribute__((visibility("hidden"))) {
   inline int health(const egpu_call* c) {
     return guarded(c, [](Call& call) { return plugin->health(call); });
   }
+  inline int prefer(const egpu_call* c, const egpu_wish* w) {
+    return guarded(c, [&](Call& call) { return plugin->prefer(call, copy(*w)); });
+  }
 
   /// The body of the entry symbol.
   template <class P>
   int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
+    constexpr bool prefers = !std::is_same_v<decltype(&P::prefer), decltype(&Provisioner::prefer)>;
     static const egpu_provisioner table = {sizeof(egpu_provisioner),
                                            EGPU_ABI_VERSION,
                                            describe,
@@ -312,7 +352,8 @@ namespace detail __attribute__((visibility("hidden"))) {
                                            mount,
                                            unmount,
                                            unstage,
-                                           health};
+                                           health,
+                                           prefers ? prefer : nullptr};
     if (h->abi_version != EGPU_ABI_VERSION || !EGPU_HAS(h, egpu_host, reply_health)) {
       h->log(EGPU_ERROR, "the host is older than this plugin");
       return EGPU_INVALID;

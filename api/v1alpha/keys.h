@@ -26,6 +26,9 @@ inline constexpr std::string_view kTemplateAnnotationPrefix = "egpuct.elasticgpu
 inline constexpr std::string_view kAmountAnnotationPrefix =
     "egpu.elasticgpu.io/";  ///< pod: class, gpu, gpu-core, gpu-memory
 inline constexpr std::string_view kDefaultClassAnnotation = "elasticgpu.io/is-default-class";
+/// claim: a policy of its own, where its class has claimPolicies: "true"; else it is refused.
+inline constexpr std::string_view kNodePolicyAnnotation = "elasticgpu.io/node-policy";
+inline constexpr std::string_view kCardPolicyAnnotation = "elasticgpu.io/card-policy";
 /// device whose claim is gone: uids of the pods that ran then, with commas between; while one of them runs, it is held.
 inline constexpr std::string_view kHeldForAnnotation = "elasticgpu.io/held-for";
 /// pod: + container name → what the node side gave it (env, devices, mounts), written by the simulated kubelet.

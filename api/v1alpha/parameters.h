@@ -7,10 +7,10 @@
 
 namespace egpu::v1alpha {
 
-inline constexpr std::array<std::string_view, 14> kCoreParameters{
-    "preset",           "nodePolicy",       "cardPolicy",       "split", "memoryUnit", "coreOvercommit",
-    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model", "minMemory",  "static",
-    "hostPaths",        "preemptible"};
+inline constexpr std::array<std::string_view, 17> kCoreParameters{
+    "preset",           "nodePolicy",       "cardPolicy",       "split",        "memoryUnit",   "coreOvercommit",
+    "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model",        "minMemory",    "static",
+    "hostPaths",        "preemptible",      "memoryWeight",     "tflopsWeight", "claimPolicies"};
 
 inline bool isCoreParameter(std::string_view name) {
   return std::find(kCoreParameters.begin(), kCoreParameters.end(), name) != kCoreParameters.end();

@@ -44,50 +44,60 @@ Suitability AskedNodes::take() const {
 }
 
 void ToldCluster::upsertNode(const scheduler::NodeInfo& node) {
+  ++changes_;
   const auto before = told() ? describeNode(node.name) : std::nullopt;
   Cluster::upsertNode(node);
   if (told() && (!before || !(*before == node))) note(node);
 }
 
 void ToldCluster::removeNode(std::string_view name) {
+  ++changes_;
   Cluster::removeNode(name);
   if (told()) note(NodeGone{std::string(name)});
 }
 
 void ToldCluster::upsertCard(const scheduler::CardInfo& card) {
-  if (!told()) return Cluster::upsertCard(card);
+  if (!told()) {
+    ++changes_;
+    return Cluster::upsertCard(card);
+  }
   auto now = card;
   now.card = bare(card.card);
   const auto before = describe(card.name);
   const bool same = before && bare(*before) == now.card && findCard(card.name).healthy == card.healthy;
   Cluster::upsertCard(card);
-  if (!same) note(std::move(now));
+  if (same) return;
+  ++changes_;
+  note(std::move(now));
 }
 
 void ToldCluster::removeCard(std::string_view name) {
+  ++changes_;
   Cluster::removeCard(name);
   if (told()) note(CardGone{std::string(name)});
 }
 
 bool ToldCluster::take(scheduler::CardRef card, std::string_view deviceUid, scheduler::Amount charged) {
+  ++changes_;
   if (!Cluster::take(card, deviceUid, charged)) return false;
   if (told()) note(Took{std::string(card.name), std::string(deviceUid), charged});
   return true;
 }
 
 void ToldCluster::giveBack(scheduler::CardRef card, std::string_view deviceUid) {
+  ++changes_;
   Cluster::giveBack(card, deviceUid);
   if (told()) note(GaveBack{std::string(card.name), std::string(deviceUid)});
 }
 
 void ToldCluster::observe(const scheduler::Request& request) {
+  ++changes_;
   Cluster::observe(request);
   if (told()) note(Asked{request});
 }
 
 void ToldCluster::note(Change change) {
   if (!told()) return;
-  ++changes_;
   listener_->changed(std::move(change));
 }
 

@@ -103,7 +103,7 @@ class ToldCluster : public scheduler::Cluster {
   /// Null: nobody. Must outlive it.
   void tell(ClusterListener* listener) { listener_ = listener; }
   bool told() const { return listener_ != nullptr; }
-  /// Of the changes so far.
+  /// Of the changes so far, told or not.
   uint64_t changes() const { return changes_; }
 
   void upsertNode(const scheduler::NodeInfo& node);

@@ -288,6 +288,7 @@ std::optional<uint64_t> ClusterView::refusingQuotas(std::string_view namespace_)
 void ClusterView::addDevice(Devices::value_type& entry) {
   auto& state = entry.second;
   const auto& device = *state.object;
+  noteAge(device);
   if (device.spec.claimRef) cluster_.note(DeviceMade{device.metadata.uid, device.spec.claimRef->uid});
   state.cards.reserve(device.spec.cards.size());
   for (const auto& part : device.spec.cards) {
@@ -313,6 +314,7 @@ void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.object->metadata.uid;
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
+  heldSince_.erase(uid);
   devices_.erase(known);
   for (auto* const card : cards) {
     offer(*card);
@@ -501,6 +503,35 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   return decision;
 }
 
+std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const scheduler::NodePredicate& suits,
+                                                         std::size_t most) {
+  std::vector<scheduler::Decision> found;
+  const scheduler::NodePredicate others = [&found, &suits](std::string_view node) {
+    const auto there = [node](const auto& decision) { return decision.node == node; };
+    return std::none_of(found.begin(), found.end(), there) && (!suits || suits(node));
+  };
+  std::unique_lock lock(mutex_);
+  cluster_.show();
+  const std::vector<Ask> asks{ask};
+  scheduler::NodePredicate open;
+  const auto& suitable = openNodes(asks, others, open);
+  const auto retracted = retract(ask.claimUid);
+  const auto held = holdBack(asks);
+  while (found.size() < most) {
+    AskedNodes nodes(suitable, false);
+    Suitability told;
+    auto decision = decideOne(ask, nodes, false, told);
+    if (!decision.fits) break;
+    found.push_back(std::move(decision));
+  }
+  letHave(held);
+  grew_ = freedBy(ask.claimUid, retracted) || grew_;
+  const bool news = grew_ || book_.changed();
+  lock.unlock();
+  if (news) announce();
+  return found;
+}
+
 void ClusterView::tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
                        bool meanwhile) {
   if (!cluster_.told()) return;
@@ -610,13 +641,24 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
   requests.reserve(asks.size());
   for (const auto& ask : asks) requests.push_back(ask.request);
   std::unique_lock lock(mutex_);
-  setAside(withoutDevices, true);
-  const auto together = decideFor(asks, requests, suits, [&] {
-    setAside(withoutDevices, false);
-    giveWay(lock);
+  scheduler::NodePredicate open;
+  const auto& nodes = openNodes(asks, suits, open);
+  TakenBack held;
+  const auto begin = [&] {
     setAside(withoutDevices, true);
+    held = holdBack(asks);  // of what they free, too
+  };
+  const auto end = [&] {
+    letHave(held);
+    setAside(withoutDevices, false);
+  };
+  begin();
+  const auto together = decideFor(asks, requests, nodes, [&] {
+    end();
+    giveWay(lock);
+    begin();
   });
-  setAside(withoutDevices, false);
+  end();
   return !together.decisions.empty();
 }
 
@@ -638,8 +680,11 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
     const auto here = nodes.subspan(verdicts.size())
                           .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
     setAside(withoutDevices, true);
-    const auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    const auto held = holdBack(asks);  // of what they free, too
+    auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    letHave(held);
     setAside(withoutDevices, false);
+    closeKept(asks, here, some);
     verdicts.insert(verdicts.end(), some.begin(), some.end());
   }
   return verdicts;
@@ -727,8 +772,10 @@ void ClusterView::forgetEarlier(std::string_view claim, std::string_view uid) {
 void ClusterView::announce() {
   bool grew = false;
   std::vector<scheduler::QuotaBook::Change> changes;
+  std::shared_ptr<const scheduler::Cluster> old;  // large: it goes without the lock
   {
     std::lock_guard lock(mutex_);
+    if (picture_.cluster && picture_.changes != cluster_.changes()) old = std::move(picture_.cluster);
     grew = std::exchange(grew_, false);
     if (grew) hopeless_.clear();
     if (book_.changed()) changes = book_.takeChanges();

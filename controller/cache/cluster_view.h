@@ -26,8 +26,10 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -132,6 +134,9 @@ class ClusterView {
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
   scheduler::Decision decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits = {});
+  /// What decideAndAssume() would decide, then without that node, and so on: at most so many decisions, each on a node of its own.
+  /// Assumes nothing; an earlier assumption of that claim is dropped.
+  std::vector<scheduler::Decision> candidates(const Ask& ask, const scheduler::NodePredicate& suits, std::size_t most);
   /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
   /// best can't hold them all, every node is looked at once; others decide meanwhile. Within the namespace's quotas.
   scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
@@ -148,8 +153,8 @@ class ClusterView {
   /// Whether decideTogether() would find a node if these devices were gone. Assumes nothing.
   bool wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                         const std::vector<std::string>& withoutDevices);
-  /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone.
-  /// Assumes nothing. Others decide in between where it takes long.
+  /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone and
+  /// what is kept for others taken, as when it is decided. Assumes nothing. Others decide in between where it takes long.
   std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                                             const std::vector<std::string>& withoutDevices = {});
   /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
@@ -158,14 +163,19 @@ class ClusterView {
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
                                  std::string_view nodes = {}) const;
   /// Who would have to go so that it fits: preempt() on a copy, in which what is nominated to others who come before has
-  /// happened already. Others decide meanwhile. Assumes nothing.
+  /// happened already. Others decide meanwhile, but for the time that the copy takes: it is made once for all who ask while
+  /// nothing changes. Assumes nothing.
   scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
                                 const scheduler::StandingOf& standing);
+  /// How often preempt() has copied the cluster.
+  uint64_t copies() const;
   /// Whether the claim would fit on the nominated node if all the nomination's victims were gone, and not if this one (the name
   /// of a device) stayed. False too if it fits there as it is.
   bool needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const;
-  /// For whom room is kept that the ask could else have: "default/a"; empty = for nobody.
+  /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
+  /// The nodes on which anything is kept that the asks, on one node together, could else have.
+  std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;
   /// What is kept of nodes for those who have waited for long: by name of the claim.
   std::vector<scheduler::Kept> keptNodes() const;
   /// How long a claim waits until a node is kept for it, and how many at most. Before the first decision.
@@ -288,10 +298,17 @@ class ClusterView {
   /// `suits` without the nodes that are kept from the asks; `open` outlives the answer.
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                             scheduler::NodePredicate& open) const;
+  /// Nodes that are kept from the asks are none for them.
+  void closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
+                 std::vector<scheduler::NodeVerdict>& verdicts) const;
   /// shared: what is found to fit nowhere is found so for all who ask the same.
   scheduler::Decision decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told);
   /// Has the claim's own nominated node first.
   scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
+  /// The cluster as it is now, for who looks at it without the lock; the same one until something changes.
+  std::shared_ptr<const scheduler::Cluster> picture();
+  /// Since when the device is there, for keepNode().
+  void noteAge(const Gpu& device);
   /// It found no room: perhaps a node is kept for it from now on.
   void keepNode(const Ask& ask, const scheduler::NodePredicate& suits);
   /// It waits for room no longer.
@@ -353,6 +370,14 @@ class ClusterView {
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
   scheduler::Keeping keeping_;
+  std::map<std::string, int64_t, std::less<>>
+      heldSince_;  ///< by uid of a device that is known, in seconds of the wall clock
+  struct Picture {
+    std::shared_ptr<const scheduler::Cluster> cluster;  ///< null: none was needed since the last change
+    uint64_t changes = 0;                               ///< of the cluster, when it was made
+    uint64_t copies = 0;
+  };
+  Picture picture_;
   int64_t keptLast_ = 0;  ///< when a node was last looked for, as Turn::now
   uint64_t lastNumber_ = 0;
   bool grew_ = false;

@@ -1,7 +1,6 @@
 // What ClusterView keeps for claims that others must not overtake: room that is nominated, and nodes for those who have waited
 // for long.
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
@@ -142,6 +141,26 @@ const scheduler::NodePredicate& ClusterView::openNodes(const std::vector<Ask>& a
   return open;
 }
 
+void ClusterView::closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
+                            std::vector<scheduler::NodeVerdict>& verdicts) const {
+  std::vector<std::string_view> closed;
+  for (const auto& [uid, kept] : keptNodes_)
+    if (!asks.empty() && nodeIsKeptFrom(asks, uid, kept)) closed.push_back(kept.node);
+  if (closed.empty()) return;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (std::find(closed.begin(), closed.end(), nodes[i]) != closed.end()) verdicts[i] = {};
+}
+
+std::set<std::string, std::less<>> ClusterView::nodesKeptFrom(const std::vector<Ask>& asks) const {
+  std::set<std::string, std::less<>> nodes;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, nominated] : nominated_)
+    if (roomIsKeptFrom(asks, uid, nominated)) nodes.insert(nominated.room.nodeName);
+  for (const auto& [uid, kept] : keptNodes_)
+    if (nodeIsKeptFrom(asks, uid, kept)) nodes.insert(kept.node);
+  return nodes;
+}
+
 scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::NodePredicate& suits) {
   const auto own = nominated_.find(ask.claimUid);
   if (own != nominated_.end()) {
@@ -152,6 +171,10 @@ scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::Nod
       if (auto decision = scheduler::decide(cluster_, here, suits); decision.fits) return decision;
   }
   return scheduler::decide(cluster_, ask.request, suits);
+}
+
+void ClusterView::noteAge(const Gpu& device) {
+  heldSince_[device.metadata.uid] = secondsOf(device.metadata.creationTimestamp);
 }
 
 void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits) {
@@ -172,9 +195,6 @@ void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits
     grew_ = true;
   }
   keptLast_ = turn.now;
-  std::unordered_map<std::string_view, int64_t> since;
-  for (const auto& [name, device] : devices_)
-    since[device.object->metadata.uid] = secondsOf(device.object->metadata.creationTimestamp);
   waiter.suits = [&](std::string_view node) {
     for (const auto& [uid, kept] : keptNodes_)
       if (uid != ask.claimUid && kept.node == node) return false;
@@ -185,8 +205,8 @@ void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits
   if (own != keptNodes_.end()) before.push_back({ask.claim, own->second.node});
   const auto kept = scheduler::keepNodes(cluster_, {waiter}, turn.now,
                                          [&](std::string_view uid) {
-                                           const auto known = since.find(uid);
-                                           return known == since.end() ? turn.now : known->second;
+                                           const auto known = heldSince_.find(uid);
+                                           return known == heldSince_.end() ? turn.now : known->second;
                                          },
                                          before, {keeping_.after, 1, 1});
   if (kept.empty()) return keepNoNode(ask.claimUid);
@@ -202,29 +222,51 @@ void ClusterView::keepNoNode(std::string_view claimUid) {
   grew_ = true;
 }
 
+std::shared_ptr<const scheduler::Cluster> ClusterView::picture() {
+  if (!picture_.cluster || picture_.changes != cluster_.changes()) {
+    picture_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without who is told
+    picture_.changes = cluster_.changes();
+    ++picture_.copies;
+  }
+  return picture_.cluster;
+}
+
+uint64_t ClusterView::copies() const {
+  const std::lock_guard lock(mutex_);
+  return picture_.copies;
+}
+
 scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
                                            const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing) {
+  struct Before {
+    std::string owner;
+    v1alpha::Nomination room;
+    std::vector<std::string> victims;
+  };
   std::unique_lock lock(mutex_);
-  scheduler::Cluster after = cluster_;
+  const auto now = picture();
+  std::vector<Before> before;
   std::vector<std::string> kept;
   for (const auto& [uid, nominated] : nominated_) {
     if (!roomIsKeptFrom({ask}, uid, nominated)) continue;
-    std::vector<std::string> victims;
+    auto& each = before.emplace_back(Before{uid, nominated.room, {}});
     for (const auto& name : nominated.room.victims)
       if (const auto known = devices_.find(name); known != devices_.end())
-        victims.push_back(known->second.object->metadata.uid);
-    carryOut(after, uid, nominated.room, victims);
+        each.victims.push_back(known->second.object->metadata.uid);
   }
   for (const auto& [uid, node] : keptNodes_)
     if (nodeIsKeptFrom({ask}, uid, node)) kept.push_back(node.node);
   auto request = ask.request;
   if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
   lock.unlock();
+  std::optional<scheduler::Cluster> after;
+  if (!before.empty()) after.emplace(*now);
+  for (const auto& each : before) carryOut(*after, each.owner, each.room, each.victims);
   const scheduler::NodePredicate open = [&](std::string_view node) {
     return std::find(kept.begin(), kept.end(), node) == kept.end() && (!suits || suits(node));
   };
-  return scheduler::preempt(after, request, kept.empty() ? suits : open, mayGo, scheduler::kMostPreemptions, {}, {},
-                            standing);
+  return scheduler::preempt(after ? *after : *now, request, kept.empty() ? suits : open, mayGo,
+                            scheduler::kMostPreemptions, {}, {}, standing);
 }
 
 bool ClusterView::needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const {
@@ -259,8 +301,11 @@ bool ClusterView::needs(const Ask& ask, const v1alpha::Nomination& nomination, c
 std::string ClusterView::keptFrom(const Ask& ask) const {
   const std::lock_guard lock(mutex_);
   std::string text;
+  const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
   const auto add = [&](const scheduler::Waiting& owner, const std::string& node) {
-    text += (text.empty() ? "kept for others: room on node " : ", on node ") + node + " for claim " + owner.name;
+    // Who reads it may not read other namespaces.
+    text += (text.empty() ? "kept for others: room on node " : ", on node ") + node +
+            (owner.name.starts_with(own) ? " for claim " + owner.name : " for a claim of another namespace");
   };
   for (const auto& [uid, nominated] : nominated_)
     if (roomIsKeptFrom({ask}, uid, nominated)) add(nominated.owner, nominated.room.nodeName);

@@ -75,7 +75,10 @@ bool namesClaims(const core::Pod& pod) {
 Stores::Stores() {
   claims.leaveOut([](Claim& c) {
     c.metadata.labels = {};
-    std::erase_if(c.metadata.annotations, [](const auto& each) { return !each.first.starts_with(kGang); });
+    std::erase_if(c.metadata.annotations, [](const auto& entry) {
+      return entry.first != keys::kNodePolicyAnnotation && entry.first != keys::kCardPolicyAnnotation &&
+             !entry.first.starts_with(kGang);
+    });
   });
   for (auto* gpus : {&cards, &devices})
     gpus->leaveOut([](Gpu& g) {

@@ -40,7 +40,7 @@ bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::str
 bool namesClaims(const core::Pod& pod);
 
 /// Thread-safe, as its stores are. Listeners are registered before the reflectors start. Claims are kept without labels
-/// and annotations but those of gangs, ElasticGPUs without labels, capacity, source and node affinity.
+/// and annotations (but for their policies and gangs), ElasticGPUs without labels, capacity, source and node affinity.
 class Stores {
  public:
   Stores();

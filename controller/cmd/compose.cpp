@@ -134,6 +134,7 @@ std::string ExtenderOptions::missing() const {
   const char* absent = nullptr;
   for (const auto& [flag, empty] : flags) (empty ? absent : given) = flag;
   if (given == nullptr && !schedulers.empty()) given = "--extender-scheduler";
+  if (given == nullptr && !tls.clientNames.empty()) given = "--extender-client-name";
   if (given == nullptr || absent == nullptr) return {};
   return std::string(given) + " needs " + absent + " too: the extender speaks mutual TLS alone";
 }

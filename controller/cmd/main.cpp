@@ -51,6 +51,10 @@ void addExtender(CLI::App& app, cmd::ExtenderOptions& o) {
   app.add_option("--extender-key", o.tls.key, "The certificate's key in PEM, without a passphrase; likewise");
   app.add_option("--extender-client-ca", o.tls.clientCa,
                  "The CA, in PEM, of which a scheduler must show a certificate; likewise");
+  app.add_option("--extender-client-name", o.tls.clientNames,
+                 "Name that a scheduler's certificate must have, as its common name or an alternative one; repeatable "
+                 "(default: any certificate of that CA will do)")
+      ->allow_extra_args(false);
   app.add_option("--extender-scheduler", o.schedulers,
                  "schedulerName of pods whose nodes that scheduler chooses by the extender; repeatable")
       ->allow_extra_args(false);

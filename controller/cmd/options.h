@@ -30,7 +30,7 @@ inline constexpr int64_t kJournalBytes = int64_t{256} << 20;
 /// For schedulers that choose nodes themselves.
 struct ExtenderOptions {
   std::string listen;                     ///< empty = there is none
-  http::TlsFiles tls;                     ///< all three, if it listens
+  http::TlsFiles tls;                     ///< all three, if it listens; and who may call
   std::vector<std::string> schedulers{};  ///< schedulerNames whose pods' nodes they choose
   /// Which flag is missing beside which; empty = none.
   std::string missing() const;

@@ -1,5 +1,8 @@
 #include "controller/codec/journal_record.h"
 
+#include <optional>
+#include <type_traits>
+
 #include "controller/codec/fields_core.h"
 #include "controller/codec/fields_v1alpha.h"
 #include "controller/codec/json/reader.h"
@@ -40,6 +43,11 @@ void fields(auto& v, Is<scheduler::Request> auto& o) {
   v("podMemory", o.podMemory);
   v.always("nodePolicy", o.nodePolicy);
   v.always("cardPolicy", o.cardPolicy);
+  std::optional<int64_t> weight;  // unless it is the usual one
+  if (o.memoryWeight != scheduler::kUsualMemoryWeight) weight = o.memoryWeight;
+  v("memoryWeight", weight);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(o)>>)
+    o.memoryWeight = weight.value_or(scheduler::kUsualMemoryWeight);
   std::string split = textOf(o.split);
   v("split", split);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(o)>>) o.split = splitOf(split);

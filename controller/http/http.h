@@ -82,6 +82,9 @@ struct Limits {
 /// must show a certificate. They are read again when they change.
 struct TlsFiles {
   std::string certificate, key, clientCa;
+  /// Who may come: a client's certificate has one of these as its subject's common name, or as a DNS name, e-mail address or URI
+  /// among its alternative names, letter by letter. Empty = whoever has a certificate of that CA.
+  std::vector<std::string> clientNames{};
 };
 
 /// Listens on "host:port" (port 0 = any free one) from construction of start() until stop() or destruction; watches end

@@ -2,7 +2,9 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "controller/base/files.h"
@@ -64,7 +66,59 @@ Status useClientCa(SSL_CTX* context, const std::string& file, const std::string&
   return Status::okay();
 }
 
+std::string textOf(const ASN1_STRING* string) {
+  unsigned char* text = nullptr;
+  const int length = ASN1_STRING_to_UTF8(&text, string);
+  if (length < 0) {
+    ERR_clear_error();
+    return {};
+  }
+  std::string result(reinterpret_cast<const char*>(text), static_cast<std::size_t>(length));
+  OPENSSL_free(text);
+  return result;
+}
+
+/// Whom a certificate names. A NUL inside of a name stays in it, and is no end.
+std::vector<std::string> namesOf(X509* certificate) {
+  std::vector<std::string> names;
+  const auto* const subject = X509_get_subject_name(certificate);
+  for (int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1); at >= 0;
+       at = X509_NAME_get_index_by_NID(subject, NID_commonName, at))
+    names.push_back(textOf(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at))));
+  auto* const others =
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+  for (int i = 0; i < sk_GENERAL_NAME_num(others); ++i) {
+    int type = 0;
+    const auto* const value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(others, i), &type);
+    if (type == GEN_DNS || type == GEN_EMAIL || type == GEN_URI)
+      names.push_back(textOf(static_cast<const ASN1_STRING*>(value)));
+  }
+  GENERAL_NAMES_free(others);
+  return names;
+}
+
+std::string subjectOf(X509* certificate) {
+  char text[256] = "";
+  X509_NAME_oneline(X509_get_subject_name(certificate), text, sizeof text);  // escaped
+  return text;
+}
+
 }  // namespace
+
+int Tls::verifyClient(X509_STORE_CTX* chain, void* self) {
+  if (X509_verify_cert(chain) != 1) return 0;
+  const auto& wanted = static_cast<const Tls*>(self)->files_.clientNames;
+  auto* const certificate = X509_STORE_CTX_get0_cert(chain);
+  const auto names = namesOf(certificate);
+  const bool known = std::any_of(names.begin(), names.end(), [&wanted](const std::string& name) {
+    return !name.empty() && std::find(wanted.begin(), wanted.end(), name) != wanted.end();
+  });
+  if (known) return 1;
+  base::log::warn("a client was refused: its certificate has none of the names that may call",
+                  {{"subject", subjectOf(certificate)}});
+  X509_STORE_CTX_set_error(chain, X509_V_ERR_APPLICATION_VERIFICATION);
+  return 0;
+}
 
 base::Result<std::unique_ptr<Tls>> Tls::load(const TlsFiles& files) {
   std::unique_ptr<Tls> tls(new Tls(files));
@@ -89,7 +143,7 @@ base::Result<Tls::Texts> Tls::read() const {
   return texts;
 }
 
-base::Result<Tls::Context> Tls::make(const Texts& texts) const {
+base::Result<Tls::Context> Tls::make(const Texts& texts) {
   Context context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
   if (!context) return Status(Code::internal, "no TLS context can be made");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
@@ -98,6 +152,7 @@ base::Result<Tls::Context> Tls::make(const Texts& texts) const {
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  if (!files_.clientNames.empty()) SSL_CTX_set_cert_verify_callback(context.get(), &Tls::verifyClient, this);
   if (auto s = useCertificate(context.get(), files_.certificate, texts[0]); !s.ok()) return s;
   if (auto s = useKey(context.get(), files_.key, texts[1]); !s.ok()) return s;
   if (auto s = useClientCa(context.get(), files_.clientCa, texts[2]); !s.ok()) return s;

@@ -21,6 +21,9 @@ using TlsSession = std::unique_ptr<SSL, decltype(&SSL_free)>;
 /// TLS 1.2 or later, no renegotiation, no resumption: every connection proves its client anew. Thread-safe.
 class Tls {
  public:
+  Tls(const Tls&) = delete;  // its contexts ask it who may come
+  Tls& operator=(const Tls&) = delete;
+
   /// Code::invalid names the file and what is wrong with it.
   static base::Result<std::unique_ptr<Tls>> load(const TlsFiles& files);
 
@@ -34,8 +37,10 @@ class Tls {
   static constexpr std::chrono::milliseconds kLookEvery{1'000};
 
   explicit Tls(TlsFiles files) : files_(std::move(files)) {}
+  /// The chain, then the names. `self` is a Tls; what SSL_CTX_set_cert_verify_callback() asks for.
+  static int verifyClient(X509_STORE_CTX* chain, void* self);
   base::Result<Texts> read() const;
-  base::Result<Context> make(const Texts& texts) const;
+  base::Result<Context> make(const Texts& texts);
 
   const TlsFiles files_;
   std::mutex mutex_;

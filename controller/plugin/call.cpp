@@ -10,9 +10,9 @@
 namespace egpu::plugin {
 namespace {
 
-constexpr std::array<std::string_view, kSlots> kSlotNames = {"describe", "validate", "provision", "deprovision",
-                                                             "resize",   "list",     "discover",  "stage",
-                                                             "mount",    "unmount",  "unstage",   "health"};
+constexpr std::array<std::string_view, kSlots> kSlotNames = {
+    "describe", "validate", "provision", "deprovision", "resize", "list",  "discover",
+    "stage",    "mount",    "unmount",   "unstage",     "health", "prefer"};
 
 bool oneOf(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
@@ -124,6 +124,16 @@ std::string useGarbage(const Answer& answer) {
   return {};
 }
 
+std::string preferenceGarbage(const Answer& answer) {
+  std::set<uint32_t> named;
+  const auto again = [&named](uint32_t candidate) { return !named.insert(candidate).second; };
+  for (const auto candidate : answer.order)
+    if (again(candidate)) return "prefer named the candidate " + std::to_string(candidate) + " twice";
+  for (const auto& veto : answer.vetoes)
+    if (again(veto.candidate)) return "prefer named the candidate " + std::to_string(veto.candidate) + " twice";
+  return {};
+}
+
 }  // namespace
 
 std::string_view toString(Slot slot) {
@@ -137,6 +147,7 @@ std::string findGarbage(Slot slot, const Answer& answer) {
   if (slot == Slot::mount) return editsGarbage(answer.edits);
   if (slot == Slot::discover) return gpusGarbage(answer.gpus);
   if (slot == Slot::health) return useGarbage(answer);
+  if (slot == Slot::prefer) return preferenceGarbage(answer);
   if (slot == Slot::list)
     for (const auto& key : answer.keys)
       if (key.empty() || !printable(key)) return "list gave an empty or unprintable key";
@@ -153,6 +164,8 @@ std::chrono::milliseconds Deadlines::of(Slot slot) const {
     case Slot::unmount:
     case Slot::unstage:
       return slow;
+    case Slot::prefer:
+      return prefer;
     default:
       return quick;
   }
@@ -246,6 +259,18 @@ HealthReply CallingProvisioner::health() {
           std::move(answer.health),
           std::move(answer.processes),
           std::move(answer.use)};
+}
+
+PreferReply CallingProvisioner::prefer(const Wish& wish) {
+  Call call = begin(Slot::prefer, {});
+  call.wish = {wish.claim, wish.candidates, foreign(wish.parameters)};
+  Answer answer = perform(call);
+  PreferReply out{{answer.outcome, std::move(answer.message)}, std::move(answer.order), std::move(answer.vetoes)};
+  const auto beyond = [&wish](uint32_t candidate) { return candidate >= wish.candidates.size(); };
+  if (std::any_of(out.order.begin(), out.order.end(), beyond) ||
+      std::any_of(out.vetoes.begin(), out.vetoes.end(), [&](const auto& veto) { return beyond(veto.candidate); }))
+    return {{ReplyCode::garbage, "prefer named a candidate that is not there"}, {}, {}};
+  return out;
 }
 
 }  // namespace egpu::plugin

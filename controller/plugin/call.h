@@ -27,9 +27,10 @@ enum class Slot : uint8_t {
   mount,
   unmount,
   unstage,
-  health
+  health,
+  prefer
 };
-inline constexpr uint8_t kSlots = 12;
+inline constexpr uint8_t kSlots = 13;
 std::string_view toString(Slot slot);
 
 /// Everything any slot takes; a slot reads what its C signature has.
@@ -40,6 +41,7 @@ struct Call {
   DeviceRequest device;                            ///< provision, resize, stage, mount
   core::StringMap parameters;                      ///< validate
   std::string pod, container;                      ///< mount, unmount
+  Wish wish{};                                     ///< prefer
 };
 
 /// Everything any slot replies.
@@ -53,8 +55,12 @@ struct Answer {
   std::vector<CardHealth> health;
   std::vector<CardProcess> processes;
   std::vector<CardUse> use;
+  std::vector<uint32_t> order;
+  std::vector<Veto> vetoes;
 };
 
+/// Candidates that prefer is asked of, at most; provisioner.h documents it.
+inline constexpr std::size_t kMostCandidates = 16;
 /// The largest answer that is taken from a plugin, in bytes of text; egpu_host documents it.
 inline constexpr std::size_t kMaxAnswer = 8u << 20;
 
@@ -66,6 +72,7 @@ std::string findGarbage(Slot slot, const Answer& answer);
 struct Deadlines {
   std::chrono::milliseconds quick{10'000};  ///< describe, validate, list, mount, health
   std::chrono::milliseconds slow{25'000};   ///< what works on hardware; below the 30 s that a kubelet waits
+  std::chrono::milliseconds prefer{1'000};  ///< a claim waits for it before anything is decided
   std::chrono::milliseconds of(Slot slot) const;
 };
 
@@ -85,6 +92,7 @@ class CallingProvisioner : public Provisioner {
   Reply unmount(const std::string& key, const std::string& pod, const std::string& container) override;
   Reply unstage(const std::string& key) override;
   HealthReply health() override;
+  PreferReply prefer(const Wish& wish) override;
 
   /// Performs one call and returns at the latest at its deadline.
   virtual Answer perform(const Call& call) = 0;

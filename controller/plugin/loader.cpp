@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -213,11 +215,36 @@ int hostProcessUse(const egpu_call* call, const egpu_process_use* p) {
   return EGPU_OK;
 }
 
+int hostPrefer(const egpu_call* call, size_t candidate) {
+  Running& r = running(call);
+  const std::lock_guard lock(r.mutex);
+  if (candidate >= r.call->wish.candidates.size()) {
+    r.misuse = "it named a candidate that is not there";
+    return EGPU_INVALID;
+  }
+  if (!r.take({""})) return EGPU_INVALID;
+  r.answer.order.push_back(static_cast<uint32_t>(candidate));
+  return EGPU_OK;
+}
+
+int hostVeto(const egpu_call* call, size_t candidate, const char* why) {
+  Running& r = running(call);
+  const std::lock_guard lock(r.mutex);
+  if (candidate >= r.call->wish.candidates.size()) {
+    r.misuse = "it vetoed a candidate that is not there";
+    return EGPU_INVALID;
+  }
+  if (!r.take({why})) return EGPU_INVALID;
+  r.answer.vetoes.push_back({static_cast<uint32_t>(candidate), why});
+  return EGPU_OK;
+}
+
 }  // extern "C"
 
-const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,     hostRemaining,  hostCancelled, hostMessage,
-                         hostDescription,   hostKey,          hostEnv,     hostDeviceNode, hostMount,     hostCdiDevice,
-                         hostGpu,           hostHealth,       hostProcess, hostUse,        hostProcessUse};
+const egpu_host kHost = {sizeof(egpu_host), EGPU_ABI_VERSION, hostLog,    hostRemaining, hostCancelled,
+                         hostMessage,       hostDescription,  hostKey,    hostEnv,       hostDeviceNode,
+                         hostMount,         hostCdiDevice,    hostGpu,    hostHealth,    hostProcess,
+                         hostUse,           hostProcessUse,   hostPrefer, hostVeto};
 
 /// The C view of a map; points into it.
 std::vector<egpu_pair> pairsOf(const core::StringMap& map) {
@@ -251,6 +278,37 @@ class DeviceView {
   std::vector<egpu_card> cards_;
   std::vector<const egpu_card*> pointers_;
   egpu_device view_{};
+};
+
+/// The C view of a Wish; points into it.
+class WishView {
+ public:
+  explicit WishView(const Wish& w) : parameters_(pairsOf(w.parameters)) {
+    for (const auto& candidate : w.candidates) {
+      auto& device = devices_.emplace_back(DeviceRequest{{}, {}, {}, candidate.node, candidate.cards, {}});
+      const auto* const cards = views_.emplace_back(std::make_unique<DeviceView>(device))->get();
+      candidates_.push_back({sizeof(egpu_candidate), cards->node, cards->cards, cards->card_count});
+    }
+    pointers_.reserve(candidates_.size());
+    for (const auto& candidate : candidates_) pointers_.push_back(&candidate);
+    view_ = {sizeof(egpu_wish),
+             w.claim.c_str(),
+             pointers_.data(),
+             pointers_.size(),
+             parameters_.empty() ? nullptr : parameters_.data(),
+             parameters_.size()};
+  }
+  WishView(const WishView&) = delete;
+  WishView& operator=(const WishView&) = delete;
+  const egpu_wish* get() const { return &view_; }
+
+ private:
+  std::vector<egpu_pair> parameters_;
+  std::deque<DeviceRequest> devices_;
+  std::vector<std::unique_ptr<DeviceView>> views_;
+  std::deque<egpu_candidate> candidates_;
+  std::vector<const egpu_candidate*> pointers_;
+  egpu_wish view_{};
 };
 
 /// The outcome that a C code stands for; garbage if none.
@@ -309,6 +367,8 @@ int dispatch(const egpu_provisioner& t, const Call& call, const egpu_call* c) {
       return withKey(t.unstage, EGPU_NO_CHANGE);
     case Slot::health:
       return withKey(t.health, EGPU_OK);
+    case Slot::prefer:
+      return t.prefer ? t.prefer(c, WishView(call.wish).get()) : EGPU_NO_CHANGE;
   }
   return EGPU_INVALID;
 }
@@ -405,6 +465,7 @@ Answer LoadedPlugin::call(const Call& call, const std::atomic<bool>* cancelled) 
   if (r.overflow) return garbage(std::string(toString(call.slot)) + " answered more than 8 MiB");
   if (!r.misuse.empty()) return garbage(std::string(toString(call.slot)) + ": " + r.misuse);
   if (std::string wrong = findGarbage(call.slot, r.answer); !wrong.empty()) return garbage(wrong);
+  r.answer.description.prefers = call.slot == Slot::describe && table_.prefer != nullptr;
   if (call.slot == Slot::resize && !table_.resize) r.answer.message = "this provisioner cannot resize a device";
   return std::move(r.answer);
 }

@@ -57,6 +57,30 @@ struct DeviceRequest {
   core::StringMap parameters;
 };
 
+/// Where a device could be made.
+struct Candidate {
+  std::string node;
+  std::vector<CardShare> cards;
+  bool operator==(const Candidate&) const = default;
+};
+/// A claim that is about to be placed.
+struct Wish {
+  std::string claim;                  ///< "namespace/name"
+  std::vector<Candidate> candidates;  ///< 1…16, our favourite first; no node twice
+  core::StringMap parameters;
+};
+/// "Not there", of a candidate by its number.
+struct Veto {
+  uint32_t candidate = 0;
+  std::string why;
+  bool operator==(const Veto&) const = default;
+};
+struct PreferReply {
+  Reply reply;
+  std::vector<uint32_t> order;  ///< candidates by their numbers, the best liked first; none twice, none that is vetoed
+  std::vector<Veto> vetoes;
+};
+
 using core::ContainerEdits;
 using core::DeviceNode;
 using core::Mount;
@@ -127,6 +151,7 @@ struct Description {
   std::string version;
   std::string source;     ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
   std::string isolation;  ///< Enforced | Advisory
+  bool prefers = false;   ///< it has the slot prefer, as its loader saw
   bool operator==(const Description&) const = default;
 };
 
@@ -151,6 +176,8 @@ class Provisioner {
   /// The cards of this machine (node side).
   virtual DiscoverReply discover() { return {}; }
   virtual HealthReply health() { return {}; }
+  /// In which order it would have the candidates; only of one whose description says that it prefers.
+  virtual PreferReply prefer(const Wish&) { return {{ReplyCode::noChange, {}}, {}, {}}; }
 };
 
 /// Finds plugins by the name their describe gave. Thread-safe.

@@ -63,10 +63,12 @@ class Reader {
 
 void put(std::string& out, const Description& d) {
   put(out, d.name), put(out, d.version), put(out, d.source), put(out, d.isolation);
+  put(out, static_cast<uint8_t>(d.prefers));
 }
 Description description(Reader& r) {
   Description d;
   d.name = r.text(), d.version = r.text(), d.source = r.text(), d.isolation = r.text();
+  d.prefers = r.number<uint8_t>() != 0;
   return d;
 }
 
@@ -80,6 +82,43 @@ core::StringMap map(Reader& r) {
     std::string key = r.text();
     out[std::move(key)] = r.text();
   });
+  return out;
+}
+
+void put(std::string& out, const std::vector<CardShare>& cards) {
+  put(out, static_cast<uint32_t>(cards.size()));
+  for (const auto& c : cards) {
+    put(out, c.uuid), put(out, c.model);
+    put(out, c.index), put(out, c.core), put(out, c.memory), put(out, c.cardMemory);
+  }
+}
+std::vector<CardShare> cards(Reader& r) {
+  std::vector<CardShare> out;
+  r.list([&] {
+    CardShare c;
+    c.uuid = r.text(), c.model = r.text();
+    c.index = r.number<int64_t>(), c.core = r.number<int64_t>();
+    c.memory = r.number<int64_t>(), c.cardMemory = r.number<int64_t>();
+    out.push_back(std::move(c));
+  });
+  return out;
+}
+
+void put(std::string& out, const Wish& wish) {
+  put(out, wish.claim);
+  put(out, static_cast<uint32_t>(wish.candidates.size()));
+  for (const auto& c : wish.candidates) put(out, c.node), put(out, c.cards);
+  put(out, wish.parameters);
+}
+Wish wish(Reader& r) {
+  Wish out;
+  out.claim = r.text();
+  r.list([&] {
+    Candidate c;
+    c.node = r.text(), c.cards = cards(r);
+    out.candidates.push_back(std::move(c));
+  });
+  out.parameters = map(r);
   return out;
 }
 
@@ -134,13 +173,10 @@ std::string encodeCall(uint64_t id, const Call& call) {
   put(out, static_cast<int64_t>(call.deadline.time_since_epoch().count()));
   const DeviceRequest& d = call.device;
   put(out, d.key), put(out, d.device), put(out, d.claim), put(out, d.node);
-  put(out, static_cast<uint32_t>(d.cards.size()));
-  for (const auto& c : d.cards) {
-    put(out, c.uuid), put(out, c.model);
-    put(out, c.index), put(out, c.core), put(out, c.memory), put(out, c.cardMemory);
-  }
+  put(out, d.cards);
   put(out, d.parameters), put(out, call.parameters);
   put(out, call.pod), put(out, call.container);
+  put(out, call.wish);
   return finish(std::move(out));
 }
 
@@ -153,15 +189,10 @@ bool decode(std::string_view body, Call& out) {
   out.deadline = std::chrono::steady_clock::time_point(std::chrono::steady_clock::duration(r.number<int64_t>()));
   DeviceRequest& d = out.device;
   d.key = r.text(), d.device = r.text(), d.claim = r.text(), d.node = r.text();
-  r.list([&] {
-    CardShare c;
-    c.uuid = r.text(), c.model = r.text();
-    c.index = r.number<int64_t>(), c.core = r.number<int64_t>();
-    c.memory = r.number<int64_t>(), c.cardMemory = r.number<int64_t>();
-    d.cards.push_back(std::move(c));
-  });
+  d.cards = cards(r);
   d.parameters = map(r), out.parameters = map(r);
   out.pod = r.text(), out.container = r.text();
+  out.wish = wish(r);
   return r.done();
 }
 
@@ -195,6 +226,8 @@ std::string encodeAnswer(uint64_t id, const Answer& answer) {
        [&](const auto& p) { put(out, p.uuid), put(out, p.pid), put(out, p.memory), put(out, p.smPercent); });
   list(answer.use,
        [&](const auto& u) { put(out, u.uuid), put(out, u.memory), put(out, u.smPercent), put(out, u.processes); });
+  list(answer.order, [&](const auto& n) { put(out, n); });
+  list(answer.vetoes, [&](const auto& v) { put(out, v.candidate), put(out, v.why); });
   return finish(std::move(out));
 }
 
@@ -263,6 +296,12 @@ bool decode(std::string_view body, Answer& out) {
   r.list([&] { out.edits.cdiDevices.push_back(r.text()); });
   r.list([&] { out.gpus.push_back(gpu(r)); });
   health(r, out);
+  r.list([&] { out.order.push_back(r.number<uint32_t>()); });
+  r.list([&] {
+    Veto veto;
+    veto.candidate = r.number<uint32_t>(), veto.why = r.text();
+    out.vetoes.push_back(std::move(veto));
+  });
   return r.done();
 }
 

@@ -2,6 +2,7 @@
 
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/node_load.h"
 #include "controller/scheduler/node_policy/node_policy.h"
 #include "controller/scheduler/state/state.h"
 
@@ -37,7 +38,8 @@ class Deciding {
 
   NodeId best(const NodePolicy& policy) {
     if (policy.order == NodeOrder::fill) return bestNode(policy);
-    if (policy.order != NodeOrder::fragmentation) return bestByScore(policy);
+    if (policy.byLoad())
+      return request_.memoryWeight == kUsualMemoryWeight ? bestByScore(policy) : bestByWeights(policy);
     return state_.outlook.prices() != nullptr ? state_.outlook.best(state_, request_, cards_, cardPolicy_, suits_)
                                               : bestNode(policy);
   }
@@ -111,6 +113,26 @@ class Deciding {
       if (best.node != kNone && above <= highest && !comesFirst(here, best, ascending)) continue;
       best = here;
       highest = above;
+    }
+    return best.node;
+  }
+
+  /// The same under other weights than the index knows scores of: whatever it doesn't rule out is looked at.
+  NodeId bestByWeights(const NodePolicy& policy) {
+    const bool ascending = policy.walk == Walk::emptiestFirst;
+    NodeIndex::Found best;
+    int64_t highest = -1;
+    const int32_t all = -1;
+    for (const NodeIndex::CardMix& mix : state_.index.mixes()) {
+      Summary least;
+      if (!leastOn(mix, request_, needs_, least)) continue;
+      state_.index.eachAbove(mix, least, ascending, Summary::kUsedScore, all, [&](NodeId id, int64_t fill, int32_t) {
+        const int64_t load = loadOf(state_, id, policy, request_.memoryWeight);
+        const NodeIndex::Found here{id, fill};
+        if (load < highest || (load == highest && !comesFirst(here, best, ascending)) || !fits(id)) return;
+        best = here;
+        highest = load;
+      });
     }
     return best.node;
   }

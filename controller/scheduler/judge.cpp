@@ -6,6 +6,7 @@
 
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/node_load.h"
 #include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/fragmentation/node_scoring.h"
 #include "controller/scheduler/node_policy/node_policy.h"
@@ -48,11 +49,7 @@ class Judging {
     }
     const auto& index = state_.index;
     const int64_t fill = nodePolicy_->walk == Walk::fullestFirst ? index.fillOf(id) : -index.fillOf(id);
-    if (nodePolicy_->order == NodeOrder::usedScore)
-      return index.summaryOf(id).wide(Summary::kUsedScore) * kFills + fill;
-    if (nodePolicy_->order == NodeOrder::availableScore)
-      return index.summaryOf(id).wide(Summary::kAvailableScore) * kFills + fill;
-    return fill;
+    return loadOf(state_, id, *nodePolicy_, request_.memoryWeight) * kFills + fill;
   }
 
  private:

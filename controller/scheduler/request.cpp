@@ -160,10 +160,12 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
   std::vector<Refusal> refusals;
   Parameters p = readParameters(cls, refusals);
   if (!refusals.empty()) return std::move(refusals.front());
+  if (std::optional<Refusal> refusal = readClaimPolicies(claim, p)) return std::move(*refusal);
 
   Request request;
   request.nodePolicy = std::move(p.nodePolicy);
   request.cardPolicy = std::move(p.cardPolicy);
+  request.memoryWeight = p.memoryWeight;
   request.split = p.split;
   request.coreOvercommit = p.coreOvercommit;
   request.memoryOvercommit = p.memoryOvercommit;

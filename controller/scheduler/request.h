@@ -26,6 +26,11 @@ struct NodeAmount {
   bool operator==(const NodeAmount&) const = default;
 };
 
+/// Of a card's load score (choice/load_score.h), in thousandths: what memory counts for, and what memory and compute
+/// count for together.
+inline constexpr int64_t kUsualMemoryWeight = 700;
+inline constexpr int64_t kAllWeight = 1000;
+
 /// How a claim's total is divided over the cards of a node: split.h.
 enum class Split { none, evenly, fill };
 
@@ -49,6 +54,7 @@ struct Request {
   int64_t podMemory = 0;            ///< memory the pod takes of its node, bytes; 0 = don't care
   std::string nodePolicy = "binpack";
   std::string cardPolicy = "binpack";
+  int64_t memoryWeight = kUsualMemoryWeight;  ///< of policies by load score; 0 … kAllWeight, the rest is compute's
   Split split = Split::none;
   std::string pinnedNode;                ///< empty = any
   std::vector<std::string> pinnedCards;  ///< card object names; if set, exactly these
@@ -74,6 +80,7 @@ struct Refusal {
 ///
 /// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone
 /// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused.
+/// Its annotations elasticgpu.io/node-policy and card-policy choose other policies than the class's, if that allows it.
 /// `gpu: N` asks for that much of each of N cards and is not divided, whatever the class says of splitting.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
 

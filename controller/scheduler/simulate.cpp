@@ -13,9 +13,9 @@ namespace {
 
 int64_t percentOf(int64_t fill) { return (fill * 100 + 1'000'000) / 2'000'000; }
 
-PolicyScores scoresOf(const Amount& used, const Amount& capacity) {
+PolicyScores scoresOf(const Amount& used, const Amount& capacity, int64_t memoryWeight) {
   const int64_t full = percentOf(fillOf(used, capacity));
-  const LoadScore load = loadScoreOf(used, capacity);
+  const LoadScore load = loadScoreOf(used, capacity, memoryWeight);
   return {{"binpack", full}, {"spread", 100 - full}, {"compact-first", load.used}, {"low-load-first", load.available}};
 }
 
@@ -54,7 +54,7 @@ void scoreLinks(const Cluster& cluster, const std::string& node, std::vector<Ran
     cards[i].scores["topology"] = cards[i].scores["static"] = most > 0 ? links[i] * 100 / most : 0;
 }
 
-RankedNode describe(const Cluster& cluster, Decision decision) {
+RankedNode describe(const Cluster& cluster, const Request& request, Decision decision) {
   RankedNode node;
   Amount used, usedAfter, capacity;
   std::vector<RankedCard> given(decision.placements.size()), others;
@@ -62,7 +62,13 @@ RankedNode describe(const Cluster& cluster, Decision decision) {
     const CardView view = cluster.findCard(name);
     const Amount whole = view.capacity;
     Amount after = view.used;
-    RankedCard card{name, view.index, view.healthy, false, fillOf(view.used, whole), 0, scoresOf(view.used, whole)};
+    RankedCard card{name,
+                    view.index,
+                    view.healthy,
+                    false,
+                    fillOf(view.used, whole),
+                    0,
+                    scoresOf(view.used, whole, request.memoryWeight)};
     card.scores["simple"] = std::clamp<int64_t>(100 - view.index, 0, 100);
     RankedCard* slot = nullptr;
     for (std::size_t i = 0; i < decision.placements.size(); ++i) {
@@ -108,7 +114,7 @@ std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, con
     Decision decision = decide(cluster, request, others);
     if (!decision.fits) break;
     better.insert(decision.node);
-    ranking.push_back(describe(cluster, std::move(decision)));
+    ranking.push_back(describe(cluster, request, std::move(decision)));
   }
   return ranking;
 }

@@ -41,14 +41,19 @@ Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, cons
   ElasticGPUClaim claim;
   if (const auto claims = stores.templates.get(source)) {
     claim.spec = claims->spec;
+    claim.metadata.annotations = claims->annotations;
     return std::optional(std::move(claim));
   }
   if (const auto made = stores.carrierTemplates.get(source)) {
     if (!reconcile::asks(made->claim)) return std::optional<ElasticGPUClaim>();
-    auto wanted = reconcile::claimFor(made->claim);
+    auto stamped = made->claim;
+    stamped.metadata.annotations = made->annotations;
+    auto wanted = reconcile::claimFor(stamped);
     if (auto* why = std::get_if<std::string>(&wanted))
       return Status(Code::invalid, "ResourceClaimTemplate " + source.name + " can't be served: " + *why);
-    claim.spec = std::get<cache::Claim>(std::move(wanted)).spec;
+    auto& asked = std::get<cache::Claim>(wanted);
+    claim.spec = std::move(asked.spec);
+    claim.metadata.annotations = std::move(asked.metadata.annotations);
     return std::optional(std::move(claim));
   }
   if (!v1alpha::namesAmounts(source.name))

@@ -25,9 +25,10 @@ namespace {
 
 using namespace egpu::sdk;
 
-const std::vector<std::string> kParameters = {"at", "env", "inProgress", "latencyMs", "outcome", "times"};
-const std::vector<std::string> kVerbs = {"validate", "provision", "deprovision", "resize",
-                                         "stage",    "mount",     "unmount",     "unstage"};
+const std::vector<std::string> kParameters = {"at",      "env",    "inProgress", "latencyMs",
+                                              "outcome", "prefer", "times",      "veto"};
+const std::vector<std::string> kVerbs = {"validate", "provision", "deprovision", "resize", "stage",
+                                         "mount",    "unmount",   "unstage",     "prefer"};
 const std::vector<std::string> kOutcomes = {"ok",   "reschedule", "exists", "invalid", "unavailable", "internal",
                                             "hang", "crash",      "exit",   "garbage", "throw"};
 
@@ -248,6 +249,22 @@ class Mock final : public Provisioner {
     const auto found = store_.records.find(call.key());
     if (found != store_.records.end() && found->second.calls.count("provision") == 0) store_.erase(call.key());
     return status;
+  }
+
+  /// Parameter prefer names the node that is liked best, veto one that is not to be used.
+  Status prefer(Call& call, const Wish& wish) override {
+    Script script;
+    if (Status status = Script::parse(wish.parameters, script); status.code != EGPU_OK) return status;
+    if (Status status = act(call, script, "prefer", 1); status.code != EGPU_OK) return status;
+    const std::string best = parameter(wish.parameters, "prefer");
+    const std::string worst = parameter(wish.parameters, "veto");
+    if (best.empty() && worst.empty()) return noChange();
+    for (std::size_t i = 0; i < wish.candidates.size(); ++i)
+      if (wish.candidates[i].node == worst)
+        call.veto(i, "the class's parameter veto names it");
+      else if (wish.candidates[i].node == best)
+        call.preferred(i);
+    return ok();
   }
 
  private:

@@ -244,7 +244,7 @@ TEST_F(ClusterViewTest, WhateverChangesOfACardTellsThoseWhoWait) {
     stores.cards.informed(gpu);
     EXPECT_EQ(grown, 1) << "change " << i;
     gpu.metadata.resourceVersion = next();
-    gpu.status.phase = "Available";
+    gpu.status.phase = "Pending";  // without entries
     gpu.spec.allocations["uid-" + std::to_string(i)] = {"d", "ns/c", 1, 1};
     stores.cards.informed(gpu);
     EXPECT_EQ(grown, 1) << "an entry more is no room, after change " << i;
@@ -263,6 +263,81 @@ TEST_F(ClusterViewTest, TogetherWithoutADeviceThatWouldGo) {
   EXPECT_EQ(view.totals().usedCore, 600);
   EXPECT_FALSE(view.assuming());
   EXPECT_EQ(view.copy().state().check(), "");
+}
+
+TEST_F(ClusterViewTest, WhoHasToGoIsFoundOnOneCopyUntilSomethingChanges) {
+  device("d", "n1", "Pending");
+  const auto victims = [&] {
+    std::string all;
+    for (const auto& victim : view.preempt(ask("x", 700), {}, {}, {}).victims) all += victim.device + " ";
+    return all;
+  };
+  EXPECT_EQ(view.copies(), 0u);
+  EXPECT_EQ(victims(), "uid-d ");
+  EXPECT_EQ(victims(), "uid-d ");
+  EXPECT_EQ(view.copies(), 1u);
+  ASSERT_TRUE(view.decideAndAssume(ask("small", 100)).fits);
+  EXPECT_EQ(victims(), "uid-d ");
+  EXPECT_EQ(view.copies(), 2u) << "a decision is a change";
+  card("c1", "n1");
+  EXPECT_EQ(victims(), "") << "there is room now";
+  EXPECT_EQ(view.copies(), 3u);
+}
+
+TEST_F(ClusterViewTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
+  node("n2");
+  card("c1", "n2");
+  const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
+                         const std::string& card, const std::string& created) {
+    Gpu gpu;
+    gpu.metadata.name = name;
+    gpu.metadata.uid = uid;
+    gpu.metadata.resourceVersion = next();
+    gpu.metadata.creationTimestamp = created;
+    gpu.spec.nodeName = on;
+    gpu.spec.cards = {{card, card, 600, 100, 600, 100}};
+    gpu.status.phase = "Pending";  // without entries
+    stores.devices.informed(gpu);
+  };
+  const auto keptAt = [&](int64_t now) {
+    auto large = ask("large", 1000);
+    large.turn = {0, 0, 0, now};
+    EXPECT_FALSE(view.decideAndAssume(large).fits);
+    const auto kept = view.keptNodes();
+    return kept.empty() ? std::string() : kept.front().node;
+  };
+  since("a", "uid-a", "n1", "c0", "1970-01-01T00:00:10Z");
+  since("b", "uid-b", "n2", "c1", "1970-01-01T00:15:00Z");
+  EXPECT_EQ(keptAt(1000), "n2") << "the younger one is expected to go first";
+  since("a", "uid-other", "n1", "c0", "1970-01-01T00:18:10Z");
+  EXPECT_EQ(keptAt(1100), "n1") << "another device of that name, far younger";
+}
+
+TEST_F(ClusterViewTest, WhateverIsAskedKnowsRoomThatIsKept) {
+  Claim owner;
+  owner.metadata.name = "owner";
+  owner.metadata.namespace_ = "ns";
+  owner.metadata.uid = "owner";
+  owner.metadata.resourceVersion = next();
+  owner.status.phase = "Pending";
+  owner.status.priority = 10;
+  owner.status.nominated = v1alpha::Nomination{"n1", {{"c0", 600, 100}}, {"somebody"}};
+  stores.claims.informed(owner);
+  const auto fits = [&](const ClusterView::Ask& who) {
+    const std::string_view only = "n1";
+    return view.judge({who}, {&only, 1}).front().fits;
+  };
+  auto other = ask("k", 600);
+  EXPECT_FALSE(view.decideAndAssume(other).fits);
+  EXPECT_FALSE(fits(other));
+  EXPECT_FALSE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.nodesKeptFrom({other}).contains("n1"));
+  EXPECT_TRUE(fits(ask("k", 400))) << "beside it";
+  EXPECT_TRUE(fits(ask("owner", 600))) << "it is kept for that one";
+  other.turn.priority = 20;
+  EXPECT_TRUE(fits(other)) << "of higher priority";
+  EXPECT_TRUE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
 }
 
 TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {

@@ -43,7 +43,8 @@ def start(cluster, bin_dir):
     url = f"https://127.0.0.1:{port}/extender"
     installation.start_controller(cluster, bin_dir, arguments=[
         f"--extender-address=127.0.0.1:{port}", f"--extender-cert={cluster.pki}/extender.crt", f"--extender-key={cluster.pki}/extender.key",
-        f"--extender-client-ca={cluster.pki}/ca.crt", f"--extender-scheduler={OWN}"])
+        f"--extender-client-ca={cluster.pki}/ca.crt", "--extender-client-name=gpu-scheduler",
+        f"--extender-scheduler={OWN}"])
     issue(cluster.pki, OWN, "/CN=system:kube-scheduler")
     kubeconfig = cluster.folder / f"{OWN}.kubeconfig"
     write_kubeconfig(kubeconfig, cluster.url, cluster.pki, OWN)
@@ -74,7 +75,7 @@ def strangers(cluster, report, url):
     issue(cluster.folder / "strangers", "other", "/CN=system:kube-scheduler")
     none, other = (ssl.create_default_context(cafile=str(cluster.pki / "ca.crt")) for _ in range(2))
     other.load_cert_chain(cluster.folder / "strangers" / "other.crt", cluster.folder / "strangers" / "other.key")
-    for what, context in (("no certificate", none), ("another CA's", other)):
+    for what, context in (("no certificate", none), ("another CA's", other), ("of the CA, with another name", admin_context(cluster.pki, OWN))):
         try:
             ask(f"{url}/filter", body, context)
             report.check(f"{what}: refused", False)

@@ -51,6 +51,7 @@ class Scene {
     const char* const cards[] = {"binpack", "spread", "simple", "topology", "compact-first", "low-load-first"};
     r.nodePolicy = node[static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(node.size()) - 1))];
     r.cardPolicy = cards[pick(random, 0, 5)];
+    if (pick(random, 0, 2) == 0) r.memoryWeight = pick(random, 0, 4) * 250;
     r.perCard = {pick(random, 0, 70) * 10, pick(random, 0, 12) * kGi};
     if (pick(random, 0, 2) == 0) r.cards = pick(random, 1, 3);
     if (pick(random, 0, 7) == 0) r.wholeCards = true;

@@ -102,6 +102,34 @@ TEST_F(TlsTest, WhoShowsNoneOrAnothersIsRefused) {
   EXPECT_EQ(post(*client(clients.issue("kube-scheduler", ""), servers)), "POST /x hello") << "and others are served";
 }
 
+TEST_F(TlsTest, OfTheCasOnlyWhoHasOneOfTheNamesGetsIn) {
+  files.clientNames = {"system:kube-scheduler", "scheduler.example.com"};
+  start();
+  const auto got = [&](const std::string& commonName, const std::string& names) {
+    return post(*client(clients.issue(commonName, names), servers));
+  };
+  EXPECT_EQ(got("system:kube-scheduler", ""), "POST /x hello");
+  EXPECT_EQ(got("any", "DNS:other.example.com,DNS:scheduler.example.com"), "POST /x hello");
+  EXPECT_EQ(got("any", "URI:system:kube-scheduler"), "POST /x hello");
+  EXPECT_EQ(got("kubelet", ""), "refused") << "of the CA, and none of them";
+  EXPECT_EQ(got("system:kube-scheduler.evil", "DNS:a.scheduler.example.com"), "refused") << "no part of a name counts";
+  EXPECT_EQ(got("SYSTEM:KUBE-SCHEDULER", "DNS:*.example.com"), "refused") << "letter by letter";
+  EXPECT_EQ(post(*client(strangers.issue("system:kube-scheduler", ""), servers)), "refused") << "the CA comes first";
+}
+
+TEST_F(TlsTest, NamesCountWithNewFilesToo) {
+  files.clientNames = {"kube-scheduler"};
+  start();
+  write("ca.crt", strangers.pem());
+  std::string known;
+  for (int tries = 0; known != "POST /x hello" && tries < 60; ++tries) {
+    known = post(*client(strangers.issue("kube-scheduler", ""), servers));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(known, "POST /x hello");
+  EXPECT_EQ(post(*client(strangers.issue("kubelet", ""), servers)), "refused");
+}
+
 TEST_F(TlsTest, NobodySpeaksPlainHttp) {
   start();
   httplib::Client plain("127.0.0.1", port());

@@ -204,6 +204,69 @@ TEST_F(ExtenderTest, PreemptKnowsThatAClaimMadeByHandStays) {
       << "what has no claims is none of ours";
 }
 
+const char* const kKept = "no room for the pod's ElasticGPU claims beside what is kept there for others";
+
+TEST_F(ExtenderTest, ANodeThatIsKeptForOneThatHasWaitedForLongIsNotOffered) {
+  for (const auto& [node, card] : {std::pair("n1", 0), {"n1", 1}, {"n2", 0}, {"n2", 1}}) fill(node, card);
+  world.addClaim("large", "share", {{"gpu", "2"}});
+  settle();
+  world.clock.advance(seconds(601));
+  world.removeClaim("full-n1-1");
+  settle();
+  ASSERT_EQ(world.reason("large"), "NoFit");
+  ASSERT_EQ(driver->cluster.keptNodes(), (std::vector<scheduler::Kept>{{"default/large", "n1"}}));
+  world.nextSecond();
+  world.addClaim("a", "late", {{"gpu", "1"}});
+  const auto pod = addPod("p", {"a"});
+  EXPECT_EQ(passing(pod), Names{}) << "its binding would fail again and again";
+  EXPECT_EQ(why(pod, "n1"), kKept);
+  EXPECT_EQ(why(pod, "n2"), "no room for the pod's ElasticGPU claims");
+  EXPECT_NE(bind(pod, "n1"), "") << "as it does";
+  const Json victims = {{"n1", {{"Pods", Json::array()}, {"NumPDBViolations", 0}}}};
+  EXPECT_EQ(
+      answer("preempt", Json{{"Pod", asSent(pod)}, {"NodeNameToMetaVictims", victims}}.dump())["NodeNameToMetaVictims"]
+          .size(),
+      0u)
+      << "nobody is evicted there for room that it would not get";
+  world.removeClaim("large");
+  settle();
+  EXPECT_EQ(passing(pod), Names{"n1"});
+}
+
+TEST_F(ExtenderTest, RoomThatIsKeptForAPreemptorIsNotOffered) {
+  world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+  core::PriorityClass high;
+  high.metadata.name = "high";
+  high.value = 1000;
+  (void)World::must(world.client.create(high));
+  fill("n2", 0);
+  fill("n2", 1);
+  world.addClaim("low", "spare", {{"gpu", "1"}});
+  settle();
+  world.addPod("runs", {"low"});
+  settle();
+  world.schedule("runs");
+  cache::Claim big;
+  big.metadata.name = "big";
+  big.metadata.namespace_ = "default";
+  big.spec.className = "share";
+  big.spec.priorityClassName = "high";
+  big.spec.requests["elasticgpu.io/gpu"] = "2";
+  (void)World::must(world.client.create(big));
+  settle();
+  ASSERT_TRUE(world.claim("big").status.nominated) << world.message("big");
+  world.addClaim("a", "late", {{"gpu", "1"}});
+  const auto pod = addPod("p", {"a"});
+  EXPECT_EQ(passing(pod), Names{}) << "a card of n1 is free, and kept";
+  EXPECT_EQ(why(pod, "n1"), kKept);
+  world.removeClaim("big");
+  settle();
+  EXPECT_EQ(passing(pod), Names{"n1"});
+  world.removePod("runs");
+  world.unreserve("low", "runs");
+  settle();
+}
+
 TEST_F(ExtenderTest, RequestsThatCantBeAnsweredSayWhy) {
   EXPECT_EQ(ask("filter", "{", "POST").status, 400);
   EXPECT_EQ(Json::parse(ask("filter", "{}").body)["message"], "Pod: is missing: the pod to be scheduled");

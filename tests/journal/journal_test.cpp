@@ -109,6 +109,7 @@ TEST(Journal, ARecordIsReadAsItWasWritten) {
   r.podMemory = 12;
   r.nodePolicy = "spread";
   r.cardPolicy = "static dgx2";
+  r.memoryWeight = 250;
   r.split = scheduler::Split::fill;
   r.pinnedNode = "n";
   r.pinnedCards = {"c\n\"d"};
@@ -121,6 +122,8 @@ TEST(Journal, ARecordIsReadAsItWasWritten) {
   EXPECT_EQ(*again->asked, r);
   EXPECT_EQ(again->demand->classes.at(0).request, r);
   EXPECT_EQ(codec::encode(*again), line);
+  record.asked->memoryWeight = 0;
+  EXPECT_EQ(codec::decodeJournalRecord(codec::encode(record))->asked->memoryWeight, 0);
   record.asked->split = scheduler::Split::evenly;
   EXPECT_EQ(codec::decodeJournalRecord(codec::encode(record))->asked->split, scheduler::Split::evenly);
 }

@@ -24,6 +24,7 @@ SLOT(mount, 8);
 SLOT(unmount, 9);
 SLOT(unstage, 10);
 SLOT(health, 11);
+SLOT(prefer, 12);
 
 #define HOST(member, n) \
   _Static_assert(offsetof(egpu_host, member) == 2 * sizeof(size_t) + (n) * sizeof(void (*)(void)), #member " moved")
@@ -42,6 +43,8 @@ HOST(reply_health, 11);
 HOST(reply_process, 12);
 HOST(reply_use, 13);
 HOST(reply_process_use, 14);
+HOST(reply_prefer, 15);
+HOST(reply_veto, 16);
 
 /* egpu_gpu as plugins built before its first addition fill it in, and where the additions begin. */
 _Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(char*) + 4 * sizeof(int64_t),

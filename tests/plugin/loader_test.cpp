@@ -129,6 +129,44 @@ TEST(LoaderTest, UseThatCannotBeIsGarbage) {
   }
 }
 
+Call wish(core::StringMap parameters) {
+  Call c = call(Slot::prefer);
+  c.wish.claim = "default/claim";
+  for (const auto* node : {"n0", "vetoed", "n2"})
+    c.wish.candidates.push_back({node, {{std::string("GPU-") + node, "m", 0, 500, 1 << 30, 2 << 30}}});
+  c.wish.parameters = std::move(parameters);
+  return c;
+}
+
+TEST(LoaderTest, APluginPutsPlacesIntoItsOrder) {
+  const auto loaded = LoadedPlugin::open(zoo("prefers"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  EXPECT_TRUE(loaded.value()->description().prefers);
+  const Answer answer = loaded.value()->call(wish({}), nullptr);
+  ASSERT_EQ(answer.outcome, ReplyCode::ok) << answer.message;
+  EXPECT_THAT(answer.order, ElementsAre(2, 0));
+  EXPECT_THAT(answer.vetoes, ElementsAre(Veto{1, "GPU-vetoed"}));
+}
+
+TEST(LoaderTest, AnOrderThatCannotBeIsGarbage) {
+  const auto loaded = LoadedPlugin::open(zoo("prefers"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  for (const auto& [how, why] : {std::pair{"beyond", "named a candidate that is not there"},
+                                 {"twice", "named the candidate 0 twice"},
+                                 {"null", "null text"}}) {
+    const Answer answer = loaded.value()->call(wish({{"spoil", how}}), nullptr);
+    EXPECT_EQ(answer.outcome, ReplyCode::garbage) << how;
+    EXPECT_THAT(answer.message, HasSubstr(why));
+  }
+}
+
+TEST(LoaderTest, WhoHasNoPreferenceIsNotToBeAsked) {
+  const auto loaded = LoadedPlugin::open(zoo("good"));
+  ASSERT_TRUE(loaded.ok()) << loaded.status().str();
+  EXPECT_FALSE(loaded.value()->description().prefers);
+  EXPECT_EQ(loaded.value()->call(wish({}), nullptr).outcome, ReplyCode::noChange);
+}
+
 TEST(LoaderTest, GarbageIsNamedAsSuch) {
   const auto loaded = LoadedPlugin::open(zoo("garbage_code"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();

@@ -17,6 +17,7 @@ Call someCall() {
   c.parameters = {{"isolation", "none"}};
   c.pod = "ns/pod";
   c.container = "main";
+  c.wish = {"ns/claim", {{"n0", c.device.cards}, {"n1", {}}}, {{"a", "b"}}};
   return c;
 }
 
@@ -24,7 +25,7 @@ Answer someAnswer() {
   Answer a;
   a.outcome = ReplyCode::reschedule;
   a.message = "grüße";
-  a.description = {"a.b", "1", "mig", "Enforced"};
+  a.description = {"a.b", "1", "mig", "Enforced", true};
   a.keys = {"k1", "k2"};
   a.edits = {{{"A", "1"}}, {{"/dev/x", "/dev/y", "rwm"}}, {{"/h", "/c", {"ro", "bind"}}}, {"v/c=n"}};
   a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0", 19500, {{"GPU-1", "nvlink", 2}}, {{"driverVersion", "1"}}},
@@ -32,6 +33,8 @@ Answer someAnswer() {
   a.health = {{"GPU-0", false, "xid 79"}};
   a.processes = {{"GPU-0", 4711, 1 << 20, 35}, {"GPU-0", 12, -1, -1}};
   a.use = {{"GPU-0", int64_t{3} << 30, 100, 2}, {"GPU-1", -1, -1, -1}};
+  a.order = {2, 0};
+  a.vetoes = {{1, "not there"}};
   return a;
 }
 
@@ -60,6 +63,9 @@ TEST(WireTest, CallsComeBackAsTheyWere) {
   EXPECT_EQ(c.parameters, want.parameters);
   EXPECT_EQ(c.pod, want.pod);
   EXPECT_EQ(c.container, want.container);
+  EXPECT_EQ(c.wish.claim, want.wish.claim);
+  EXPECT_EQ(c.wish.candidates, want.wish.candidates);
+  EXPECT_EQ(c.wish.parameters, want.wish.parameters);
 }
 
 TEST(WireTest, AnswersComeBackAsTheyWere) {
@@ -77,6 +83,8 @@ TEST(WireTest, AnswersComeBackAsTheyWere) {
   EXPECT_EQ(a.health, want.health);
   EXPECT_EQ(a.processes, want.processes);
   EXPECT_EQ(a.use, want.use);
+  EXPECT_EQ(a.order, want.order);
+  EXPECT_EQ(a.vetoes, want.vetoes);
 }
 
 TEST(WireTest, ConfinedComesBackAsItWas) {

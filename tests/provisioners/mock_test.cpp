@@ -31,8 +31,22 @@ TEST_F(MockTest, RefusesParametersItCannotPlay) {
   EXPECT_EQ(outcomeOf(plugin->validate({{"latencyMs", "1e3"}})), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->validate({{"env", "novalue"}})), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->validate({{"latency", "1"}})), ReplyCode::invalid);
-  EXPECT_THAT(said, HasSubstr("at, env, inProgress, latencyMs, outcome, times"));
+  EXPECT_THAT(said, HasSubstr("at, env, inProgress, latencyMs, outcome, prefer, times, veto"));
   EXPECT_EQ(outcomeOf(plugin->validate({{"at", "validate"}, {"outcome", "unavailable"}})), ReplyCode::unavailable);
+}
+
+TEST_F(MockTest, PrefersAndVetoesTheNodesThatItsClassNames) {
+  ASSERT_TRUE(plugin->description().prefers);
+  Wish wish{"default/a", {}, {}};
+  for (const auto* node : {"n0", "n1", "n2"}) wish.candidates.push_back({node, {card(0, 100, kGiB)}});
+  EXPECT_EQ(outcomeOf(plugin->prefer(wish).reply), ReplyCode::noChange);
+  wish.parameters = {{"prefer", "n2"}, {"veto", "n0"}};
+  const auto answer = plugin->prefer(wish);
+  EXPECT_EQ(answer.reply.outcome, ReplyCode::ok);
+  EXPECT_THAT(answer.order, ElementsAre(2));
+  EXPECT_THAT(answer.vetoes, ElementsAre(Veto{0, "the class's parameter veto names it"}));
+  wish.parameters = {{"at", "prefer"}, {"outcome", "unavailable"}};
+  EXPECT_EQ(outcomeOf(plugin->prefer(wish).reply), ReplyCode::unavailable);
 }
 
 TEST_F(MockTest, StaysInProgressForAsLongAsAsked) {

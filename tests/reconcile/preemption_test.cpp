@@ -1,4 +1,6 @@
 // Priority of claims, room that is made for one by preemption and kept for it, and the order of those who wait.
+#include "controller/reconcile/priority/preemption.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -33,11 +35,11 @@ class PreemptionTest : public ReconcileTest {
   }
   /// Younger than those before; the controller has seen it.
   void claim(const std::string& name, const std::string& cls, const std::string& priority = {},
-             const core::StringMap& requests = {{"gpu", "1"}}) {
+             const core::StringMap& requests = {{"gpu", "1"}}, const std::string& namespace_ = "default") {
     world.nextSecond();
     cache::Claim made;
     made.metadata.name = name;
-    made.metadata.namespace_ = "default";
+    made.metadata.namespace_ = namespace_;
     made.spec.className = cls;
     made.spec.priorityClassName = priority;
     for (const auto& [key, value] : requests) made.spec.requests["elasticgpu.io/" + key] = value;
@@ -96,6 +98,93 @@ TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain
   driver->run();
   EXPECT_EQ(phase("younger"), "Bound");
   EXPECT_EQ(world.reason("younger", "Preempted"), "") << "it is over";
+}
+
+TEST_F(PreemptionTest, ClaimsOfOtherNamespacesAreNotNamed) {
+  world.addNamespace("team");
+  const auto in = [&](const std::string& name) { return World::must(world.client.get<cache::Claim>({"team", name})); };
+  const auto said = [&](const cache::Claim& of, const char* type) {
+    const auto* found = findCondition(of.status.conditions, type);
+    return found == nullptr ? std::string() : found->message;
+  };
+  claim("secret-a", "spare");
+  claim("secret-b", "spare");
+  pod("a", "secret-a");
+  pod("b", "secret-b");
+  claim("one", "share", "high", {{"gpu", "2"}}, "team");
+  EXPECT_EQ(said(in("one"), "Bound"),
+            "makes room on node n1, which is kept for it: 2 claims of other namespaces have to go");
+  ASSERT_TRUE(in("one").status.nominated);
+  EXPECT_EQ(in("one").status.nominated->victims.size(), 2u) << "devices, whose names tell nothing";
+  claim("waits", "share");
+  EXPECT_NE(world.message("waits").find("kept for others: room on node n1 for a claim of another namespace"),
+            std::string::npos)
+      << world.message("waits");
+  ends("a", "secret-a");
+  ends("b", "secret-b");
+  driver->run();
+  EXPECT_EQ(in("one").status.phase, "Bound");
+  const auto text = world.message("secret-a", "Preempted");
+  EXPECT_EQ(text.rfind("makes room for a claim of another namespace of priority 1000 since 20", 0), 0u) << text;
+  World::mustOk(world.client.remove<cache::Claim>({"team", "one"}));
+  for (const auto* name : {"secret-a", "secret-b", "waits"}) world.removeClaim(name);
+  driver->run();
+}
+
+TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
+  world.addNamespace("team");
+  claim("secret-a", "spare");
+  claim("secret-b", "spare");
+  pod("a", "secret-a");
+  pod("b", "secret-b");
+  startOver(line);
+  budget(true);
+  claim("one", "share", "high", {{"gpu", "2"}}, "team");
+  driver->run(std::chrono::seconds(20));
+  const auto one = World::must(world.client.get<cache::Claim>({"team", "one"}));
+  const auto text = findCondition(one.status.conditions, "Bound")->message;
+  EXPECT_NE(text.find("have to go; a pod of another namespace may not be evicted now"), std::string::npos) << text;
+  EXPECT_EQ(text.find("default"), std::string::npos) << text;
+  budget(false);
+  World::mustOk(world.client.remove<cache::Claim>({"team", "one"}));
+  settle();
+}
+
+TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
+  claim("low", "spare");
+  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  constexpr std::chrono::milliseconds kPerNode{100};
+  int asked = 0;
+  const auto look = [&](const std::string& name) {
+    cache::Claim who;
+    who.metadata.name = who.metadata.uid = name;
+    who.metadata.namespace_ = "default";
+    cache::ClusterView::Ask ask;
+    ask.claimUid = name;
+    ask.claim = "default/" + name;
+    ask.request.perCard = {1000, 1};
+    ask.turn.priority = 1000;
+    const int before = asked;
+    EXPECT_FALSE(preemption.planFor(who, ask, [&](std::string_view) {
+      ++asked;
+      world.clock.advance(kPerNode);
+      return false;
+    }));
+    return (asked - before) * kPerNode;
+  };
+  const auto took = look("a");
+  ASSERT_GT(took.count(), 0);
+  EXPECT_EQ(preemption.restsFor("b"), 9 * took);
+  EXPECT_EQ(look("b").count(), 0) << "not now";
+  EXPECT_EQ(preemption.putOff("b"), 9 * took);
+  EXPECT_EQ(preemption.putOff("c"), 19 * took) << "one after the other";
+  EXPECT_EQ(preemption.putOff("new", true), 9 * took) << "not behind those who are looked for again";
+  EXPECT_EQ(preemption.putOff("a").count(), 0) << "it has been looked for, in vain";
+  EXPECT_EQ(preemption.restsFor("a"), std::chrono::seconds(15));
+  for (int i = 0; i < 1'000; ++i) EXPECT_LE(preemption.putOff("d"), std::chrono::seconds(15));
+  world.clock.advance(9 * took);
+  EXPECT_EQ(preemption.restsFor("b").count(), 0);
+  EXPECT_EQ(look("b"), took);
 }
 
 TEST_F(PreemptionTest, TheLowestGoesBeforeTheYoungest) {

@@ -16,6 +16,26 @@ TEST_F(StaticBindingTest, C9_StaticNotAvailable) {
   EXPECT_EQ(world.reason("c"), "StaticNotAvailable");
 }
 
+TEST_F(StaticBindingTest, C9_WhoseADeviceIsIsToldByNameInItsOwnNamespaceAlone) {
+  world.addNamespace("team");
+  world.addClaim("secret", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto device = deviceOf("secret");
+  world.addClaim("here", "share", {}, device);
+  cache::Claim there;
+  there.metadata.name = "there";
+  there.metadata.namespace_ = "team";
+  there.spec.className = "share";
+  there.spec.elasticGPUName = device;
+  (void)support::World::must(world.client.create(there));
+  settle();
+  EXPECT_NE(world.message("here").find("belongs to claim default/secret"), std::string::npos) << world.message("here");
+  const auto now = support::World::must(world.client.get<cache::Claim>({"team", "there"}));
+  const auto text = findCondition(now.status.conditions, "Bound")->message;
+  EXPECT_NE(text.find("belongs to a claim of another namespace"), std::string::npos) << text;
+  EXPECT_EQ(text.find("secret"), std::string::npos) << text;
+}
+
 TEST_F(StaticBindingTest, C9_ANamedCardIsTakenWhole) {
   world.addClaim("a", "share", {}, "gpu-n1-1");
   settle();

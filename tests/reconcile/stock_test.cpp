@@ -483,6 +483,7 @@ class TemplateTest : public StockTest {
     rc.metadata.name = pod + "-" + name + "-x7x7x";
     rc.metadata.namespace_ = "default";
     rc.metadata.labels = World::must(made(source)).labels;
+    rc.metadata.annotations = World::must(made(source)).annotations;
     rc.metadata.ownerReferences.push_back({"v1", "Pod", pod, world.pod(pod).metadata.uid, true, false});
     (void)World::must(world.client.create(rc));
     tellPod(pod, {name});
@@ -510,6 +511,26 @@ TEST_F(TemplateTest, AResourceClaimTemplateIsKeptForEach) {
   EXPECT_EQ(world.claim("p-gpu-x7x7x").status.phase, "Bound") << "what was made of it stays with its pod";
   world.removePod("p");
   EXPECT_TRUE(nothingIsLeft());
+}
+
+TEST_F(TemplateTest, APolicyOfTheTemplatesOwnIsItsClaims) {
+  world.addClass("chosen", "Delete", "Immediate", {{"claimPolicies", "true"}});
+  world.addClaim("beside", "share", {{"gpu-core", "10"}});
+  cache::ClaimTemplate choosing;
+  choosing.metadata.name = "choosing";
+  choosing.metadata.namespace_ = "default";
+  choosing.annotations = {{"elasticgpu.io/card-policy", "spread"}};
+  choosing.spec.className = "chosen";
+  choosing.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
+  (void)World::must(world.client.create(choosing));
+  settle();
+  addPodOfTemplates("p", {"gpu"});
+  stampFrom("choosing", "p", "gpu");
+  settle();
+  ASSERT_EQ(world.claim("p-gpu-x7x7x").status.phase, "Bound") << world.message("p-gpu-x7x7x");
+  EXPECT_NE(world.gpu(deviceOf("p-gpu-x7x7x")).spec.cards.at(0).name,
+            world.gpu(deviceOf("beside")).spec.cards.at(0).name)
+      << "binpack would have put it there";
 }
 
 TEST_F(TemplateTest, SomebodyElsesIsLeftAloneAndThePodsHearOfIt) {

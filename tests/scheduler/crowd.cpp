@@ -67,6 +67,7 @@ Request Crowd::request() {
     const auto cards = cardPolicyNames();
     r.nodePolicy = nodes[static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(nodes.size()) - 1))];
     r.cardPolicy = cards[static_cast<std::size_t>(pick(random, 0, static_cast<int64_t>(cards.size()) - 1))];
+    if (pick(random, 0, 3) == 0) r.memoryWeight = pick(random, 0, 4) * 250;
   }
   if (shape_.severalCards && pick(random, 0, 2) == 0) r.cards = pick(random, 2, shape_.cardsPerNode);
   switch (pick(random, 0, 6)) {

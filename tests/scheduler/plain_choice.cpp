@@ -195,8 +195,10 @@ class Choosing {
           topology::testing::everyDivision(topology::testing::scoresOf(node_), {bits(set), wanted, 0, 0}).cards);
     auto score = [&](std::size_t i) {
       if (r_.cardPolicy == "binpack") return -candidates_[i].fill;
-      if (r_.cardPolicy == "compact-first") return -plainLoad(candidates_[i].card, candidates_[i].used, false);
-      if (r_.cardPolicy == "low-load-first") return -plainLoad(candidates_[i].card, candidates_[i].used, true);
+      if (r_.cardPolicy == "compact-first")
+        return -plainLoad(candidates_[i].card, candidates_[i].used, r_.memoryWeight, false);
+      if (r_.cardPolicy == "low-load-first")
+        return -plainLoad(candidates_[i].card, candidates_[i].used, r_.memoryWeight, true);
       return r_.cardPolicy == "spread" ? candidates_[i].fill : 0;
     };
     std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
@@ -321,10 +323,10 @@ class Choosing {
 
 }  // namespace
 
-int64_t plainLoad(const v1alpha::Card& card, const Amount& used, bool available) {
-  const __int128 whole = static_cast<__int128>(card.memory) * card.core;
-  __int128 load =
-      static_cast<__int128>(70) * used.memory * card.core + static_cast<__int128>(30) * used.core * card.memory;
+int64_t plainLoad(const v1alpha::Card& card, const Amount& used, int64_t memoryWeight, bool available) {
+  const __int128 whole = static_cast<__int128>(card.memory) * card.core * 10;
+  __int128 load = static_cast<__int128>(memoryWeight) * used.memory * card.core +
+                  static_cast<__int128>(1000 - memoryWeight) * used.core * card.memory;
   if (available) load = whole * 100 - load;
   const __int128 rounded = load < 0 ? 0 : (2 * load + whole) / (2 * whole);
   return static_cast<int64_t>(std::min<__int128>(rounded, 100));

@@ -24,7 +24,7 @@ std::optional<std::vector<Placement>> plainChoice(const Request& request, const 
                                                   const std::vector<PlainCandidate>& candidates);
 
 /// round(0.7 · memory + 0.3 · core) of the percentages in use, or of those that are not, halves up, within 0 … 100.
-int64_t plainLoad(const v1alpha::Card& card, const Amount& used, bool available);
+int64_t plainLoad(const v1alpha::Card& card, const Amount& used, int64_t memoryWeight, bool available);
 
 /// The largest part of a divided total that goes onto a card, in steps; 0: none.
 int64_t plainRoom(const Request& request, const v1alpha::Card& card, const Amount& used);

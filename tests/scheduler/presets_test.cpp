@@ -1,6 +1,9 @@
 // Presets: the load score to the half point, and which node and card each preset takes.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <tuple>
+
 #include "controller/scheduler/choice/load_score.h"
 #include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/state/state.h"
@@ -32,6 +35,23 @@ TEST(LoadScore, IsExactAndRoundsHalvesUp) {
   const int64_t huge = int64_t{1} << 49;
   EXPECT_EQ(loadScoreOf({500, huge / 2}, {1000, huge}).used, 50);
   EXPECT_EQ(loadScoreOf({500, huge / 4}, {1000, huge}).used, 33);
+}
+
+TEST(LoadScore, HasTheWeightsThatTheClassGives) {
+  const Amount card{1000, 32 * kGi}, used{300, 16 * kGi};  // V 50, T 30
+  EXPECT_EQ(loadScoreOf(used, card, 250).used, 35);
+  EXPECT_EQ(loadScoreOf(used, card, 250).available, 65);
+  EXPECT_EQ(loadScoreOf(used, card, 0).used, 30);
+  EXPECT_EQ(loadScoreOf(used, card, 1000).used, 50);
+  EXPECT_EQ(loadScoreOf(used, card, 1).used, 30) << "30.02";
+  EXPECT_EQ(loadScoreOf(used, card, 125).used, 33) << "32.5";
+  EXPECT_EQ(loadScoreOf(used, card, 125).available, 68) << "67.5";
+  // The largest that is still reckoned in 64 bits, and beyond.
+  for (const int64_t memory : {(int64_t{1} << 43) - 1, int64_t{1} << 43, int64_t{1} << 49})
+    for (const int64_t weight : {0, 1, 500, 1000}) {
+      EXPECT_EQ(loadScoreOf({1023, memory}, {1023, memory}, weight).used, 100) << memory << ", " << weight;
+      EXPECT_EQ(loadScoreOf({0, 0}, {1023, memory}, weight).available, 100) << memory << ", " << weight;
+    }
 }
 
 /// The examples of node_policy/compact_first.h and low_load_first.h.
@@ -67,6 +87,36 @@ TEST(Presets, TheWorkedExamplesHold) {
   EXPECT_EQ(where(cluster, "node-compact-gpu-low-load"), "b1");
 }
 
+TEST(Presets, WeightsTurnTheChoice) {
+  Cluster cluster;
+  for (const char* node : {"a", "b"}) {
+    cluster.upsertNode({node, true});
+    for (int64_t c = 0; c < 2; ++c) cluster.upsertCard(makeCard(node + std::to_string(c), node, c));
+  }
+  cluster.take("a0", "x", {600, 4 * kGi});   // V 12.5, T 60
+  cluster.take("b0", "y", {100, 16 * kGi});  // V 50, T 10
+  Request r;
+  r.perCard = {100, kGi};
+  r.nodePolicy = "compact-first";
+  const auto nodeOf = [&](int64_t weight) {
+    r.memoryWeight = weight;
+    return decide(cluster, r).node;
+  };
+  EXPECT_EQ(nodeOf(700), "b") << "27 against 38";
+  EXPECT_EQ(nodeOf(600), "b") << "32 (31.5) against 34";
+  EXPECT_EQ(nodeOf(500), "a") << "36 against 30";
+  cluster.take("a1", "z", {100, 16 * kGi});  // as b0
+  r.pinnedNode = "a";
+  for (const auto& [policy, memory, compute] :
+       {std::tuple("compact-first", "a1", "a0"), {"low-load-first", "a0", "a1"}}) {
+    r.cardPolicy = policy;
+    r.memoryWeight = 1000;
+    EXPECT_EQ(decide(cluster, r).placements.at(0).card, memory) << policy;
+    r.memoryWeight = 0;
+    EXPECT_EQ(decide(cluster, r).placements.at(0).card, compute) << policy;
+  }
+}
+
 TEST(Presets, AreUnknownByOtherNames) {
   EXPECT_EQ(findPreset("binpack"), nullptr);
   EXPECT_EQ(presetNames(),
@@ -100,6 +150,7 @@ TEST(Presets, TheIndexFindsWhatAScanFinds) {
       Request r;
       r.nodePolicy = pick(random, 0, 1) == 0 ? "compact-first" : "low-load-first";
       r.cardPolicy = "compact-first";
+      if (pick(random, 0, 1) == 0) r.memoryWeight = std::array{0, 250, 500, 999, 1000}[pick(random, 0, 4) % 5u];
       r.cards = pick(random, 1, 3);
       r.perCard = {pick(random, 0, 10) * 100, pick(random, 1, 16) * kGi};
       if (pick(random, 0, 2) == 0) {

@@ -286,6 +286,98 @@ TEST(Parameters, APresetIsAPairOfPoliciesAndExcludesThem) {
   }
 }
 
+TEST(Parameters, WeightsOfTheLoadScoresAddUpToOne) {
+  struct Row {
+    Params parameters;
+    int64_t memory;
+  };
+  const Row rows[] = {{{{"preset", "compact-first"}}, 700},
+                      {{{"preset", "compact-first"}, {"memoryWeight", "0.25"}, {"tflopsWeight", "0.75"}}, 250},
+                      {{{"nodePolicy", "low-load-first"}, {"memoryWeight", "0.125"}}, 125},
+                      {{{"cardPolicy", "compact-first"}, {"tflopsWeight", "1"}}, 0},
+                      {{{"cardPolicy", "low-load-first"}, {"memoryWeight", "1.000"}, {"tflopsWeight", "0"}}, 1000}};
+  for (const Row& row : rows) {
+    const auto made = make({{"gpu-core", "10"}}, row.parameters);
+    ASSERT_TRUE(std::holds_alternative<Request>(made)) << std::get<Refusal>(made).message;
+    EXPECT_EQ(std::get<Request>(made).memoryWeight, row.memory);
+  }
+}
+
+TEST(Parameters, WeightsThatSayNothingAreRefused) {
+  struct Row {
+    Params parameters;
+    const char* field;
+    const char* says;
+  };
+  const Row rows[] = {
+      {{{"preset", "compact-first"}, {"memoryWeight", "1.001"}}, "memoryWeight", "from 0 to 1"},
+      {{{"preset", "compact-first"}, {"memoryWeight", "0.7125"}}, "memoryWeight", "three places"},
+      {{{"preset", "compact-first"}, {"tflopsWeight", "30%"}}, "tflopsWeight", "such as 0.7"},
+      {{{"preset", "compact-first"}, {"tflopsWeight", "99999999999999999999"}}, "tflopsWeight", "from 0 to 1"},
+      {{{"preset", "compact-first"}, {"memoryWeight", "0.7"}, {"tflopsWeight", "0.4"}}, "memoryWeight", "here 0.6;"},
+      {{{"memoryWeight", "0.5"}}, "memoryWeight", "neither nodePolicy binpack nor cardPolicy binpack"},
+      {{{"nodePolicy", "fragmentation"}, {"tflopsWeight", "0.5"}}, "tflopsWeight", "compact-first, low-load-first"}};
+  for (const Row& row : rows) {
+    const auto made = make({{"gpu-core", "10"}}, row.parameters);
+    ASSERT_TRUE(std::holds_alternative<Refusal>(made)) << row.says;
+    const Refusal& refusal = std::get<Refusal>(made);
+    EXPECT_EQ(refusal.reason, "InvalidParameter");
+    EXPECT_EQ(refusal.field, "parameters[" + std::string(row.field) + "]");
+    EXPECT_NE(refusal.message.find(row.says), std::string::npos) << refusal.message;
+  }
+  EXPECT_EQ(checkParameters(classWith({{"nodePolicy", "x"}, {"memoryWeight", "1"}})).size(), 1u) << "said once";
+}
+
+v1alpha::ElasticGPUClaim choosing(const Params& annotations) {
+  auto claim = claimWith({{"gpu-core", "10"}});
+  for (const auto& [k, v] : annotations) claim.metadata.annotations["elasticgpu.io/" + k] = v;
+  return claim;
+}
+
+TEST(ClaimPolicies, AreTheClaimsWhereItsClassAllowsIt) {
+  const auto cls = classWith({{"nodePolicy", "spread"}, {"cardPolicy", "simple"}, {"claimPolicies", "true"}});
+  const auto policies = [&](const Params& annotations) {
+    const auto made = makeRequest(choosing(annotations), cls);
+    if (const auto* refusal = std::get_if<Refusal>(&made)) return refusal->message;
+    return std::get<Request>(made).nodePolicy + '/' + std::get<Request>(made).cardPolicy;
+  };
+  EXPECT_EQ(policies({}), "spread/simple");
+  EXPECT_EQ(policies({{"node-policy", "fragmentation"}}), "fragmentation/simple");
+  EXPECT_EQ(policies({{"card-policy", "low-load-first"}}), "spread/low-load-first");
+  EXPECT_EQ(policies({{"node-policy", "binpack"}, {"card-policy", "topology"}}), "binpack/topology");
+  const auto dgx = classWith({{"static", "dgx2"}, {"claimPolicies", "true"}});
+  EXPECT_EQ(std::get<Request>(makeRequest(choosing({{"card-policy", "static"}}), dgx)).cardPolicy, "static dgx2");
+  EXPECT_EQ(std::get<Request>(makeRequest(choosing({{"card-policy", "spread"}}), dgx)).cardPolicy, "spread");
+  const auto weighed = classWith({{"memoryWeight", "0.5"}, {"claimPolicies", "true"}});
+  EXPECT_EQ(std::get<Request>(makeRequest(choosing({{"node-policy", "compact-first"}}), weighed)).memoryWeight, 500);
+}
+
+TEST(ClaimPolicies, AreRefusedWhereNoneMayChooseOrNoneIsKnown) {
+  const auto refused = [](const Params& parameters, const Params& annotations) {
+    const auto made = makeRequest(choosing(annotations), classWith(parameters));
+    return std::holds_alternative<Refusal>(made) ? std::get<Refusal>(made) : Refusal{};
+  };
+  for (const Params& parameters : {Params{}, Params{{"claimPolicies", "false"}}, Params{{"nodePolicy", "spread"}}}) {
+    const Refusal node = refused(parameters, {{"node-policy", "spread"}});
+    EXPECT_EQ(node.reason, "InvalidParameter");
+    EXPECT_EQ(node.field, "metadata.annotations[elasticgpu.io/node-policy]");
+    EXPECT_NE(node.message.find("claimPolicies: \"true\""), std::string::npos) << node.message;
+    EXPECT_EQ(refused(parameters, {{"card-policy", "spread"}}).field,
+              "metadata.annotations[elasticgpu.io/card-policy]");
+  }
+  const Params may{{"claimPolicies", "true"}};
+  EXPECT_NE(
+      refused(may, {{"node-policy", "tetris"}}).message.find("\"tetris\": unknown; known: binpack, compact-first"),
+      std::string::npos);
+  EXPECT_NE(refused(may, {{"card-policy", ""}}).message.find("known: binpack"), std::string::npos);
+  EXPECT_NE(refused(may, {{"card-policy", "static dgx2"}}).message.find("known: binpack"), std::string::npos)
+      << "which machine it is the class says";
+  EXPECT_NE(refused(may, {{"node-policy", "node-compact-gpu-low-load"}}).message.find("unknown"), std::string::npos);
+  const auto refusals = checkParameters(classWith({{"claimPolicies", "yes"}}));
+  ASSERT_EQ(refusals.size(), 1u);
+  EXPECT_NE(refusals[0].message.find("known: true, false"), std::string::npos);
+}
+
 TEST(Split, TotalsNeedNotBeWholeCards) {
   for (const char* split : {"evenly", "fill"}) {
     const auto made = make({{"gpu-core", "150"}, {"gpu-memory", "7"}}, {{"split", split}});

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "api/v1alpha/quantity.h"
 #include "controller/base/files.h"
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/load_score.h"
@@ -71,6 +72,24 @@ TEST(WorkedExamples, WhichNode) {
       row += ' ' + grouped(byFill ? fillOf(used, capacity) : score) + " |";
     }
     expectRow(row + ' ' + decide(cluster, share(policy, "binpack")).node + " |");
+  }
+}
+
+TEST(WorkedExamples, WeightsOfTheLoadScores) {
+  const Cluster cluster = threeNodes();
+  for (const int64_t weight : {1000, 700, 0}) {
+    Request request = share("compact-first", "binpack");
+    request.memoryWeight = weight;
+    std::string row = "| " + v1alpha::formatThousandths(weight) + " |";
+    for (const char* node : kNodes) {
+      int64_t score = 0;
+      for (const std::string& name : cluster.cardsOf(node)) {
+        const CardView card = cluster.findCard(name);
+        score += loadScoreOf(card.used, card.capacity, weight).used;
+      }
+      row += ' ' + std::to_string(score) + " |";
+    }
+    expectRow(row + ' ' + decide(cluster, request).node + " |");
   }
 }
 
@@ -159,6 +178,22 @@ TEST(WorkedExamples, ATotalOverSeveralCards) {
     const Decision decision = decide(four, total(Split::evenly, policy));
     for (const Placement& p : decision.placements) EXPECT_EQ(p.granted.core, 600);
     expectRow("| `" + std::string(policy) + "` | " + indexes(four, decision) + " |\n");
+  }
+}
+
+TEST(WorkedExamples, PoliciesOfClaims) {
+  const Cluster cluster = threeNodes();
+  v1alpha::ElasticGPUClass cls;
+  cls.parameters["claimPolicies"] = "true";
+  const auto written = [](const char* name) { return *name == 0 ? "–" : '`' + std::string(name) + '`'; };
+  for (const auto& [node, card] : {std::pair("", ""), {"", "spread"}, {"spread", ""}}) {
+    v1alpha::ElasticGPUClaim claim;
+    claim.spec.requests = {{"elasticgpu.io/gpu-core", "30"}, {"elasticgpu.io/gpu-memory", "4Gi"}};
+    if (*node != 0) claim.metadata.annotations["elasticgpu.io/node-policy"] = node;
+    if (*card != 0) claim.metadata.annotations["elasticgpu.io/card-policy"] = card;
+    const Decision decision = decide(cluster, std::get<Request>(makeRequest(claim, cls)));
+    expectRow("| " + written(node) + " | " + written(card) + " | " + decision.node + ", card " +
+              indexes(cluster, decision) + " |");
   }
 }
 

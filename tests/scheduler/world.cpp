@@ -135,7 +135,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const Amount used = plain.used();
       nodeUsed = {nodeUsed.core + used.core, nodeUsed.memory + used.memory};
       nodeCapacity = {nodeCapacity.core + card.core, nodeCapacity.memory + card.memory};
-      load += plainLoad(card, used, r.nodePolicy == "low-load-first");
+      load += plainLoad(card, used, r.memoryWeight, r.nodePolicy == "low-load-first");
       Amount granted, charged;
       const bool divided = r.split != Split::none && !r.wholeCards;
       if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;

@@ -282,6 +282,15 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   const auto two = answer("/simulate", "", of("egpuct.elasticgpu.io/a: thirty, egpuct.elasticgpu.io/b: thirty"));
   has(two, R"("claim":"default/p-a")");
   has(two, R"("claim":"default/p-b")");
+  // With the policies that the template chooses: its class doesn't allow it.
+  tenth.metadata.resourceVersion = next();
+  tenth.annotations["elasticgpu.io/node-policy"] = "spread";
+  stores.templates.informed(tenth);
+  refuses(400, "metadata.annotations[elasticgpu.io/node-policy]", "/simulate", "",
+          of("egpuct.elasticgpu.io/gpu: thirty"));
+  tenth.metadata.resourceVersion = next();
+  tenth.annotations.clear();
+  stores.templates.informed(tenth);
   const std::string ninety = R"(egpu.elasticgpu.io/class: share, egpu.elasticgpu.io/gpu-core: "90")";
   has(answer("/simulate", "", of(ninety)), R"("fits":false,"why":"0/2 nodes fit)");
   // As the policy leaves it, and as Kubernetes does.

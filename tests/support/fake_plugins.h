@@ -65,6 +65,21 @@ class FakeProvisioner final : public plugin::Provisioner {
   plugin::MountReply mount(const plugin::DeviceRequest&, const std::string&, const std::string&) override { return {}; }
   plugin::Reply unmount(const std::string&, const std::string&, const std::string&) override { return {}; }
   plugin::Reply unstage(const std::string&) override { return {}; }
+  plugin::PreferReply prefer(const plugin::Wish& wish) override {
+    std::lock_guard lock(mutex_);
+    wishes_.push_back(wish);
+    return preference_(wish);
+  }
+
+  /// From now on it has the slot prefer. Not while it is in use.
+  void preferBy(std::function<plugin::PreferReply(const plugin::Wish&)> preference) {
+    description_.prefers = true;
+    preference_ = std::move(preference);
+  }
+  std::vector<plugin::Wish> wishes() const {
+    std::lock_guard lock(mutex_);
+    return wishes_;
+  }
 
   /// The next provisions answer this; sticky: the last one for ever.
   void answer(std::deque<plugin::Reply> replies, bool sticky = false) {
@@ -100,6 +115,8 @@ class FakeProvisioner final : public plugin::Provisioner {
   plugin::Description description_;
   mutable std::mutex mutex_;
   std::set<std::string> made_;
+  std::vector<plugin::Wish> wishes_;
+  std::function<plugin::PreferReply(const plugin::Wish&)> preference_;
   std::deque<plugin::Reply> next_;
   bool sticky_ = false;
   int provisions_ = 0, validations_ = 0, validationsFail_ = 0;

@@ -21,7 +21,7 @@
 namespace egpu::agent::health {
 
 inline constexpr std::string_view kHealthy = "Healthy";  ///< the condition's type
-// Reasons of the agent's own; a plugin's stand at the head of its messages.
+// Reasons of the agent's own. A plugin's stand at the head of its messages; NVIDIA's: provisioners/nvidia/README.md.
 inline constexpr std::string_view kWorking = "Working";
 inline constexpr std::string_view kProbation = "Probation";
 inline constexpr std::string_view kCardGone = "CardGone";                      ///< its plugin no longer finds it

@@ -87,6 +87,18 @@ std::string cards(PluginUnderTest& s) {
   });
 }
 
+std::string preference(PluginUnderTest& s) {
+  if (!s.plugin().description().prefers) return {};
+  Wish wish{"sanity/claim", {}, s.options().parameters};
+  for (const auto* node : {"sanity-a", "sanity-b", "sanity-c"}) wish.candidates.push_back({node, s.device().cards});
+  const PreferReply first = s.plugin().prefer(wish);  // one that names a candidate twice, or beyond, is garbage
+  return repeated([&]() -> std::string {
+    const PreferReply again = s.plugin().prefer(wish);
+    if (!again.reply.ok()) return good("prefer", again.reply);
+    return again.order == first.order && again.vetoes == first.vetoes ? std::string() : "prefer changed its answer";
+  });
+}
+
 std::string validates(PluginUnderTest& s) {
   return repeated([&] { return good("validate", s.plugin().validate(s.options().parameters)); });
 }
@@ -373,6 +385,7 @@ const std::vector<Check>& checks() {
       {"identity", "describe gives the same answer ten times", identity},
       {"capabilities", "list, discover and health answer, or are absent", capabilities},
       {"cards", "discover replies the same cards ten times, linked to each other", cards},
+      {"prefer", "prefer gives the same order ten times, or is absent", preference},
       {"validate", "the class's parameters are accepted, ten times", validates},
       {"unknown-parameter", "an unknown parameter is refused by name", refusesUnknown},
       {"missing-fields", "a missing key, card or uuid is invalid and leaves nothing", missingFields},

@@ -174,7 +174,9 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto suits = !anyRejected ? tolerated : scheduler::NodePredicate([this, &uid, &tolerated](auto node) {
     return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
-  const auto decision = decide(claim, asked, suits, nodes);
+  auto decided = decideAsPreferred(claim, asked, suits, nodes);
+  if (auto* later = std::get_if<Outcome>(&decided)) return std::move(*later);
+  const auto& decision = std::get<scheduler::Decision>(decided);
   if (decision.fits) {
     waiting_.remove(queueKey);
     return intend(claim, *asked.cls, decision, stop);

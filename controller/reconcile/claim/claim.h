@@ -135,6 +135,15 @@ class ClaimSync {
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                              const std::string& nodes);
+  /// decide(), where the class's plugin prefers it among the best candidates; it may veto nodes. An outcome: nothing could be
+  /// decided now.
+  std::variant<scheduler::Decision, Outcome> decideAsPreferred(const cache::Claim& claim, const Asked& asked,
+                                                               const scheduler::NodePredicate& suits,
+                                                               const std::string& nodes);
+  /// The candidates' nodes in the plugin's order. What it vetoes is left alone for a while.
+  std::vector<std::string> preferredNodes(const cache::Claim& claim, const Asked& asked,
+                                          const std::vector<scheduler::Decision>& candidates,
+                                          const plugin::PreferReply& answer);
   Outcome intend(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision,
                  std::stop_token stop);
   /// Whether the class that the cache lacks is there after all, by quorum read.

@@ -72,14 +72,16 @@ std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu&
   const auto name = "device " + device.metadata.name;
   if (const auto& ref = device.spec.claimRef) {
     const core::ObjectKey of{ref->namespace_, ref->name};
+    // Who names a device may not read the namespace of who has it.
+    const auto who = of.namespace_ == claim.metadata.namespace_ ? "claim " + of.str() : "a claim of another namespace";
     if (ref->reserves() && of != core::keyOf(claim.metadata))
-      return name + " is reserved for claim " + of.str() + " by its spec.claimRef; name another device, or none";
+      return name + " is reserved for " + who + " by its spec.claimRef; name another device, or none";
     const auto holder = stores_.claims.get(of);
     const bool kept = device.status.phase == phase::kReleased && (!holder || holder->metadata.uid != ref->uid);
     if (kept)
-      return name + " is Released: it was kept for claim " + of.str() +
+      return name + " is Released: it was kept for " + who +
              ", which is gone; clear its spec.claimRef to make it Available";
-    if (!ref->reserves()) return name + " belongs to claim " + of.str();
+    if (!ref->reserves()) return name + " belongs to " + who;
   }
   if (device.metadata.deleting()) return name + " is being deleted";
   if (device.status.phase.empty()) return name + " is not ready";

@@ -35,7 +35,8 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
   if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
-  return Outcome::done().says(notBound(claim, reason::kNoFit, why));
+  const auto turn = asked.preempts ? preemption_.putOff(claim.metadata.uid, true) : milliseconds(0);
+  return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).says(notBound(claim, reason::kNoFit, why));
 }
 
 std::string ClaimSync::outOfReach(const scheduler::Request& request) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/queue_key.h"
@@ -15,7 +16,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kOthersPlan{200};
+constexpr milliseconds kOthersPlan{200};  ///< until another look: one claim at a time is planned for
 
 /// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
 bool mustGo(const core::Pod& pod) {
@@ -34,7 +35,9 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
   if (const auto rest = preemption_.restsFor(claim.metadata.uid); rest.count() > 0 && !claim.status.nominated) {
     const auto* bound = findCondition(claim.status.conditions, kBound);
     const bool told = bound != nullptr && bound->reason == reason::kNoFit && claim.status.phase == phase::kPending;
-    return told ? std::optional(Outcome::after(rest)) : std::nullopt;
+    if (!told) return std::nullopt;  // noFit() says so, and minds the rest
+    const auto turn = preemption_.putOff(claim.metadata.uid);
+    return Outcome::after(turn.count() > 0 ? turn : rest);
   }
   const auto plans = preemption_.plans();
   if (!plans) return Outcome::after(kOthersPlan);
@@ -42,7 +45,7 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto nomination = preemption_.planFor(*current, asked.of(*current), suits);
   if (!nomination) return std::nullopt;
-  auto said = notBound(*current, reason::kPreempting, preemption_.text(*nomination));
+  auto said = notBound(*current, reason::kPreempting, preemption_.text(*nomination, current->metadata.namespace_));
   said.nominated = nomination;
   const auto written = status_.say({std::move(said)}, stop);  // V1
   if (!written.ok()) return Outcome::nextState(written);
@@ -97,8 +100,10 @@ Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, con
     if (const auto no = mayGo(*holder, *other, who, stop)) return *no;
   }
   // Since when tells one mark from another: what is said on the claim (V4) is of this one.
-  const auto text = "makes room for claim " + core::keyOf(who.metadata).str() + " of priority " +
-                    std::to_string(priorityOf(stores_, who).value) + " since " + base::rfc3339(clock_.wall());
+  const auto text = preemption_.textFor(who, claim.metadata.namespace_) + " since " + base::rfc3339(clock_.wall());
+  base::log::info("a claim makes room for another", {{"claim", core::keyOf(claim.metadata).str()},
+                                                     {"device", device.metadata.name},
+                                                     {"for", core::keyOf(who.metadata).str()}});
   return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/parameters.h"
+#include "controller/base/log.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kSayAnotherText{15'000};
+constexpr milliseconds kPreferAgain{10'000};
 
 plugin::Reply missing(const std::string& why) { return {plugin::ReplyCode::unavailable, why}; }
 
@@ -85,18 +87,8 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   request.node = device.spec.nodeName;
   request.parameters = device.spec.parameters;
-  for (const auto& share : device.spec.cards) {
-    plugin::CardShare card;
-    card.uuid = share.uuid;
-    card.core = share.core;
-    card.memory = share.memory;
-    if (auto known = stores_.cards.get({"", share.name})) {
-      card.model = known->spec.card->model;
-      card.index = known->spec.card->index;
-      card.cardMemory = known->spec.card->memory;
-    }
-    request.cards.push_back(std::move(card));
-  }
+  for (const auto& share : device.spec.cards)
+    request.cards.push_back(shareOf(share.name, share.uuid, share.core, share.memory));
   Turn turn(*this, device.spec.provisioner);
   if (!turn) return std::nullopt;
   const UnderWay underWay(*this, device);
@@ -105,6 +97,49 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   judge(device.spec.provisioner, reply);
   note(key, device.spec.provisioner, reply);
   return reply;
+}
+
+plugin::CardShare Provisioning::shareOf(const std::string& card, const std::string& uuid, int64_t core,
+                                        int64_t memory) const {
+  plugin::CardShare share{uuid, {}, 0, core, memory, 0};
+  if (const auto known = stores_.cards.get({"", card})) {
+    share.model = known->spec.card->model;
+    share.index = known->spec.card->index;
+    share.cardMemory = known->spec.card->memory;
+  }
+  return share;
+}
+
+bool Provisioning::prefers(std::string_view provisioner) {
+  auto* plugin = registry_.find(provisioner, nullptr);
+  if (plugin == nullptr || !plugin->description().prefers) return false;
+  std::lock_guard lock(mutex_);
+  const auto turns = turns_.find(provisioner);
+  return turns == turns_.end() || clock_.now() >= turns->second.preferAgain;
+}
+
+std::optional<plugin::PreferReply> Provisioning::prefer(const cache::Class& cls, const core::ObjectKey& claim,
+                                                        const std::vector<scheduler::Decision>& places) {
+  std::string why;
+  auto* plugin = registry_.find(cls.provisioner, &why);
+  if (plugin == nullptr) return plugin::PreferReply{missing(why), {}, {}};
+  plugin::Wish wish{claim.str(), {}, cls.parameters};
+  for (const auto& place : places) {
+    auto& candidate = wish.candidates.emplace_back(plugin::Candidate{place.node, {}});
+    for (const auto& on : place.placements)
+      candidate.cards.push_back(shareOf(on.card, on.uuid, on.granted.core, on.granted.memory));
+  }
+  Turn turn(*this, cls.provisioner);
+  if (!turn) return std::nullopt;
+  auto answer = plugin->prefer(wish);
+  if (answer.reply.ok() || registry_.closing()) return answer;
+  base::log::warn("plugin's preference failed, the usual order stands",
+                  {{"plugin", cls.provisioner},
+                   {"outcome", std::string(plugin::toString(answer.reply.outcome))},
+                   {"why", answer.reply.message}});
+  std::lock_guard lock(mutex_);
+  turns_[cls.provisioner].preferAgain = clock_.now() + kPreferAgain;
+  return answer;
 }
 
 bool Provisioning::mayCall(const FailureKey& key) const {

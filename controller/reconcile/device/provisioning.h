@@ -17,6 +17,7 @@
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/plugin/provisioner.h"
+#include "controller/scheduler/decide.h"
 
 namespace egpu::reconcile {
 
@@ -70,6 +71,11 @@ class Provisioning {
   static std::string coreParameters();
   /// What the plugin says of the class's parameters.
   std::optional<plugin::Reply> validate(const cache::Class& cls);
+  /// Whether the plugin is to be asked which place it prefers. Not for a while after it failed at that: our order stands.
+  bool prefers(std::string_view provisioner);
+  /// In which order the class's plugin would have these places for the claim. Nothing: none of its turns is free.
+  std::optional<plugin::PreferReply> prefer(const cache::Class& cls, const core::ObjectKey& claim,
+                                            const std::vector<scheduler::Decision>& places);
 
   /// Null if not there; why says what is known.
   plugin::Provisioner* find(std::string_view name, std::string* why) { return registry_.find(name, why); }
@@ -93,6 +99,7 @@ class Provisioning {
   bool mayCall(const FailureKey& key) const;
   /// Notes what became of a call; a failure's text may become that of the one before.
   void note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply);
+  plugin::CardShare shareOf(const std::string& card, const std::string& uuid, int64_t core, int64_t memory) const;
   bool cutShort(const plugin::Reply& reply) const;
   void judge(const std::string& provisioner, const plugin::Reply& reply);
   plugin::Registry& registry_;
@@ -108,6 +115,7 @@ class Provisioning {
     int refused = 0;                                        ///< since one was given
     std::map<core::ObjectKey, base::Clock::Steady> claims;  ///< being provisioned, since when
     std::string trouble;
+    base::Clock::Steady preferAgain{};  ///< it failed at prefer and is not asked before
   };
   std::map<std::string, Turns, std::less<>> turns_;  ///< by plugin; guarded by mutex_
   std::set<std::string> undone_;                     ///< uids; guarded by mutex_

@@ -2,13 +2,16 @@
 // they are carried.
 //
 // What keeps a gate, in the order of a step (what the pod hears of it: tell, tellConditions):
-//   claimsOf     a claim is not stamped from its template yet, isn't there, or is being deleted
-//   gather       claims are on several nodes, and some can move
-//   choose       a claim has no device: its class or plugin refuses (choiceOf), no node has room and suits (noFit), the
-//                API server refused the device (writeIntents). Of an Immediate class: its own step says why
-//   letGo        a claim is Lost, its device Failed or going; areApart; allCarried: no allocation yet, or an Immediate
-//                claim is not Bound; the node does not suit the pod (unsuited)
-//   liftGate     the API server refuses the patch: ApiRejections says so
+//   claimsOf          a claim is not stamped from its template yet, isn't there, or is being deleted
+//   leaveToScheduler  of a scheduler with our extender alone: a claim's class or plugin refuses (choiceOf)
+//   gather            claims are on several nodes, and some can move
+//   choose            a claim has no device: its class or plugin refuses (choiceOf); several choices came to nothing,
+//                     and the next one waits; a quota is used up (overQuota); others make room first (noRoom); no node
+//                     has room and suits (noFit); the API server refused the device (writeIntents). Of an Immediate
+//                     class: its own step says why
+//   letGo             a claim is Lost, its device Failed or going; areApart; allCarried: no allocation yet, or an
+//                     Immediate claim is not Bound; the node does not suit the pod (unsuited)
+//   removeGate        the API server refuses the patch: ApiRejections says so
 #pragma once
 
 #include <chrono>

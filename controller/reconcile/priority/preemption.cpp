@@ -17,8 +17,9 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kRest{15'000};
-constexpr std::size_t kVictimsNamed = 3;  ///< victims in a message
+constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
+constexpr int kRestPerLook = 9;                     ///< times what a look took: looks have a tenth of the time at most
+constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 
 int64_t secondsOf(const std::string& time) {
   const auto at = base::parseRfc3339(time);
@@ -114,18 +115,18 @@ Preemption::Candidates Preemption::candidatesFor(const cache::Claim& claim, int6
 
 std::optional<v1alpha::Nomination> Preemption::fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
                                                      const scheduler::NodePredicate& suits) {
+  const auto began = clock_.now();
   const auto candidates = candidatesFor(claim, ask.turn.priority);
-  if (candidates.empty()) return std::nullopt;
+  if (candidates.empty()) {
+    looked(claim.metadata.uid, began, false);
+    return std::nullopt;
+  }
   const auto found = cluster_.preempt(
       ask, suits, [&](std::string_view device) { return candidates.contains(std::string(device)); },
       [&](std::string_view device) { return candidates.at(std::string(device)).standing; });
-  if (!found.possible || found.victims.empty()) {
-    const std::lock_guard lock(mutex_);
-    const auto now = clock_.now();
-    std::erase_if(restingUntil_, [&](const auto& each) { return each.second <= now; });
-    restingUntil_[claim.metadata.uid] = now + kRest;
-    return std::nullopt;
-  }
+  const bool inVain = !found.possible || found.victims.empty();
+  looked(claim.metadata.uid, began, inVain);
+  if (inVain) return std::nullopt;
   v1alpha::Nomination nomination;
   nomination.nodeName = found.node;
   for (const auto& placement : found.decision.placements)
@@ -134,12 +135,40 @@ std::optional<v1alpha::Nomination> Preemption::fresh(const cache::Claim& claim, 
   return nomination;
 }
 
+void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, bool inVain) {
+  const std::lock_guard lock(mutex_);
+  const auto now = clock_.now();
+  const auto took = now - began;
+  rest_.until = now + std::min<base::Clock::Steady::duration>(took * kRestPerLook, kRest);
+  rest_.next = std::max(rest_.next, rest_.until);
+  rest_.each = took * (kRestPerLook + 1);
+  if (!inVain) return;
+  std::erase_if(restingUntil_, [&](const auto& each) { return each.second <= now; });
+  restingUntil_[claimUid] = now + kRest;
+}
+
+std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
+  return std::max(std::chrono::milliseconds(0), std::chrono::ceil<std::chrono::milliseconds>(time - clock_.now()));
+}
+
+std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const {
+  const auto known = restingUntil_.find(claimUid);
+  return known == restingUntil_.end() ? std::chrono::milliseconds(0) : until(known->second);
+}
+
 std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) const {
   const std::lock_guard lock(mutex_);
-  const auto known = restingUntil_.find(claimUid);
-  if (known == restingUntil_.end()) return {};
-  return std::max(std::chrono::milliseconds(0),
-                  std::chrono::ceil<std::chrono::milliseconds>(known->second - clock_.now()));
+  return std::max(ownRest(claimUid), until(rest_.until));
+}
+
+std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool fresh) {
+  const std::lock_guard lock(mutex_);
+  if (ownRest(claimUid).count() > 0 || until(rest_.until).count() == 0) return {};
+  if (fresh) return until(rest_.until);
+  const auto latest = clock_.now() + kRest;
+  const auto turn = std::min(std::max(rest_.next, rest_.until), latest);
+  rest_.next = std::min(turn + rest_.each, latest);
+  return until(turn);
 }
 
 bool Preemption::begun(const v1alpha::Nomination& nomination) const {
@@ -157,21 +186,37 @@ std::chrono::milliseconds Preemption::heldUpFor(const v1alpha::Nomination& nomin
   return longest;
 }
 
-std::string Preemption::text(const v1alpha::Nomination& nomination) const {
+std::string Preemption::text(const v1alpha::Nomination& nomination, const std::string& reader) const {
   std::string who, held;
-  std::size_t named = 0;
+  std::size_t named = 0, others = 0;
   for (const auto& name : nomination.victims) {
     const auto device = stores_.devices.get({"", name});
-    if (const auto why = heldUp(name); why && held.empty()) held = why->why;
-    if (!device || !device->spec.claimRef || ++named > kVictimsNamed) continue;
-    const auto holder = stores_.claims.get({device->spec.claimRef->namespace_, device->spec.claimRef->name});
-    who += (who.empty() ? "" : ", ") + device->spec.claimRef->namespace_ + "/" + device->spec.claimRef->name +
-           (holder ? " of priority " + std::to_string(priorityOf(stores_, *holder).value) : std::string());
+    if (!device || !device->spec.claimRef) continue;
+    const auto& ref = *device->spec.claimRef;
+    const bool theirs = ref.namespace_ != reader;
+    if (const auto why = heldUp(name); why && held.empty())
+      held = theirs ? "a pod of another namespace may not be evicted now" : why->why;
+    if (theirs) {
+      ++others;
+    } else if (++named <= kVictimsNamed) {
+      const auto holder = stores_.claims.get({ref.namespace_, ref.name});
+      who += (who.empty() ? "" : ", ") + ref.namespace_ + "/" + ref.name +
+             (holder ? " of priority " + std::to_string(priorityOf(stores_, *holder).value) : std::string());
+    }
   }
-  if (named > kVictimsNamed) who += ", …";
-  return "makes room on node " + nomination.nodeName + ", which is kept for it: claim" +
-         (nomination.victims.size() > 1 ? "s " : " ") + who + (nomination.victims.size() > 1 ? " have" : " has") +
-         " to go" + (held.empty() ? "" : "; " + held);
+  if (named > 0) who = (named > 1 ? "claims " : "claim ") + who + (named > kVictimsNamed ? ", …" : "");
+  if (others > 0)
+    who += (named > 0 ? " and " : "") + std::to_string(others) +
+           (others > 1 ? " claims of other namespaces" : " claim of another namespace");
+  return "makes room on node " + nomination.nodeName + ", which is kept for it" +
+         (who.empty() ? "" : ": " + who + (named + others > 1 ? " have to go" : " has to go")) +
+         (held.empty() ? "" : "; " + held);
+}
+
+std::string Preemption::textFor(const cache::Claim& preemptor, const std::string& reader) const {
+  const auto key = core::keyOf(preemptor.metadata);
+  return "makes room for " + (key.namespace_ == reader ? "claim " + key.str() : "a claim of another namespace") +
+         " of priority " + std::to_string(priorityOf(stores_, preemptor).value);
 }
 
 cache::Store<cache::Claim>::Ptr Preemption::preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const {

@@ -34,10 +34,15 @@ class Preemption {
   std::optional<v1alpha::Nomination> planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
                                              const scheduler::NodePredicate& suits);
   /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
-  /// whole cluster. 0 = it may be.
+  /// whole cluster, or such looks, whoever they were for, have had their share of the time. 0 = it may be.
   std::chrono::milliseconds restsFor(const std::string& claimUid) const;
-  /// For people: who goes, and what holds that up.
-  std::string text(const v1alpha::Nomination& nomination) const;
+  /// The latter alone: then it was not looked for at all, and asks again after so long. Who asks later comes
+  /// later; fresh: it has just come, and does not queue up behind those who have been put off before.
+  std::chrono::milliseconds putOff(const std::string& claimUid, bool fresh = false);
+  /// For who reads that namespace, and maybe no other: who goes, and what holds that up. Claims of other namespaces are counted.
+  std::string text(const v1alpha::Nomination& nomination, const std::string& reader) const;
+  /// Likewise, for whom room is made.
+  std::string textFor(const cache::Claim& preemptor, const std::string& reader) const;
 
   /// The claim for which the device has to go, or null. The one that comes first, of those whose priority is higher.
   cache::Store<cache::Claim>::Ptr preemptorOf(const cache::Gpu& device, const cache::Claim& holder) const;
@@ -75,6 +80,10 @@ class Preemption {
   /// A pod names both: it would have neither.
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
 
+  void looked(const std::string& claimUid, base::Clock::Steady began, bool inVain);
+  std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
+  std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
+
   const cache::Stores& stores_;
   cache::ClusterView& cluster_;
   base::Clock& clock_;
@@ -82,6 +91,13 @@ class Preemption {
   mutable std::mutex mutex_;
   std::map<std::string, HeldUp> heldUp_;                     ///< by device; guarded by mutex_
   std::map<std::string, base::Clock::Steady> restingUntil_;  ///< by uid of the claim; guarded by mutex_
+  /// After the last look, for whomever; guarded by mutex_.
+  struct Rest {
+    base::Clock::Steady until{};
+    base::Clock::Steady next{};            ///< when the next one that is put off may ask
+    base::Clock::Steady::duration each{};  ///< a look and its rest
+  };
+  Rest rest_;
 };
 
 }  // namespace egpu::reconcile

@@ -21,8 +21,9 @@ struct Candidate {
 /// What a policy chooses from.
 struct Offer {
   const NodeRecord& node;
-  std::span<const Candidate> cards;  ///< in the node's order; at least `wanted`
-  std::size_t wanted = 1;            ///< how many are to be given; of a divided total it is not used
+  std::span<const Candidate> cards;           ///< in the node's order; at least `wanted`
+  std::size_t wanted = 1;                     ///< how many are to be given; of a divided total it is not used
+  int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
 };
 
 /// What it chooses.
@@ -43,6 +44,8 @@ struct CardPolicy {
   bool takesAny = true;
   /// Links between cards count: of two nodes whose cards have the same free, different ones may be given.
   bool seesLinks = false;
+  /// It goes by load scores (load_score.h), whose weights the class may set.
+  bool byLoad = false;
 };
 
 /// Null if there is no such policy. Besides the names below, "static dgx1-pascal" and such: static.h.

@@ -13,9 +13,12 @@
 namespace egpu::scheduler::card_policy {
 
 inline bool chooseMostLoaded(const Offer& offer, Chosen& chosen) {
-  return chooseRanked(offer, chosen, [](const Candidate& card) { return loadScoreOf(card.used, card.capacity).used; });
+  return chooseRanked(offer, chosen, [&](const Candidate& card) {
+    return loadScoreOf(card.used, card.capacity, offer.memoryWeight).used;
+  });
 }
 
-inline constexpr CardPolicy kCompactFirst{"compact-first", chooseMostLoaded, divideOverTightest};
+inline constexpr CardPolicy kCompactFirst{
+    .name = "compact-first", .choose = chooseMostLoaded, .divide = divideOverTightest, .byLoad = true};
 
 }  // namespace egpu::scheduler::card_policy

@@ -13,10 +13,12 @@
 namespace egpu::scheduler::card_policy {
 
 inline bool chooseLeastLoaded(const Offer& offer, Chosen& chosen) {
-  return chooseRanked(offer, chosen,
-                      [](const Candidate& card) { return loadScoreOf(card.used, card.capacity).available; });
+  return chooseRanked(offer, chosen, [&](const Candidate& card) {
+    return loadScoreOf(card.used, card.capacity, offer.memoryWeight).available;
+  });
 }
 
-inline constexpr CardPolicy kLowLoadFirst{"low-load-first", chooseLeastLoaded, divideOverRoomiest};
+inline constexpr CardPolicy kLowLoadFirst{
+    .name = "low-load-first", .choose = chooseLeastLoaded, .divide = divideOverRoomiest, .byLoad = true};
 
 }  // namespace egpu::scheduler::card_policy

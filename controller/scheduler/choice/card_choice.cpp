@@ -45,9 +45,9 @@ bool CardChoice::divided(const NodeRecord& node, const Division& division, Chose
     chosen.cards = division.byRoom();
     Chosen all;
     return chosen.cards.size() == request_.pinnedCards.size() && division.qualityOf(chosen.cards).cards > 0 &&
-           policy_.choose({node, candidates_, chosen.cards.size()}, all);
+           policy_.choose({node, candidates_, chosen.cards.size(), request_.memoryWeight}, all);
   }
-  return division.possible() && policy_.divide({node, candidates_, 0}, division, chosen);
+  return division.possible() && policy_.divide({node, candidates_, 0, request_.memoryWeight}, division, chosen);
 }
 
 bool CardChoice::fits(const NodeRecord& node) {
@@ -62,7 +62,7 @@ bool CardChoice::fits(const NodeRecord& node) {
   Chosen chosen;
   if (!total_)
     return static_cast<int64_t>(candidates_.size()) >= request_.cards &&
-           policy_.choose({node, candidates_, static_cast<std::size_t>(request_.cards)}, chosen);
+           policy_.choose({node, candidates_, static_cast<std::size_t>(request_.cards), request_.memoryWeight}, chosen);
   std::vector<int64_t> room = rooms();
   const bool enough = std::accumulate(room.begin(), room.end(), int64_t{0}) >= total_->steps() && !room.empty();
   const bool allCount = room.size() <= SplitTotal::kMostCards && policy_.takesAny && request_.pinnedCards.empty();
@@ -90,7 +90,8 @@ bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int6
     granted = total_->amounts(types, division.parts(chosen_.cards));
   } else {
     const auto wanted = static_cast<std::size_t>(request_.cards);
-    if (candidates_.size() < wanted || !policy_.choose({node, candidates_, wanted}, chosen_)) return false;
+    if (candidates_.size() < wanted || !policy_.choose({node, candidates_, wanted, request_.memoryWeight}, chosen_))
+      return false;
   }
   linkGap = chosen_.linkGap;
   for (std::size_t i = 0; i < chosen_.cards.size(); ++i) {

@@ -1,13 +1,13 @@
 // How loaded a card is, from 0 to 100: what the presets order by.
 //
-//   used      = round(0.7 · V + 0.3 · T)
-//   available = round(0.7 · (100 − V) + 0.3 · (100 − T))
+//   used      = round(m · V + (1 − m) · T)
+//   available = round(m · (100 − V) + (1 − m) · (100 − T))
 //
-// V is the percentage of its memory in use, T that of its TFLOPS, which is that of its core. Halves are rounded up, so
+// m is the weight of memory: 0.7, unless the class says otherwise (memoryWeight, tflopsWeight). V is the percentage of its memory in use, T that of its TFLOPS, which is that of its core. Halves are rounded up, so
 // both may count the same half. Exact: no part is rounded before the sum is. Kept within 0 … 100 where a card is
 // overdrawn; nothing to hand out counts as used.
 //
-// Example: core 1000, memory 32 GiB; used 300, 16 GiB: V 50, T 30, used 44, available 56.
+// Example: core 1000, memory 32 GiB; used 300, 16 GiB: V 50, T 30, used 44, available 56; of m = 0.25: 35, 65.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +21,15 @@ struct LoadScore {
   int64_t available = 0;
 };
 
-inline LoadScore loadScoreOf(Amount used, Amount capacity) {
+/// memoryWeight: m in thousandths, 0 … 1000.
+inline LoadScore loadScoreOf(Amount used, Amount capacity, int64_t memoryWeight = kUsualMemoryWeight) {
   if (capacity.memory <= 0) used.memory = capacity.memory = 1;
   if (capacity.core <= 0) used.core = capacity.core = 1;
   auto scores = [&](auto wide) -> LoadScore {
     using Wide = decltype(wide);
-    const Wide whole = Wide(capacity.memory) * capacity.core;  // of 100 %
-    const Wide load = Wide(used.memory) * capacity.core * 70 + Wide(used.core) * capacity.memory * 30;
+    const Wide whole = Wide(capacity.memory) * capacity.core * 10;  // of 1 %, in thousandths
+    const Wide load = Wide(used.memory) * capacity.core * memoryWeight +
+                      Wide(used.core) * capacity.memory * (kAllWeight - memoryWeight);
     if (load <= 0) return {0, 100};
     if (load >= whole * 100) return {100, 0};
     const auto points = static_cast<int64_t>(load / whole);

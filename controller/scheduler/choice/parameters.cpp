@@ -54,21 +54,25 @@ std::optional<Quantity> readPositive(std::string_view field, std::string_view te
   return q;
 }
 
+Refusal unknown(std::string_view field, std::string_view value, const std::string& names) {
+  return refuse(v1alpha::keys::reason::kInvalidParameter, field, shown(value) + ": unknown; known: " + names);
+}
+
 std::string list(const std::vector<std::string_view>& names) {
   std::string text;
   for (std::string_view name : names) text += (text.empty() ? "" : ", ") + std::string(name);
   return text;
 }
 
-/// "1.5" → 1500 thousandths: at least 1, at most three places.
-std::optional<int64_t> readOvercommit(std::string_view text) {
+/// "1.5" → 1500 thousandths, from `least` to `most` of them: at most three places.
+std::optional<int64_t> readThousandths(std::string_view text, int64_t least, int64_t most) {
   int64_t value = 0;
   std::size_t i = 0, places = 0;
   auto digit = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '9'; };
   if (!digit(0)) return std::nullopt;
   for (; digit(i); ++i) {
     value = value * 10 + (text[i] - '0');
-    if (value > kMaxOvercommit) return std::nullopt;
+    if (value > most) return std::nullopt;
   }
   if (i < text.size() && text[i] == '.') {
     for (++i; digit(i); ++i, ++places) {
@@ -79,7 +83,7 @@ std::optional<int64_t> readOvercommit(std::string_view text) {
   }
   if (i != text.size()) return std::nullopt;
   for (; places < 3; ++places) value *= 10;
-  if (value < 1000 || value > kMaxOvercommit) return std::nullopt;
+  if (value < least || value > most) return std::nullopt;
   return value;
 }
 
@@ -126,6 +130,7 @@ class ParameterReader {
       field_ = "parameters[" + key + "]";
       take(key, value);
     }
+    if (weights()) byLoad();
     return std::move(out_);
   }
 
@@ -137,6 +142,7 @@ class ParameterReader {
     if (key == "static") return staticPolicy(value);
     if (key == "split") return split(value);
     if (key == "memoryUnit" && value != "GiB" && value != "MiB") return known(value, "GiB, MiB");
+    if (key == "memoryWeight" || key == "tflopsWeight") return weight(value);
     if (key == "coreOvercommit") return overcommit(value, out_.coreOvercommit);
     if (key == "memoryOvercommit") return overcommit(value, out_.memoryOvercommit);
     if (key == "maxClaimsPerCard") return limit(value, out_.maxClaimsPerCard);
@@ -144,6 +150,7 @@ class ParameterReader {
     if (key == "model") return models(value);
     if (key == "minMemory") return minMemory(value);
     if (key == "hostPaths") return hostPaths(value);
+    if (key == "claimPolicies") return claimPolicies(value);
     if (key == "preemptible" && value != "true" && value != "false") return known(value, "true, false");
   }
 
@@ -173,6 +180,10 @@ class ParameterReader {
     if (given_.contains("preset") || (policy != given_.end() && policy->second != "static"))
       invalid(value, "says the card policy too: give it alone or with cardPolicy static");
   }
+  void claimPolicies(const std::string& value) {
+    out_.claimPolicies = value == "true";
+    if (value != "true" && value != "false") known(value, "true, false");
+  }
   void split(const std::string& value) {
     if (value == "evenly") {
       out_.split = Split::evenly;
@@ -183,10 +194,43 @@ class ParameterReader {
     }
   }
   void overcommit(const std::string& value, int64_t& target) {
-    if (std::optional<int64_t> n = readOvercommit(value))
+    if (std::optional<int64_t> n = readThousandths(value, 1000, kMaxOvercommit))
       target = *n;
     else
       invalid(value, "must be a decimal from 1 to 1000 with at most three places, such as 1.5");
+  }
+  void weight(const std::string& value) {
+    if (!readThousandths(value, 0, kAllWeight))
+      invalid(value, "must be a decimal from 0 to 1 with at most three places, such as 0.7");
+  }
+  /// Both together: whether some were given, and make sense. One alone says the other.
+  bool weights() {
+    const auto of = [this](const char* key) -> std::optional<int64_t> {
+      const auto it = given_.find(key);
+      return it == given_.end() ? std::nullopt : readThousandths(it->second, 0, kAllWeight);
+    };
+    const auto memory = of("memoryWeight"), tflops = of("tflopsWeight");
+    if (given_.contains("memoryWeight") != memory.has_value() || given_.contains("tflopsWeight") != tflops.has_value())
+      return false;  // was refused by itself
+    if (!memory && !tflops) return false;
+    out_.memoryWeight = memory ? *memory : kAllWeight - *tflops;
+    field_ = std::string("parameters[") + (memory ? "memoryWeight]" : "tflopsWeight]");
+    if (memory && tflops && *memory + *tflops != kAllWeight) {
+      invalid(given_.at("memoryWeight"), "must be 1 together with tflopsWeight, here " +
+                                             v1alpha::formatThousandths(kAllWeight - *tflops) +
+                                             "; one of them is enough");
+      return false;
+    }
+    return true;
+  }
+  /// Weights change nothing unless a policy is by load, or a claim may choose one: who gives them means something else.
+  void byLoad() {
+    const NodePolicy* node = findNodePolicy(out_.nodePolicy);
+    const CardPolicy* card = findCardPolicy(out_.cardPolicy);
+    if (!node || !card || out_.claimPolicies || node->byLoad() || card->byLoad) return;
+    const auto it = given_.contains("memoryWeight") ? given_.find("memoryWeight") : given_.find("tflopsWeight");
+    invalid(it->second, "weighs load scores, and neither nodePolicy " + out_.nodePolicy + " nor cardPolicy " +
+                            out_.cardPolicy + " goes by them; those that do: compact-first, low-load-first");
   }
   void limit(const std::string& value, int64_t& target) {
     Refusal refusal;
@@ -225,7 +269,7 @@ class ParameterReader {
   void invalid(const std::string& value, const std::string& expected) {
     refusals_.push_back(refuse(reason::kInvalidParameter, field_, shown(value) + ": " + expected));
   }
-  void known(const std::string& value, const std::string& names) { invalid(value, "unknown; known: " + names); }
+  void known(const std::string& value, const std::string& names) { refusals_.push_back(unknown(field_, value, names)); }
 
   const core::StringMap& given_;
   std::vector<Refusal>& refusals_;
@@ -275,6 +319,27 @@ std::optional<int64_t> readMemory(std::string_view field, std::string_view text,
 
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals) {
   return ParameterReader(cls.parameters, refusals).read();
+}
+
+std::optional<Refusal> readClaimPolicies(const v1alpha::ElasticGPUClaim& claim, Parameters& parameters) {
+  namespace keys = v1alpha::keys;
+  const auto& annotations = claim.metadata.annotations;
+  for (const bool node : {true, false}) {
+    const auto it = annotations.find(std::string(node ? keys::kNodePolicyAnnotation : keys::kCardPolicyAnnotation));
+    if (it == annotations.end()) continue;
+    const auto& [key, value] = *it;
+    const std::string field = "metadata.annotations[" + key + "]";
+    if (!parameters.claimPolicies)
+      return refuse(reason::kInvalidParameter, field,
+                    "the class doesn't let claims choose: leave it out, or use a class with the parameter "
+                    "claimPolicies: \"true\"");
+    const auto names = node ? nodePolicyNames() : cardPolicyNames();
+    if (std::find(names.begin(), names.end(), value) == names.end()) return unknown(field, value, list(names));
+    std::string& policy = node ? parameters.nodePolicy : parameters.cardPolicy;
+    // A class that says which static machine it is keeps that.
+    if (!policy.starts_with(card_policy::kStaticPrefix) || value != card_policy::kStatic.name) policy = value;
+  }
+  return std::nullopt;
 }
 
 std::vector<Refusal> checkParameters(const v1alpha::ElasticGPUClass& cls) {

@@ -24,6 +24,8 @@ inline constexpr int64_t kMaxOvercommit = 1'000'000;
 struct Parameters {
   std::string nodePolicy = "binpack";
   std::string cardPolicy = "binpack";
+  bool claimPolicies = false;                 ///< claims may choose other policies
+  int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
   Split split = Split::none;
   int64_t memoryUnit = kGiB;  ///< bytes that a bare integer counts
   int64_t coreOvercommit = 1000;
@@ -34,8 +36,13 @@ struct Parameters {
   int64_t minMemory = 0;
 };
 
-/// Reads what the core knows; the rest is the provisioner's. Every refusal is appended, in the order of the keys.
+/// Reads what the core knows; the rest is the provisioner's. Every refusal is appended, in the order of the keys,
+/// then what is wrong with several of them together.
 Parameters readParameters(const v1alpha::ElasticGPUClass& cls, std::vector<Refusal>& refusals);
+
+/// The policies that a claim chooses by itself, in place of its class's. A refusal: the class doesn't let it, or there
+/// is no such policy; names the annotation.
+std::optional<Refusal> readClaimPolicies(const v1alpha::ElasticGPUClaim& claim, Parameters& parameters);
 
 /// A whole number from 1 to max: its value, or nothing and a refusal for that field.
 std::optional<int64_t> readCount(std::string_view field, std::string_view text, int64_t max, Refusal& refusal);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "controller/scheduler/choice/node_load.h"
 #include "controller/scheduler/node_policy/node_policy.h"
 #include "controller/scheduler/remedies/each_node.h"
 #include "controller/scheduler/state/state.h"
@@ -142,10 +143,7 @@ class Trying {
     const NodeId id = state.findNode(name);
     const NodePolicy* policy = findNodePolicy(requests_.front().nodePolicy);
     const int64_t fill = policy->walk == Walk::fullestFirst ? state.index.fillOf(id) : -state.index.fillOf(id);
-    int64_t score = 0;
-    if (policy->order == NodeOrder::usedScore) score = state.index.summaryOf(id).wide(Summary::kUsedScore);
-    if (policy->order == NodeOrder::availableScore) score = state.index.summaryOf(id).wide(Summary::kAvailableScore);
-    return {score, fill};
+    return {loadOf(state, id, *policy, requests_.front().memoryWeight), fill};
   }
 
   Cluster& cluster_;

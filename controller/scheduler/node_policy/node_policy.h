@@ -23,6 +23,8 @@ struct NodePolicy {
   std::string_view name;
   Walk walk;
   NodeOrder order = NodeOrder::fill;
+  /// It goes by load scores, whose weights the class may set.
+  constexpr bool byLoad() const { return order == NodeOrder::usedScore || order == NodeOrder::availableScore; }
 };
 
 /// Null if there is no such policy.

@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 4> kVerbs = {"filter", "prioritize", "bin
 constexpr uint8_t kHighest = 10;  // kube-scheduler's MaxExtenderPriority
 // kube-scheduler itself found nothing to evict on a node that it sends here, so that it would look in vain.
 constexpr const char* kNoRoom = "no room for the pod's ElasticGPU claims";
+constexpr const char* kKept = "no room for the pod's ElasticGPU claims beside what is kept there for others";
 constexpr const char* kLeftAlone = "not tried for the pod's ElasticGPU claims for a while";
 
 http::Response answer(std::string body) {
@@ -123,13 +124,14 @@ Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& dema
       if (args.names[i] != demand.node) judged.fate[i] = elsewhere;
   }
   if (demand.asks.empty()) return judged;
-  const auto noRoom = reason(kNoRoom), leftAlone = reason(kLeftAlone);
+  const auto noRoom = reason(kNoRoom), kept = reason(kKept), leftAlone = reason(kLeftAlone);
+  const auto keeping = cluster_.nodesKeptFrom(demand.asks);
   const bool any = reconciler_.leavesAnyAlone(demand.asks);
   const auto& all = args.names;
   const auto look = [&](std::size_t i, const scheduler::NodeVerdict& verdict) {
     judged.liking[i] = verdict.liking;
     if (!verdict.fits)
-      judged.fate[i] = noRoom;
+      judged.fate[i] = keeping.contains(all[i]) ? kept : noRoom;
     else if (any && reconciler_.leavesAlone(demand.asks, all[i]))
       judged.fate[i] = leftAlone;
   };

@@ -2,7 +2,7 @@
 // with mutual TLS (http.h).
 //
 //   POST /extender/filter        which of the nodes can hold all of the pod's claims: what the decision itself would find
-//                                there (scheduler/judge.h). A pod without claims: all of them, without a look at anything
+//                                there (scheduler/judge.h), without what is kept for others. A pod without claims: all of them, without a look at anything
 //   POST /extender/prioritize    0 to 10 by the node policy of its first claim: 10 for those that the decision would take
 //   POST /extender/bind          the claims get their devices there, then the pod its node (reconcile/pod/pod_binder.h)
 //   POST /extender/preempt       of the nodes with their victims those where the pod's claims fit once the victims are gone

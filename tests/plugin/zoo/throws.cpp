@@ -30,6 +30,7 @@ const egpu_provisioner table = {sizeof(egpu_provisioner),
                                 mount,
                                 nullptr,
                                 nullptr,
+                                nullptr,
                                 nullptr};
 
 }  // namespace

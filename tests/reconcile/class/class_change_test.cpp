@@ -59,6 +59,37 @@ TEST_F(ClassChangeTest, C4_InvalidParameterOfTheCoreAndOfThePlugin) {
   EXPECT_NE(world.message("a").find("binpack"), std::string::npos) << world.message("a");
 }
 
+TEST_F(ClassChangeTest, C4_APolicyOfTheClaimsOwnNeedsAClassThatAllowsIt) {
+  cache::Claim claim;
+  claim.metadata.name = "a";
+  claim.metadata.namespace_ = "default";
+  claim.metadata.annotations["elasticgpu.io/card-policy"] = "spread";
+  claim.spec.className = "share";
+  claim.spec.requests["elasticgpu.io/gpu-core"] = "10";
+  (void)support::World::must(world.client.create(claim));
+  settle();
+  EXPECT_EQ(world.reason("a", "Accepted"), "InvalidParameter");
+  EXPECT_EQ(world.message("a").rfind("metadata.annotations[elasticgpu.io/card-policy]: the class doesn't let", 0), 0U)
+      << world.message("a");
+  world.json<cache::Claim>({"default", "a"}, R"({"metadata":{"annotations":{"elasticgpu.io/card-policy":null}}})");
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
+  const auto cardOf = [&](const char* name) { return world.gpu(deviceOf(name)).spec.cards.at(0).name; };
+  world.addClass("chosen", "Delete", "Immediate", {{"claimPolicies", "true"}});
+  claim.metadata.name = "b";
+  claim.spec.className = "chosen";
+  (void)support::World::must(world.client.create(claim));
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound") << world.message("b");
+  EXPECT_NE(cardOf("b"), cardOf("a"));
+  // Another policy on a bound claim, even one that is none, changes nothing.
+  world.json<cache::Claim>({"default", "b"}, R"({"metadata":{"annotations":{"elasticgpu.io/card-policy":"none"}}})");
+  start();
+  settle();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+  EXPECT_EQ(findCondition(world.claim("b").status.conditions, kBound)->status, "True");
+}
+
 TEST_F(ClassChangeTest, C4_HostPathsThatAreNoneAreSaidBeforeAnyPodRuns) {
   world.addClass("badpaths", "Delete", "Immediate", {{"hostPaths", "/dev/vendor*, vendor"}});
   world.addClaim("a", "badpaths", {{"gpu-core", "10"}});

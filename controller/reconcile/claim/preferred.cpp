@@ -1,0 +1,62 @@
+// (C6): a class's plugin may choose among the best candidates.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/plugin/call.h"
+#include "controller/reconcile/claim/claim.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+constexpr std::chrono::milliseconds kVetoedFor{120'000};  ///< provisioner.h tells it
+}  // namespace
+
+std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const cache::Claim& claim, const Asked& asked,
+                                                                        const scheduler::NodePredicate& suits,
+                                                                        const std::string& nodes) {
+  const auto& uid = claim.metadata.uid;
+  if (!provisioning_.prefers(asked.cls->provisioner)) return decide(claim, asked, suits, nodes);
+  if (const auto rest = waiting_.nodes.untilNextChoice(uid); rest.count() > 0) return Outcome::after(rest);
+  const auto candidates = cluster_.candidates(
+      asked.of(claim),
+      [&](std::string_view node) { return !waiting_.nodes.wasRefusedOn(uid, node) && (!suits || suits(node)); },
+      plugin::kMostCandidates);
+  if (candidates.empty()) return decide(claim, asked, suits, nodes);
+  const auto answer = provisioning_.prefer(*asked.cls, core::keyOf(claim.metadata), candidates);
+  if (!answer) return Outcome::after(kPluginBusy);
+  if (answer->reply.outcome != plugin::ReplyCode::ok) return decide(claim, asked, suits, nodes);
+  auto ask = asked.of(claim);
+  for (const auto& node : preferredNodes(claim, asked, candidates, *answer)) {
+    ask.request.pinnedNode = node;
+    if (auto decision = cluster_.decideAndAssume(ask, suits); decision.fits) return decision;
+  }
+  // All are vetoed, or taken meanwhile: other candidates next time.
+  waiting_.nodes.choiceFailed(uid);
+  auto outcome = Outcome::after(waiting_.nodes.untilNextChoice(uid));
+  if (const auto why = waiting_.nodes.text(uid); !why.empty())
+    outcome.said.push_back(notBound(claim, reason::kNodeUnsuitable, why));
+  return outcome;
+}
+
+std::vector<std::string> ClaimSync::preferredNodes(const cache::Claim& claim, const Asked& asked,
+                                                   const std::vector<scheduler::Decision>& candidates,
+                                                   const plugin::PreferReply& answer) {
+  std::vector<std::string> nodes;
+  std::vector<bool> told(candidates.size(), false);
+  for (const auto& veto : answer.vetoes) {
+    told[veto.candidate] = true;
+    waiting_.nodes.reject(claim.metadata.uid, candidates[veto.candidate].node,
+                          asked.cls->provisioner + (veto.why.empty() ? " vetoed it" : ": " + veto.why), kVetoedFor);
+  }
+  for (const auto candidate : answer.order) {
+    told[candidate] = true;
+    nodes.push_back(candidates[candidate].node);
+  }
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (!told[i]) nodes.push_back(candidates[i].node);
+  return nodes;
+}
+
+}  // namespace egpu::reconcile
