@@ -69,7 +69,8 @@
 //   startOver: beside a pod's own such intents there is no room for its other claims, but for all of them anew there would be: rolled
 //             back and decided together
 //   gang:     W1 of some members written, others not: those that stand stay as they are, the others are decided anew, within the
-//             group of nodes that those are in. A pod's gate is lifted (W9) once all members of its claims' gangs are Bound
+//             group of nodes that those are in. No member goes on to W3 before all have their W2; one that waits for that for a minute
+//             is rolled back. (Who fails at W3 leaves the others Bound, behind their gates.) A pod's gate is lifted (W9) once all members of its claims' gangs are Bound
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   held:     its claim gone, a pod that ran then, or had its ResourceClaim reserved, runs still, or that is reserved still: which
 //             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the

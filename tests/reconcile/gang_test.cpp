@@ -1,5 +1,6 @@
 // Gangs: nothing is held while a member is missing or doesn't fit, all are bound together, and pods go with the last one.
 #include "tests/reconcile/fixture.h"
+#include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -22,6 +23,7 @@ class GangTest : public ReconcileTest {
     world.nextSecond();
   }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
+  support::RefusingTransport line{*world.transport};
   int64_t used() { return driver->cluster.totals().usedCore; }
 };
 
@@ -105,6 +107,45 @@ TEST_F(GangTest, MistakesAreSaid) {
   member("b", "2", {}, "x");
   member("c", "3", {}, "x");
   EXPECT_NE(world.message("b").find("another size"), std::string::npos) << world.message("b");
+}
+
+TEST_F(GangTest, C14_AMemberThatGetsNoDeviceFreesTheRestAfterAMinute) {
+  auto devices = std::make_shared<int>(0);
+  line.code = 422;
+  line.refuses = [devices](const kube::HttpRequest& request) {
+    const bool creates =
+        request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos;
+    return creates && ++*devices > 2;  // the third device, and all after it
+  };
+  startOver(line);
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(used(), 2000);
+  for (const auto* name : {"a", "b", "c"}) EXPECT_NE(phase(name), "Bound") << name;
+  driver->run(std::chrono::seconds(70));
+  EXPECT_EQ(used(), 0) << "what stands is kept though the gang can't be whole";
+  for (const auto* name : {"a", "b", "c"}) EXPECT_NE(phase(name), "Bound") << name;
+  EXPECT_EQ(world.plugin.provisions(), 0);
+  line.refuses = nullptr;
+  driver->run(std::chrono::minutes(10));
+  for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+  EXPECT_EQ(world.garbage(), "");
+}
+
+TEST_F(GangTest, C14_AMemberThatGoesWhileTheOthersWaitIsNoticed) {
+  auto devices = std::make_shared<int>(0);
+  line.code = 422;
+  line.refuses = [devices](const kube::HttpRequest& request) {
+    return request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos &&
+           ++*devices > 2;
+  };
+  startOver(line);
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(used(), 2000);
+  for (const auto* name : {"a", "b", "c"})
+    if (!world.exists(deviceOf(name))) world.removeClaim(name);
+  driver->run(std::chrono::seconds(70));
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(world.garbage(), "");
 }
 
 TEST_F(GangTest, WhatADeadLeaderWroteOfItIsCompleted) {

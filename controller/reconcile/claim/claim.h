@@ -126,6 +126,10 @@ class ClaimSync {
   };
   /// (C14) Nothing is decided for it alone.
   Outcome inGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
+  /// (C14) after W2: nothing is provisioned before all members have their entries. Nothing: they have, or it is of no gang.
+  std::optional<Outcome> awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Its device is Bound, or all of its cards' ledgers have it.
+  bool hasItsCards(const cache::Claim& claim) const;
   Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members);
   Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                     const scheduler::GangShort& lacking);

@@ -16,6 +16,10 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
+constexpr std::chrono::milliseconds kGangWithin{
+    60'000};                                           ///< so long a member keeps its cards for those that lack theirs
+constexpr std::chrono::milliseconds kGangSays{5'000};  ///< and so long it says nothing of it, and looks again after it
+
 Outcome waits(const cache::Claim& claim, std::string why) {
   return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
 }
@@ -111,6 +115,12 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   std::vector<cache::ClusterView::Ask> asks;
   std::vector<scheduler::NodePredicate> suits;
   for (const auto& each : members.open) {
+    if (auto refusal = waiting_.provisioners.refusal(each->metadata.uid); !refusal.empty()) {
+      auto outcome = waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + refusal);
+      outcome.kind = Outcome::Kind::after;
+      outcome.delay = waiting_.provisioners.untilRefusalEnds(each->metadata.uid);
+      return outcome;
+    }
     const auto asked = ask(*each);
     if (asked.later) return Outcome::after(std::chrono::milliseconds(50));
     if (!asked.ok())
@@ -144,6 +154,44 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   return Outcome::done().says(
       notBound(claim, lacking.excess ? reason::kQuotaExceeded : reason::kNoFit, std::move(why)));
+}
+
+bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
+  const auto device = deviceOf(claim);
+  if (!device || device->metadata.deleting()) return false;
+  const auto& cards = device->spec.cards;
+  return committed(*device) || std::all_of(cards.begin(), cards.end(), [&](const auto& share) {
+           const auto card = stores_.cards.get({"", share.name});
+           return card && card->spec.allocations.contains(device->metadata.uid);
+         });
+}
+
+std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  if (!gang || isStatic(claim)) return std::nullopt;
+  const auto& uid = claim.metadata.uid;
+  const auto members = membersOf(claim, *gang).here;
+  const auto lacks =
+      std::find_if_not(members.begin(), members.end(), [this](const auto& m) { return hasItsCards(*m); });
+  if (members.size() >= gang->size && lacks == members.end()) {
+    waiting_.nodes.notUnplaced(uid);
+    for (const auto& member : members)  // who came before waits for this
+      if (member->metadata.uid != uid && member->status.phase != keys::phase::kBound)
+        enqueue_(claimKey(core::keyOf(member->metadata)));
+    return std::nullopt;
+  }
+  const auto why = lacks == members.end()
+                       ? "a member of gang " + gang->name + " is gone"
+                       : "claim " + (*lacks)->metadata.name + " of gang " + gang->name + " has no cards yet";
+  const auto waited = waiting_.nodes.unplacedFor(uid, device.metadata.uid);
+  if (waited >= kGangWithin) {
+    waiting_.nodes.notUnplaced(uid);
+    return giveUp(claim, device, {}, stop)
+        .says(notBound(claim, reason::kWaitingForGang, why + ": its own are given up"));
+  }
+  auto outcome = Outcome::after(kGangSays);
+  return waited < kGangSays ? std::move(outcome)
+                            : std::move(outcome).says(notBound(claim, reason::kWaitingForGang, why));
 }
 
 }  // namespace egpu::reconcile
