@@ -34,6 +34,11 @@ inline constexpr std::string_view kHeldForAnnotation = "elasticgpu.io/held-for";
 /// pod: + container name → what the node side gave it (env, devices, mounts), written by the simulated kubelet.
 inline constexpr std::string_view kPreparedAnnotationPrefix = "prepared.elasticgpu.io/";
 
+/// claim: whose gang it is, and how many members that has; optionally the node label of which all are to have one value.
+inline constexpr std::string_view kGangAnnotation = "elasticgpu.io/gang";
+inline constexpr std::string_view kGangSizeAnnotation = "elasticgpu.io/gang-size";
+inline constexpr std::string_view kGangTopologyAnnotation = "elasticgpu.io/gang-topology";
+
 // Finalizers.
 inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";  ///< card: until its ledger is empty
 inline constexpr std::string_view kDeviceFinalizer =
@@ -81,6 +86,7 @@ inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavaila
 inline constexpr std::string_view kInvalidParameter = "InvalidParameter";
 inline constexpr std::string_view kNotRepresentable = "NotRepresentable";
 inline constexpr std::string_view kWaitingForConsumer = "WaitingForConsumer";
+inline constexpr std::string_view kWaitingForGang = "WaitingForGang";  ///< other members are missing, or decide
 inline constexpr std::string_view kNoFit = "NoFit";
 inline constexpr std::string_view kQuotaExceeded = "QuotaExceeded";  ///< an ElasticGPUQuota of its namespace
 inline constexpr std::string_view kProvisioning = "Provisioning";

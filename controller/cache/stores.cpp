@@ -59,6 +59,8 @@ bool isNamedAfter(std::string_view device, std::string_view claimUid) {
   return device.starts_with(keys::kDevicePrefix) && device.substr(keys::kDevicePrefix.size()) == claimUid;
 }
 
+constexpr auto kGang = v1alpha::keys::kGangAnnotation;  ///< and the others begin so
+
 }  // namespace
 
 bool onlyUsageDiffers(const Gpu& before, const Gpu& after) { return differInUsage(before, after); }
@@ -74,7 +76,8 @@ Stores::Stores() {
   claims.leaveOut([](Claim& c) {
     c.metadata.labels = {};
     std::erase_if(c.metadata.annotations, [](const auto& entry) {
-      return entry.first != keys::kNodePolicyAnnotation && entry.first != keys::kCardPolicyAnnotation;
+      return entry.first != keys::kNodePolicyAnnotation && entry.first != keys::kCardPolicyAnnotation &&
+             !entry.first.starts_with(kGang);
     });
   });
   for (auto* gpus : {&cards, &devices})
@@ -139,6 +142,10 @@ void Stores::indexClaims() {
   byVictim_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     if (c.status.phase == phase::kBound || !c.status.nominated || c.metadata.deleting()) return;
     for (const auto& device : c.status.nominated->victims) emit(device);
+  });
+  byGang_ = claims.addIndex([](const Claim& c, const Emit& emit) {
+    const auto gang = c.metadata.annotation(kGang);
+    if (!gang.empty()) emit(std::string(c.metadata.namespace_).append("/").append(gang));
   });
   // Of those that name none only the open ones are looked for.
   byPriorityClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {

@@ -40,7 +40,7 @@ bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::str
 bool namesClaims(const core::Pod& pod);
 
 /// Thread-safe, as its stores are. Listeners are registered before the reflectors start. Claims are kept without labels
-/// and annotations (but for their policies), ElasticGPUs without labels, capacity, source and node affinity.
+/// and annotations (but for their policies and gangs), ElasticGPUs without labels, capacity, source and node affinity.
 class Stores {
  public:
   Stores();
@@ -95,6 +95,10 @@ class Stores {
   }
   /// Devices whose class says preemptible, and that go with their claims.
   std::vector<Store<Gpu>::Ptr> preemptibleDevices() const { return devices.find(byPreemptible_, "yes"); }
+  /// Claims of a namespace that say they are of this gang.
+  std::vector<Store<Claim>::Ptr> claimsOfGang(std::string_view namespace_, std::string_view gang) const {
+    return claims.find(byGang_, std::string(namespace_).append("/").append(gang));
+  }
   /// Claims whose spec names this PriorityClass; "" = those that name none.
   std::vector<Store<Claim>::Ptr> claimsOfPriority(std::string_view name) const {
     return claims.find(byPriorityClass_, name);
@@ -150,7 +154,7 @@ class Stores {
 
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
       byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0,
-      byQuotaNamespace_ = 0, byVictim_ = 0, byPriorityClass_ = 0, byPreemptible_ = 0;
+      byQuotaNamespace_ = 0, byVictim_ = 0, byPriorityClass_ = 0, byPreemptible_ = 0, byGang_ = 0;
 };
 
 template <class T>

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
@@ -121,7 +122,28 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   for (const auto* side : {before, after})
     if (side != nullptr && side->status.nominated) victimsOf(*side);
-  if (!before || !after || before->status.phase != after->status.phase) podsOf(key);
+  if (!before || !after || before->status.phase != after->status.phase) {
+    podsOf(key);
+    for (const auto* side : {before, after})
+      if (side != nullptr) gangOf(*side, after != nullptr && after->status.phase == phase::kBound);
+  }
+}
+
+void Routing::gangOf(const cache::Claim& claim, bool bound) {
+  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  if (!gang) return;
+  const auto members = olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, gang->name));
+  if (bound) {  // once, for the last of them
+    if (std::any_of(members.begin(), members.end(), [](const auto& m) { return m->status.phase != phase::kBound; }))
+      return;
+    for (const auto& member : members) podsOf(core::keyOf(member->metadata));
+    return;
+  }
+  // The oldest says how many are here; with the last one, each has something to look at.
+  for (const auto& member : members) {
+    enqueue_(claimKey(core::keyOf(member->metadata)));
+    if (members.size() < gang->size) return;
+  }
 }
 
 void Routing::victimsOf(const cache::Claim& claim) {

@@ -45,6 +45,8 @@ class Routing {
   void onNamespace(const core::Namespace* before, const core::Namespace* after);
   void onTemplate(const cache::ClaimTemplate* before, const cache::ClaimTemplate* after);
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
+  /// Members of the claim's gang, one of which came, went or was bound; with the last one bound their pods.
+  void gangOf(const cache::Claim& claim, bool bound);
   /// Claims whose device is named by one that room is made for, or was.
   void victimsOf(const cache::Claim& claim);
   void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);

@@ -7,6 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
+//   claim/in_gang.cpp (C14)
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
@@ -32,6 +33,8 @@
 //     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries, Available
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
 //   (C13) making room for a claim of higher priority: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
+//   (C14) of a gang, before (C6): waits as WaitingForGang until as many are here as they say; then the oldest that nothing is decided
+//        for decides for all such (ClusterView::decideGang), and the step of each writes its own W1
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
@@ -65,6 +68,9 @@
 //             (if all can: of the first claim by name), and decided anew
 //   startOver: beside a pod's own such intents there is no room for its other claims, but for all of them anew there would be: rolled
 //             back and decided together
+//   gang:     W1 of some members written, others not: those that stand stay as they are, the others are decided anew, within the
+//             group of nodes that those are in. No member goes on to W3 before all have their W2; one that waits for that for a minute
+//             is rolled back. (Who fails at W3 leaves the others Bound, behind their gates.) A pod's gate is lifted (W9) once all members of its claims' gangs are Bound
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   held:     its claim gone, a pod that ran then, or had its ResourceClaim reserved, runs still, or that is reserved still: which
 //             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the
@@ -100,7 +106,7 @@
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
 //             step (leaveToScheduler), or, of a pod that no --extender-scheduler names, waits for a reservation as ever
 //
-// WHAT BRINGS A WAITING CLAIM BACK. Room: ClusterView::onCapacity, for all in Waiting, those of
+// WHAT BRINGS A WAITING CLAIM BACK. A gang's members: routing.cpp, the oldest with each that comes or goes, all with the last one. Room: ClusterView::onCapacity, for all in Waiting, those of
 // higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
 // namespace; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'

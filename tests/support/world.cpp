@@ -103,6 +103,17 @@ cache::Claim World::addClaim(const std::string& name, const std::string& cls, co
   return must(client.create(claim));
 }
 
+cache::Claim World::addMember(const std::string& name, const std::string& cls, core::StringMap requests,
+                              core::StringMap annotations) {
+  cache::Claim claim;
+  claim.metadata.name = name;
+  claim.metadata.namespace_ = "default";
+  claim.metadata.annotations = std::move(annotations);
+  claim.spec.className = cls;
+  for (auto& [key, value] : requests) claim.spec.requests["elasticgpu.io/" + key] = value;
+  return must(client.create(claim));
+}
+
 void World::removeClaim(const std::string& name) { mustOk(client.remove<cache::Claim>({"default", name})); }
 
 void World::addPod(const std::string& name, const std::vector<std::string>& claims, bool gate,

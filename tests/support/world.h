@@ -46,6 +46,9 @@ class World {
                 core::StringMap parameters = {}, const std::string& provisioner = kPlugin);
   cache::Claim addClaim(const std::string& name, const std::string& cls, core::StringMap requests,
                         const std::string& gpu = {});
+  /// The same with annotations.
+  cache::Claim addMember(const std::string& name, const std::string& cls, core::StringMap requests,
+                         core::StringMap annotations);
   void removeClaim(const std::string& name);
   /// As the admission policy leaves it.
   void addPod(const std::string& name, const std::vector<std::string>& claims, bool gate = true,

@@ -116,8 +116,12 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     cluster_.forget(claim->metadata.uid);
     return Outcome::done().says(asked.refusal(*claim));
   }
-  if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())
+  const bool member = claim->metadata.annotations.contains(std::string(keys::kGangAnnotation));
+  if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty()) {
+    if (member) cluster_.forget(claim->metadata.uid);  // what its gang decided for it
     return refused(*claim, refusal);
+  }
+  if (member) return inGang(claim, asked, stop);
   return asked.cls->bindingMode == "WaitForFirstConsumer" ? leaveToConsumer(*claim) : choose(*claim, asked, stop);
 }
 
@@ -252,6 +256,7 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
     return giveUp(*claim, *device, {}, stop);
   }
   if (waits) return waitForReservation(claim, device, stop);
+  if (auto outcome = awaitGang(*claim, *device, stop)) return *std::move(outcome);
   return provision(claim, device, stop);
 }
 

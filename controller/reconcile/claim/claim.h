@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/v1alpha/gang.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/carrier.h"
@@ -82,6 +83,8 @@ class ClaimSync {
   bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
   /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
   bool waitsForConsumer(const cache::Claim& claim) const;
+  /// It is of no gang, or all members of its gang are Bound.
+  bool gangIsBound(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
   /// more: what else there is to say, asked for only when it is said.
   Outcome noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
@@ -115,6 +118,24 @@ class ClaimSync {
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
   Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
+  /// The members of a gang, as far as they are here: the oldest first, no more than its size.
+  struct GangMembers {
+    std::vector<ClaimPtr> here;
+    std::vector<ClaimPtr> open;  ///< of those, the ones that nothing is decided for
+    std::string standsOn;        ///< a node of one that has its device; empty: none has
+  };
+  /// (C14) Nothing is decided for it alone.
+  Outcome inGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
+  /// (C14) after W2: nothing is provisioned before all members have their entries. Nothing: they have, or it is of no gang.
+  std::optional<Outcome> awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Its device is Bound, or all of its cards' ledgers have it.
+  bool hasItsCards(const cache::Claim& claim) const;
+  Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members);
+  Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+                    const scheduler::GangShort& lacking);
+  GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
+  /// Empty, or why the gang can't be decided.
+  std::string notWhole(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members) const;
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                              const std::string& nodes);

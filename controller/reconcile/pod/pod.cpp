@@ -641,6 +641,7 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
     if (!carrier || carrier->metadata.deleting() || !Carrier::marked(*carrier, *one.claim) || !carrier->allocation ||
         carrier->allocation->device != one.device->metadata.name)
       return false;
+    if (!claims_.gangIsBound(*one.claim)) return false;  // routing.cpp: the last one's brings us here
     const bool bound = one.device->status.phase == phase::kBound;
     if (!bound && !claims_.waitsForConsumer(*one.claim)) return false;  // Immediate: Bound first
   }

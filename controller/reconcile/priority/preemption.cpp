@@ -45,6 +45,8 @@ cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache:
   if (device.status.phase != phase::kBound || device.metadata.deleting() || !well || !spec.claimRef) return nullptr;
   auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
   const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
+  // Without one of its members a gang is of no use, and it goes as a whole or not at all: not at all.
+  if (own && claim->metadata.annotations.contains(std::string(v1alpha::keys::kGangAnnotation))) return nullptr;
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
 }
 

@@ -1,0 +1,69 @@
+#include "api/v1alpha/gang.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
+
+#include "api/v1alpha/keys.h"
+
+namespace egpu::v1alpha {
+namespace {
+
+std::string_view valueOf(const core::StringMap& annotations, std::string_view key) {
+  const auto it = annotations.find(std::string(key));
+  return it == annotations.end() ? std::string_view() : std::string_view(it->second);
+}
+
+FieldError mistake(std::string_view key, std::string message) {
+  return {"metadata.annotations[" + std::string(key) + "]", std::move(message)};
+}
+
+/// 0: none.
+std::size_t sizeOf(std::string_view text) {
+  std::size_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  const bool whole = !text.empty() && error == std::errc() && end == text.data() + text.size() && text.front() != '0';
+  return whole && size >= Gang::kLeast && size <= Gang::kMost ? size : 0;
+}
+
+/// As the name in a label's key, or its value.
+bool isLabelName(std::string_view text) {
+  const auto plain = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return !text.empty() && text.size() <= 63 && plain(text.front()) && plain(text.back()) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+bool isLabelKey(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos) return isLabelName(text);
+  return isDnsSubdomain(text.substr(0, slash)) && isLabelName(text.substr(slash + 1));
+}
+
+}  // namespace
+
+std::optional<FieldError> gangMistake(const core::StringMap& annotations) {
+  const auto has = [&](std::string_view key) { return annotations.contains(std::string(key)); };
+  if (!has(keys::kGangAnnotation)) {
+    for (const auto key : {keys::kGangSizeAnnotation, keys::kGangTopologyAnnotation})
+      if (has(key)) return mistake(key, "means something beside " + std::string(keys::kGangAnnotation) + " only");
+    return std::nullopt;
+  }
+  if (!isLabelName(valueOf(annotations, keys::kGangAnnotation)))
+    return mistake(keys::kGangAnnotation,
+                   "must be a name of 1 to 63 letters, digits, '-', '_' and '.', a letter or digit at both ends");
+  if (!has(keys::kGangSizeAnnotation) || sizeOf(valueOf(annotations, keys::kGangSizeAnnotation)) == 0)
+    return mistake(keys::kGangSizeAnnotation, "must say how many claims the gang has: 2 to 256");
+  if (has(keys::kGangTopologyAnnotation) && !isLabelKey(valueOf(annotations, keys::kGangTopologyAnnotation)))
+    return mistake(keys::kGangTopologyAnnotation, "must be the key of a node label, as topology.kubernetes.io/zone");
+  return std::nullopt;
+}
+
+std::optional<Gang> gangOf(const core::StringMap& annotations) {
+  if (!annotations.contains(std::string(keys::kGangAnnotation)) || gangMistake(annotations)) return std::nullopt;
+  return Gang{std::string(valueOf(annotations, keys::kGangAnnotation)),
+              sizeOf(valueOf(annotations, keys::kGangSizeAnnotation)),
+              std::string(valueOf(annotations, keys::kGangTopologyAnnotation))};
+}
+
+}  // namespace egpu::v1alpha

@@ -1,0 +1,197 @@
+// (C14): a member of a gang. Nothing is held while one is missing; then the first open one decides for all, and each
+// writes its own.
+#include <algorithm>
+#include <map>
+
+#include "api/v1alpha/gang.h"
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+namespace reason = v1alpha::keys::reason;
+
+namespace {
+
+constexpr std::chrono::milliseconds kGangWithin{
+    60'000};                                           ///< so long a member keeps its cards for those that lack theirs
+constexpr std::chrono::milliseconds kGangSays{5'000};  ///< and so long it says nothing of it, and looks again after it
+
+Outcome waits(const cache::Claim& claim, std::string why) {
+  return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
+}
+
+/// Nodes by the value of a label; without `only`, or those of that node's value alone.
+std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, const std::string& label,
+                                               const std::string& only) {
+  std::map<std::string, scheduler::TopologyGroup> groups;
+  stores.nodes.forEach([&](const auto& node) {
+    const auto it = node->metadata.labels.find(label);
+    if (it == node->metadata.labels.end()) return;
+    groups[it->second].value = it->second;
+    groups[it->second].nodes.push_back(node->metadata.name);
+  });
+  const auto standing = only.empty() ? nullptr : stores.nodes.get({"", only});
+  std::vector<scheduler::TopologyGroup> all;
+  for (auto& [value, group] : groups)
+    if (only.empty() || (standing && standing->metadata.label(label) == value)) all.push_back(std::move(group));
+  return all;
+}
+
+}  // namespace
+
+ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+  GangMembers members;
+  members.here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
+  std::erase_if(members.here, [](const auto& each) { return each->metadata.deleting(); });
+  std::sort(members.here.begin(), members.here.end(),
+            [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
+  if (members.here.size() > gang.size) members.here.resize(gang.size);
+  for (const auto& each : members.here) {
+    const auto device = deviceOf(*each);
+    if (device && device->metadata.deleting()) continue;  // it is decided anew once that is gone
+    if (device && members.standsOn.empty()) members.standsOn = device->spec.nodeName;
+    if (!device && !cluster_.decidedInGang(each->metadata.uid)) members.open.push_back(each);
+  }
+  return members;
+}
+
+std::string ClaimSync::notWhole(const cache::Claim& claim, const v1alpha::Gang& gang,
+                                const GangMembers& members) const {
+  const auto isThis = [&](const auto& each) { return each->metadata.uid == claim.metadata.uid; };
+  if (std::none_of(members.here.begin(), members.here.end(), isThis))
+    return "gang " + gang.name + " has its " + std::to_string(gang.size) + " members already";
+  for (const auto& each : members.here)
+    if (v1alpha::gangOf(each->metadata.annotations) != gang)
+      return "claim " + each->metadata.name + " says another size or topology of gang " + gang.name;
+  if (members.here.size() == gang.size) return {};
+  return std::to_string(members.here.size()) + " of " + std::to_string(gang.size) + " members of gang " + gang.name +
+         (members.here.size() == 1 ? " is here" : " are here");
+}
+
+bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
+  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  if (!gang) return true;
+  const auto members = membersOf(claim, *gang).here;
+  return members.size() == gang->size && std::all_of(members.begin(), members.end(), [](const auto& each) {
+           return each->status.phase == v1alpha::keys::phase::kBound;
+         });
+}
+
+Outcome ClaimSync::inGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
+  const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
+  const bool late = asked.cls->bindingMode == "WaitForFirstConsumer";
+  if (mistake || late || takesDevice(*claim))
+    return Outcome::done().says(
+        Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
+                 mistake ? mistake->field + ": " + mistake->message
+                         : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " +
+                               (late ? "class " + asked.cls->metadata.name + " must have bindingMode Immediate"
+                                     : std::string("a claim that names its ElasticGPU is decided by itself"))));
+  const auto gang = *v1alpha::gangOf(claim->metadata.annotations);
+  if (const auto decided = cluster_.decidedInGang(claim->metadata.uid))
+    return intend(*claim, *asked.cls, *decided, stop);
+  const auto members = membersOf(*claim, gang);
+  const auto speaks = [&](const auto& who) {
+    return waits(*claim, "claim " + who->metadata.name + " says what gang " + gang.name + " waits for");
+  };
+  if (auto why = notWhole(*claim, gang, members); !why.empty()) {
+    // One says how many are here: each of 256 would be a write on each.
+    const bool others = members.here.size() < gang.size && members.here.front()->metadata.uid != claim->metadata.uid;
+    return others ? speaks(members.here.front()) : waits(*claim, std::move(why));
+  }
+  if (members.open.empty()) return Outcome::again();  // decided meanwhile
+  if (members.open.front()->metadata.uid != claim->metadata.uid) {
+    enqueue_(claimKey(core::keyOf(members.open.front()->metadata)));
+    return speaks(members.open.front());
+  }
+  return decideGang(*claim, gang, members);
+}
+
+Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members) {
+  std::vector<cache::ClusterView::Ask> asks;
+  std::vector<scheduler::NodePredicate> suits;
+  for (const auto& each : members.open) {
+    if (auto refusal = waiting_.provisioners.refusal(each->metadata.uid); !refusal.empty()) {
+      auto outcome = waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + refusal);
+      outcome.kind = Outcome::Kind::after;
+      outcome.delay = waiting_.provisioners.untilRefusalEnds(each->metadata.uid);
+      return outcome;
+    }
+    const auto asked = ask(*each);
+    if (asked.later) return Outcome::after(std::chrono::milliseconds(50));
+    if (!asked.ok())
+      return waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + asked.message);
+    asks.push_back(asked.of(*each));
+    suits.push_back([this, uid = each->metadata.uid, tolerated = toleratedNodes(stores_, *asked.cls)](auto node) {
+      return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
+    });
+  }
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority);
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
+  const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
+                                            : groupsOf(stores_, gang.topology, members.standsOn);
+  const auto decided = cluster_.decideGang(asks, suits, gang.topology.empty() ? nullptr : &groups);
+  if (!decided) return Outcome::again();
+  if (decided->lacking) return gangLacks(claim, gang, members, *decided->lacking);
+  waiting_.remove(queueKey);
+  for (const auto& each : members.open) enqueue_(claimKey(core::keyOf(each->metadata)));
+  return Outcome::again();
+}
+
+Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+                             const scheduler::GangShort& lacking) {
+  const auto standing = members.here.size() - members.open.size();
+  const auto& name = members.open[lacking.member]->metadata.name;
+  auto why = std::to_string(standing + lacking.fit) + " of " + std::to_string(gang.size) + " members of gang " +
+             gang.name + " fit" + (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) +
+             "; claim " + name + " does not";
+  if (lacking.excess) why += ": " + lacking.excess->text();
+  if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
+  return Outcome::done().says(
+      notBound(claim, lacking.excess ? reason::kQuotaExceeded : reason::kNoFit, std::move(why)));
+}
+
+bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
+  const auto device = deviceOf(claim);
+  if (!device || device->metadata.deleting()) return false;
+  const auto& cards = device->spec.cards;
+  return committed(*device) || std::all_of(cards.begin(), cards.end(), [&](const auto& share) {
+           const auto card = stores_.cards.get({"", share.name});
+           return card && card->spec.allocations.contains(device->metadata.uid);
+         });
+}
+
+std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  if (!gang || isStatic(claim)) return std::nullopt;
+  const auto& uid = claim.metadata.uid;
+  const auto members = membersOf(claim, *gang).here;
+  const auto lacks =
+      std::find_if_not(members.begin(), members.end(), [this](const auto& m) { return hasItsCards(*m); });
+  if (members.size() >= gang->size && lacks == members.end()) {
+    waiting_.nodes.notUnplaced(uid);
+    for (const auto& member : members)  // who came before waits for this
+      if (member->metadata.uid != uid && member->status.phase != keys::phase::kBound)
+        enqueue_(claimKey(core::keyOf(member->metadata)));
+    return std::nullopt;
+  }
+  const auto why = lacks == members.end()
+                       ? "a member of gang " + gang->name + " is gone"
+                       : "claim " + (*lacks)->metadata.name + " of gang " + gang->name + " has no cards yet";
+  const auto waited = waiting_.nodes.unplacedFor(uid, device.metadata.uid);
+  if (waited >= kGangWithin) {
+    waiting_.nodes.notUnplaced(uid);
+    return giveUp(claim, device, {}, stop)
+        .says(notBound(claim, reason::kWaitingForGang, why + ": its own are given up"));
+  }
+  auto outcome = Outcome::after(kGangSays);
+  return waited < kGangSays ? std::move(outcome)
+                            : std::move(outcome).says(notBound(claim, reason::kWaitingForGang, why));
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,43 @@
+// The annotations of gangs: what is read of them, and every mistake.
+#include "api/v1alpha/gang.h"
+
+#include <gtest/gtest.h>
+
+namespace egpu::v1alpha {
+namespace {
+
+core::StringMap saying(const std::string& name, const std::string& size, const std::string& topology = {}) {
+  core::StringMap annotations{{"elasticgpu.io/gang", name}, {"elasticgpu.io/gang-size", size}, {"other", "x"}};
+  if (!topology.empty()) annotations["elasticgpu.io/gang-topology"] = topology;
+  return annotations;
+}
+
+TEST(GangAnnotations, AreRead) {
+  EXPECT_EQ(gangOf(saying("train", "8")), (Gang{"train", 8, ""}));
+  EXPECT_EQ(gangOf(saying("a.b_c-D", "256", "topology.kubernetes.io/zone")),
+            (Gang{"a.b_c-D", 256, "topology.kubernetes.io/zone"}));
+  EXPECT_EQ(gangOf(saying("train", "2", "rack"))->topology, "rack");
+  EXPECT_FALSE(gangOf({{"other", "x"}}));
+  EXPECT_FALSE(gangMistake({{"other", "x"}}));
+}
+
+TEST(GangAnnotations, MistakesNameTheAnnotation) {
+  for (const auto* size : {"", "0", "1", "257", "08", "+8", "-8", "8 ", "eight", "99999999999999999999"}) {
+    const auto mistake = gangMistake(saying("train", size));
+    ASSERT_TRUE(mistake) << size;
+    EXPECT_EQ(mistake->field, "metadata.annotations[elasticgpu.io/gang-size]");
+    EXPECT_FALSE(gangOf(saying("train", size)));
+  }
+  for (const auto& name : {std::string(), std::string("-a"), std::string("a/b"), std::string(64, 'a')}) {
+    const auto mistake = gangMistake(saying(name, "2"));
+    ASSERT_TRUE(mistake) << name;
+    EXPECT_EQ(mistake->field, "metadata.annotations[elasticgpu.io/gang]");
+  }
+  for (const auto* label : {"/", "a/", "/a", "A b", "UPPER.io/x"}) EXPECT_TRUE(gangMistake(saying("a", "2", label)));
+  EXPECT_TRUE(gangMistake({{"elasticgpu.io/gang", "a"}}));
+  EXPECT_TRUE(gangMistake({{"elasticgpu.io/gang-size", "2"}}));
+  EXPECT_TRUE(gangMistake({{"elasticgpu.io/gang-topology", "rack"}}));
+}
+
+}  // namespace
+}  // namespace egpu::v1alpha
