@@ -49,7 +49,7 @@ TEST(SanityTest, NoticesAFewBytesThatAreNotGivenBack) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer keeps more than that for itself";
 #endif
-  const Trial run = sanity("--cycles 120 --only leaks --param bytes=900 " + zoo("leaks_memory"));
+  const Trial run = sanity("--cycles 400 --only leaks --param bytes=900 " + zoo("leaks_memory"));
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_THAT(run.output, AllOf(HasSubstr("it grew by"), HasSubstr("steadily")));
 }

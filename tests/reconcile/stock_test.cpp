@@ -65,7 +65,7 @@ class StockTest : public ReconcileTest {
 TEST_F(StockTest, AnyonesResourceClaimIsBoundAndCarriesItsClaim) {
   auto rc = stock("a");
   rc.metadata.labels["team"] = "blue";
-  rc.metadata.annotations = {{"elasticgpu.io/gang", "g"}, {"resource.kubernetes.io/pod-claim-name", "gpu"}};
+  rc.metadata.annotations = {{"team.example.com/note", "g"}, {"resource.kubernetes.io/pod-claim-name", "gpu"}};
   const auto uid = add(rc).metadata.uid;
   settle();
   const auto claim = world.claim("a");
@@ -73,7 +73,7 @@ TEST_F(StockTest, AnyonesResourceClaimIsBoundAndCarriesItsClaim) {
   EXPECT_EQ(claim.spec.className, "share");
   EXPECT_EQ(claim.spec.requests.at("elasticgpu.io/gpu-core"), "10");
   EXPECT_EQ(claim.metadata.labels, (core::StringMap{{"team", "blue"}}));
-  EXPECT_EQ(claim.metadata.annotations, (core::StringMap{{"elasticgpu.io/gang", "g"}}));
+  EXPECT_EQ(claim.metadata.annotations, (core::StringMap{{"team.example.com/note", "g"}}));
   ASSERT_EQ(claim.metadata.ownerReferences.size(), 1u);
   EXPECT_EQ(claim.metadata.ownerReferences[0].uid, uid);
   EXPECT_EQ(claim.metadata.ownerReferences[0].apiVersion, "resource.k8s.io/v1");
@@ -85,6 +85,23 @@ TEST_F(StockTest, AnyonesResourceClaimIsBoundAndCarriesItsClaim) {
   EXPECT_TRUE(carrier->metadata.ownerReferences.empty()) << "it stays its maker's";
   World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
   EXPECT_TRUE(nothingIsLeft());
+}
+
+TEST_F(StockTest, C14_ThoseOfATemplateMayBeAGang) {
+  const auto member = [&](const std::string& name) {
+    auto rc = stock(name);
+    rc.metadata.annotations = {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}};
+    add(rc);
+    settle();
+  };
+  member("a");
+  EXPECT_EQ(world.reason("a"), "WaitingForGang");
+  EXPECT_FALSE(world.carrier("a")->allocation);
+  member("b");
+  for (const auto* name : {"a", "b"}) {
+    EXPECT_EQ(world.claim(name).status.phase, "Bound") << world.message(name);
+    EXPECT_TRUE(world.carrier(name)->allocation) << name;
+  }
 }
 
 TEST_F(StockTest, CapacityRequestsSayTheAmounts) {
