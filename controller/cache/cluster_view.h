@@ -262,6 +262,14 @@ class ClusterView {
   void refreshDevice(const Gpu* before, const Gpu* after);
   void refreshTaint(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);
   void refreshQuota(const Quota* before, const Quota* after);
+  /// Before the uid of a claim: what its decision is assumed under.
+  static constexpr std::string_view kAssumed = "claim/";
+  static std::string assumedKey(std::string_view claimUid);
+  static constexpr std::size_t kCardsAtOnce = 256;  ///< looked at while nobody else can decide
+  /// Lets others decide. A mutex that is locked again at once is had by nobody else.
+  static void giveWay(std::unique_lock<std::mutex>& lock);
+  /// Whether the device should have its entries on its cards.
+  static bool committed(const Gpu& device);
   // With mutex_ held.
   /// `device`: the one that says so, if a device does.
   void setTake(Cards::value_type& card, const std::string& uid, AllocationSource source,
