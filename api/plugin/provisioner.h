@@ -133,11 +133,10 @@ typedef struct egpu_candidate {
  *  OWNERSHIP: the host's, as long as the call, with everything it points to. */
 typedef struct egpu_wish {
   size_t struct_size;
-  const char* claim; /**< "namespace/name" */
-  const egpu_candidate* const*
-      candidates;              /**< candidate_count pointers, the host's own favourite first; no node twice */
-  size_t candidate_count;      /**< 1…16 */
-  const egpu_pair* parameters; /**< the class's, as for validate; NULL if parameter_count is 0 */
+  const char* claim;                       /**< "namespace/name" */
+  const egpu_candidate* const* candidates; /**< the host's favourite first; no node twice */
+  size_t candidate_count;                  /**< 1…16 */
+  const egpu_pair* parameters;             /**< the class's, as for validate; NULL if parameter_count is 0 */
   size_t parameter_count;
 } egpu_wish;
 

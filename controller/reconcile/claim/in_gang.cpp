@@ -16,9 +16,12 @@ namespace reason = v1alpha::keys::reason;
 
 namespace {
 
-constexpr std::chrono::milliseconds kGangWithin{
-    60'000};                                           ///< so long a member keeps its cards for those that lack theirs
-constexpr std::chrono::milliseconds kGangSays{5'000};  ///< and so long it says nothing of it, and looks again after it
+/// So long a member keeps its cards for those that lack theirs.
+constexpr std::chrono::milliseconds kGangWithin{60'000};
+/// And so long it says nothing of it, and looks again after it.
+constexpr std::chrono::milliseconds kGangSays{5'000};
+/// What is in the way goes by itself, and no event may tell it.
+constexpr std::chrono::milliseconds kLookSoon{500};
 
 Outcome waits(const cache::Claim& claim, std::string why) {
   return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
@@ -103,7 +106,7 @@ Outcome ClaimSync::inGang(const ClaimPtr& claim, const Asked& asked, std::stop_t
     const bool others = members.here.size() < gang.size && members.here.front()->metadata.uid != claim->metadata.uid;
     return others ? speaks(members.here.front()) : waits(*claim, std::move(why));
   }
-  if (members.open.empty()) return Outcome::again();  // decided meanwhile
+  if (members.open.empty()) return Outcome::after(kLookSoon);  // decided meanwhile
   if (members.open.front()->metadata.uid != claim->metadata.uid) {
     enqueue_(claimKey(core::keyOf(members.open.front()->metadata)));
     return speaks(members.open.front());
@@ -122,7 +125,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
       return outcome;
     }
     const auto asked = ask(*each);
-    if (asked.later) return Outcome::after(std::chrono::milliseconds(50));
+    if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok())
       return waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + asked.message);
     asks.push_back(asked.of(*each));
@@ -136,7 +139,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : groupsOf(stores_, gang.topology, members.standsOn);
   const auto decided = cluster_.decideGang(asks, suits, gang.topology.empty() ? nullptr : &groups);
-  if (!decided) return Outcome::again();
+  if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
   if (decided->lacking) return gangLacks(claim, gang, members, *decided->lacking);
   waiting_.remove(queueKey);
   for (const auto& each : members.open) enqueue_(claimKey(core::keyOf(each->metadata)));
