@@ -3,7 +3,8 @@
 
 churn_table.py BIN_DIR [--data DIR] [--seeds 42,43] [--loads 0.9,1.0,1.1] [--policies fragmentation,...] [--keep-after S]
 
-DIR: as openb_table.py's. Waits are minutes, mean / 99th percentile (% starved). Standard library only.
+DIR: as openb_table.py's. A policy may carry options: fragmentation+moves, fragmentation+preempt+moves. Waits are
+minutes, mean / 99th percentile (% starved). Standard library only.
 """
 import argparse
 import json
@@ -16,6 +17,8 @@ SIZES = ("cpu", "share", "1", "2", "4", "8")
 
 
 def replay(binary, data, seed, policy, load, options):
+    policy, *more = policy.split("+")
+    options = [*options, *(f"--{each}" for each in more)]
     command = [binary, "--nodes", f"{data}/nodes.csv", "--pods", f"{data}/pods_default.csv",
                "--order", f"{data}/orders/default_{seed}", "--policy", policy, "--departures", "--load", load, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -38,7 +41,7 @@ def row(runs):
         cells.append(f"{mean(of['mean'] for of in waits) / 60:.0f}/{mean(of['p99'] for of in waits) / 60:.0f} ({starved:.0f})")
     first, last = (mean(run["hourly"][hour] for run in runs) for hour in (0, -1))
     return (f"{mean(run['offered'] for run in runs):8.2f} {mean(run['allocated'] for run in runs):10.2f} "
-            f"{first:6.1f} {last:6.1f} " + " ".join(f"{cell:>16}" for cell in cells))
+            f"{first:6.1f} {last:6.1f} {mean(run['lost'] for run in runs):5.2f} {mean(run['evicted'] + run['moved'] for run in runs):6.0f} " + " ".join(f"{cell:>16}" for cell in cells))
 
 
 def main():
@@ -56,14 +59,15 @@ def main():
         return
     options = ["--keep-after", args.keep_after] if args.keep_after else []
     print(f"Waits in minutes, mean/p99 (% starved), by size; allocated % of the cards over all, and in the first and the last hour; "
+          f"work lost, % of the cards' time, by pods begun anew; "
           f"means of orders {args.seeds}\n")
-    print(f"{'load':>4} {'policy':<14} {'offered':>8} {'allocated':>10} {'first':>6} {'last':>6} "
+    print(f"{'load':>4} {'policy':<28} {'offered':>8} {'allocated':>10} {'first':>6} {'last':>6} {'lost':>5} {'begun':>6} "
           + " ".join(f"{size:>16}" for size in SIZES))
     for load in args.loads.split(","):
         for policy in args.policies.split(","):
             runs = [replay(os.path.join(args.bin_dir, "openb"), args.data, seed, policy, load, options)
                     for seed in args.seeds.split(",")]
-            print(f"{load:>4} {policy:<14} {row(runs)}", flush=True)
+            print(f"{load:>4} {policy:<28} {row(runs)}", flush=True)
 
 
 if __name__ == "__main__":

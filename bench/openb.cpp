@@ -2,7 +2,7 @@
 // JSON.
 //
 //   openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]
-//   openb … --departures --load LOAD [--keep-after SECONDS|never]
+//   openb … --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]
 //
 // Files: openb/trace.h. NAME: a node policy, a preset, NODE/CARD, fgd or bestfit. --classes says what the fragmentation
 // policy knows of the demand: what it learns from the pods as they arrive, or, for comparison with published figures,
@@ -27,7 +27,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: openb --nodes FILE --pods FILE --order FILE --policy NAME [--classes learned|trace] [--curve]\n"
-    "       openb ... --departures --load LOAD [--keep-after SECONDS|never]\n";
+    "       openb ... --departures --load LOAD [--keep-after SECONDS|never] [--preempt] [--moves]\n";
 
 /// What is wrong with an argument.
 struct BadArgument {
@@ -36,7 +36,7 @@ struct BadArgument {
 
 struct Arguments {
   std::map<std::string, std::string> given;
-  bool curve = false, departures = false, help = false;
+  bool curve = false, departures = false, preempt = false, moves = false, help = false;
 
   bool has(const std::string& name) const { return given.count(name) != 0; }
   const std::string& of(const std::string& name) const { return given.at(name); }
@@ -50,6 +50,8 @@ Arguments readArguments(int argc, char** argv) {
     std::string name = argv[i], value;
     bool* flag = name == "--curve"                  ? &all.curve
                  : name == "--departures"           ? &all.departures
+                 : name == "--preempt"              ? &all.preempt
+                 : name == "--moves"                ? &all.moves
                  : name == "--help" || name == "-h" ? &all.help
                                                     : nullptr;
     if (flag != nullptr) {
@@ -73,6 +75,7 @@ Arguments readArguments(int argc, char** argv) {
   if (all.departures && !all.has("--load")) throw BadArgument{"--load: is missing"};
   if (!all.departures && (all.has("--load") || all.has("--keep-after")))
     throw BadArgument{"--load and --keep-after: only with --departures"};
+  if (!all.departures && (all.preempt || all.moves)) throw BadArgument{"--preempt and --moves: only with --departures"};
   if (all.departures && all.curve) throw BadArgument{"--curve: not with --departures"};
   return all;
 }
@@ -92,6 +95,8 @@ double numberOf(const Arguments& all, const std::string& name, double most) {
 ChurnOptions churnOptions(const Arguments& all) {
   ChurnOptions options;
   options.load = numberOf(all, "--load", 2);
+  options.preempts = all.preempt;
+  options.moves = all.moves;
   if (!all.has("--keep-after")) return options;
   options.keepAfter = all.of("--keep-after") == "never" ? -1 : static_cast<int64_t>(numberOf(all, "--keep-after", 1e9));
   return options;
@@ -121,6 +126,8 @@ Policies policiesOf(const Arguments& all) {
     throw BadArgument{"--classes: \"" + all.of("--classes") + "\" is neither learned nor trace"};
   if (published && all.has("--classes") && all.of("--classes") == "learned")
     throw BadArgument{"--classes: " + policy + " is given the trace's classes: it does not learn"};
+  if (published && (all.preempt || all.moves))
+    throw BadArgument{"--preempt and --moves: " + policy + " is not the scheduler's, and knows neither"};
   Policies policies{"binpack", "binpack"};
   if (published || findPolicies(policy, policies)) return policies;
   std::string known = "fgd, bestfit";

@@ -11,12 +11,17 @@
 #include <tuple>
 
 #include "controller/base/text.h"
+#include "controller/scheduler/moves.h"
+#include "controller/scheduler/preempt.h"
 #include "controller/scheduler/waiting.h"
 
 namespace egpu::bench::openb {
 namespace {
 
-constexpr int64_t kKeepEvery = 900;  // seconds between two looks at what to keep
+constexpr int64_t kLookEvery = 900;   // seconds between two looks at what to keep, and whom to move
+constexpr int64_t kMovesAfter = 600;  // seconds that one has waited before others are moved for it
+constexpr int64_t kMostDecisions =
+    2'000;  // for one preemption or plan of moves; the product takes more, in its own time
 
 struct Arrival {
   int64_t at = 0;
@@ -74,10 +79,13 @@ class Churning {
  public:
   Churning(const Trace& trace, Scheduled& ledger, Placer& placer, const ChurnOptions& options)
       : trace_(trace), ledger_(ledger), placer_(placer), options_(options), end_(options.warmUp + options.measured) {
-    using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, std::vector<std::string>>;
+    using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, bool, std::vector<std::string>>;
     std::map<Key, std::size_t> kinds;
     for (const Pod& pod : trace.pods)
-      kindOf_.push_back(kinds.try_emplace({pod.cpuMilli, pod.memoryMib, pod.cards, pod.milli, pod.models}, kinds.size())
+      kindOf_.push_back(kinds
+                            .try_emplace({pod.cpuMilli, pod.memoryMib, pod.cards, pod.milli,
+                                          options.preempts && pod.bestEffort, pod.models},
+                                         kinds.size())
                             .first->second);
     waiting_.resize(kinds.size());
     for (const Node& node : trace.nodes) capacity_ += 1000 * static_cast<double>(node.cards);
@@ -104,9 +112,12 @@ class Churning {
     const Pod* pod = nullptr;
     int64_t at = 0;
     int64_t life = 0;
-    int64_t began = -1;  // −1: waits
+    int64_t waited = -1;  // until it was placed for the first time
+    int64_t began = -1;   // −1: waits, or was evicted
     Seat seat;
   };
+  /// Who is tried first: the higher priority, then the older: ids are given by age.
+  using Turn = std::pair<int64_t, uint64_t>;
   struct Departure {
     int64_t at = 0;
     uint64_t id = 0;
@@ -116,6 +127,8 @@ class Churning {
   std::size_t kindOf(uint64_t id) const {
     return kindOf_[static_cast<std::size_t>(jobs_[id].pod - trace_.pods.data())];
   }
+  int64_t priorityOf(uint64_t id) const { return options_.preempts && !jobs_[id].pod->bestEffort ? 1 : 0; }
+  Turn turnOf(uint64_t id) const { return {-priorityOf(id), id}; }
   /// Seconds of [from, to) that are measured.
   int64_t measuredOf(int64_t from, int64_t to) const {
     return std::max<int64_t>(0, std::min(to, end_) - std::max(from, options_.warmUp));
@@ -137,7 +150,8 @@ class Churning {
       if (departure == next) {
         leave(departures_.top().id);
       } else {
-        nextLook_ += kKeepEvery;
+        nextLook_ += kLookEvery;
+        makeRoom();
         keep();
       }
     }
@@ -159,7 +173,7 @@ class Churning {
   void arrive(const Arrival& each) {
     const uint64_t id = jobs_.size();
     const Pod& pod = trace_.pods[each.pod];
-    jobs_.push_back({&pod, each.at, each.life, -1, {}});
+    jobs_.push_back({&pod, each.at, each.life, -1, -1, {}});
     ledger_.arrives(pod);
     if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.arrives(pod);
     std::deque<uint64_t>& alike = waiting_[kindOf(id)];
@@ -167,13 +181,15 @@ class Churning {
       Where where;
       if (!keptFor_.empty()) where.open = [&](std::size_t node) { return mayUse(node, id); };
       if (const auto seat = placer_.choose(pod, where)) return begin(id, *seat);
-      heads_.insert(id);
+      if (preempt(id)) return;
+      heads_.insert(turnOf(id));
     }
     alike.push_back(id);
   }
 
   void begin(uint64_t id, const Seat& seat) {
     Job& job = jobs_[id];
+    if (job.waited < 0) job.waited = now_ - job.at;
     job.began = now_;
     job.seat = seat;
     used_ += milliOf(*job.pod);
@@ -183,18 +199,105 @@ class Churning {
   }
 
   void leave(uint64_t id) {
+    const int64_t at = departures_.top().at;
     departures_.pop();
+    if (jobs_[id].began < 0 || jobs_[id].began + jobs_[id].life != at) return;  // it was evicted or moved since
+    free(id);
+    serve(jobs_[id].seat.node);
+  }
+
+  void free(uint64_t id) {
     const Job& job = jobs_[id];
     used_ -= milliOf(*job.pod);
     ledger_.giveBack(*job.pod, id, job.seat);
     if (&placer_ != static_cast<Placer*>(&ledger_)) placer_.giveBack(*job.pod, id, job.seat);
-    serve(job.seat.node);
   }
 
-  /// The order is that of the ids: they are given by age, and there are no priorities.
+  /// It loses what it has done.
+  void interrupt(uint64_t id) {
+    Job& job = jobs_[id];
+    free(id);
+    result_.lost += 100 * milliOf(*job.pod) / capacity_ * static_cast<double>(measuredOf(job.began, now_)) /
+                    static_cast<double>(options_.measured);
+    job.began = -1;
+  }
+
+  void leftWaiting(uint64_t id) {
+    std::deque<uint64_t>& alike = waiting_[kindOf(id)];
+    alike.pop_front();
+    heads_.erase(turnOf(id));
+    if (!alike.empty()) heads_.insert(turnOf(alike.front()));
+  }
+
+  /// Room for who fits nowhere, by whom it comes before. Those come again at once, as pods of their own.
+  bool preempt(uint64_t id) {
+    if (!options_.preempts || priorityOf(id) == 0) return false;
+    const auto holder = [](std::string_view device) { return Scheduled::idOf(device); };
+    const auto found = scheduler::preempt(
+        ledger_.cluster(), ledger_.requestOf(*jobs_[id].pod),
+        [&](std::string_view node) { return mayUse(Scheduled::rankOf(node), id); },
+        [&](std::string_view device) { return priorityOf(holder(device)) == 0; }, kMostDecisions, {}, {},
+        [&](std::string_view device) {
+          return scheduler::Standing{0, jobs_[holder(device)].began};
+        });
+    if (!found.possible) return false;
+    std::vector<uint64_t> gone;
+    for (const auto& victim : found.victims) gone.push_back(holder(victim.device));
+    for (const uint64_t each : gone) interrupt(each);
+    begin(id, ledger_.seatOf(found.decision));
+    for (const uint64_t each : gone) {
+      const Job job = jobs_[each];
+      result_.evicted += now_ >= options_.warmUp ? 1 : 0;
+      arrive({now_, static_cast<std::size_t>(job.pod - trace_.pods.data()), job.life});
+    }
+    serve(jobs_[id].seat.node);
+    return true;
+  }
+
+  /// For those that wait: by preemption for each kind's first, by moves for the first of all that has waited.
+  void makeRoom() {
+    if (!options_.preempts && !options_.moves) return;
+    const std::vector<Turn> heads(heads_.begin(), heads_.end());
+    for (const auto& turn : heads)
+      if (heads_.count(turn) != 0 && preempt(turn.second)) leftWaiting(turn.second);
+    if (!options_.moves) return;
+    const auto first = std::find_if(heads_.begin(), heads_.end(),
+                                    [&](const Turn& turn) { return now_ - jobs_[turn.second].at >= kMovesAfter; });
+    if (first != heads_.end()) letIn(first->second);
+  }
+
+  scheduler::Movers movers() const {
+    scheduler::Movers all;
+    for (uint64_t id = 0; id < jobs_.size(); ++id) {
+      const Job& job = jobs_[id];
+      const bool there = job.began >= 0 && job.began + job.life > now_;
+      if (there && job.pod->bestEffort && job.pod->cards == 1)
+        all[Scheduled::deviceOf(id)] = {ledger_.requestOf(*job.pod), [this, id](std::string_view node) {
+                                          return mayUse(Scheduled::rankOf(node), id);
+                                        }};
+    }
+    return all;
+  }
+
+  void letIn(uint64_t id) {
+    const auto suits = [&](std::string_view node) { return mayUse(Scheduled::rankOf(node), id); };
+    const auto plan =
+        scheduler::movesToLetIn(ledger_.cluster(), ledger_.requestOf(*jobs_[id].pod), suits, movers(), kMostDecisions);
+    if (!plan.possible) return;
+    for (const auto& move : plan.moves) {
+      const uint64_t moved = Scheduled::idOf(move.device);
+      interrupt(moved);
+      begin(moved, ledger_.seatOf(move.to));
+      result_.moved += now_ >= options_.warmUp ? 1 : 0;
+    }
+    leftWaiting(id);
+    begin(id, ledger_.seatOf(plan.decision));
+    serve(jobs_[id].seat.node);
+  }
+
   bool mayUse(std::size_t node, uint64_t id) const {
     const auto kept = keptFor_.find(node);
-    return kept == keptFor_.end() || id <= kept->second;
+    return kept == keptFor_.end() || turnOf(id) <= turnOf(kept->second);
   }
 
   /// A node has more room than before, for all that is known the only one: who waits is tried there, in order.
@@ -203,20 +306,18 @@ class Churning {
     while (!nodes.empty()) {
       const std::size_t at = nodes.back();
       nodes.pop_back();
-      for (auto it = heads_.begin(); it != heads_.end() && mayUse(at, *it);) {
-        const uint64_t id = *it;
+      for (auto it = heads_.begin(); it != heads_.end() && mayUse(at, it->second);) {
+        const auto [priority, id] = *it;
         const auto seat = placer_.choose(*jobs_[id].pod, {at, {}});
         if (!seat) {
           ++it;
           continue;
         }
-        std::deque<uint64_t>& alike = waiting_[kindOf(id)];
-        alike.pop_front();
-        if (!alike.empty()) heads_.insert(alike.front());  // after this one: younger
-        it = heads_.erase(it);
+        leftWaiting(id);
+        it = heads_.upper_bound({priority, id});  // the next of its kind is younger
         begin(id, *seat);
-        const auto kept =
-            std::find_if(keptFor_.begin(), keptFor_.end(), [&](const auto& each) { return each.second == id; });
+        const auto kept = std::find_if(keptFor_.begin(), keptFor_.end(),
+                                       [owner = id](const auto& each) { return each.second == owner; });
         if (kept == keptFor_.end()) continue;
         nodes.push_back(kept->first);
         keptFor_.erase(kept);
@@ -230,10 +331,11 @@ class Churning {
     for (const std::deque<uint64_t>& alike : waiting_)
       for (const uint64_t id : alike)
         if (now_ - jobs_[id].at >= options_.keepAfter) ids.push_back(id);
-    std::sort(ids.begin(), ids.end());
+    std::sort(ids.begin(), ids.end(), [this](uint64_t a, uint64_t b) { return turnOf(a) < turnOf(b); });
     std::vector<scheduler::Waiting> waiting;
     for (const uint64_t id : ids)
-      waiting.push_back({Scheduled::deviceOf(id), 0, jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});
+      waiting.push_back(
+          {Scheduled::deviceOf(id), priorityOf(id), jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});
     scheduler::Keeping keeping;
     keeping.after = options_.keepAfter;
     kept_ = scheduler::keepNodes(
@@ -252,8 +354,8 @@ class Churning {
       if (job.at < options_.warmUp) continue;
       const std::size_t size = sizeOf(*job.pod);
       ChurnResult::OfSize& of = result_.sizes[size];
-      const int64_t wait = (job.began < 0 ? end_ : job.began) - job.at;
-      of.waiting += job.began < 0 ? 1 : 0;
+      const int64_t wait = job.waited < 0 ? end_ - job.at : job.waited;
+      of.waiting += job.waited < 0 ? 1 : 0;
       of.starved += wait > ChurnResult::kStarved ? 1 : 0;
       waits[size].push_back(wait);
     }
@@ -276,12 +378,12 @@ class Churning {
   double capacity_ = 0;              // milli-cards
   double used_ = 0;                  // likewise
   int64_t now_ = 0;                  // seconds
-  int64_t nextLook_ = kKeepEvery;    // at what to keep
+  int64_t nextLook_ = kLookEvery;    // at what to keep
   std::vector<std::size_t> kindOf_;  // by pod; of one kind are those who ask for the same
   std::vector<Job> jobs_;            // by id
   std::priority_queue<Departure, std::vector<Departure>, std::greater<>> departures_;
   std::vector<std::deque<uint64_t>> waiting_;  // by kind, the oldest first
-  std::set<uint64_t> heads_;                   // the first of each kind
+  std::set<Turn> heads_;                       // the first of each kind
   std::vector<scheduler::Kept> kept_;
   std::map<std::size_t, uint64_t> keptFor_;  // the same by node's rank
   ChurnResult result_;
@@ -304,8 +406,9 @@ std::string toJson(const std::string& policy, const ChurnOptions& options, const
            ", \"mean\": " + jsonNumber(of.mean, "%.1f") + ", \"p99\": " + jsonNumber(of.p99, "%.0f") + ", " +
            count("starved", of.starved) + ", " + count("waiting", of.waiting) + "}";
   }
-  out += "}, " + count("copies", result.copies) + ", \"seconds\": " + jsonNumber(result.seconds, "%.1f") +
-         ", \"hourly\": [";
+  out += "}, " + count("copies", result.copies) + ", " + count("evicted", result.evicted) + ", " +
+         count("moved", result.moved) + ", \"lost\": " + jsonNumber(result.lost, "%.3f") +
+         ", \"seconds\": " + jsonNumber(result.seconds, "%.1f") + ", \"hourly\": [";
   for (std::size_t i = 0; i < result.hourly.size(); ++i)
     out += (i > 0 ? ", " : "") + jsonNumber(result.hourly[i], "%.2f");
   return out + "]}";

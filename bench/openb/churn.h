@@ -10,8 +10,13 @@
 //   warm-up       nothing is measured
 //   measured      waits of the pods that come, allocated % of the cards
 //
-// A life begins when the pod is placed. Who waits is tried in the product's order (scheduler/waiting.h; there are no
-// priorities in the trace) when a node has more room than before, and nodes are kept as there.
+// A life begins when the pod is placed. Who waits is tried in the product's order (scheduler/waiting.h) when a node has
+// more room than before, and nodes are kept as there. All are of one priority, unless preemption is on.
+//
+// With preemption, the trace's best effort pods (qos BE) are of lower priority than all others. Who comes or waits and
+// fits nowhere has the fewest of them evicted; each is then a new pod that begins anew. With moves, every quarter of an
+// hour the first in the order that has waited for ten minutes is let in by the fewest moves of best effort pods of at
+// most one card, as `defrag --execute` does. A pod that is moved begins anew as well.
 #pragma once
 
 #include <array>
@@ -29,6 +34,8 @@ struct ChurnOptions {
   int64_t warmUp = 86'400;        ///< seconds
   int64_t measured = 3 * 86'400;  ///< likewise, after the warm-up
   int64_t keepAfter = 600;        ///< as scheduler::Keeping::after; negative: no node is kept for anybody
+  bool preempts = false;          ///< the placer must be the ledger
+  bool moves = false;             ///< likewise
 };
 
 struct ChurnResult {
@@ -45,7 +52,9 @@ struct ChurnResult {
   double allocated = 0;                     ///< % of the cards, mean over time
   std::vector<double> hourly;               ///< the same, hour by hour
   int64_t copies = 0;                       ///< of the trace
-  double seconds = 0;                       ///< of processor time
+  int64_t evicted = 0, moved = 0;           ///< pods, while it was measured
+  double lost = 0;     ///< % of the cards' time: what they had worked until they were evicted or moved
+  double seconds = 0;  ///< of processor time
 };
 
 /// `ledger` holds what is taken and is empty at first; `placer` says where pods go: the ledger itself, or who is told

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <numeric>
 
-#include "controller/scheduler/decide.h"
-
 namespace egpu::bench::openb {
 namespace {
 
@@ -79,6 +77,10 @@ std::optional<Seat> Scheduled::choose(const Pod& pod, const Where& where) {
   }
   const scheduler::Decision decision = scheduler::decide(cluster_, request, suits);
   if (!decision.fits) return std::nullopt;
+  return seatOf(decision);
+}
+
+Seat Scheduled::seatOf(const scheduler::Decision& decision) const {
   Seat seat{rankOf(decision.node), {}};
   for (const scheduler::Placement& each : decision.placements)
     seat.cards.push_back(static_cast<std::size_t>(cluster_.findCard(each.card).index));

@@ -9,6 +9,7 @@
 #include "bench/openb/replay.h"
 #include "controller/scheduler/choice/preset.h"
 #include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::bench::openb {
@@ -25,6 +26,8 @@ class Scheduled : public Placer {
   void teach();
   void arrives(const Pod& pod) override { cluster_.observe(requestOf(pod)); }
   std::optional<Seat> choose(const Pod& pod, const Where& where) override;
+  /// Of a decision that fits.
+  Seat seatOf(const scheduler::Decision& decision) const;
   void take(const Pod& pod, uint64_t id, const Seat& seat) override;
   void giveBack(const Pod& pod, uint64_t id, const Seat& seat) override;
 

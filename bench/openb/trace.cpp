@@ -132,7 +132,7 @@ std::vector<Node> readNodes(const std::string& path) {
 
 std::vector<Pod> readPods(const std::string& path) {
   Table table(path, {"cpu_milli", "memory_mib", "num_gpu", "gpu_milli"},
-              {"gpu_spec", "creation_time", "deletion_time"});
+              {"gpu_spec", "creation_time", "deletion_time", "qos"});
   std::vector<Pod> pods;
   while (table.next()) {
     Pod pod;
@@ -155,6 +155,7 @@ std::vector<Pod> readPods(const std::string& path) {
       pod.creation = table.number(5, 0);
       pod.deletion = table.number(6, pod.creation);
     }
+    pod.bestEffort = table.text(7) == "BE";
     pods.push_back(std::move(pod));
   }
   if (pods.empty()) throw BadTrace(path + ": there are no pods");

@@ -34,6 +34,7 @@ struct Pod {
   std::vector<std::string> models;  ///< sorted; empty = any
   int64_t creation = 0;             ///< seconds from where the trace begins
   int64_t deletion = 0;             ///< not before creation; both 0 where the file does not say
+  bool bestEffort = false;          ///< qos BE; the file may not say
   bool operator==(const Pod&) const = default;
 };
 

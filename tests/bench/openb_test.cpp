@@ -179,6 +179,62 @@ TEST(OpenbChurn, ALargePodIsNotStarvedBySmallOnes) {
   EXPECT_GT(kept.sizes[1].mean, 0);
 }
 
+ChurnResult churned(const std::string& nodes, const std::string& pods, const ChurnOptions& options) {
+  const Files files("sn,cpu_milli,memory_mib,gpu,model\n" + nodes,
+                    "cpu_milli,memory_mib,num_gpu,gpu_milli,qos,creation_time,deletion_time\n" + pods,
+                    nodes.find('\n') + 1 == nodes.size() ? "1\n0\n0\n" : "1\n0\n0 1\n");
+  const Trace trace = files.read();
+  Policies policies;
+  findPolicies("binpack", policies);
+  Scheduled ledger(trace, policies);
+  return churn(trace, ledger, ledger, options);
+}
+
+// One card, which a best effort pod has from 0 on when another one comes at 1000 for 500 seconds. Without preemption that
+// waits until 4000; with it the first loses 1000 seconds of work, and begins anew at 1500. Of two best effort pods the
+// second waits.
+TEST(OpenbChurn, PreemptionLetsInWhoComesBeforeAndCountsWhatIsLost) {
+  const std::string first = "0,0,1,1000,BE,0,4000\n";
+  ChurnOptions options;
+  options.warmUp = 0;
+  options.measured = 10'000;
+  options.load = 0.1;  // one copy
+  for (const bool preempts : {false, true}) {
+    options.preempts = preempts;
+    const auto after = churned("x,3000,2048,1,T4\n", first + "0,0,1,1000,LS,1000,1500\n0,0,0,0,LS,0,10001\n", options);
+    EXPECT_EQ(after.evicted, preempts ? 1 : 0);
+    EXPECT_NEAR(after.lost, preempts ? 10 : 0, 0.1);
+    EXPECT_NEAR(after.allocated, preempts ? 55 : 45, 0.1);
+    EXPECT_EQ(after.sizes[2].p99, preempts ? 500 : 3000);
+    const auto alike = churned("x,3000,2048,1,T4\n", first + "0,0,1,1000,BE,1000,1500\n0,0,0,0,LS,0,10001\n", options);
+    EXPECT_EQ(alike.evicted, 0);
+    EXPECT_EQ(alike.sizes[2].p99, 3000);
+  }
+}
+
+// Two nodes of two cards; 1000 seconds on, a long best effort pod has a card of each, and who needs both cards of a node
+// waits for thousands of seconds, or for the first look after 600: looks are 900 apart.
+TEST(OpenbChurn, MovesLetInWhoHasWaited) {
+  std::string pods = "0,0,1,1000,BE,0,9500\n0,0,1,1000,BE,0,1000\n0,0,1,1000,BE,0,9500\n0,0,1,1000,BE,0,1000\n";
+  pods += "0,0,2,1000,LS,1500,2000\n0,0,0,0,LS,0,10001\n";
+  ChurnOptions options;
+  options.warmUp = 0;
+  options.measured = 10'000;
+  options.load = 0.1;
+  options.keepAfter = -1;
+  const auto without = churned("x,3000,2048,2,T4\ny,3000,2048,2,T4\n", pods, options);
+  EXPECT_EQ(without.moved, 0);
+  EXPECT_GT(without.sizes[3].p99, 3000);
+  options.moves = true;
+  const auto with = churned("x,3000,2048,2,T4\ny,3000,2048,2,T4\n", pods, options);
+  EXPECT_EQ(with.moved, 1);
+  EXPECT_EQ(with.evicted, 0);
+  EXPECT_GE(with.sizes[3].p99, 600);
+  EXPECT_LE(with.sizes[3].p99, 1500);
+  EXPECT_GT(with.lost, 1);
+  EXPECT_EQ(without.lost, 0);
+}
+
 // Nobody waits where there is room for all: what is allocated is what is asked for, whoever places them.
 TEST(OpenbChurn, WithoutWaitsAllThatIsAskedForIsAllocated) {
   std::string pods = "cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time\n";
@@ -287,6 +343,8 @@ TEST(OpenbProgram, RefusesWhatItCannotUse) {
       {where + " --policy fgd --classes learned", "it does not learn"},
       {where + " --policy binpack --departures", "--load: is missing"},
       {where + " --policy binpack --load 1", "only with --departures"},
+      {where + " --policy binpack --moves", "--preempt and --moves: only with --departures"},
+      {where + " --policy fgd --departures --load 1 --preempt", "fgd is not the scheduler's, and knows neither"},
       {where + " --policy binpack --departures --load much", "--load: \"much\" is no number above 0 and up to 2"},
       {where + " --policy binpack --departures --load 1 --keep-after 0", "--keep-after: \"0\" is no number"},
       {where + " --policy binpack --departures --load 1", "no creation_time and deletion_time"},
