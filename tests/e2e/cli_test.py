@@ -80,7 +80,10 @@ def flags(r, binary, nodes, work):
     warned = subprocess.run([binary, "standalone", "--nodes", nodes, "--plugins", empty, "--listen", "0.0.0.0:0"], capture_output=True,
                             timeout=60, check=False)
     r.check("an empty plugin folder is warned of", b"warning: --plugins: " + empty.encode() + b" holds no .so" in warned.stderr, warned.stderr)
-    for command in ("run", "standalone", "map", "explain", "simulate", "forecast", "defrag"):
+    listed = subprocess.run([binary, "--help"], capture_output=True, timeout=60, check=False).stdout.decode()
+    commands = [c for c in re.findall(r"^  (\w+) {3,}", listed[listed.index("Subcommands:"):], re.M) if c != "help"]
+    r.check("the commands are listed", len(commands) >= 8 and "run" in commands and "journal" in commands, commands)
+    for command in commands:
         shown = subprocess.run([binary, command, "--help"], capture_output=True, timeout=60, check=False)
         found = re.findall(r"^  (?:-\w,)?(--[a-z-]+)\s*(.*(?:\n {20,}.*)?)", shown.stdout.decode(), re.M)
         r.check(f"{command} --help explains its flags", shown.returncode == 0 and len(found) >= 5 and all(t.strip() for _, t in found), found)
