@@ -661,7 +661,8 @@ bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler
 
 std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& asks,
                                                        std::span<const std::string_view> nodes,
-                                                       const std::vector<std::string>& withoutDevices) {
+                                                       const std::vector<std::string>& withoutDevices,
+                                                       scheduler::Judge what) {
   std::vector<scheduler::Request> requests;
   requests.reserve(asks.size());
   for (const auto& ask : asks) requests.push_back(ask.request);
@@ -678,7 +679,7 @@ std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& a
                           .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
     setAside(withoutDevices, true);
     const auto held = holdBack(asks);  // of what they free, too
-    auto some = scheduler::judge(cluster_, requests, here, book_, claims);
+    auto some = scheduler::judge(cluster_, requests, here, book_, claims, what);
     letHave(held);
     setAside(withoutDevices, false);
     closeKept(asks, here, some);

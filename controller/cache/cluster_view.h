@@ -156,7 +156,8 @@ class ClusterView {
   /// What scheduler::judge() says of these nodes for all asks together, one verdict per node, were these devices gone and
   /// what is kept for others taken, as when it is decided. Assumes nothing. Others decide in between where it takes long.
   std::vector<scheduler::NodeVerdict> judge(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
-                                            const std::vector<std::string>& withoutDevices = {});
+                                            const std::vector<std::string>& withoutDevices = {},
+                                            scheduler::Judge what = scheduler::Judge::fitAndLiking);
   /// Decisions are made meanwhile: in a large cluster, the picture may change between its first node and its last. What
   /// took long may be told again for a while (explanations.h), under `suits` to who asks for the same `nodes` (as in
   /// Ask).

@@ -94,7 +94,7 @@ class JudgingAll {
              const std::vector<QuotaClaim>& claims)
       : cluster_(cluster), requests_(requests), pinned_(requests), book_(book), claims_(claims) {}
 
-  std::vector<NodeVerdict> run(std::span<const std::string_view> nodes) {
+  std::vector<NodeVerdict> run(std::span<const std::string_view> nodes, Judge what) {
     const auto& state = cluster_.state();
     std::vector<NodeId> ids;
     ids.reserve(nodes.size());
@@ -109,7 +109,7 @@ class JudgingAll {
     else if (requests_.size() > 1)
       for (std::size_t i = 0; i < fit.size(); ++i)
         fit[i] = fit[i] && !togetherOn(cluster_, requests_, nodes[i]).empty();
-    return verdicts(ids, fit);
+    return verdicts(ids, fit, what);
   }
 
  private:
@@ -128,11 +128,11 @@ class JudgingAll {
     }
   }
 
-  std::vector<NodeVerdict> verdicts(const std::vector<NodeId>& ids, const std::vector<bool>& fit) const {
+  std::vector<NodeVerdict> verdicts(const std::vector<NodeId>& ids, const std::vector<bool>& fit, Judge what) const {
     std::vector<NodeVerdict> all(ids.size());
     Judging first(cluster_, requests_.front());
     for (std::size_t i = 0; i < ids.size(); ++i)
-      if (fit[i]) all[i] = {true, first.liking(ids[i], requests_.size() > 1)};
+      if (fit[i]) all[i] = {true, what == Judge::fit ? 0 : first.liking(ids[i], requests_.size() > 1)};
     return all;
   }
 
@@ -147,9 +147,9 @@ class JudgingAll {
 
 std::vector<NodeVerdict> judge(Cluster& cluster, const std::vector<Request>& requests,
                                std::span<const std::string_view> nodes, const QuotaBook& book,
-                               const std::vector<QuotaClaim>& claims) {
+                               const std::vector<QuotaClaim>& claims, Judge what) {
   if (requests.empty()) return std::vector<NodeVerdict>(nodes.size(), NodeVerdict{true, 0});
-  return JudgingAll(cluster, requests, book, claims).run(nodes);
+  return JudgingAll(cluster, requests, book, claims).run(nodes, what);
 }
 
 }  // namespace egpu::scheduler

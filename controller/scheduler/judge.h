@@ -18,15 +18,18 @@ struct NodeVerdict {
   /// decideTogether() with every request pinned to this node would find room, within the quotas.
   bool fits = false;
   /// How much the first request's node policy likes it: of two nodes that decide() could choose, it prefers the one
-  /// that is liked more; equal ones go by name. Comparable within one call only. 0 unless it fits.
+  /// that is liked more; equal ones go by name. Comparable within one call only. 0 unless it fits and that was asked.
   int64_t liking = 0;
   bool operator==(const NodeVerdict&) const = default;
 };
+
+/// What is asked of each node.
+enum class Judge { fit, fitAndLiking };
 
 /// One verdict per node, in their order. `claims`: of one namespace, one per request, if `book` counts it; else empty.
 /// What is tried is taken of the cluster and given back: it is as before when this returns.
 std::vector<NodeVerdict> judge(Cluster& cluster, const std::vector<Request>& requests,
                                std::span<const std::string_view> nodes, const QuotaBook& book = {},
-                               const std::vector<QuotaClaim>& claims = {});
+                               const std::vector<QuotaClaim>& claims = {}, Judge what = Judge::fitAndLiking);
 
 }  // namespace egpu::scheduler

@@ -3,6 +3,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <utility>
 
@@ -127,12 +128,16 @@ Status podMissing(bool found, const core::Pod& pod) {
   return Status::okay();
 }
 
-/// Letters, digits, '-', '.' and '_', so that it can be written as it stands.
+/// Letters, digits, '-', '.' and '_', so that it can be written as it stands. A table: thousands are read in a call.
+constexpr auto kOfNames = [] {
+  std::array<bool, 256> of{};
+  for (const unsigned char c : std::string_view("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._"))
+    of[c] = true;
+  return of;
+}();
 bool isName(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || (c >= 'A' && c <= 'Z') ||
-           c == '_';
-  });
+  return !name.empty() && name.size() <= kLongestName &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) { return kOfNames[c]; });
 }
 
 Status notAName(const std::string& field) {
@@ -251,6 +256,7 @@ base::Result<ExtenderArgs> decodeExtenderArgs(std::string_view json) {
     if (args.objects) return malformed("NodeNames", "must be null where Nodes are given");
     nodes = true;
     args.names.clear();
+    args.names.reserve(json.size() / 12);  // a name of some ten letters, its quotes and a comma
     return eachElement(value, "NodeNames",
                        [&args](ondemand::value& name, std::size_t index) { return nameOf(name, index, args.names); });
   });

@@ -55,8 +55,8 @@ bool CardChoice::fits(const NodeRecord& node) {
   if (!total_ && policy_.takesAny) {
     int64_t count = 0;
     for (CardId id : node.cards)
-      if (cardFits(id)) ++count;
-    return count >= request_.cards;
+      if (cardFits(id) && ++count >= request_.cards) return true;
+    return false;
   }
   collect(node);
   Chosen chosen;

@@ -108,7 +108,7 @@ http::Response Extender::handle(const http::Request& request, std::stop_token st
   return response;
 }
 
-Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& demand) {
+Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& demand, scheduler::Judge what) {
   Judged judged{std::vector<uint8_t>(args.names.size(), 0), {}, std::vector<int64_t>(args.names.size(), 0)};
   const auto reason = [&judged](std::string text) {
     judged.reasons.push_back({std::move(text), true});
@@ -136,12 +136,12 @@ Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& dema
       judged.fate[i] = leftAlone;
   };
   if (demand.node.empty()) {
-    const auto verdicts = cluster_.judge(demand.asks, all, demand.devices);
+    const auto verdicts = cluster_.judge(demand.asks, all, demand.devices, what);
     for (std::size_t i = 0; i < all.size(); ++i) look(i, verdicts[i]);
     return judged;
   }
   const std::string_view only = demand.node;
-  const auto verdict = cluster_.judge(demand.asks, {&only, 1}, demand.devices).front();
+  const auto verdict = cluster_.judge(demand.asks, {&only, 1}, demand.devices, what).front();
   for (std::size_t i = 0; i < all.size(); ++i)
     if (judged.fate[i] == 0) look(i, verdict);
   return judged;
@@ -153,7 +153,7 @@ http::Response Extender::filter(std::string_view body) {
   const auto demand = reconciler_.demandOf(args->pod);
   if (!demand.later.empty()) return answer(codec::encodeFilterError(demand.later));
   if (demand.any()) return answer(codec::encodeFilterResult(*args));
-  const auto judged = judge(*args, demand);
+  const auto judged = judge(*args, demand, scheduler::Judge::fit);
   return answer(codec::encodeFilterResult(*args, judged.fate, judged.reasons));
 }
 
@@ -163,7 +163,7 @@ http::Response Extender::prioritize(std::string_view body) {
   const auto demand = reconciler_.demandOf(args->pod);
   if (!demand.later.empty() || demand.any())
     return answer(codec::encodeHostPriorities(*args, std::vector<uint8_t>(args->names.size(), 0)));
-  const auto judged = judge(*args, demand);
+  const auto judged = judge(*args, demand, scheduler::Judge::fitAndLiking);
   return answer(codec::encodeHostPriorities(*args, scoresOf(judged.liking, judged.fate)));
 }
 
@@ -206,7 +206,7 @@ bool Extender::fitsWithout(const PodDemand& demand, const codec::NodeVictims& vi
   auto without = devicesOf(victims);
   without.insert(without.end(), demand.devices.begin(), demand.devices.end());
   const std::string_view only = victims.node;
-  return cluster_.judge(demand.asks, {&only, 1}, without).front().fits &&
+  return cluster_.judge(demand.asks, {&only, 1}, without, scheduler::Judge::fit).front().fits &&
          !reconciler_.leavesAlone(demand.asks, victims.node);
 }
 

@@ -59,7 +59,7 @@ class Extender final : public http::Handler {
     std::vector<codec::FilterReason> reasons;
     std::vector<int64_t> liking;  ///< of those that pass, as NodeVerdict's
   };
-  Judged judge(const codec::ExtenderArgs& args, const reconcile::PodDemand& demand);
+  Judged judge(const codec::ExtenderArgs& args, const reconcile::PodDemand& demand, scheduler::Judge what);
   /// Devices of claims that go with one of these pods, on that node.
   std::vector<std::string> devicesOf(const codec::NodeVictims& victims) const;
   bool fitsWithout(const reconcile::PodDemand& demand, const codec::NodeVictims& victims);
