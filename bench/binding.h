@@ -190,8 +190,9 @@ inline void rawBind(kube::Client& client, const Share& share) {
   d.metadata.labels = {{std::string(keys::kRoleLabel), std::string(keys::kRoleDevice)},
                        {std::string(keys::kNodeLabel), share.node}};
   d.metadata.finalizers = {std::string(keys::kDeviceFinalizer)};
-  d.spec.source.kind = v1alpha::SourceKind::gpuShare;
-  d.spec.source.gpuNames = {card.name};
+  auto& source = d.spec.source.emplace();
+  source.kind = v1alpha::SourceKind::gpuShare;
+  source.gpuNames = {card.name};
   d.spec.nodeName = share.node;
   d.spec.cards = {card};
   d.spec.provisioner = "gpushare.provisioner.elasticgpu.io";

@@ -51,8 +51,9 @@ inline v1alpha::ElasticGPU device(int64_t n) {
                        {std::string(v1alpha::keys::kNodeLabel), claimed.status.nodeName}};
   d.metadata.finalizers = {std::string(v1alpha::keys::kDeviceFinalizer)};
   d.spec.capacity = claimed.spec.requests;
-  d.spec.source.kind = v1alpha::SourceKind::gpuShare;
-  d.spec.source.gpuNames = {"GPU-" + cardUid};
+  auto& source = d.spec.source.emplace();
+  source.kind = v1alpha::SourceKind::gpuShare;
+  source.gpuNames = {"GPU-" + cardUid};
   d.spec.nodeName = claimed.status.nodeName;
   d.spec.cards = {{"gpu-" + cardUid, "GPU-" + cardUid, 250, int64_t{8} << 30, 250, int64_t{8} << 30}};
   d.spec.provisioner = "gpushare.provisioner.elasticgpu.io";
@@ -83,8 +84,9 @@ inline v1alpha::ElasticGPU card(int64_t n) {
   g.metadata.creationTimestamp = "2026-01-02T03:04:05Z";
   g.metadata.labels = {{"elasticgpu.io/role", "card"}, {"elasticgpu.io/node", c.nodeName}};
   g.metadata.finalizers = {std::string(v1alpha::keys::kLedgerFinalizer)};
-  g.spec.source.kind = v1alpha::SourceKind::physicalGPU;
-  g.spec.source.gpuNames = {c.uuid};
+  auto& source = g.spec.source.emplace();
+  source.kind = v1alpha::SourceKind::physicalGPU;
+  source.gpuNames = {c.uuid};
   g.spec.card = c;
   for (int64_t k = 0; k < 4; ++k)
     g.spec.allocations[uid(n * 4 + k)] = {"egpu-" + uid(n * 4 + k), "team-1/training-job-" + std::to_string(n * 4 + k),

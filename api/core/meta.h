@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/core/sorted_map.h"
+
 namespace egpu::core {
 
-using StringMap = std::map<std::string, std::string, std::less<>>;
+using StringMap = SortedMap<std::string>;
 
 struct OwnerReference {
   std::string apiVersion;

@@ -2,6 +2,8 @@
 // DeviceTaintRule, Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
 #pragma once
 
+#include <optional>
+
 #include "api/core/meta.h"
 
 namespace egpu::core {

@@ -15,8 +15,9 @@ ElasticGPU cardObject(const Card& card) {
   out.metadata.labels[std::string(keys::kNodeLabel)] = labelValueOf(card.nodeName);
   out.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
   out.spec.card = card;
-  out.spec.source.kind = SourceKind::physicalGPU;
-  out.spec.source.gpuNames = {out.metadata.name};
+  auto& source = out.spec.source.emplace();
+  source.kind = SourceKind::physicalGPU;
+  source.gpuNames = {out.metadata.name};
   out.spec.capacity["elasticgpu.io/gpu-core"] = "100";
   out.spec.capacity["elasticgpu.io/gpu-memory"] = formatBytes(card.memory);
   return out;

@@ -3,13 +3,19 @@
 // Amounts are integers: core in milli-cards (1000 = one card), memory in bytes. Standard library only.
 #pragma once
 
+#include <optional>
+
 #include "api/core/meta.h"
 #include "api/core/objects.h"
+#include "api/core/rare.h"
+#include "api/core/sorted_map.h"
 
 namespace egpu::v1alpha {
 
 using core::Condition;
 using core::ObjectMeta;
+using core::Rare;
+using core::SortedMap;
 using core::StringMap;
 
 /// One link from a card to a peer.
@@ -67,10 +73,10 @@ struct ClaimRef {
   bool operator==(const ClaimRef&) const = default;
 };
 
-enum class SourceKind { none, physicalGPU, gpuShare, qGPU, mig, remote };
+enum class SourceKind { physicalGPU, gpuShare, qGPU, mig, remote };
 /// The one source of an ElasticGPU; which fields count depends on kind.
 struct Source {
-  SourceKind kind = SourceKind::none;
+  SourceKind kind = SourceKind::physicalGPU;
   std::vector<std::string> gpuNames;   ///< physicalGPU; [0] is gpuName of gpuShare, qGPU, mig
   std::string deviceName;              ///< qGPU
   std::vector<std::string> paths;      ///< qGPU
@@ -83,9 +89,9 @@ struct Source {
 
 struct ElasticGPUSpec {
   StringMap capacity;
-  Source source;
-  std::optional<Card> card;                                     ///< cards only
-  std::map<std::string, LedgerEntry, std::less<>> allocations;  ///< cards only: the ledger, by device uid
+  Rare<Source> source;                 ///< absent = none is given
+  Rare<Card> card;                     ///< cards only
+  SortedMap<LedgerEntry> allocations;  ///< cards only: the ledger, by device uid
   // Devices only; fixed at creation except claimRef.
   std::string nodeName;
   std::vector<DeviceCard> cards;
@@ -93,7 +99,7 @@ struct ElasticGPUSpec {
   StringMap parameters;
   std::string className;
   std::string reclaimPolicy;  ///< Retain | Delete
-  std::optional<core::NodeSelector> nodeAffinityRequired;
+  Rare<core::NodeSelector> nodeAffinityRequired;
   std::optional<ClaimRef> claimRef;
   bool operator==(const ElasticGPUSpec&) const = default;
 };
@@ -112,18 +118,18 @@ struct DeviceUsage {
 };
 /// What is used of a card, as its agent saw it when it last differed noticeably.
 struct CardUsage {
-  int64_t memory = -1;                                      ///< bytes, -1 = unknown
-  int64_t smPercent = -1;                                   ///< 0…100, -1 = unknown
-  std::map<std::string, DeviceUsage, std::less<>> devices;  ///< by device uid; those that use nothing are left out
-  std::string time;                                         ///< when it was written
+  int64_t memory = -1;             ///< bytes, -1 = unknown
+  int64_t smPercent = -1;          ///< 0…100, -1 = unknown
+  SortedMap<DeviceUsage> devices;  ///< by device uid; those that use nothing are left out
+  std::string time;                ///< when it was written
   bool operator==(const CardUsage&) const = default;
 };
 struct ElasticGPUStatus {
   std::string phase;  ///< Pending | Available | Bound | Released | Failed; empty = not yet written
   std::string reason, message;
   std::vector<Condition> conditions;
-  std::optional<AllocatedSummary> allocated;
-  std::optional<CardUsage> usage;  ///< cards only
+  Rare<AllocatedSummary> allocated;
+  Rare<CardUsage> usage;  ///< cards only
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -174,9 +180,9 @@ struct ElasticGPUClaimStatus {
   std::string nodeName;
   std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
   StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
-  std::optional<ClaimUsage> usage;
+  Rare<ClaimUsage> usage;
   int64_t priority = 0;  ///< as it was found when this was written
-  std::optional<Nomination> nominated;
+  Rare<Nomination> nominated;
   std::vector<Condition> conditions;
   bool operator==(const ElasticGPUClaimStatus&) const = default;
 };

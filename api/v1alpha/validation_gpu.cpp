@@ -8,7 +8,7 @@ namespace egpu::v1alpha {
 
 namespace {
 
-using Ledger = std::map<std::string, LedgerEntry, std::less<>>;
+using Ledger = SortedMap<LedgerEntry>;
 
 std::string decimal(__int128 number) {
   if (number < 0) return "-" + decimal(-number);
@@ -80,10 +80,10 @@ void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
 FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
   FieldErrors errors;
   const auto& spec = after.spec;
-  const bool device = !spec.cards.empty() || spec.source.kind == SourceKind::remote;
+  const bool device = !spec.cards.empty() || (spec.source && spec.source->kind == SourceKind::remote);
   if (spec.card.has_value() == device)
     errors.push_back({"spec", "either card (hardware) or cards or remote (a device) must be given, not both"});
-  if (spec.source.ambiguous)
+  if (spec.source && spec.source->ambiguous)
     errors.push_back({"spec", "at most one of physicalGPU, gpuShare, qGPU, mig and remote may be given"});
   if (!spec.reclaimPolicy.empty() && spec.reclaimPolicy != "Retain" && spec.reclaimPolicy != "Delete")
     errors.push_back({"spec.reclaimPolicy", "must be Retain or Delete"});
@@ -103,8 +103,6 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
 
 std::string_view fieldOf(SourceKind kind) {
   switch (kind) {
-    case SourceKind::none:
-      break;
     case SourceKind::physicalGPU:
       return "physicalGPU";
     case SourceKind::gpuShare:
@@ -121,15 +119,16 @@ std::string_view fieldOf(SourceKind kind) {
 
 /// The source is fixed, but what the provisioner found out about it (a qGPU's device and paths, a MIG's instances) may
 /// be filled in.
-void checkSource(const Source& before, const Source& after, FieldErrors& errors) {
-  if (before.kind != after.kind || before.ambiguous != after.ambiguous) {
+void checkSourceUpdate(const Rare<Source>& before, const Rare<Source>& after, FieldErrors& errors) {
+  if (!before && !after) return;
+  if (!before || !after || before->kind != after->kind || before->ambiguous != after->ambiguous) {
     errors.push_back({"spec", "the kind of source (physicalGPU, gpuShare, qGPU, mig, remote) is immutable"});
     return;
   }
-  const std::string field = "spec." + std::string(fieldOf(after.kind));
-  if (before.gpuNames != after.gpuNames || before.profile != after.profile || before.endpoint != after.endpoint)
+  const std::string field = "spec." + std::string(fieldOf(after->kind));
+  if (before->gpuNames != after->gpuNames || before->profile != after->profile || before->endpoint != after->endpoint)
     errors.push_back({field, "the source is immutable"});
-  if (!before.deviceName.empty() && before.deviceName != after.deviceName)
+  if (!before->deviceName.empty() && before->deviceName != after->deviceName)
     errors.push_back({field + ".deviceName", "deviceName is immutable once set"});
 }
 
@@ -167,7 +166,7 @@ FieldErrors validate(const ElasticGPU& object) { return check(nullptr, object); 
 
 FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after) {
   FieldErrors errors = check(&before, after);
-  checkSource(before.spec.source, after.spec.source, errors);
+  checkSourceUpdate(before.spec.source, after.spec.source, errors);
   for (const auto& [uid, entry] : after.spec.allocations) {
     const auto old = before.spec.allocations.find(uid);
     if (old != before.spec.allocations.end() && old->second.device != entry.device)

@@ -72,7 +72,7 @@ struct MapCard {
   bool offered = true;
   std::string why;  ///< why it isn't offered
   std::vector<MapAllocation> allocations;
-  std::optional<v1alpha::CardUsage> usage{};  ///< as its agent says
+  core::Rare<v1alpha::CardUsage> usage{};  ///< as its agent says
 };
 struct MapNode {
   std::string name;

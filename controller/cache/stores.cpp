@@ -75,18 +75,24 @@ bool namesClaims(const core::Pod& pod) {
 Stores::Stores() {
   claims.leaveOut([](Claim& c) {
     c.metadata.labels = {};
-    std::erase_if(c.metadata.annotations, [](const auto& entry) {
-      return entry.first != keys::kNodePolicyAnnotation && entry.first != keys::kCardPolicyAnnotation &&
-             !entry.first.starts_with(kGang);
-    });
+    core::StringMap read;
+    for (const auto& [key, value] : c.metadata.annotations)
+      if (key == keys::kNodePolicyAnnotation || key == keys::kCardPolicyAnnotation || key.starts_with(kGang))
+        read[key] = value;
+    c.metadata.annotations = std::move(read);
   });
   for (auto* gpus : {&cards, &devices})
     gpus->leaveOut([](Gpu& g) {
-      g.metadata.labels = g.spec.capacity = {};
-      g.spec.source = {};
+      g.metadata.labels = {};
+      g.spec.capacity = {};
+      g.spec.source.reset();
       g.spec.nodeAffinityRequired.reset();
+      if (g.isDevice()) g.status.allocated.reset();
     });
-  taintRules.leaveOut([](core::DeviceTaintRule& r) { r.metadata.labels = r.metadata.annotations = {}; });
+  taintRules.leaveOut([](core::DeviceTaintRule& r) {
+    r.metadata.labels = {};
+    r.metadata.annotations = {};
+  });
   indexGpus();
   indexClaims();
   indexPods();

@@ -16,7 +16,7 @@
 //   v.only(name, texts)        the first of the texts, and not as a list
 //   v.entry(name, type, field, member)  a field of the entry of that type in a list; a bool is "True" or "False"
 //   v.word(name, flag, word, meaning)   the flag is `meaning` if that word stands there, and otherwise not
-//   v.choice(name, source, kind, list)  the object is there if the source is of that kind
+//   v.choice(name, source, kind, list)  the object is there if the source is of that kind; the list is given it
 //   v.as(name, text, to, from) the text is written as what `to` makes of it
 //   v.quantities(name, map)    strings, or numbers as they were written
 //   v.amount(name, number, unit)  one quantity, rounded down to that unit ("m" or none); always written

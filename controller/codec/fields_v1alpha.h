@@ -55,21 +55,21 @@ void fields(auto& v, Is<v1alpha::ClaimRef> auto& o) {
 }
 
 /// Of the object that holds the source.
-void fields(auto& v, Is<v1alpha::Source> auto& o) {
+void fields(auto& v, Is<core::Rare<v1alpha::Source>> auto& source) {
   using Kind = v1alpha::SourceKind;
-  v.choice("physicalGPU", o, Kind::physicalGPU, [&] { v("gpuNames", o.gpuNames); });
-  v.choice("gpuShare", o, Kind::gpuShare, [&] { v.only("gpuName", o.gpuNames); });
-  v.choice("qGPU", o, Kind::qGPU, [&] {
+  v.choice("physicalGPU", source, Kind::physicalGPU, [&](auto& o) { v("gpuNames", o.gpuNames); });
+  v.choice("gpuShare", source, Kind::gpuShare, [&](auto& o) { v.only("gpuName", o.gpuNames); });
+  v.choice("qGPU", source, Kind::qGPU, [&](auto& o) {
     v.only("gpuName", o.gpuNames);
     v("deviceName", o.deviceName);
     v("paths", o.paths);
   });
-  v.choice("mig", o, Kind::mig, [&] {
+  v.choice("mig", source, Kind::mig, [&](auto& o) {
     v.only("gpuName", o.gpuNames);
     v("profile", o.profile);
     v("instances", o.instances);
   });
-  v.choice("remote", o, Kind::remote, [&] { v("endpoint", o.endpoint); });
+  v.choice("remote", source, Kind::remote, [&](auto& o) { v("endpoint", o.endpoint); });
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPUSpec> auto& o) {

@@ -41,8 +41,8 @@ void replace(JsonText& j, std::string_view key, const core::StringMap& before, c
   j.endObject();
 }
 /// What is used; null if nothing is known any more. Nothing if it is so already.
-void replaceUsage(JsonText& j, const std::optional<v1alpha::CardUsage>& before,
-                  const std::optional<v1alpha::CardUsage>& after) {
+void replaceUsage(JsonText& j, const core::Rare<v1alpha::CardUsage>& before,
+                  const core::Rare<v1alpha::CardUsage>& after) {
   if (before == after) return;
   j.key("usage");
   if (!after) {
@@ -65,8 +65,8 @@ void replaceUsage(JsonText& j, const std::optional<v1alpha::CardUsage>& before,
   replace(j, "time", was.time, after->time);
   j.endObject();
 }
-void replaceUsage(JsonText& j, const std::optional<v1alpha::ClaimUsage>& before,
-                  const std::optional<v1alpha::ClaimUsage>& after) {
+void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
+                  const core::Rare<v1alpha::ClaimUsage>& after) {
   if (before == after) return;
   j.key("usage");
   if (!after) {
@@ -83,8 +83,8 @@ void replaceUsage(JsonText& j, const std::optional<v1alpha::ClaimUsage>& before,
   j.endObject();
 }
 /// Room that is kept; null if none is any more. Nothing if it is so already.
-void replaceNomination(JsonText& j, const std::optional<v1alpha::Nomination>& before,
-                       const std::optional<v1alpha::Nomination>& after) {
+void replaceNomination(JsonText& j, const core::Rare<v1alpha::Nomination>& before,
+                       const core::Rare<v1alpha::Nomination>& after) {
   if (before == after) return;
   j.key("nominated");
   if (!after) {

@@ -32,8 +32,8 @@ struct Said {
   core::ObjectKey claim;
   std::string uid, resourceVersion;  ///< of the claim as it was looked at: one that changed is looked at again
   std::string reason, message;
-  std::optional<v1alpha::ClaimUsage> usage{};      ///< of uses
-  std::optional<v1alpha::Nomination> nominated{};  ///< of notBound: the room that is made for it
+  core::Rare<v1alpha::ClaimUsage> usage{};      ///< of uses
+  core::Rare<v1alpha::Nomination> nominated{};  ///< of notBound: the room that is made for it
 
   static Said of(const core::ObjectMeta& claim, As as, std::string_view reason, std::string message) {
     return {as, core::keyOf(claim), claim.uid, claim.resourceVersion, std::string(reason), std::move(message), {}, {}};

@@ -149,8 +149,7 @@ bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usag
 bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
 
 /// "35%, 3.1Gi", or nothing if nothing is known.
-template <class Usage>
-std::string inUse(const std::optional<Usage>& usage) {
+std::string inUse(const auto& usage) {
   return usage ? v1alpha::usageText(usage->smPercent, usage->memory) : std::string();
 }
 
@@ -187,8 +186,7 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
 }
 
 /// {"memory":…,"smPercent":…}; what is unknown is left out.
-template <class Usage>
-void writeUsage(codec::JsonText& j, const std::optional<Usage>& usage) {
+void writeUsage(codec::JsonText& j, const auto& usage) {
   if (!usage) return;
   j.key("usage").beginObject();
   if (usage->memory >= 0) j.key("memory").value(usage->memory);

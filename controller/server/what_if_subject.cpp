@@ -78,7 +78,7 @@ core::StringMap changedRequests(core::StringMap requests, const core::StringMap&
   for (const auto& [key, amount] : changes) {
     const auto name = bare(key);
     const auto other = name == keys::kGpuCore ? keys::kTflops : name == keys::kTflops ? keys::kGpuCore : name;
-    std::erase_if(requests, [&](const auto& request) {
+    erase_if(requests, [&](const auto& request) {
       const auto have = bare(request.first);
       return have == name || have == other;
     });

@@ -46,8 +46,7 @@ class ClusterViewTest : public ::testing::Test {
     gpu.spec.card->memory = 1000;
     return gpu;
   }
-  void card(const std::string& name, const std::string& on,
-            std::map<std::string, v1alpha::LedgerEntry, std::less<>> entries = {}) {
+  void card(const std::string& name, const std::string& on, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
     auto gpu = makeCard(name, on);
     gpu.spec.allocations = std::move(entries);
     stores.cards.informed(gpu);
@@ -376,7 +375,7 @@ TEST_F(ClusterViewTest, TheMapHasWhatIsUsedBesideWhatIsGranted) {
   EXPECT_FALSE(view.map().nodes.at(0).cards.at(0).usage);
   auto gpu = *stores.cards.get({"", "c0"});
   gpu.metadata.resourceVersion = next();
-  gpu.status.usage = {500, 60, {{"uid-d", {90, 40}}}, ""};
+  gpu.status.usage = v1alpha::CardUsage{500, 60, {{"uid-d", {90, 40}}}, ""};
   const auto before = grown;
   stores.cards.informed(gpu);
   EXPECT_EQ(grown, before);

@@ -135,7 +135,7 @@ TEST(Decode, emptyObjectsAreThere) {
   ASSERT_TRUE(gpu);
   EXPECT_TRUE(gpu->isCard());
   EXPECT_TRUE(gpu->spec.claimRef);
-  EXPECT_EQ(gpu->spec.source.kind, v1alpha::SourceKind::remote);
+  EXPECT_EQ(gpu->spec.source->kind, v1alpha::SourceKind::remote);
   const auto pod = decode<core::Pod>(R"({"spec":{"affinity":{"podAffinity":{}}}})");
   ASSERT_TRUE(pod);
   EXPECT_TRUE(pod->hasAffinity);
@@ -152,9 +152,9 @@ TEST(Decode, integersMayBeWrittenAsReals) {
 TEST(Decode, severalSourcesAreToldApart) {
   const auto gpu = decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":{"gpuName":"b"}}})");
   ASSERT_TRUE(gpu);
-  EXPECT_TRUE(gpu->spec.source.ambiguous);
+  EXPECT_TRUE(gpu->spec.source->ambiguous);
   EXPECT_FALSE(
-      decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":null}})")->spec.source.ambiguous);
+      decode<v1alpha::ElasticGPU>(R"({"spec":{"gpuShare":{"gpuName":"a"},"mig":null}})")->spec.source->ambiguous);
 }
 
 TEST(Decode, keysAndTextsMayBeEscaped) {
@@ -232,8 +232,9 @@ TEST(Encode, theCarrierAsKubernetesWantsIt) {
 TEST(Encode, aDeviceAsTheCrdHasIt) {
   v1alpha::ElasticGPU gpu;
   gpu.metadata.name = "egpu-1";
-  gpu.spec.source.kind = v1alpha::SourceKind::gpuShare;
-  gpu.spec.source.gpuNames = {"gpu-0"};
+  auto& source = gpu.spec.source.emplace();
+  source.kind = v1alpha::SourceKind::gpuShare;
+  source.gpuNames = {"gpu-0"};
   gpu.spec.nodeName = "n1";
   gpu.spec.cards.push_back({"gpu-0", "GPU-0", 100, 4, 50, 2});
   gpu.spec.className = "shared";

@@ -118,8 +118,9 @@ TEST(CardPatch, leavesTheLedgerAndForgetsOldHardwareFacts) {
   auto published = card();
   published.spec.allocations.clear();
   published.metadata.labels = {{"elasticgpu.io/role", "card"}};
-  published.spec.source.kind = v1alpha::SourceKind::physicalGPU;
-  published.spec.source.gpuNames = {"gpu-1"};
+  auto& source = published.spec.source.emplace();
+  source.kind = v1alpha::SourceKind::physicalGPU;
+  source.gpuNames = {"gpu-1"};
   published.spec.capacity = {{"gpu-core", "100"}};
   const auto after = merged(before, cardSpec(published));
   EXPECT_EQ(after.spec.card, published.spec.card);

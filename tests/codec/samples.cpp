@@ -157,7 +157,10 @@ class Fill {
     out.metadata = metadata();
     auto& spec = out.spec;
     spec.capacity = quantities();
-    spec.source = source(random_ ? static_cast<v1alpha::SourceKind>((*random_)() % 6) : v1alpha::SourceKind::qGPU);
+    if (!random_)
+      spec.source = source(v1alpha::SourceKind::qGPU);
+    else if (const auto kind = (*random_)() % 6; kind > 0)
+      spec.source = source(static_cast<v1alpha::SourceKind>(kind - 1));
     if (chance()) {
       auto& card = spec.card.emplace();
       card.uuid = text();

@@ -27,7 +27,7 @@ TEST_F(BindingTest, C8_ImmediateClaimIsBoundWithFiveWrites) {
   ASSERT_EQ(device.spec.cards.size(), 1u);
   EXPECT_EQ(device.spec.cards[0].core, 100);
   EXPECT_EQ(device.spec.cards[0].memory, 4 * kGi);
-  EXPECT_EQ(device.spec.source.kind, v1alpha::SourceKind::gpuShare);
+  EXPECT_EQ(device.spec.source->kind, v1alpha::SourceKind::gpuShare);
   EXPECT_EQ(device.spec.reclaimPolicy, "Delete");
   const auto card = world.gpu(device.spec.cards[0].name);
   EXPECT_EQ(card.spec.allocations.at(device.metadata.uid).claim, "default/a");

@@ -73,11 +73,11 @@ TEST(AllocationMap, PodsStandBesideTheClaimsThatTheyUse) {
 TEST(AllocationMap, WhatIsUsedStandsBesideWhatIsGranted) {
   auto map = sample();
   auto& cards = map.nodes[0].cards;
-  cards[0].usage = {8 * kGi, 60, {}, ""};
+  cards[0].usage = v1alpha::CardUsage{8 * kGi, 60, {}, ""};
   cards[0].allocations[0].usage = {3 * kGi + 100, 35};
-  cards[1].usage = {-1, 0, {}, ""};
-  cards[1].allocations[0].usage = {-1, -1};  // its plugin can't tell
-  cards[3].usage = {kGi, -1, {}, ""};        // by nobody who has a claim
+  cards[1].usage = v1alpha::CardUsage{-1, 0, {}, ""};
+  cards[1].allocations[0].usage = {-1, -1};              // its plugin can't tell
+  cards[3].usage = v1alpha::CardUsage{kGi, -1, {}, ""};  // by nobody who has a claim
   const auto json = toJson(map);
   EXPECT_NE(
       json.find(R"("memory":77309411328},"usage":{"memory":8589934592,"smPercent":60},"claims":[{"claim":"ns/a")"),

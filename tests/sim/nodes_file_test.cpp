@@ -208,7 +208,7 @@ TEST(NodesFile, CardObjectIsNamedAfterItsUuidAndLabelled) {
   EXPECT_EQ(object.metadata.label("elasticgpu.io/role"), "card");
   EXPECT_EQ(object.metadata.label("elasticgpu.io/simulated"), "true");
   EXPECT_TRUE(object.metadata.hasFinalizer("elasticgpu.io/ledger"));
-  EXPECT_EQ(object.spec.source.kind, v1alpha::SourceKind::physicalGPU);
+  EXPECT_EQ(object.spec.source->kind, v1alpha::SourceKind::physicalGPU);
 }
 
 }  // namespace

@@ -74,8 +74,9 @@ std::string World::addCard(const std::string& node, int index, int64_t memory) {
   gpu.metadata.labels = {{std::string(keys::kRoleLabel), "card"},
                          {std::string(keys::kNodeLabel), v1alpha::labelValueOf(node)}};
   gpu.metadata.finalizers = {std::string(keys::kLedgerFinalizer)};
-  gpu.spec.source.kind = v1alpha::SourceKind::physicalGPU;
-  gpu.spec.source.gpuNames = {gpu.metadata.name};
+  auto& source = gpu.spec.source.emplace();
+  source.kind = v1alpha::SourceKind::physicalGPU;
+  source.gpuNames = {gpu.metadata.name};
   must(client.create(gpu));
   json<cache::Gpu>({"", gpu.metadata.name}, R"({"status":{"phase":"Available"}})", "status");
   return gpu.metadata.name;

@@ -73,7 +73,7 @@ Usage attribute(const std::vector<Reading>& readings, std::vector<Share> shares,
 
 /// Whether a card's status is to say `after` in place of `before`: it moved noticeably (a twentieth of the card or of a
 /// device's grant, to or from zero) and was last written at least `every` ago. now null: nothing is known of the card.
-bool toTell(const std::optional<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
-            std::chrono::milliseconds every, std::optional<v1alpha::CardUsage>& after);
+bool toTell(const core::Rare<v1alpha::CardUsage>& before, const CardUse* now, base::Clock::Wall wall,
+            std::chrono::milliseconds every, core::Rare<v1alpha::CardUsage>& after);
 
 }  // namespace egpu::agent::usage

@@ -178,9 +178,9 @@ static bool readEntries(Value& value, core::StringMap& out, Failure& f,
     if (const auto e = entry.unescaped_key().get(key)) return is(f, e);
     if (const auto e = entry.value().get(inner(child))) return is(f, e);
     if (key == kLastApplied) continue;
-    // The API server sends keys sorted, so that the end is where most belong.
-    const auto at = out.insert_or_assign(out.end(), std::string(key), std::string());
-    if (!readOne(child, at->second, f)) return f.underKey(key);
+    auto& text = out[key];
+    text.clear();
+    if (!readOne(child, text, f)) return f.underKey(key);
   }
   return true;
 }

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +11,8 @@
 #include <vector>
 
 #include "api/core/objects.h"
+#include "api/core/rare.h"
+#include "api/core/sorted_map.h"
 #include "controller/base/status.h"
 
 namespace egpu::codec::internal {
@@ -70,11 +71,19 @@ bool readServerStatus(Value& value, base::Status& out, Failure& f);
 template <class T>
 bool read(Value& value, T& out, Failure& f);
 
-template <class T>
-bool read(Value& value, std::optional<T>& out, Failure& f) {
+template <class Maybe>
+bool readMaybe(Value& value, Maybe& out, Failure& f) {
   bool isNull = false;
   out.reset();
   return peekNull(value, isNull, f) && (isNull || read(value, out.emplace(), f));
+}
+template <class T>
+bool read(Value& value, std::optional<T>& out, Failure& f) {
+  return readMaybe(value, out, f);
+}
+template <class T>
+bool read(Value& value, core::Rare<T>& out, Failure& f) {
+  return readMaybe(value, out, f);
 }
 
 template <class T>
@@ -88,11 +97,11 @@ bool read(Value& value, std::vector<T>& out, Failure& f) {
 }
 
 template <class T>
-bool read(Value& value, std::map<std::string, T, std::less<>>& out, Failure& f) {
+bool read(Value& value, core::SortedMap<T>& out, Failure& f) {
   out.clear();
   return eachField(value, f, [&](std::string_view key, Value& v) {
     bool isNull = false;
-    return peekNull(v, isNull, f) && (isNull || read(v, out[std::string(key)], f));
+    return peekNull(v, isNull, f) && (isNull || read(v, out[key], f));
   });
 }
 
@@ -149,15 +158,15 @@ class Reader {
   void firstAlways(std::string_view name, const Fn& list) {
     first(name, list);
   }
-  /// source has a kind, and is ambiguous if it had another before.
+  /// The source is ambiguous if there was one before.
   template <class Source, class Kind, class Fn>
-  void choice(std::string_view name, Source& source, Kind kind, const Fn& list) {
+  void choice(std::string_view name, core::Rare<Source>& source, Kind kind, const Fn& list) {
     if (!at(name) || !there()) return;
-    const bool another = source.kind != Kind{};
-    source = {};
-    source.kind = kind;
-    source.ambiguous = another;
-    good_ = each(*value_, list);
+    const bool another = source.has_value();
+    auto& is = source.emplace();
+    is.kind = kind;
+    is.ambiguous = another;
+    good_ = each(*value_, [&] { list(is); });
   }
 
   template <class T>

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "api/core/rare.h"
+#include "api/core/sorted_map.h"
 #include "api/v1alpha/quantity.h"
 #include "controller/codec/fields_core.h"
 #include "controller/codec/json/text.h"
@@ -32,6 +33,10 @@ class Writer {
     write(*o);
   }
   template <class T>
+  void write(const core::Rare<T>& o) {
+    write(*o);
+  }
+  template <class T>
   void write(const std::vector<T>& all) {
     const bool nulls = std::exchange(nulls_, false);  // a merge patch replaces lists whole
     j_.beginArray();
@@ -40,7 +45,7 @@ class Writer {
     nulls_ = nulls;
   }
   template <class T>
-  void write(const std::map<std::string, T, std::less<>>& all) {
+  void write(const core::SortedMap<T>& all) {
     j_.beginObject();
     for (const auto& [key, each] : all) {
       j_.key(key);
@@ -84,9 +89,9 @@ class Writer {
     if (!text.empty()) j_.key(name).raw(text);
   }
   void firstAlways(std::string_view name, const List& list) { j_.key(name).beginArray().raw(textOf(list)).endArray(); }
-  template <class Source, class Kind>
-  void choice(std::string_view name, const Source& source, Kind kind, const List& list) {
-    if (source.kind == kind) objectAlways(name, list);
+  template <class Source, class Kind, class Fn>
+  void choice(std::string_view name, const core::Rare<Source>& source, Kind kind, const Fn& list) {
+    if (source && source->kind == kind) objectAlways(name, [&] { list(*source); });
   }
 
   template <class T>

@@ -50,11 +50,20 @@ std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, boo
   return sum;
 }
 
-v1alpha::SourceKind sourceKind(std::string_view name) {
-  if (name == "physicalGPU") return v1alpha::SourceKind::physicalGPU;
-  if (name == "gpuShare") return v1alpha::SourceKind::gpuShare;
-  if (name == "qGPU") return v1alpha::SourceKind::qGPU;
-  return v1alpha::SourceKind::none;  // mig and remote need more than cards: their provisioners' classes make them
+/// None for mig and remote, which need more than cards: their provisioners' classes make them.
+core::Rare<v1alpha::Source> sourceOf(std::string_view kind, const std::vector<v1alpha::DeviceCard>& cards) {
+  v1alpha::Source source;
+  if (kind == "physicalGPU")
+    source.kind = v1alpha::SourceKind::physicalGPU;
+  else if (kind == "gpuShare")
+    source.kind = v1alpha::SourceKind::gpuShare;
+  else if (kind == "qGPU")
+    source.kind = v1alpha::SourceKind::qGPU;
+  else
+    return std::nullopt;
+  for (const auto& card : cards) source.gpuNames.push_back(card.name);
+  if (source.kind != v1alpha::SourceKind::physicalGPU) source.gpuNames.resize(1);  // the rest stands in spec.cards
+  return source;
 }
 
 }  // namespace
@@ -78,14 +87,10 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
     card.chargedMemory = placement.charged.memory;
     core += card.core;
     memory += card.memory;
-    spec.source.gpuNames.push_back(card.name);
     spec.cards.push_back(std::move(card));
   }
   if (auto* plugin = provisioning_.find(cls.provisioner, nullptr))
-    spec.source.kind = sourceKind(plugin->description().source);
-  if (spec.source.kind == v1alpha::SourceKind::none) spec.source.gpuNames.clear();
-  if (spec.source.kind == v1alpha::SourceKind::gpuShare || spec.source.kind == v1alpha::SourceKind::qGPU)
-    spec.source.gpuNames.resize(1);  // the rest stands in spec.cards
+    spec.source = sourceOf(plugin->description().source, spec.cards);
   const auto unit = cls.provisioner + "/";
   if (spec.cards.size() > 1) spec.capacity[unit + std::string(keys::kGpu)] = std::to_string(spec.cards.size());
   if (core > 0) spec.capacity[unit + std::string(keys::kGpuCore)] = percent(core);
@@ -176,7 +181,8 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   after.phase = std::string(phase);
   after.reason = std::string(reason);
   after.message = base::shortened(base::printable(message), kLongestMessage);
-  if (device.isDevice() && phase::committed(phase)) after.allocated = summaryOf(device, phase == phase::kBound);
+  if (device.isDevice() && phase::committed(phase) && phase != device.status.phase)
+    after.allocated = summaryOf(device, phase == phase::kBound);
   after.conditions.erase(std::remove_if(after.conditions.begin(), after.conditions.end(),
                                         [](const auto& condition) { return condition.type == kHeld; }),
                          after.conditions.end());

@@ -26,7 +26,7 @@ bool isKubernetes(std::string_view key) {
 }
 
 core::StringMap withoutKubernetes(core::StringMap all) {
-  std::erase_if(all, [](const auto& entry) { return isKubernetes(entry.first); });
+  erase_if(all, [](const auto& entry) { return isKubernetes(entry.first); });
   return all;
 }
 

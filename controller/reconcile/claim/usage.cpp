@@ -49,10 +49,10 @@ Outcome ClaimUse::step(const core::ObjectKey& key) const {
   if (!claim || claim->metadata.deleting()) return Outcome::done();
   const auto now = sumOf(*claim);
   const auto& before = claim->status.usage;
-  std::optional<v1alpha::ClaimUsage> after;
+  core::Rare<v1alpha::ClaimUsage> after;
   if (now)
-    after = {v1alpha::coreUsageText(now->smPercent), v1alpha::memoryUsageText(now->memory),
-             v1alpha::usageText(now->smPercent, now->memory), base::rfc3339(clock_.wall())};
+    after = v1alpha::ClaimUsage{v1alpha::coreUsageText(now->smPercent), v1alpha::memoryUsageText(now->memory),
+                                v1alpha::usageText(now->smPercent, now->memory), base::rfc3339(clock_.wall())};
   if (after && after->text.empty()) after.reset();
   if (!after && !before) return Outcome::done();
   if (after) {

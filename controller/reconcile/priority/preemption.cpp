@@ -71,8 +71,8 @@ bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {
   });
 }
 
-std::optional<v1alpha::Nomination> Preemption::planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                                       const scheduler::NodePredicate& suits) {
+core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                                    const scheduler::NodePredicate& suits) {
   auto now = standing(claim, ask, suits);
   if (now && (begun(*now) || std::none_of(now->victims.begin(), now->victims.end(),
                                           [this](const auto& device) { return heldUp(device).has_value(); })))
@@ -81,8 +81,8 @@ std::optional<v1alpha::Nomination> Preemption::planFor(const cache::Claim& claim
   return other ? other : now;
 }
 
-std::optional<v1alpha::Nomination> Preemption::standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                                        const scheduler::NodePredicate& suits) const {
+core::Rare<v1alpha::Nomination> Preemption::standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                                     const scheduler::NodePredicate& suits) const {
   if (!claim.status.nominated || (suits && !suits(claim.status.nominated->nodeName))) return std::nullopt;
   auto left = *claim.status.nominated;
   std::erase_if(left.victims, [&](const std::string& name) {
@@ -123,8 +123,8 @@ Preemption::Candidates Preemption::candidatesFor(const cache::Claim& claim, int6
   return candidates;
 }
 
-std::optional<v1alpha::Nomination> Preemption::fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                                     const scheduler::NodePredicate& suits) {
+core::Rare<v1alpha::Nomination> Preemption::fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                                  const scheduler::NodePredicate& suits) {
   const auto began = clock_.now();
   const auto candidates = candidatesFor(claim, ask.turn.priority);
   if (candidates.empty()) {

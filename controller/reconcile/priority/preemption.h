@@ -33,8 +33,8 @@ class Preemption {
   std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
   /// What the claim is to get, and who has to go. What it has been nominated for already stays, less those who need not go any
   /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps. Only with plans().
-  std::optional<v1alpha::Nomination> planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                             const scheduler::NodePredicate& suits);
+  core::Rare<v1alpha::Nomination> planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                          const scheduler::NodePredicate& suits);
   /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
   /// whole cluster, or such looks, whoever they were for, have had their share of the time. 0 = it may be.
   std::chrono::milliseconds restsFor(const std::string& claimUid) const;
@@ -65,13 +65,13 @@ class Preemption {
   };
   std::optional<HeldUp> heldUp(const std::string& device) const;
   /// What is left of the nomination that the claim has; nothing if it is of no use.
-  std::optional<v1alpha::Nomination> standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                              const scheduler::NodePredicate& suits) const;
+  core::Rare<v1alpha::Nomination> standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                           const scheduler::NodePredicate& suits) const;
   /// It failed for it, or its claim is gone or going and no pod would keep it: a claim of a template's goes with its pod, so the
   /// claim of a pod that was evicted does. Its room is the preemptor's as soon as it is free.
   bool leaves(const cache::Gpu& device) const;
-  std::optional<v1alpha::Nomination> fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                           const scheduler::NodePredicate& suits);
+  core::Rare<v1alpha::Nomination> fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+                                        const scheduler::NodePredicate& suits);
   /// Who may have to go for one of that priority, by uid of the device.
   struct Candidate {
     std::string device;

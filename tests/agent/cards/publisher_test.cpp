@@ -58,7 +58,7 @@ TEST_F(PublisherTest, ACardIsPublishedAndThenLeftAlone) {
                                                     {"elasticgpu.io/discovered-by", "physical"}}));
   EXPECT_EQ(have->metadata.finalizers, std::vector<std::string>{"elasticgpu.io/ledger"});
   EXPECT_EQ(have->spec.card, merge(one(), "n1").cards.at("gpu-a").card);
-  EXPECT_EQ(have->spec.source.gpuNames, std::vector<std::string>{"gpu-a"});
+  EXPECT_EQ(have->spec.source->gpuNames, std::vector<std::string>{"gpu-a"});
   EXPECT_EQ(have->spec.capacity.at("elasticgpu.io/gpu-memory"), "80Gi");
   EXPECT_EQ(healthy("gpu-a").status, "True");
   EXPECT_THAT(events.taken(), IsEmpty());

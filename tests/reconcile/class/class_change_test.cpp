@@ -39,7 +39,7 @@ TEST_F(ClassChangeTest, C3_ProvisionerUnavailableUntilItIsLoaded) {
   world.registry.add(other);
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
-  EXPECT_EQ(world.gpu(deviceOf("a")).spec.source.kind, v1alpha::SourceKind::physicalGPU);
+  EXPECT_EQ(world.gpu(deviceOf("a")).spec.source->kind, v1alpha::SourceKind::physicalGPU);
   cls = support::World::must(world.client.get<cache::Class>({"", "other"}));
   EXPECT_EQ(findCondition(cls.conditions, "Ready")->status, "True");
   other.deprovision(world.gpu(deviceOf("a")).metadata.uid);

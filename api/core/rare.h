@@ -1,0 +1,50 @@
+// A part of an object that most objects of its kind don't have. Standard library only.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace egpu::core {
+
+/// As std::optional, but where it is absent it takes a pointer's room instead of T's. What is there is copied and
+/// compared with the object; to look into what is absent is undefined, as with std::optional. Not thread-safe.
+template <class T>
+class Rare {
+ public:
+  Rare() = default;
+  Rare(std::nullopt_t) {}
+  Rare(T value) : part_(std::make_unique<T>(std::move(value))) {}
+  Rare(std::optional<T> value) {
+    if (value) emplace(*std::move(value));
+  }
+  Rare(const Rare& other) : part_(other ? std::make_unique<T>(*other) : nullptr) {}
+  Rare(Rare&&) noexcept = default;
+  Rare& operator=(Rare other) noexcept {
+    part_ = std::move(other.part_);
+    return *this;
+  }
+  ~Rare() = default;
+
+  bool has_value() const { return part_ != nullptr; }
+  explicit operator bool() const { return has_value(); }
+  T& operator*() { return *part_; }
+  const T& operator*() const { return *part_; }
+  T* operator->() { return part_.get(); }
+  const T* operator->() const { return part_.get(); }
+
+  /// Puts a new one in the place of what was there.
+  template <class... Of>
+  T& emplace(Of&&... of) {
+    part_ = std::make_unique<T>(std::forward<Of>(of)...);
+    return *part_;
+  }
+  void reset() { part_.reset(); }
+
+  friend bool operator==(const Rare& a, const Rare& b) { return a && b ? *a == *b : !a && !b; }
+
+ private:
+  std::unique_ptr<T> part_;
+};
+
+}  // namespace egpu::core
