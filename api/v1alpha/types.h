@@ -46,6 +46,7 @@ struct LedgerEntry {
   std::string claim;   ///< "namespace/name"
   int64_t core = 0;
   int64_t memory = 0;
+  int64_t resize = 0;  ///< number of the device's target that it was written for; 0 = none yet
   bool operator==(const LedgerEntry&) const = default;
 };
 
@@ -58,6 +59,14 @@ struct DeviceCard {
   int64_t chargedCore = 0;
   int64_t chargedMemory = 0;
   bool operator==(const DeviceCard&) const = default;
+};
+
+/// What a resize makes of a device's cards; size.h.
+struct DeviceSize {
+  int64_t number = 0;             ///< of the device's targets, from 1
+  StringMap requests;             ///< the claim's that it was made of, as written there
+  std::vector<DeviceCard> cards;  ///< those of spec.cards, in that order
+  bool operator==(const DeviceSize&) const = default;
 };
 
 struct ClaimRef {
@@ -86,7 +95,7 @@ struct ElasticGPUSpec {
   Source source;
   std::optional<Card> card;                                     ///< cards only
   std::map<std::string, LedgerEntry, std::less<>> allocations;  ///< cards only: the ledger, by device uid
-  // Devices only; fixed at creation except claimRef.
+  // Devices only; fixed at creation except claimRef and target.
   std::string nodeName;
   std::vector<DeviceCard> cards;
   std::string provisioner;
@@ -95,6 +104,7 @@ struct ElasticGPUSpec {
   std::string reclaimPolicy;  ///< Retain | Delete
   std::optional<core::NodeSelector> nodeAffinityRequired;
   std::optional<ClaimRef> claimRef;
+  std::optional<DeviceSize> target;  ///< what it is to have instead of what spec.cards says, since it was resized
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
@@ -123,7 +133,8 @@ struct ElasticGPUStatus {
   std::string reason, message;
   std::vector<Condition> conditions;
   std::optional<AllocatedSummary> allocated;
-  std::optional<CardUsage> usage;  ///< cards only
+  std::optional<CardUsage> usage;     ///< cards only
+  std::optional<DeviceSize> inForce;  ///< devices only: what it has instead of what spec.cards says
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -174,6 +185,7 @@ struct ElasticGPUClaimStatus {
   std::string nodeName;
   std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
   StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
+  StringMap requests;     ///< in force, as they were asked for; only of a claim that may ask for other amounts
   std::optional<ClaimUsage> usage;
   int64_t priority = 0;  ///< as it was found when this was written
   std::optional<Nomination> nominated;
