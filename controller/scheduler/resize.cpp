@@ -18,7 +18,12 @@ Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings,
   for (const Holding& each : holdings) {
     const CardView view = cluster.findCard(each.card);
     alone.upsertNode({std::string(view.node), true});
-    alone.upsertCard({each.card, *cluster.describe(each.card), true});
+    v1alpha::Card card = *cluster.describe(each.card);
+    if (!others) {  // what it has it may keep, though the card be smaller by now
+      card.core = std::max(card.core, each.charged.core);
+      card.memory = std::max(card.memory, each.charged.memory);
+    }
+    alone.upsertCard({each.card, std::move(card), true});
     if (!others) continue;
     alone.take(each.card, "others", {view.used.core - each.charged.core, view.used.memory - each.charged.memory});
     if (view.claims == 1) alone.giveBack(each.card, "others");

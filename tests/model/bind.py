@@ -27,7 +27,7 @@ UNMARKED = 'mark=skipped' in sys.argv
 RESIZE = 'resize' in sys.argv
 WRONG = next((a[7:] for a in sys.argv if a.startswith('resize=')), '')
 MAXUID, MAXCLAIM, MAXLOSS, MAXPOD, MAXNEED = (1, 1, 0, 0, 0) if RESIZE else (2, 2, 1, 2, 1)
-ROOM, MAXEDIT = (2, 2) if RESIZE else (1, 0)  # of the card; a claim gets 1 of it at first
+ROOM, MAXEDIT = (2, 2) if RESIZE else (1, 0)  # of the card, a claim gets 1 of it at first; edits, and takes of others, in all
 PHASE = {'bind': 'B', 'suspect': 'S', 'mark': 'M', 'clear': 'B', 'fail': 'F'}
 # claim: None | (uid, finalizer, named, status, deleting, rv, asks); status P | B | L | P<rv of a
 # mark>. dev: None | (uid, claim uid, phase, deleting, rv, target, in force); target, in force: (number, amount).
@@ -163,7 +163,7 @@ def succ(s):
     if claim and not claim[4] and edits < MAXEDIT:
         for asks in range(1, ROOM + 1):
             if asks != claim[6]: yield f'user asks for {asks}', (claim[:5] + (claim[5] + 1, asks), *s[1:15], edits + 1)
-    if RESIZE and sum(e[2] for e in led) + others < ROOM: yield 'others take some', (*s[:14], others + 1, edits)
+    if edits < MAXEDIT and sum(e[2] for e in led) + others < ROOM: yield 'others take some', (*s[:14], others + 1, edits + 1)
     if others: yield 'others give some back', (*s[:14], others - 1, edits)
     if hw and losses < MAXLOSS: yield 'hardware goes', (claim, dev, led, prov, 0, losses + 1, *rest)
     if not hw: yield 'hardware comes back', (claim, dev, led, prov, 1, losses, *rest)

@@ -185,6 +185,7 @@ TEST_F(ResizeTest, C15_AQuotaCountsWhatItGrowsAndLetsItShrink) {
   resize("b", R"({"elasticgpu.io/gpu-core":"10"})");
   EXPECT_EQ(core("b"), "10%");
   EXPECT_EQ(core("a"), "50%");  // it has waited for that
+  driver->run();
   EXPECT_EQ(World::must(world.client.get<cache::Quota>({"default", "team"})).status.used.at("gpu-core"), "60");
 }
 
@@ -198,6 +199,7 @@ TEST_F(ResizeTest, R3_WhatAPluginRefusesGoesBack) {
   EXPECT_EQ(entry("a").core, 300);
   EXPECT_EQ(device("a").spec.target->number, 2);
   EXPECT_FALSE(v1alpha::isResizing(device("a")));
+  ASSERT_FALSE(world.plugin.size(device("a").metadata.uid).cards.empty());
   EXPECT_EQ(world.plugin.size(device("a").metadata.uid).cards.front().core, 300);
   driver->run(std::chrono::minutes(10));  // and is asked again after a while
   EXPECT_EQ(core("a"), "50%");
@@ -309,8 +311,7 @@ TEST_F(ResizeTest, ACardThatShrankLetsItShrinkToo) {
   world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":8589934592}}})");
   settle();
   resize("a", R"({"elasticgpu.io/gpu-core":"30","elasticgpu.io/gpu-memory":"10Gi"})");
-  // Of its kind no card can hold that; what it has it keeps.
-  EXPECT_EQ(why("a"), "ResizeInfeasible");
+  EXPECT_EQ(world.claim("a").status.capacity["memory"], "10Gi");  // more than the card has, and less than before
   resize("a", R"({"elasticgpu.io/gpu-core":"30","elasticgpu.io/gpu-memory":"6Gi"})");
   EXPECT_EQ(world.claim("a").status.capacity["memory"], "6Gi");
 }

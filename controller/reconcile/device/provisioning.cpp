@@ -125,7 +125,10 @@ std::optional<plugin::Reply> Provisioning::resize(const cache::Gpu& device) {
   if (!turn) return std::nullopt;
   auto reply = plugin->resize(request);
   if (cutShort(reply)) return std::nullopt;
-  note(key, device.spec.provisioner, reply);
+  using plugin::ReplyCode;
+  const bool refused = reply.outcome == ReplyCode::invalid || reply.outcome == ReplyCode::exists ||
+                       reply.outcome == ReplyCode::reschedule;
+  if (!refused) note(key, device.spec.provisioner, reply);  // else the next call is another one: back to what it has
   return reply;
 }
 
