@@ -110,6 +110,8 @@ typedef struct egpu_device {
   size_t card_count;
   const egpu_pair* parameters; /**< the class's, as for validate; NULL if parameter_count is 0 */
   size_t parameter_count;
+  /* Appended; what lies beyond struct_size is 0. */
+  int64_t resize_number; /**< resize: which of the device's resizes these amounts are of, 1 or more. Else 0 */
 } egpu_device;
 
 /** The container that mount and unmount are about. Both texts are "" where it is every container that names the claim.
@@ -274,7 +276,11 @@ typedef struct egpu_provisioner {
   int (*provision)(const egpu_call* call, const egpu_device* device);
   /** Undoes provision, finished or not, and forgets the key. May answer EGPU_IN_PROGRESS. No key: EGPU_INVALID. */
   int (*deprovision)(const egpu_call* call);
-  /** Changes the amounts of a provisioned device. Absent: the host answers EGPU_INVALID. */
+  /** Gives a provisioned device these amounts, more or less than before; it is said to be so once this has answered EGPU_OK. May
+   *  answer EGPU_IN_PROGRESS. Repeated with the same resize_number it answers the same; with a lower one than one that was
+   *  done it comes late, from a host that is no more: EGPU_EXISTS, and nothing changes. After EGPU_INVALID, EGPU_RESCHEDULE
+   *  and EGPU_EXISTS the host goes back to the amounts before, with a call of a higher number. Absent: the host asks for no
+   *  resize. */
   int (*resize)(const egpu_call* call, const egpu_device* device);
   /** Replies every key for which there is something that deprovision would remove; none if it keeps nothing. */
   int (*list)(const egpu_call* call);

@@ -63,6 +63,7 @@ struct Device {
   std::string key, device, claim, node;
   std::vector<Card> cards;
   Parameters parameters;
+  std::int64_t resizeNumber = 0;  ///< resize: see egpu_device
 };
 
 struct Container {
@@ -157,6 +158,7 @@ class Provisioner {
   virtual Status list(Call& call) = 0;
   virtual Status mount(Call& call, const Device& device, const Container& container) = 0;
 
+  /// Only a plugin that overrides it has devices resized.
   virtual Status resize(Call&, const Device&) { return invalid("this provisioner cannot resize a device"); }
   virtual Status discover(Call&) { return ok(); }
   virtual Status stage(Call&, const Device&) { return noChange(); }
@@ -251,7 +253,8 @@ namespace detail __attribute__((visibility("hidden"))) {
             text(d.claim),
             text(d.node),
             copy(d.cards, d.card_count),
-            copy(d.parameters, d.parameter_count)};
+            copy(d.parameters, d.parameter_count),
+            EGPU_HAS(&d, egpu_device, resize_number) ? d.resize_number : 0};
   }
 
   inline Wish copy(const egpu_wish& w) {
@@ -338,6 +341,7 @@ namespace detail __attribute__((visibility("hidden"))) {
   /// The body of the entry symbol.
   template <class P>
   int enter(const egpu_host* h, const egpu_provisioner** out) noexcept {
+    constexpr bool resizes = !std::is_same_v<decltype(&P::resize), decltype(&Provisioner::resize)>;
     constexpr bool prefers = !std::is_same_v<decltype(&P::prefer), decltype(&Provisioner::prefer)>;
     static const egpu_provisioner table = {sizeof(egpu_provisioner),
                                            EGPU_ABI_VERSION,
@@ -345,7 +349,7 @@ namespace detail __attribute__((visibility("hidden"))) {
                                            validate,
                                            provision,
                                            deprovision,
-                                           resize,
+                                           resizes ? resize : nullptr,
                                            list,
                                            discover,
                                            stage,

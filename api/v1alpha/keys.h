@@ -104,6 +104,11 @@ inline constexpr std::string_view kCarrierGone = "CarrierGone";  ///< the same, 
 inline constexpr std::string_view kPriorityClassNotFound = "PriorityClassNotFound";
 inline constexpr std::string_view kPreempting = "Preempting";  ///< room is being made for the claim
 inline constexpr std::string_view kPreempted = "Preempted";    ///< the claim, or the device, had to make room
+inline constexpr std::string_view kResizing = "Resizing";                  ///< what the claim asks for now is on its way
+inline constexpr std::string_view kResizeInfeasible = "ResizeInfeasible";  ///< its cards can't hold it, now or ever
+inline constexpr std::string_view kResizeFailed = "ResizeFailed";          ///< its provisioner refuses it
+inline constexpr std::string_view kScalingQuotaExceeded = "ScalingQuotaExceeded";
+inline constexpr std::string_view kNotResizable = "NotResizable";  ///< its class, or its provisioner, does not allow it
 inline constexpr std::string_view kRefused = "Refused";  ///< the API server refuses a write: rights, quota, a policy
 }  // namespace reason
 

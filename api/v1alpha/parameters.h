@@ -7,10 +7,11 @@
 
 namespace egpu::v1alpha {
 
-inline constexpr std::array<std::string_view, 18> kCoreParameters{
+inline constexpr std::array<std::string_view, 19> kCoreParameters{
     "preset",           "nodePolicy",       "cardPolicy",       "split",        "memoryUnit",    "coreOvercommit",
     "memoryOvercommit", "maxClaimsPerCard", "maxClaimsPerNode", "model",        "minMemory",     "static",
-    "hostPaths",        "preemptible",      "memoryWeight",     "tflopsWeight", "claimPolicies", "movable"};
+    "hostPaths",        "preemptible",      "memoryWeight",     "tflopsWeight", "claimPolicies", "movable",
+    "resizable"};
 
 inline bool isCoreParameter(std::string_view name) {
   return std::find(kCoreParameters.begin(), kCoreParameters.end(), name) != kCoreParameters.end();

@@ -52,6 +52,7 @@ struct LedgerEntry {
   std::string claim;   ///< "namespace/name"
   int64_t core = 0;
   int64_t memory = 0;
+  int64_t resize = 0;  ///< number of the device's target that it was written for; 0 = none yet
   bool operator==(const LedgerEntry&) const = default;
 };
 
@@ -64,6 +65,14 @@ struct DeviceCard {
   int64_t chargedCore = 0;
   int64_t chargedMemory = 0;
   bool operator==(const DeviceCard&) const = default;
+};
+
+/// What a resize makes of a device's cards; size.h.
+struct DeviceSize {
+  int64_t number = 0;             ///< of the device's targets, from 1
+  StringMap requests;             ///< the claim's that it was made of, as written there
+  std::vector<DeviceCard> cards;  ///< those of spec.cards, in that order
+  bool operator==(const DeviceSize&) const = default;
 };
 
 struct ClaimRef {
@@ -92,7 +101,7 @@ struct ElasticGPUSpec {
   Rare<Source> source;                 ///< absent = none is given
   Rare<Card> card;                     ///< cards only
   SortedMap<LedgerEntry> allocations;  ///< cards only: the ledger, by device uid
-  // Devices only; fixed at creation except claimRef.
+  // Devices only; fixed at creation except claimRef and target.
   std::string nodeName;
   std::vector<DeviceCard> cards;
   std::string provisioner;
@@ -101,6 +110,7 @@ struct ElasticGPUSpec {
   std::string reclaimPolicy;  ///< Retain | Delete
   Rare<core::NodeSelector> nodeAffinityRequired;
   std::optional<ClaimRef> claimRef;
+  Rare<DeviceSize> target;  ///< what it is to have instead of what spec.cards says, since it was resized
   bool operator==(const ElasticGPUSpec&) const = default;
 };
 
@@ -129,7 +139,8 @@ struct ElasticGPUStatus {
   std::string reason, message;
   std::vector<Condition> conditions;
   Rare<AllocatedSummary> allocated;
-  Rare<CardUsage> usage;  ///< cards only
+  Rare<CardUsage> usage;     ///< cards only
+  Rare<DeviceSize> inForce;  ///< devices only: what it has instead of what spec.cards says
   bool operator==(const ElasticGPUStatus&) const = default;
 };
 /// A card (spec.card) or a device (spec.cards).
@@ -180,6 +191,7 @@ struct ElasticGPUClaimStatus {
   std::string nodeName;
   std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
   StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
+  StringMap requests;     ///< in force, as they were asked for; only of a claim that may ask for other amounts
   Rare<ClaimUsage> usage;
   int64_t priority = 0;  ///< as it was found when this was written
   Rare<Nomination> nominated;

@@ -122,8 +122,11 @@ FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim&
   FieldErrors errors = validate(after);
   if (before.spec.effectiveClass() != after.spec.effectiveClass())
     errors.push_back({"spec.egpuClassName", "the class is immutable; make another claim"});
-  if (before.spec.requests != after.spec.requests)
-    errors.push_back({std::string(kRequests), "requests are immutable; make another claim"});
+  // Only the controller knows the class: it writes status.requests where that says resizable.
+  const bool resizable = !before.status.requests.empty() && !after.spec.requests.empty();
+  if (before.spec.requests != after.spec.requests && !resizable)
+    errors.push_back({std::string(kRequests),
+                      "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
   if (!before.spec.elasticGPUName.empty() && before.spec.elasticGPUName != after.spec.elasticGPUName &&
       before.status.phase != "Lost")
     errors.push_back({"spec.elasticGPUName", "elasticGPUName is immutable once set, unless the claim is Lost"});

@@ -61,11 +61,10 @@ void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& e
   }
 }
 
-void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
-  if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card has a ledger"});
-  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
-    const DeviceCard& card = device.spec.cards[i];
-    const std::string field = "spec.cards[" + std::to_string(i) + "]";
+void checkShares(const std::vector<DeviceCard>& cards, const std::string& of, FieldErrors& errors) {
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    const DeviceCard& card = cards[i];
+    const std::string field = of + "[" + std::to_string(i) + "]";
     if (card.chargedCore > card.core)
       errors.push_back(
           {field + ".chargedCore", "no more can be charged than granted; at most " + std::to_string(card.core)});
@@ -75,6 +74,13 @@ void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
     if (card.core < 0 || card.memory < 0 || card.chargedCore < 0 || card.chargedMemory < 0)
       errors.push_back({field, "amounts must not be negative"});
   }
+}
+
+void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
+  if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card has a ledger"});
+  checkShares(device.spec.cards, "spec.cards", errors);
+  if (device.spec.target) checkShares(device.spec.target->cards, "spec.target.cards", errors);
+  if (device.status.inForce) checkShares(device.status.inForce->cards, "status.inForce.cards", errors);
 }
 
 FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
@@ -93,6 +99,11 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
       errors.push_back(
           {"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
   }
+  const auto sameCard = [](const DeviceCard& a, const DeviceCard& b) { return a.name == b.name; };
+  if (spec.target && (spec.target->cards.empty() ||
+                      !std::equal(spec.target->cards.begin(), spec.target->cards.end(), spec.cards.begin(),
+                                  spec.cards.end(), sameCard)))
+    errors.push_back({"spec.target", "only a device has a target, for the cards that it has"});
   if (spec.card) {
     checkCard(before, after, errors);
   } else {
@@ -132,6 +143,16 @@ void checkSourceUpdate(const Rare<Source>& before, const Rare<Source>& after, Fi
     errors.push_back({field + ".deviceName", "deviceName is immutable once set"});
 }
 
+void checkEntryUpdate(const std::string& uid, const LedgerEntry& before, const LedgerEntry& after,
+                      FieldErrors& errors) {
+  const std::string field = "spec.allocations[" + uid + "]";
+  if (before.device != after.device) errors.push_back({field, "an entry stays its device's"});
+  if (after.resize < before.resize)
+    errors.push_back({field + ".resize", "the entry is of an earlier resize than the one that stands"});
+  if (after.resize != before.resize && (after.core < before.core || after.memory < before.memory))
+    errors.push_back({field + ".resize", "a resize begins with no less than what stands"});
+}
+
 void checkCardUpdate(const ElasticGPU& before, const ElasticGPU& after, FieldErrors& errors) {
   if (before.spec.card->uuid != after.spec.card->uuid) errors.push_back({"spec.card.uuid", "uuid is immutable"});
   if (before.spec.card->nodeName != after.spec.card->nodeName &&
@@ -152,6 +173,9 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
   immutable(before.reclaimPolicy == after.reclaimPolicy, "reclaimPolicy", "reclaimPolicy of a device is immutable");
   immutable(before.nodeAffinityRequired == after.nodeAffinityRequired, "nodeAffinity",
             "nodeAffinity of a device is immutable");
+  if (before.target && !after.target) errors.push_back({"spec.target", "a target may change, but not go"});
+  if (before.target && after.target && before.target != after.target && after.target->number <= before.target->number)
+    errors.push_back({"spec.target.number", "another target has a higher number"});
   // Without uid it is cleared and, in the same write, reserved for a claim; that claim's uid may be filled in.
   const auto follows = [](const ClaimRef& was, const ClaimRef& is) {
     return is == was || is.reserves() || (was.reserves() && is.namespace_ == was.namespace_ && is.name == was.name);
@@ -167,11 +191,13 @@ FieldErrors validate(const ElasticGPU& object) { return check(nullptr, object); 
 FieldErrors validateUpdate(const ElasticGPU& before, const ElasticGPU& after) {
   FieldErrors errors = check(&before, after);
   checkSourceUpdate(before.spec.source, after.spec.source, errors);
-  for (const auto& [uid, entry] : after.spec.allocations) {
-    const auto old = before.spec.allocations.find(uid);
-    if (old != before.spec.allocations.end() && old->second.device != entry.device)
-      errors.push_back({"spec.allocations[" + uid + "]", "an entry stays its device's"});
-  }
+  for (const auto& [uid, entry] : after.spec.allocations)
+    if (const auto old = before.spec.allocations.find(uid); old != before.spec.allocations.end())
+      checkEntryUpdate(uid, old->second, entry, errors);
+  if (before.status.inForce && !after.status.inForce)
+    errors.push_back({"status.inForce", "what is in force may change, but not go"});
+  if (before.status.inForce && after.status.inForce && after.status.inForce->number < before.status.inForce->number)
+    errors.push_back({"status.inForce.number", "an earlier target can't be in force any more"});
   if (before.isCard() != after.isCard()) {
     errors.push_back({"spec.card", "a card stays a card and a device a device"});
   } else if (after.isCard()) {

@@ -28,7 +28,7 @@ MapCard ClusterView::mapCard(const Cards::value_type& card) const {
     row.core = held.take.sum().core;
     row.memory = held.take.sum().memory;
     row.phase = phase::kPending;
-    if (held.take.says(AllocationSource::assumed))
+    if (held.take.says(AllocationSource::assumed) && row.deviceUid.starts_with(kAssumed))
       if (const auto it = assumptions_.find(row.deviceUid.substr(kAssumed.size())); it != assumptions_.end())
         row.claim = it->second.claim;
     if (held.device) row.device = held.device->first;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/size.h"
 
 namespace egpu::cache {
 
@@ -130,6 +131,10 @@ void ClusterView::refreshDevice(const Gpu* before, const Gpu* after) {
       const auto was = std::exchange(entry.second.object, device);
       const bool fresh = !was;
       if (fresh) addDevice(entry);
+      if (!fresh && (was->spec.target != device->spec.target || was->status.inForce != device->status.inForce)) {
+        chargeDevice(entry);
+        if (was->spec.target != device->spec.target) dropResize(device->metadata.uid);
+      }
       if (fresh || was->spec.nodeName != device->spec.nodeName || committed(*was) != committed(*device))
         for (const auto* card : entry.second.cards) offer(*card);
       if (!fresh && was->spec.claimRef != device->spec.claimRef)
@@ -242,7 +247,8 @@ std::optional<scheduler::QuotaExcess> ClusterView::reserve(const Ask& ask, const
     drop(ask.claimUid);
     if (const auto claim = counted(ask)) {
       scheduler::QuotaAsked asked{*claim, {}, "name/" + claim->name};
-      for (const auto& part : device.spec.cards) {
+      for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+        const auto part = v1alpha::cardCharged(device, i);
         const auto card = cluster_.findCard(part.name);
         asked.parts.push_back({std::string(card.model),
                                {part.chargedCore, part.chargedMemory},
@@ -291,7 +297,16 @@ void ClusterView::addDevice(Devices::value_type& entry) {
   for (const auto& part : device.spec.cards) {
     auto* const card = &*cards_.try_emplace(part.name).first;
     if (std::find(state.cards.begin(), state.cards.end(), card) == state.cards.end()) state.cards.push_back(card);
-    setTake(*card, device.metadata.uid, AllocationSource::device, Amount{part.chargedCore, part.chargedMemory}, &entry);
+  }
+  chargeDevice(entry);
+}
+
+void ClusterView::chargeDevice(Devices::value_type& entry) {
+  const auto& device = *entry.second.object;
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto part = v1alpha::cardCharged(device, i);
+    setTake(*cards_.find(part.name), device.metadata.uid, AllocationSource::device,
+            Amount{part.chargedCore, part.chargedMemory}, &entry);
   }
 }
 
@@ -309,6 +324,7 @@ void ClusterView::settle(const Gpu& device) {
 
 void ClusterView::removeDevice(Devices::iterator known) {
   const auto uid = known->second.object->metadata.uid;
+  dropResize(uid);
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
   heldSince_.erase(uid);

@@ -50,6 +50,7 @@
 #include "controller/scheduler/judge.h"
 #include "controller/scheduler/preempt.h"
 #include "controller/scheduler/quota/within.h"
+#include "controller/scheduler/resize.h"
 #include "controller/scheduler/waiting.h"
 
 namespace egpu::cache {
@@ -185,6 +186,14 @@ class ClusterView {
   scheduler::Request withinQuota(const Ask& ask);
   /// The claim is about to get this device, which stands already: assumed as by a decision, unless a quota is exceeded.
   std::optional<scheduler::QuotaExcess> reserve(const Ask& ask, const Gpu& device);
+  /// What the device has if its claim asks for this of the cards that it is on, within the quotas of its namespace and beside room that
+  /// is kept from it: scheduler::resizeInPlace(). In place: what it takes more counts from now on, until the device is seen with another
+  /// target, or forgetResize(). An earlier decision for the device is dropped. See resizes.cpp.
+  scheduler::Resizing decideResize(const Ask& ask, const Gpu& device);
+  /// What was decided for it came to nothing. Costs nothing if nothing was.
+  void forgetResize(const Gpu& device);
+  /// Where it would fit if the device were gone. Assumes nothing.
+  scheduler::Decision decideWithout(const Ask& ask, const Gpu& device, const scheduler::NodePredicate& suits);
   /// What is used of a quota: see QuotaBook. Nothing: no such quota.
   std::optional<scheduler::QuotaAmounts> quotaUsed(const core::ObjectKey& quota);
   /// Who has most of what was exceeded, for people; may be empty.
@@ -323,6 +332,9 @@ class ClusterView {
   /// It waits for room no longer.
   void keepNoNode(std::string_view claimUid);
   void addDevice(Devices::value_type& entry);
+  /// What it is charged on each of its cards: what it has, or is to have.
+  void chargeDevice(Devices::value_type& entry);
+  void dropResize(std::string_view deviceUid);
   void removeDevice(Devices::iterator known);
   void offer(const Cards::value_type& card);
   std::string reasonAgainst(const Cards::value_type& card) const;
@@ -373,6 +385,8 @@ class ClusterView {
     std::optional<scheduler::Decision> inGang{};  ///< what it was, if it waits to be written by the claim's own step
   };
   std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
+  std::unordered_map<std::string, std::vector<std::string>> resizes_;  ///< decided: by device uid, its cards
+  std::atomic<std::size_t> resizesDecided_{0};                        ///< written with mutex_ held
   /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more.
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;

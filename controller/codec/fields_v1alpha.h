@@ -37,6 +37,7 @@ void fields(auto& v, Is<v1alpha::LedgerEntry> auto& o) {
   v("claim", o.claim);
   v.always("core", o.core);
   v.always("memory", o.memory);
+  v("resize", o.resize);
 }
 
 void fields(auto& v, Is<v1alpha::DeviceCard> auto& o) {
@@ -46,6 +47,12 @@ void fields(auto& v, Is<v1alpha::DeviceCard> auto& o) {
   v.always("memory", o.memory);
   v.always("chargedCore", o.chargedCore);
   v.always("chargedMemory", o.chargedMemory);
+}
+
+void fields(auto& v, Is<v1alpha::DeviceSize> auto& o) {
+  v.always("number", o.number);
+  v("requests", o.requests);
+  v("cards", o.cards);
 }
 
 void fields(auto& v, Is<v1alpha::ClaimRef> auto& o) {
@@ -85,6 +92,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUSpec> auto& o) {
   v("reclaimPolicy", o.reclaimPolicy);
   v.object("nodeAffinity", [&] { v("required", o.nodeAffinityRequired); });
   v("claimRef", o.claimRef);
+  v("target", o.target);
 }
 
 void fields(auto& v, Is<v1alpha::AllocatedSummary> auto& o) {
@@ -121,6 +129,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUStatus> auto& o) {
   v("conditions", o.conditions);
   v("allocated", o.allocated);
   v("usage", o.usage);
+  v("inForce", o.inForce);
 }
 
 void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {
@@ -154,6 +163,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
   v("nodeName", o.nodeName);
   v("egpuClassName", o.className);
   v("capacity", o.capacity);
+  v("requests", o.requests);
   v("usage", o.usage);
   v("priority", o.priority);
   v("nominated", o.nominated);

@@ -82,6 +82,22 @@ void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
   replace(j, "time", was.time, after->time);
   j.endObject();
 }
+/// Nothing if it is so already.
+void replaceSize(JsonText& j, std::string_view key, const std::optional<v1alpha::DeviceSize>& before,
+                 const std::optional<v1alpha::DeviceSize>& after) {
+  if (before == after) return;
+  j.key(key);
+  if (!after) {
+    j.null();
+    return;
+  }
+  const v1alpha::DeviceSize none;
+  const auto& was = before ? *before : none;
+  j.beginObject().key("number").value(after->number);
+  replace(j, "requests", was.requests, after->requests);
+  replace(j, "cards", was.cards, after->cards);
+  j.endObject();
+}
 /// Room that is kept; null if none is any more. Nothing if it is so already.
 void replaceNomination(JsonText& j, const core::Rare<v1alpha::Nomination>& before,
                        const core::Rare<v1alpha::Nomination>& after) {
@@ -145,9 +161,12 @@ std::string ledgerEntry(std::string_view cardUid, std::string_view deviceUid, co
   JsonText j;
   j.beginObject();
   putPreconditions(j, cardUid, {});
-  j.key("spec").beginObject().key("allocations").beginObject().key(deviceUid);
-  Writer(j).write(entry);
-  j.endObject().endObject().endObject();
+  j.key("spec").beginObject().key("allocations").beginObject().key(deviceUid).beginObject();
+  j.key("device").value(entry.device).key("claim").value(entry.claim);
+  j.key("core").value(entry.core).key("memory").value(entry.memory).key("resize");
+  // Of a merge what is left out would stay, and an earlier entry pass for one of the target that stands.
+  entry.resize > 0 ? j.value(entry.resize) : j.null();
+  j.endObject().endObject().endObject().endObject();
   return j.take();
 }
 
@@ -194,6 +213,7 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   replace(j, "nodeName", before.nodeName, after.nodeName);
   replace(j, "egpuClassName", before.className, after.className);
   replace(j, "capacity", before.capacity, after.capacity);
+  replace(j, "requests", before.requests, after.requests);
   replaceUsage(j, before.usage, after.usage);
   if (after.priority != 0)
     j.key("priority").value(after.priority);
@@ -229,6 +249,7 @@ std::string gpuStatus(std::string_view uid, std::string_view resourceVersion, co
     j.key("allocated").null();
   }
   replaceUsage(j, before.usage, after.usage);
+  replaceSize(j, "inForce", before.inForce, after.inForce);
   j.endObject().endObject();
   return j.take();
 }
@@ -268,6 +289,17 @@ std::string claimRef(std::string_view uid, std::string_view resourceVersion,
   } else {
     j.null();
   }
+  j.endObject().endObject();
+  return j.take();
+}
+
+std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
+                         const std::optional<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after) {
+  JsonText j;
+  j.beginObject();
+  putPreconditions(j, uid, resourceVersion);
+  j.key("spec").beginObject();
+  replaceSize(j, "target", before, after);
   j.endObject().endObject();
   return j.take();
 }

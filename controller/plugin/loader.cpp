@@ -267,7 +267,7 @@ class DeviceView {
              d.device.c_str(),    d.claim.c_str(),
              d.node.c_str(),      pointers_.empty() ? nullptr : pointers_.data(),
              pointers_.size(),    parameters_.empty() ? nullptr : parameters_.data(),
-             parameters_.size()};
+             parameters_.size(),  d.resizeNumber};
   }
   DeviceView(const DeviceView&) = delete;
   DeviceView& operator=(const DeviceView&) = delete;
@@ -285,7 +285,7 @@ class WishView {
  public:
   explicit WishView(const Wish& w) : parameters_(pairsOf(w.parameters)) {
     for (const auto& candidate : w.candidates) {
-      auto& device = devices_.emplace_back(DeviceRequest{{}, {}, {}, candidate.node, candidate.cards, {}});
+      auto& device = devices_.emplace_back(DeviceRequest{{}, {}, {}, candidate.node, candidate.cards, {}, 0});
       const auto* const cards = views_.emplace_back(std::make_unique<DeviceView>(device))->get();
       candidates_.push_back({sizeof(egpu_candidate), cards->node, cards->cards, cards->card_count});
     }
@@ -466,6 +466,7 @@ Answer LoadedPlugin::call(const Call& call, const std::atomic<bool>* cancelled) 
   if (!r.misuse.empty()) return garbage(std::string(toString(call.slot)) + ": " + r.misuse);
   if (std::string wrong = findGarbage(call.slot, r.answer); !wrong.empty()) return garbage(wrong);
   r.answer.description.prefers = call.slot == Slot::describe && table_.prefer != nullptr;
+  r.answer.description.resizes = call.slot == Slot::describe && table_.resize != nullptr;
   if (call.slot == Slot::resize && !table_.resize) r.answer.message = "this provisioner cannot resize a device";
   return std::move(r.answer);
 }

@@ -55,6 +55,7 @@ struct DeviceRequest {
   std::string node;
   std::vector<CardShare> cards;
   core::StringMap parameters;
+  int64_t resizeNumber = 0;  ///< of resize: which of the device's it is, from 1
 };
 
 /// Where a device could be made.
@@ -152,6 +153,7 @@ struct Description {
   std::string source;     ///< physicalGPU | gpuShare | mig | qGPU | remote: which source the device's spec gets
   std::string isolation;  ///< Enforced | Advisory
   bool prefers = false;   ///< it has the slot prefer, as its loader saw
+  bool resizes = false;   ///< the same of resize
   bool operator==(const Description&) const = default;
 };
 

@@ -63,12 +63,13 @@ class Reader {
 
 void put(std::string& out, const Description& d) {
   put(out, d.name), put(out, d.version), put(out, d.source), put(out, d.isolation);
-  put(out, static_cast<uint8_t>(d.prefers));
+  put(out, static_cast<uint8_t>(d.prefers)), put(out, static_cast<uint8_t>(d.resizes));
 }
 Description description(Reader& r) {
   Description d;
   d.name = r.text(), d.version = r.text(), d.source = r.text(), d.isolation = r.text();
   d.prefers = r.number<uint8_t>() != 0;
+  d.resizes = r.number<uint8_t>() != 0;
   return d;
 }
 
@@ -174,7 +175,7 @@ std::string encodeCall(uint64_t id, const Call& call) {
   const DeviceRequest& d = call.device;
   put(out, d.key), put(out, d.device), put(out, d.claim), put(out, d.node);
   put(out, d.cards);
-  put(out, d.parameters), put(out, call.parameters);
+  put(out, d.parameters), put(out, d.resizeNumber), put(out, call.parameters);
   put(out, call.pod), put(out, call.container);
   put(out, call.wish);
   return finish(std::move(out));
@@ -190,7 +191,9 @@ bool decode(std::string_view body, Call& out) {
   DeviceRequest& d = out.device;
   d.key = r.text(), d.device = r.text(), d.claim = r.text(), d.node = r.text();
   d.cards = cards(r);
-  d.parameters = map(r), out.parameters = map(r);
+  d.parameters = map(r);
+  d.resizeNumber = r.number<int64_t>();
+  out.parameters = map(r);
   out.pod = r.text(), out.container = r.text();
   out.wish = wish(r);
   return r.done();

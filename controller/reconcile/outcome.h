@@ -26,6 +26,7 @@ struct Said {
     inUse,        ///< it is being deleted and waits for who uses it; what Bound says stays
     moves,        ///< its node is given up: an event alone, what it waits for follows
     preempted,    ///< it made room for another claim: phase Pending, no device, and who it was
+    notResized,   ///< what it asks for since it was bound is not in force: Resized is False, all else stays
     uses,         ///< what it uses, or that nothing is known of it: of no consequence
   };
   As as = As::notBound;
@@ -80,6 +81,12 @@ struct Outcome {
   Outcome says(std::vector<Said> what) && {
     said.insert(said.end(), what.begin(), what.end());
     return std::move(*this);
+  }
+  /// Of one object, two concerns that went on side by side: what failed first, else what comes first.
+  Outcome beside(Outcome other) && {
+    const bool others = isRetry() ? false : other.isRetry() || isDone() || (!other.isDone() && other.delay < delay);
+    Outcome both = others ? std::move(other).says(std::move(said)) : std::move(*this).says(std::move(other.said));
+    return both;
   }
   bool isDone() const { return kind == Kind::done; }
   bool isAgain() const { return kind == Kind::after && delay.count() == 0; }

@@ -7,7 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   claim/in_gang.cpp (C14)
+//   claim/in_gang.cpp (C14)                       claim/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
@@ -35,6 +35,7 @@
 //   (C13) making room for a claim of higher priority: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
 //   (C14) of a gang, before (C6): waits as WaitingForGang until as many are here as they say; then the oldest that nothing is decided
 //        for decides for all such (ClusterView::decideGang), and the step of each writes its own W1
+//   (C15) resizing: a (C10) whose spec asks for other amounts than its device has or is on its way to have; or whose device is on its way
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
@@ -100,6 +101,22 @@
 //                            when the mark stands: each mark is said anew, so that an older Bound meets another version. Should the need end now, the mark goes and the claim is Bound again
 //   V5 device Failed         reason Preempted, with the marked resourceVersion, so that a stale controller can't fail a device that its claim
 //                            keeps (model: mark=skipped). The point of no return; then V6 it is deleted: again = no-op, undo, (C1)
+//   resize:   (C15) only where the class says resizable and the device was made for the claim; one order for more and for less, so that an
+//             entry is never below what is in force. Each target has a number, higher than the one before; a new one may come at any
+//             time. Too large, over quota, no such slot: said (Resized is False), and nothing is written
+//   R1 device spec.target    with resourceVersion, the intent: amounts of the same cards, and the requests that they are made of. 409 → read
+//                            again. Crash: found by its number, which is not that of status.inForce; R2 as it says, or another R1
+//   R2 ledger entries        at the largest of target, in force, and what stands, with the target's number: nothing goes down, as an
+//                            earlier target may have been done. Again = no-op. The API server refuses a lower number than what stands
+//                            (a dead leader's W2, R2 or R5), and a higher one with less. 422 for want of room: R1 back to what is in force
+//   R3 resize(device uid, number)  again = the same answer; a plugin refuses a lower number than one that it did. INVALID, EXISTS,
+//                            RESCHEDULE: R1 back to what is in force, and these requests are not tried for a while
+//   R4 device status.inForce with resourceVersion: the commit. 409 → read again: another target stands, R2 for that
+//   R5 ledger entries        at the target, its number stays: the first that goes down. Again = no-op; late: refused by its number
+//   R6 claim status          requests and capacity of what is in force, condition Resized: W6, computed at any time. As long as
+//                            status.requests is not there, the API server refuses to change those of the spec
+//                            (tests/model/bind.py resize: early, unpaid, unordered, lowered, late show what each of these is for)
+//             released, failed, lost meanwhile: the target stays as it is, the entries at the larger of both; undo takes all
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
 //   binding:  for the time of it (pod/chosen_nodes.h, in memory) the pod's step decides for that node alone, and the claim's goes from
@@ -110,7 +127,7 @@
 // higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
 // namespace; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'
-// entries, routing.cpp. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
+// entries, routing.cpp. A claim that waits to grow waits for room, or for its quotas, as one that waits to be bound. By time, as no event tells it: a node refused for a while (claim/nodes_left_alone.h), a provisioner's refusal
 // (claim/provisioners_left_alone.h), a plugin whose turns are taken (device/provisioning.h).
 // A plugin that could not judge a class is asked again by the class's step alone, with back-off; its answer brings the claims back.
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.

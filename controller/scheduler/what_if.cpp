@@ -5,10 +5,8 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/scheduler/choice/split.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/quota/on_a_copy.h"
-#include "controller/scheduler/remedies/remedy.h"
 #include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
@@ -24,22 +22,6 @@ Amount totalOf(const std::vector<Holding>& holdings) {
     sum.memory += each.charged.memory;
   }
   return sum;
-}
-
-/// The cards of one claim and what others take of them, on a node that is offered: whether it is cordoned or a card
-/// quarantined does not matter to who is there already.
-Cluster cardsAlone(const Cluster& cluster, const std::vector<Holding>& holdings, bool others) {
-  Cluster alone;
-  for (const Holding& each : holdings) {
-    const CardView view = cluster.findCard(each.card);
-    alone.upsertNode({std::string(view.node), true});
-    alone.upsertCard({each.card, *cluster.describe(each.card), true});
-    if (!others) continue;
-    alone.take(each.card, "others", {view.used.core - each.charged.core, view.used.memory - each.charged.memory});
-    if (view.claims == 1) alone.giveBack(each.card, "others");
-    for (int64_t i = 2; i < view.claims; ++i) alone.take(each.card, "other/" + std::to_string(i), {});
-  }
-  return alone;
 }
 
 class TryingSteps {
@@ -185,53 +167,33 @@ class TryingSteps {
       report.resized->inPlace = true;
       return Status::okay();
     }
-    report.resized = resize(*claim, step.request);
+    report.resized = resize(*claim, step);
     return Status::okay();
   }
 
-  Resizing resize(ClaimRecord& claim, const Request& request) {
-    Resizing result;
-    result.claim = claim.name;
+  Resizing resize(ClaimRecord& claim, const ResizeClaim& step) {
     const std::vector<Holding> old = holdingsOfDevice(claim.device);
-    result.node = nodeOf(old);
-    Request pinned = request;
-    pinned.pinnedCards.clear();
-    pinned.pinnedNode.clear();
-    pinned.cpuMilli = pinned.podMemory = 0;  // its pod stays what it is
-    pinned.maxClaimsPerNode = 0;             // it is counted already
-    // A total is divided over whichever cards there are, and here there are no others.
-    if (!divides(pinned))
-      for (const Holding& each : old) pinned.pinnedCards.push_back(each.card);
-
-    const Cluster beside = cardsAlone(now_.cluster, old, true);
-    const Decision there = decide(beside, pinned);
-    const Decision wanted = there.fits ? there : decide(cardsAlone(now_.cluster, old, false), pinned);
-    const bool sameCards = there.placements.size() == old.size();
-    for (const Holding& each : old) {
-      const CardView view = now_.cluster.findCard(each.card);
-      Resizing::OfCard row{
-          each.card, {view.capacity.core - view.used.core, view.capacity.memory - view.used.memory}, each.charged, {}};
-      for (const Placement& placement : wanted.placements)
-        if (placement.card == each.card) row.wanted = placement.charged;
-      result.cards.push_back(std::move(row));
-    }
-    result.inPlace = there.fits && sameCards;
+    const QuotaClaim owner = quotaClaim(claim.name, claim.className);
+    Resizing result = resizeInPlace(now_.cluster, old, step.request);
+    result.claim = claim.name;
+    result.refused = step.refused;
+    if (result.inPlace) result.excess = excessOf(now_.cluster, now_.quotas, owner, result);
+    result.inPlace = result.inPlace && !result.excess;
+    if (!result.inPlace && !result.excess) result.smallestChange = smallestChangeFor(now_.cluster, old, step.request);
     giveBack(claim.device, old);
     if (result.inPlace) {
+      Decision there{true, result.node, result.placements};
       hold(now_.cluster, claim.device, there, nodeAmountOf(old));
-      count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), there);
-      claim.request = request;
+      count(now_.quotas, now_.cluster, claim.device, owner, there);
+      claim.request = step.request;
       return result;
     }
-    Request anywhere = request;
+    Request anywhere = step.request;
     anywhere.cpuMilli = nodeAmountOf(old).cpuMilli;
     anywhere.podMemory = nodeAmountOf(old).memory;
     result.elsewhere = decide(now_.cluster, anywhere, claim.suits);
     hold(now_.cluster, claim.device, old);
-    count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), old);
-    if (there.fits) result.smallestChange = "it would take fewer of its cards, which only a new claim can";
-    for (const Remedy& remedy : findRemedies(beside, pinned, {}))
-      result.smallestChange += (result.smallestChange.empty() ? "" : "; or ") + remedy.text;
+    count(now_.quotas, now_.cluster, claim.device, owner, old);
     return result;
   }
 

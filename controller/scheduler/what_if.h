@@ -12,6 +12,7 @@
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/quota/book.h"
+#include "controller/scheduler/resize.h"
 #include "controller/scheduler/state/holdings.h"
 
 namespace egpu::scheduler {
@@ -51,10 +52,11 @@ struct AddNodes {
 struct ReleaseClaim {
   std::string claim;
 };
-/// The claim asks for something else and keeps its cards: on each, available + old − new must not be negative.
+/// The claim asks for something else and keeps its cards: resize.h.
 struct ResizeClaim {
   std::string claim;
   Request request;
+  std::string refused{};  ///< why nobody would do it; it is tried all the same
 };
 /// A new claim.
 struct CreateClaim {
@@ -69,29 +71,6 @@ struct Placed {
   Decision to;       ///< fits = false: nowhere, because of `why`
   std::string why;
   bool operator==(const Placed&) const = default;
-};
-
-/// A resize, card by card.
-struct Resizing {
-  struct OfCard {
-    std::string card;
-    Amount available;  ///< before; negative if the card is overdrawn
-    Amount old;
-    std::optional<Amount> wanted;  ///< charged; nothing: no card of this kind can hold it, or it asks for other cards
-    /// available + old − new; meaningless without `wanted`.
-    Amount left() const {
-      const Amount w = wanted.value_or(Amount{});
-      return {available.core + old.core - w.core, available.memory + old.memory - w.memory};
-    }
-    bool operator==(const OfCard&) const = default;
-  };
-  std::string claim;
-  std::string node;
-  bool inPlace = false;
-  std::vector<OfCard> cards;
-  std::string smallestChange;  ///< if not in place; may be empty
-  Decision elsewhere;          ///< if not in place: where it would go if it gave up what it has
-  bool operator==(const Resizing&) const = default;
 };
 
 struct StepReport {
@@ -111,7 +90,7 @@ struct WhatIf {
 };
 
 /// Claims that wait are tried after each step, in the order of their names, as the controller does, and within the quotas
-/// of their namespaces. A resize is not held to them. A claim that a
+/// of their namespaces, as are resizes. A claim that a
 /// drain leaves without a place waits from then on; one that can't be resized in place stays as it is. Code::notFound
 /// and Code::invalid name the step ("steps[1].release: …"). `pause` is called between decisions, and may throw to give
 /// the question up.

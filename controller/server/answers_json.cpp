@@ -128,6 +128,8 @@ void write(JsonText& j, const scheduler::Resizing& resizing) {
     j.endObject();
   }
   j.endArray();
+  put(j, "refused", resizing.refused);
+  put(j, "why", resizing.excess ? resizing.excess->text() : resizing.why);
   put(j, "smallestChange", resizing.smallestChange);
   if (!resizing.inPlace) {
     j.key("elsewhere");

@@ -100,6 +100,10 @@ void addPlaced(TextTable& table, const Placed& placed, const char* what) {
 
 TextTable placedTable() { return TextTable({head(""), head("CLAIM"), head("FROM"), head("TO"), head("CARDS")}); }
 
+std::string whyNotInPlace(const scheduler::Resizing& resizing) {
+  return resizing.excess ? resizing.excess->text() : resizing.why;
+}
+
 std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& style) {
   if (resizing.cards.empty())
     return "  " + resizing.claim + " has no device yet: it asks for the new size from now on\n";
@@ -115,7 +119,9 @@ std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& s
                {card.wanted ? amountText(*card.wanted) : "other cards"},
                {card.wanted ? amountText(card.left()) : "-"}});
   out += table.render(4, style);
+  if (!resizing.refused.empty()) out += "  " + tinted("refused", Tint::bad, style) + ": " + resizing.refused + "\n";
   if (resizing.inPlace) return out;
+  if (const auto why = whyNotInPlace(resizing); !why.empty()) out += "  why: " + why + "\n";
   if (!resizing.smallestChange.empty()) out += "  smallest change: " + resizing.smallestChange + "\n";
   return out + "  as a new claim, given up first: " +
          (resizing.elsewhere.fits ? "node " + resizing.elsewhere.node : std::string("fits nowhere")) + "\n";

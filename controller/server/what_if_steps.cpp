@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "controller/codec/json/text.h"
+#include "controller/reconcile/claim/conditions.h"
 
 namespace egpu::server {
 
@@ -120,6 +121,14 @@ base::Result<std::vector<WhatIfStep>> stepsOfFields(const QueryFields& fields) {
 
 namespace {
 
+/// Why the controller would not resize it, whatever room there is. Empty: it would, or it has no device yet.
+std::string whyRefused(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
+  for (const auto& device : stores.devicesOfClaim(claim.metadata.uid))
+    if (!device->metadata.deleting() && !reconcile::mayResize(claim, *device))
+      return "class " + device->spec.className + " does not say resizable for its device";
+  return {};
+}
+
 /// Reads steps one after the other; each sees the claims as the ones before have left them.
 class StepReader {
  public:
@@ -172,8 +181,9 @@ class StepReader {
     auto request = requestOf(stores_, claim);
     if (!request) return {request.status().code(), "resize: " + request.status().message()};
     auto text = "resize " + key.str() + " to " + requestsText(claim.spec.requests);
+    auto refused = whyRefused(stores_, claim);
     out_.changed.insert_or_assign(key, std::move(claim));
-    return add(scheduler::ResizeClaim{key.str(), std::move(*request)}, std::move(text));
+    return add(scheduler::ResizeClaim{key.str(), std::move(*request), std::move(refused)}, std::move(text));
   }
 
   Status create(const WhatIfStep& step) {

@@ -84,6 +84,7 @@ struct Script {
 struct Record {
   Script script;
   std::string fingerprint;                ///< empty until provisioned
+  std::int64_t resizeNumber = 0;          ///< of the last resize
   std::map<std::string, unsigned> calls;  ///< by verb
 };
 
@@ -112,7 +113,7 @@ class Store {
     const Record& r = records.at(key);
     std::ostringstream out;
     out << r.script.at << ' ' << r.script.outcome << ' ' << r.script.times << ' ' << r.script.inProgress << ' '
-        << r.script.latencyMs << ' ' << r.calls.size();
+        << r.script.latencyMs << ' ' << r.resizeNumber << ' ' << r.calls.size();
     for (const auto& [verb, n] : r.calls) out << ' ' << verb << ' ' << n;
     out << '\n' << r.fingerprint;
     writeBeside(dir_ + "/" + key, out.str());
@@ -142,7 +143,8 @@ class Store {
     std::ifstream in(dir_ + "/" + key);
     Record r;
     std::size_t verbs = 0;
-    in >> r.script.at >> r.script.outcome >> r.script.times >> r.script.inProgress >> r.script.latencyMs >> verbs;
+    in >> r.script.at >> r.script.outcome >> r.script.times >> r.script.inProgress >> r.script.latencyMs >>
+        r.resizeNumber >> verbs;
     for (std::string verb; verbs > 0 && in >> verb; --verbs) in >> r.calls[verb];
     in.get();
     if (!in) return;
@@ -203,6 +205,8 @@ class Mock final : public Provisioner {
     const std::lock_guard lock(store_.mutex);
     const auto found = store_.records.find(device.key);
     if (found == store_.records.end()) return invalid("key " + device.key + " was not provisioned");
+    if (device.resizeNumber < found->second.resizeNumber) return exists("a later resize was done already");
+    found->second.resizeNumber = device.resizeNumber;
     found->second.fingerprint = Records::fingerprint(device);
     store_.save(device.key);
     return ok();

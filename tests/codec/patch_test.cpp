@@ -39,7 +39,7 @@ TEST(LedgerPatch, entryIsAddedAndNothingElseTouched) {
   const std::string body = ledgerEntry("card-uid", "b", entry);
   EXPECT_EQ(
       body,
-      R"({"metadata":{"uid":"card-uid"},"spec":{"allocations":{"b":{"device":"egpu-b","claim":"ns/b","core":300,"memory":400}}}})");
+      R"({"metadata":{"uid":"card-uid"},"spec":{"allocations":{"b":{"device":"egpu-b","claim":"ns/b","core":300,"memory":400,"resize":null}}}})");
   auto want = card();
   want.spec.allocations["b"] = entry;
   EXPECT_TRUE(same(merged(card(), body), want));

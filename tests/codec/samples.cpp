@@ -153,6 +153,28 @@ class Fill {
     return out;
   }
 
+  std::vector<v1alpha::DeviceCard> shares() {
+    std::vector<v1alpha::DeviceCard> out;
+    for (std::size_t n = count(); n > 0; --n) {
+      v1alpha::DeviceCard card;
+      card.name = text();
+      card.uuid = text();
+      card.core = number();
+      card.memory = number();
+      card.chargedCore = number();
+      card.chargedMemory = number();
+      out.push_back(card);
+    }
+    return out;
+  }
+  v1alpha::DeviceSize size() {
+    v1alpha::DeviceSize out;
+    out.number = number();
+    out.requests = map();
+    out.cards = shares();
+    return out;
+  }
+
   void operator()(v1alpha::ElasticGPU& out) {
     out.metadata = metadata();
     auto& spec = out.spec;
@@ -186,19 +208,12 @@ class Fill {
       entry.claim = text();
       entry.core = number();
       entry.memory = number();
+      entry.resize = number();
       spec.allocations[key] = entry;
     }
     spec.nodeName = text();
-    for (std::size_t n = count(); n > 0; --n) {
-      v1alpha::DeviceCard card;
-      card.name = text();
-      card.uuid = text();
-      card.core = number();
-      card.memory = number();
-      card.chargedCore = number();
-      card.chargedMemory = number();
-      spec.cards.push_back(card);
-    }
+    spec.cards = shares();
+    if (chance()) spec.target = size();
     spec.provisioner = text();
     spec.parameters = map();
     spec.className = text();
@@ -229,6 +244,7 @@ class Fill {
       for (std::size_t n = count(); n > 0; --n) usage.devices[text()] = {number(), number()};
       usage.time = text();
     }
+    if (chance()) out.status.inForce = size();
   }
 
   void operator()(v1alpha::ElasticGPUClaim& out) {
@@ -242,6 +258,7 @@ class Fill {
     out.status.nodeName = text();
     out.status.className = text();
     out.status.capacity = map();
+    out.status.requests = map();
     if (chance()) {
       auto& usage = out.status.usage.emplace();
       usage.core = text();

@@ -140,6 +140,8 @@ TEST(CrashTest, EveryWriteBeforeAndAfterConvergesToTheSameWorld) { everyWrite(wo
 TEST(CrashTest, W0_EveryWriteOfClaimsForResourceClaimsOfOthers) { everyWrite(askedForByOthers(), 20); }
 TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tornOut(), 30); }
 
+TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50); }
+
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.

@@ -195,6 +195,39 @@ TEST(InterleavingTest, TwoCardBind) {
   explore(scenario);
 }
 
+void resizeWhile(const std::function<void(World&, int)>& users, const std::function<std::string(World&)>& expect) {
+  Scenario scenario;
+  scenario.before = [](World& world) {
+    world.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}});
+    world.addClaim("c", "flex", {{"gpu", "1"}, {"gpu-core", "50"}});
+  };
+  scenario.start = [users](World& world) { users(world, -1); };
+  scenario.onSwitch = users;
+  scenario.expect = expect;
+  explore(scenario);
+}
+
+TEST(InterleavingTest, C15_ResizedTwice) {
+  const auto ask = [](World& world, const std::string& core) {
+    (void)world.client.patch<cache::Claim>(
+        {"default", "c"}, kube::PatchType::merge,
+        R"({"spec":{"resources":{"requests":{"elasticgpu.io/gpu-core":")" + core + R"("}}}})", {});
+  };
+  resizeWhile(
+      [ask](World& world, int n) {
+        if (n == -1) ask(world, "90");
+        if (n == 0) ask(world, "20");
+        if (n == 1) ask(world, "70");
+      },
+      [](World& world) -> std::string {
+        const auto card = world.gpu("gpu-n1-0").spec.allocations;
+        const auto asked = world.claim("c").spec.requests.at("elasticgpu.io/gpu-core");
+        if (world.claim("c").status.requests.at("elasticgpu.io/gpu-core") != asked) return "not in force";
+        if (card.size() != 1 || card.begin()->second.core != 10 * std::stoi(asked)) return "not in the ledger";
+        return {};
+      });
+}
+
 TEST(InterleavingTest, Release) {
   Scenario scenario;
   scenario.before = [](World& world) { world.addClaim("c", "share", {{"gpu", "2"}}); };

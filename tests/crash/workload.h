@@ -235,6 +235,37 @@ inline std::vector<Act> preemption() {
   };
 }
 
+/// Claims grow, shrink, want too much, change their mind, and go while they are resized.
+inline std::vector<Act> resizes() {
+  const auto edit = [](const std::string& name, const std::string& core) {
+    return [name, core](World& w) {
+      w.json<cache::Claim>({"default", name},
+                           R"({"spec":{"resources":{"requests":{"elasticgpu.io/gpu-core":")" + core + R"("}}}})");
+    };
+  };
+  return {
+      {"its class", [](World& w) { w.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}}); }},
+      {"one", [](World& w) { w.addClaim("one", "flex", {{"gpu", "2"}, {"gpu-core", "30"}}); }},
+      {"two", [](World& w) { w.addClaim("two", "flex", {{"gpu", "2"}, {"gpu-core", "40"}}); }},
+      {"grows", edit("one", "50")},
+      {"too large", edit("two", "70")},
+      {"shrinks, and lets the other grow", edit("one", "20")},
+      {"a plugin that refuses",
+       [edit](World& w) {
+         w.plugin.answerResizes({{plugin::ReplyCode::invalid, "no"}});
+         edit("two", "75")(w);
+       }},
+      {"its time is over", [](World& w) { w.clock.advance(std::chrono::minutes(10)); }},
+      {"shrinks", edit("two", "10")},
+      {"grows and goes",
+       [edit](World& w) {
+         edit("two", "60")(w);
+         w.removeClaim("two");
+       }},
+      {"the other goes", [](World& w) { w.removeClaim("one"); }},
+  };
+}
+
 /// The first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
   http::Request request;

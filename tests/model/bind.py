@@ -5,47 +5,93 @@ Bound claim (the agent looks at that moment) and keeps it until it ends, though 
 A claim of higher priority may come and go, for which this one has to make room: device marked, its pod evicted, claim Pending, device
 Failed -> deleted -> undone; while it is there nothing is bound anew.
   python3 bind.py [commit=device|commit=claim|lost=skipped|look=skipped|mark=skipped]
+  python3 bind.py resize [resize=early|resize=unpaid|resize=unordered|resize=lowered|resize=late]
 commit=device is what is built: no violation. commit=claim (claim patched before the device is Bound) and lost=skipped (the device is not
 marked before the claim is Lost, so a stale controller fails it after the hardware came back) and look=skipped (a device whose claim is gone
 goes without a look at the pods) and mark=skipped (who makes room is not marked before) each print the shortest run to a violation. The look comes after the claim was seen to go: no pod
-starts after that, so what it finds is all."""
+starts after that, so what it finds is all.
+
+resize: another world, in which the hardware stays and the user edits the bound claim's amount, others take and give back what is free of
+its card, and the target may change while an earlier one is under way: target on the device (R1) -> entry at the largest (R2) -> plugin (R3) ->
+in force (R4) -> entry at the target (R5). Each target has a number, higher than the one before. An entry carries the number of the target that it was
+written for; the API server refuses a lower one, and a higher one that is less than what stands; a plugin refuses a lower one. Wrong are:
+early (the entry goes down before the smaller amount is in force), unpaid (in force before the plugin did it), unordered (the API server
+takes an entry of an earlier target), lowered (a new target's entry is not kept from being less than what stands: what an earlier target
+let the plugin give), late (the plugin takes an earlier target)."""
 import sys
 from collections import deque
 COMMIT = 'claim' if 'commit=claim' in sys.argv else 'device'
 SKIP = 'lost=skipped' in sys.argv
 BLIND = 'look=skipped' in sys.argv
 UNMARKED = 'mark=skipped' in sys.argv
-MAXUID, MAXCLAIM, MAXLOSS, MAXPOD, MAXNEED = 2, 2, 1, 2, 1
+RESIZE = 'resize' in sys.argv
+WRONG = next((a[7:] for a in sys.argv if a.startswith('resize=')), '')
+MAXUID, MAXCLAIM, MAXLOSS, MAXPOD, MAXNEED = (1, 1, 0, 0, 0) if RESIZE else (2, 2, 1, 2, 1)
+ROOM, MAXEDIT = (2, 2) if RESIZE else (1, 0)  # of the card, a claim gets 1 of it at first; edits, and takes of others, in all
 PHASE = {'bind': 'B', 'suspect': 'S', 'mark': 'M', 'clear': 'B', 'fail': 'F'}
-# claim: None | (uid, finalizer, named, status, deleting, rv); status P | B | L | P<rv of a
-# mark>. dev: None | (uid, claim uid, phase, deleting, rv);
+# claim: None | (uid, finalizer, named, status, deleting, rv, asks); status P | B | L | P<rv of a
+# mark>. dev: None | (uid, claim uid, phase, deleting, rv, target, in force); target, in force: (number, amount).
+# ledger, provisioned: of (uid, number, amount); others: what others have of the card.
 # phase P | B | S (Bound, suspected: reason CardGone) | M (Bound, reason Preempted; its ResourceClaim is gone with that) | F. The device's name follows from the claim's uid, so `named` is a flag.
 # pod: None | uid of the device that it runs on; pods: how many have started.
 # need: whether a claim waits for its room; needs: how many did.
-# state: (claim, dev, ledger, provisioned, hw, losses, next device, next claim, pod, pods, c1, c2, need, needs)
+# state: (claim, dev, ledger, provisioned, hw, losses, next device, next claim, pod, pods, c1, c2, need, needs, others, edits)
+
+def of(entries, uid):
+    return next((e for e in entries if e[0] == uid), None)
+
+def without(entries, uid):
+    return frozenset(e for e in entries if e[0] != uid)
+
+def resizing(claim, dev, led, prov, others):
+    """The one write that leads on from here, or None."""
+    uid, rv, (number, amount), force = dev[0], dev[4], dev[5], dev[6]
+    entry, given, asks = of(led, uid), of(prov, uid), claim[6]
+    if entry is None or given is None: return None
+    if asks != amount and (asks <= force[1] or sum(e[2] for e in led) - entry[2] + others + asks <= ROOM):
+        return ('target', uid, number + 1, asks, rv)  # R1
+    if force[0] != number:
+        most = max(amount, force[1]) if WRONG == 'lowered' else max(entry[2], amount, force[1])
+        if entry[1] < number: return ('raise', uid, number, most, rv, force[1])  # R2
+        if WRONG == 'early' and entry[2] != amount: return ('settle', uid, number, amount)
+        if given[1] < number and WRONG != 'unpaid': return ('give', uid, number, amount)  # R3
+        return ('force', uid, number, amount, rv)  # R4
+    if entry[2] != amount: return ('settle', uid, number, amount)  # R5
+    if WRONG == 'unpaid' and given[1] < number: return ('give', uid, number, amount)
+    return None
+
+def paid(led, others, uid, number, amount):
+    """What the API server makes of an entry: the ledger, or None for a 422."""
+    was = of(led, uid)
+    if was and number < was[1] and WRONG != 'unordered': return None
+    if was and number > was[1] and amount < was[2] and WRONG not in ('lowered', 'unordered'): return None
+    rest = without(led, uid)
+    grows = was is None or amount > was[2]
+    if grows and sum(e[2] for e in rest) + others + amount > ROOM: return None
+    return rest | {(uid, number, amount)}
 
 def writes(snap):
     """The one write that this snapshot leads to."""
-    claim, dev, led, prov, hw, pod, need = snap
+    claim, dev, led, prov, hw, pod, need, others = snap
     used = dev is not None and pod == dev[0] and not BLIND
     alive = {dev[0]} if dev else set()
-    for u in led:
+    for u, _, _ in led:
         if u not in alive: return ('null', u)
-    for u in prov:
+    for u, _, _ in prov:
         if u not in alive: return ('deprov', u)
     if dev:
-        uid, cu, ph, deleting, rv = dev
+        uid, cu, ph, deleting, rv = dev[:5]
         live = claim is not None and claim[0] == cu and not claim[4]
         if deleting:
-            if uid in prov: return ('deprov', uid)
-            if uid in led: return ('null', uid)
+            if of(prov, uid): return ('deprov', uid)
+            if of(led, uid): return ('null', uid)
             return ('dropfin', uid)
         if not live: return None if used else ('deldev', uid, rv)
         if ph == 'F': return ('deldev', uid, rv)
         if ph == 'P':
             if COMMIT == 'claim' and claim[2]: return ('bind', uid, rv)
-            if uid not in led: return ('entry', uid, rv)
-            if uid not in prov: return ('prov', uid)
+            if not of(led, uid): return ('entry', uid, rv)
+            if not of(prov, uid): return ('prov', uid)
             if COMMIT == 'claim' and not claim[2]: return ('name', claim[0], claim[5])
             return ('bind', uid, rv)
         if hw and need and (ph == 'M' or UNMARKED and ph == 'B'):
@@ -60,7 +106,7 @@ def writes(snap):
         if ph in 'SM': return ('clear', uid, rv)
         if not claim[2]: return ('name', claim[0], claim[5])
         if claim[3] != 'B': return ('cstatus', claim[0], 'B', claim[5])
-        return None
+        return resizing(claim, dev, led, prov, others) if RESIZE else None
     if claim is None: return None
     if claim[4]: return ('cfin', claim[0], claim[5])
     if claim[3] == 'B': return ('cstatus', claim[0], 'L', claim[5])
@@ -68,49 +114,68 @@ def writes(snap):
     return None
 
 def apply(s, w):
-    claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2, need, needs = s
+    claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2, need, needs, others, edits = s
     op = w[0]
-    if op == 'null': led = led - {w[1]}
-    elif op == 'deprov': prov = prov - {w[1]}
-    elif op == 'prov': prov = prov | {w[1]}
+    if op == 'null': led = without(led, w[1])
+    elif op == 'deprov': prov = without(prov, w[1])
+    elif op == 'prov':
+        if not of(prov, w[1]): prov = prov | {(w[1], 0, 1)}  # else it is there, or has other content
     elif op == 'dropfin':
         if dev and dev[0] == w[1] and dev[3]: dev = None
     elif op == 'deldev':
-        if dev and dev[0] == w[1] and dev[4] == w[2] and not dev[3]: dev = dev[:3] + (True, dev[4] + 1)
+        if dev and dev[0] == w[1] and dev[4] == w[2] and not dev[3]: dev = dev[:3] + (True, dev[4] + 1) + dev[5:]
     elif op == 'entry':
-        if w[1] not in led and led:  # 422
+        now = paid(led, others, w[1], 0, 1)
+        if now is None:  # 422
             return s, ('deldev', w[1], w[2])
-        led = led | {w[1]}
+        led = now
+    elif op == 'target' or op == 'force':
+        if dev and dev[0] == w[1] and dev[4] == w[4] and not dev[3]:
+            dev = dev[:4] + (dev[4] + 1,) + (((w[2], w[3]), dev[6]) if op == 'target' else (dev[5], (w[2], w[3])))
+    elif op == 'raise' or op == 'settle':
+        now = paid(led, others, *w[1:4])
+        was = of(led, w[1])
+        if now is not None: led = now
+        elif op == 'raise' and (was is None or was[1] <= w[2] and was[2] <= w[3]):  # 422: others were quicker, so as it was before
+            return s, ('target', w[1], w[2] + 1, w[5], w[4])
+    elif op == 'give':
+        was = of(prov, w[1])
+        if was and (w[2] >= was[1] or WRONG == 'late'): prov = without(prov, w[1]) | {w[1:4]}
     elif op == 'evict':
         if pod == w[1]: pod = None
     elif op in PHASE:
-        if dev and dev[0] == w[1] and dev[4] == w[2] and not dev[3]: dev = (dev[0], dev[1], PHASE[op], False, dev[4] + 1)
+        if dev and dev[0] == w[1] and dev[4] == w[2] and not dev[3]: dev = (dev[0], dev[1], PHASE[op], False, dev[4] + 1) + dev[5:]
     elif op == 'name':
-        if claim and claim[0] == w[1] and claim[5] == w[2] and not claim[4]: claim = (claim[0], True, True, claim[3], False, claim[5] + 1)
+        if claim and claim[0] == w[1] and claim[5] == w[2] and not claim[4]: claim = (claim[0], True, True, claim[3], False, claim[5] + 1) + claim[6:]
     elif op == 'cstatus':
-        if claim and claim[0] == w[1] and claim[5] == w[3]: claim = claim[:3] + (w[2],) + (claim[4], claim[5] + 1)
+        if claim and claim[0] == w[1] and claim[5] == w[3]: claim = claim[:3] + (w[2],) + (claim[4], claim[5] + 1) + claim[6:]
     elif op == 'cfin':
         if claim and claim[0] == w[1] and claim[4] and claim[5] == w[2]: claim = None
     elif op == 'create':
-        if dev is None and nd < MAXUID: dev = (nd, w[1], 'P', False, 0); nd += 1
-    return (claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2, need, needs), None
+        if dev is None and nd < MAXUID: dev = (nd, w[1], 'P', False, 0, (0, 1), (0, 1)); nd += 1
+    return (claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2, need, needs, others, edits), None
 
 def succ(s):
-    claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2, need, needs = s
-    rest = (nd, nc, pod, pods, c1, c2, need, needs)
-    if not need and needs < MAXNEED: yield 'a claim of higher priority waits', (*s[:12], True, needs + 1)
-    if need: yield 'it waits no more', (*s[:12], False, needs)
+    claim, dev, led, prov, hw, losses, nd, nc, pod, pods, c1, c2, need, needs, others, edits = s
+    rest = (nd, nc, pod, pods, c1, c2, need, needs, others, edits)
+    if not need and needs < MAXNEED: yield 'a claim of higher priority waits', (*s[:12], True, needs + 1, *s[14:])
+    if need: yield 'it waits no more', (*s[:12], False, needs, *s[14:])
+    if claim and not claim[4] and edits < MAXEDIT:
+        for asks in range(1, ROOM + 1):
+            if asks != claim[6]: yield f'user asks for {asks}', (claim[:5] + (claim[5] + 1, asks), *s[1:15], edits + 1)
+    if edits < MAXEDIT and sum(e[2] for e in led) + others < ROOM: yield 'others take some', (*s[:14], others + 1, edits + 1)
+    if others: yield 'others give some back', (*s[:14], others - 1, edits)
     if hw and losses < MAXLOSS: yield 'hardware goes', (claim, dev, led, prov, 0, losses + 1, *rest)
     if not hw: yield 'hardware comes back', (claim, dev, led, prov, 1, losses, *rest)
     if claim and not claim[4]:
-        yield 'user deletes', ((claim[:4] + (True, claim[5] + 1)) if claim[1] else None, dev, led, prov, hw, losses, *rest)
-    if claim is None and nc < MAXCLAIM: yield 'user creates', ((nc, False, False, 'P', False, 0), dev, led, prov, hw, losses, nd, nc + 1, *rest[2:])
+        yield 'user deletes', ((claim[:4] + (True, claim[5] + 1) + claim[6:]) if claim[1] else None, dev, led, prov, hw, losses, *rest)
+    if claim is None and nc < MAXCLAIM: yield 'user creates', ((nc, False, False, 'P', False, 0, 1), dev, led, prov, hw, losses, nd, nc + 1, *rest[2:])
     if claim: yield 'a tenant tears the claim out', (None, dev, led, prov, hw, losses, *rest)
     if pod is None and pods < MAXPOD and claim and claim[3] == 'B' and not claim[4] and dev and dev[1] == claim[0] and dev[2] == 'B' \
             and not dev[3]:
         yield 'pod starts', (claim, dev, led, prov, hw, losses, nd, nc, dev[0], pods + 1, *rest[4:])
     if pod is not None: yield 'pod ends', (claim, dev, led, prov, hw, losses, nd, nc, None, *rest[3:])
-    snap = (claim, dev, led, prov, hw, pod, need)
+    snap = (claim, dev, led, prov, hw, pod, need, others)
     for i, c in ((10, c1), (11, c2)):
         def put(st, v): l = list(st); l[i] = v; return tuple(l)
         w = writes(snap)
@@ -122,24 +187,37 @@ def succ(s):
 
 def bad(s):
     claim, dev, led, prov, hw = s[:5]
-    pod, c1, c2, need = s[8], s[10], s[11], s[12]
-    if pod is not None and (not dev or dev[0] != pod or dev[3] or pod not in led or pod not in prov):
+    pod, c1, c2, need, others = s[8], s[10], s[11], s[12], s[14]
+    if pod is not None and (not dev or dev[0] != pod or dev[3] or not of(led, pod) or not of(prov, pod)):
         return 'the device of a running pod goes'
-    if len(led) > 1: return 'over-commit'
+    if sum(e[2] for e in led) + others > ROOM: return 'over-commit'
+    if dev and of(led, dev[0]):
+        entry, given = of(led, dev[0])[2], of(prov, dev[0])
+        if given and given[2] > entry: return 'over-commit: the plugin gives more than the entry'
+        if not dev[3] and entry < dev[6][1]: return 'more is in force than the entry'
     if claim and claim[3] == 'B' and not claim[4]:
         if not dev or dev[1] != claim[0]: return 'bound claim without its device'
         if dev[3]: return 'device of a bound claim is being deleted'
         if dev[2] == 'F': return 'a bound claim has a failed device'
     if dev and dev[2] == 'B' and not dev[3] and claim and claim[0] == dev[1] and not claim[4]:
-        if dev[0] not in led: return 'bound device without its ledger entry'
-        if dev[0] not in prov: return 'bound device not provisioned'
+        if not of(led, dev[0]): return 'bound device without its ledger entry'
+        if not of(prov, dev[0]): return 'bound device not provisioned'
     if COMMIT == 'claim' and claim and claim[2] and claim[3] == 'P' and not claim[4] and not dev and not s[5]: return 'claim names a device that is gone'
-    if writes((*s[:5], pod, need)) is None and c1 is None and c2 is None:
-        if (led | prov) - ({dev[0]} if dev else set()): return 'garbage at rest'
+    if writes((*s[:5], pod, need, others)) is None and c1 is None and c2 is None:
+        if {e[0] for e in led | prov} - ({dev[0]} if dev else set()): return 'garbage at rest'
+        if dev and dev[2] == 'B' and claim and not claim[4]:
+            uid, target = dev[0], dev[5]
+            if not dev[6] == target == of(led, uid)[1:] == of(prov, uid)[1:]: return 'at rest, and not all say the same amount'
+            if claim[6] != target[1] and sum(e[2] for e in led) - target[1] + others + claim[6] <= ROOM: return 'it fits, and is not given'
     return None
 
-s0 = ((0, False, False, 'P', False, 0), None, frozenset(), frozenset(), 1, 0, 0, 1, None, 0, None, None, False, 0)
-seen = {s0: None}; q = deque([s0]); found = None
+s0 = ((0, False, False, 'P', False, 0, 1), None, frozenset(), frozenset(), 1, 0, 0, 1, None, 0, None, None, False, 0, 0, 0)
+starts = [s0]
+if RESIZE:  # it is bound already; a controller that stood still meanwhile may have any of the writes that led there before it
+    one = frozenset({(0, 0, 1)})
+    starts = [((0, True, True, 'B', False, 2, 1), (0, 0, 'B', False, 1, (0, 1), (0, 1)), one, one, 1, 0, 1, 1, None, 0, late, None, *s0[12:])
+              for late in (None, ('create', 0), ('entry', 0, 0), ('prov', 0), ('bind', 0, 0), ('name', 0, 0), ('cstatus', 0, 'B', 1))]
+seen = dict.fromkeys(starts); q = deque(starts); found = None
 while q and not found:
     s = q.popleft()
     for name, t in succ(s):
@@ -152,4 +230,4 @@ if found:
     while seen[t]: p.append(seen[t][1]); t = seen[t][0]
     for x in reversed(p): print('  ', x)
     sys.exit(1)
-print(f'commit={COMMIT}: {len(seen)} states, no violation')
+print(f"{'resize' if RESIZE else 'commit=' + COMMIT}: {len(seen)} states, no violation")

@@ -62,6 +62,7 @@ TEST(LoaderTest, AbsentSlotsAreAnsweredAsTheHeaderSays) {
   ASSERT_TRUE(loaded.ok()) << loaded.status().str();
   const LoadedPlugin& plugin = *loaded.value();
   EXPECT_EQ(plugin.call(call(Slot::resize), nullptr).outcome, ReplyCode::invalid);
+  EXPECT_FALSE(plugin.description().resizes);
   EXPECT_EQ(plugin.call(call(Slot::discover), nullptr).outcome, ReplyCode::ok);
   EXPECT_EQ(plugin.call(call(Slot::health), nullptr).outcome, ReplyCode::ok);
   for (const Slot slot : {Slot::stage, Slot::unmount, Slot::unstage})

@@ -21,6 +21,7 @@ class FakeProvisioner final : public plugin::Provisioner {
   explicit FakeProvisioner(std::string name, std::string source = "gpuShare") {
     description_.name = std::move(name);
     description_.source = std::move(source);
+    description_.resizes = true;
   }
   const plugin::Description& description() const override { return description_; }
   plugin::Reply validate(const core::StringMap& parameters) override {
@@ -53,9 +54,31 @@ class FakeProvisioner final : public plugin::Provisioner {
     {
       std::lock_guard lock(mutex_);
       made_.erase(key);
+      sizes_.erase(key);
     }
     if (after) after();
     return {};
+  }
+  plugin::Reply resize(const plugin::DeviceRequest& request) override {
+    if (before) before();
+    plugin::Reply reply;
+    {
+      std::lock_guard lock(mutex_);
+      ++resizes_;
+      if (!nextResizes_.empty()) {
+        reply = nextResizes_.front();
+        nextResizes_.pop_front();
+      }
+      auto& size = sizes_[request.key];
+      if (made_.count(request.key) == 0)
+        reply = {plugin::ReplyCode::invalid, "was not provisioned"};
+      else if (request.resizeNumber < size.resizeNumber)
+        reply = {plugin::ReplyCode::exists, "a later resize was done already"};
+      else if (reply.ok())
+        size = request;
+    }
+    if (after) after();
+    return reply;
   }
   plugin::ListReply list() override {
     std::lock_guard lock(mutex_);
@@ -87,6 +110,23 @@ class FakeProvisioner final : public plugin::Provisioner {
     next_ = std::move(replies);
     sticky_ = sticky;
   }
+  /// The next resizes answer this.
+  void answerResizes(std::deque<plugin::Reply> replies) {
+    std::lock_guard lock(mutex_);
+    nextResizes_ = std::move(replies);
+  }
+  /// From now on it has the slot resize, or not. Not while it is in use.
+  void resizes(bool can) { description_.resizes = can; }
+  /// What it let the device have last, if it was resized.
+  plugin::DeviceRequest size(const std::string& key) const {
+    std::lock_guard lock(mutex_);
+    const auto known = sizes_.find(key);
+    return known == sizes_.end() ? plugin::DeviceRequest{} : known->second;
+  }
+  int resizeCalls() const {
+    std::lock_guard lock(mutex_);
+    return resizes_;
+  }
   /// So many validations can't be answered.
   void failValidations(int n) {
     std::lock_guard lock(mutex_);
@@ -117,7 +157,9 @@ class FakeProvisioner final : public plugin::Provisioner {
   std::set<std::string> made_;
   std::vector<plugin::Wish> wishes_;
   std::function<plugin::PreferReply(const plugin::Wish&)> preference_;
-  std::deque<plugin::Reply> next_;
+  std::deque<plugin::Reply> next_, nextResizes_;
+  std::map<std::string, plugin::DeviceRequest> sizes_;
+  int resizes_ = 0;
   bool sticky_ = false;
   int provisions_ = 0, validations_ = 0, validationsFail_ = 0;
 };

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "api/v1alpha/size.h"
 #include "api/v1alpha/validation.h"
 #include "controller/codec/simulated.h"
 #include "controller/reconcile/claim/conditions.h"
@@ -269,6 +270,22 @@ std::string World::violation() {
     for (const auto& share : it->second->spec.cards)
       if (byName.count(share.name) != 0 && byName[share.name]->spec.allocations.count(it->second->metadata.uid) == 0)
         return "bound device without its entry: " + it->first;
+    if (auto broken = sizeBroken(*it->second, byName); !broken.empty()) return broken;
+  }
+  return {};
+}
+
+std::string World::sizeBroken(const cache::Gpu& device, const std::map<std::string, const cache::Gpu*>& byName) const {
+  const auto given = plugin.size(device.metadata.uid);
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto& has = v1alpha::cardsInForce(device)[i];
+    const auto card = byName.find(has.name);
+    if (card == byName.end()) continue;
+    const auto& entry = card->second->spec.allocations.at(device.metadata.uid);
+    if (entry.core < has.chargedCore || entry.memory < has.chargedMemory)
+      return "more is in force than the entry: " + device.metadata.name;
+    if (!given.cards.empty() && (given.cards[i].core > entry.core || given.cards[i].memory > entry.memory))
+      return "the plugin gives more than the entry: " + device.metadata.name;
   }
   return {};
 }
@@ -284,6 +301,8 @@ std::string World::garbage() {
       if (byUid.count(uid) == 0) return "garbage entry on " + g.metadata.name + ": " + uid;
   for (const auto& key : plugin.made())
     if (byUid.count(key) == 0) return "provisioned but no device: " + key;
+  for (const auto& g : all)
+    if (g.isDevice() && g.status.phase == "Bound" && v1alpha::isResizing(g)) return "still resized: " + g.metadata.name;
   for (const auto& g : all) {
     if (!g.isDevice() || !g.spec.claimRef || g.spec.claimRef->reserves() || g.status.phase == "Released") continue;
     if (reconcile::findCondition(g.status.conditions, reconcile::kHeld) != nullptr) continue;  // for a pod that runs
@@ -315,7 +334,7 @@ std::string World::picture() {
              " entries=" + std::to_string(g.spec.allocations.size());
     } else {
       line = "device of " + (g.spec.claimRef ? claimText(*g.spec.claimRef) : "nobody") + " " + g.status.phase;
-      for (const auto& share : g.spec.cards)
+      for (const auto& share : v1alpha::cardsInForce(g))
         line += " " + std::to_string(share.core) + "/" + std::to_string(share.memory);
     }
     lines.push_back(line);

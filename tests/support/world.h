@@ -2,6 +2,7 @@
 // agents and the scheduler do to it.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -106,6 +107,8 @@ class World {
 
  private:
   kube::Transport& makeServer();
+  /// Of a bound device: what it has, or its plugin gives, is no more than its entries.
+  std::string sizeBroken(const cache::Gpu& device, const std::map<std::string, const cache::Gpu*>& byName) const;
 };
 
 }  // namespace egpu::support

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/size.h"
 #include "api/v1alpha/validation.h"
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/health/health.h"
@@ -118,8 +119,11 @@ Status checkCard(const v1alpha::ElasticGPU& card, const v1alpha::DeviceCard& sha
   const auto entry = card.spec.allocations.find(device.metadata.uid);
   if (entry == card.spec.allocations.end() || entry->second.device != device.metadata.name)
     return refused(what + " has no entry for ElasticGPU " + device.metadata.name + " in its ledger");
-  if (entry->second.core != share.chargedCore || entry->second.memory != share.chargedMemory || share.chargedCore < 0 ||
-      share.chargedMemory < 0)
+  // While the device is resized it holds more.
+  const bool resized = entry->second.resize > 0;
+  const bool enough = resized ? entry->second.core >= share.chargedCore && entry->second.memory >= share.chargedMemory
+                              : entry->second.core == share.chargedCore && entry->second.memory == share.chargedMemory;
+  if (!enough || share.chargedCore < 0 || share.chargedMemory < 0)
     return refused("the ledger of " + what + " has " + amounts(entry->second.core, entry->second.memory) + " for " +
                    device.metadata.name + ", which is charged " + amounts(share.chargedCore, share.chargedMemory));
   return Status::okay();
@@ -150,7 +154,7 @@ Result<Entitled> entitled(kube::Client& client, CardReads& cards, const ClaimRef
   if (auto s = checkDevice(*device, node); !s.ok()) return s;
 
   Entitled out;
-  for (const auto& share : device->spec.cards) {
+  for (const auto& share : v1alpha::cardsInForce(*device)) {
     const auto read = [&](std::stop_token its) {
       return client.get<v1alpha::ElasticGPU>({"", share.name}, std::move(its));
     };

@@ -7,6 +7,7 @@
 #include <future>
 #include <utility>
 
+#include "api/v1alpha/size.h"
 #include "controller/agent/prepare/company.h"
 #include "controller/agent/prepare/dev_links.h"
 #include "controller/agent/prepare/fence.h"
@@ -59,7 +60,7 @@ cdi::Spec specOf(const ClaimRef& claim, const v1alpha::ElasticGPU& device, const
   spec.claimName = claim.name;
   spec.claimUid = claim.uid;
   spec.provisioner = device.spec.provisioner;
-  spec.cards = device.spec.cards;
+  spec.cards = v1alpha::cardsInForce(device);
   for (const auto& other : company)
     spec.beside.push_back({other.device.spec.claimRef->name, other.device.metadata.uid});
   return spec;
@@ -93,8 +94,9 @@ plugin::DeviceRequest requestFor(const Entitled& entitled) {
   out.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   out.node = device.spec.nodeName;
   out.parameters = device.spec.parameters;
-  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
-    const auto& share = device.spec.cards[i];
+  const auto& shares = v1alpha::cardsInForce(device);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const auto& share = shares[i];
     const auto& card = entitled.cards[i];
     out.cards.push_back({share.uuid, card.model, card.index, share.core, share.memory, card.memory});
   }

@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/size.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -127,6 +128,14 @@ bool Auditor::repair(const cache::AssumedDecision& decision, std::stop_token sto
   return true;
 }
 
+/// While the device is resized the entry is raised, holds more, and is lowered only once that is in force.
+bool Auditor::agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry) {
+  if (share.chargedCore == entry.core && share.chargedMemory == entry.memory) return true;
+  if (!device.spec.target) return false;
+  const bool raised = entry.resize == v1alpha::targetNumber(device);
+  return raised ? entry.core >= share.chargedCore && entry.memory >= share.chargedMemory : v1alpha::isResizing(device);
+}
+
 void Auditor::books(const cache::Gpu& card) {
   const auto& name = card.metadata.name;
   const auto audit = cluster_.audit(name);
@@ -149,10 +158,9 @@ void Auditor::books(const cache::Gpu& card) {
     if (!committed(*device)) continue;
     auto entry = card.spec.allocations.find(device->metadata.uid);
     if (entry == card.spec.allocations.end()) continue;
-    for (const auto& share : device->spec.cards) {
-      if (share.name != name ||
-          (share.chargedCore == entry->second.core && share.chargedMemory == entry->second.memory))
-        continue;
+    for (std::size_t i = 0; i < device->spec.cards.size(); ++i) {
+      const auto share = v1alpha::cardCharged(*device, i);
+      if (share.name != name || agrees(*device, share, entry->second)) continue;
       found.insert(
           {"amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device"});
       enqueue_(deviceKey(device->metadata.name));

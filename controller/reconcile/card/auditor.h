@@ -57,6 +57,7 @@ class Auditor {
   Outcome hardware(const cache::Gpu& card, bool* changed,
                    std::stop_token stop);  ///< node gone → Failed, back → Available
   void books(const cache::Gpu& card);
+  static bool agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry);
   Outcome summary(const std::string& name, std::stop_token stop);
   void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
   struct Drift {

@@ -14,6 +14,7 @@ constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
 int64_t secondsOf(base::Timestamp at) {
   return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
 }
+}  // namespace
 
 cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall) {
   cache::ClusterView::Turn turn;
@@ -27,7 +28,6 @@ cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, bas
   turn.waitingSince = since ? secondsOf(*since) : turn.now;
   return turn;
 }
-}  // namespace
 
 Asked ClaimSync::ask(const cache::Claim& claim) {
   Asked asked;

@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/size.h"
 #include "api/v1alpha/validation.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
@@ -40,7 +41,7 @@ std::string percent(int64_t milli) {
 std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, bool bound) {
   if (device.spec.cards.empty()) return std::nullopt;
   v1alpha::AllocatedSummary sum;
-  for (const auto& card : device.spec.cards) {
+  for (const auto& card : v1alpha::cardsInForce(device)) {
     sum.core += card.core;
     sum.memory += card.memory;
   }
@@ -133,42 +134,108 @@ base::Result<cache::Gpu> Binder::writeClaimRef(const cache::Gpu& device, const c
   return writer_.patch(device, body, {}, stop);
 }
 
-base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop) {
+namespace {
+
+/// What the entry on the card of that place has to be, as far as amounts go. While a resize is under way nothing goes down: an earlier target
+/// may have let the plugin give what the entry holds.
+v1alpha::LedgerEntry amountsFor(const cache::Gpu& device, std::size_t place, const v1alpha::LedgerEntry* have) {
+  const auto share = v1alpha::cardCharged(device, place);
   v1alpha::LedgerEntry entry;
+  entry.core = share.chargedCore;
+  entry.memory = share.chargedMemory;
+  entry.resize = v1alpha::targetNumber(device);
+  if (have == nullptr || !v1alpha::isResizing(device)) return entry;
+  entry.core = std::max(entry.core, have->core);
+  entry.memory = std::max(entry.memory, have->memory);
+  return entry;
+}
+
+/// An entry that a card lost, of a device whose resize is under way: that is left to it.
+v1alpha::LedgerEntry amountsBefore(const cache::Gpu& device, std::size_t place) {
+  const auto& share = v1alpha::cardsInForce(device)[place];
+  v1alpha::LedgerEntry entry;
+  entry.core = share.chargedCore;
+  entry.memory = share.chargedMemory;
+  entry.resize = v1alpha::numberInForce(device);
+  return entry;
+}
+
+}  // namespace
+
+base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop) {
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
+    if (auto status = writeEntry(device, i, true, stop); !status.ok()) return status;
+  return {};
+}
+
+base::Status Binder::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
+    if (auto status = writeEntry(device, i, !v1alpha::isResizing(device), stop); !status.ok()) return status;
+  return {};
+}
+
+base::Result<cache::Store<cache::Gpu>::Ptr> Binder::cardFor(const cache::Gpu& device, const std::string& name,
+                                                            std::stop_token stop) {
+  auto card = stores_.cards.get({"", name});
+  if (!card) {
+    auto now = writer_.read<cache::Gpu>({"", name}, {}, stop);
+    if (now.status().code() == base::Code::notFound || (now.ok() && !now->isCard()))
+      return base::Status(base::Code::invalid, "card " + name + " is gone");
+    if (!now.ok()) return now.status();
+    card = std::make_shared<const cache::Gpu>(*now);
+  }
+  if (card->metadata.deleting() && !committed(device))
+    return base::Status(base::Code::invalid, "card " + name + " is being deleted");
+  return card;
+}
+
+base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, bool resizes, std::stop_token stop) {
+  const auto& name = device.spec.cards[place].name;
+  const auto card = cardFor(device, name, stop);
+  if (!card.ok()) return card.status();
+  const auto& uid = device.metadata.uid;
+  const auto known = (*card)->spec.allocations.find(uid);
+  const auto* have = known == (*card)->spec.allocations.end() ? nullptr : &known->second;
+  if (have != nullptr && !resizes) return {};
+  auto entry = resizes ? amountsFor(device, place, have) : amountsBefore(device, place);
   entry.device = device.metadata.name;
   if (device.spec.claimRef) entry.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
-  for (const auto& share : device.spec.cards) {
-    auto card = stores_.cards.get({"", share.name});
-    if (!card) {
-      auto now = writer_.read<cache::Gpu>({"", share.name}, {}, stop);
-      if (now.status().code() == base::Code::notFound || (now.ok() && !now->isCard()))
-        return {base::Code::invalid, "card " + share.name + " is gone"};
-      if (!now.ok()) return now.status();
-      card = std::make_shared<const cache::Gpu>(*now);
-    }
-    if (card->metadata.deleting() && !committed(device))
-      return {base::Code::invalid, "card " + share.name + " is being deleted"};
-    entry.core = share.chargedCore;
-    entry.memory = share.chargedMemory;
-    auto have = card->spec.allocations.find(device.metadata.uid);
-    if (have != card->spec.allocations.end()) {
-      if (entry.claim.empty()) entry.claim = have->second.claim;
-      if (have->second == entry) continue;
-    }
-    if (entry.claim.empty()) entry.claim = "unclaimed/" + device.metadata.name;
-    const auto body = codec::patch::ledgerEntry(card->metadata.uid, device.metadata.uid, entry);
-    auto written = writer_.patch(*card, body, {}, stop);
-    if (written.ok()) continue;
-    const auto code = written.status().code();
-    if (code == base::Code::invalid) {
-      auto now =
-          writer_.read<cache::Gpu>({"", share.name}, card->metadata.uid, stop);  // so that the next decision knows
-      return written.status();
-    }
-    if (code == base::Code::notFound) return {base::Code::invalid, "card " + share.name + " is gone"};
-    return written.status();
-  }
-  return {};
+  if (entry.claim.empty() && have != nullptr) entry.claim = have->claim;
+  if (have != nullptr && *have == entry) return {};
+  if (have != nullptr && have->resize > entry.resize) return olderThan(device, *have, stop);
+  if (entry.claim.empty()) entry.claim = "unclaimed/" + device.metadata.name;
+  const auto body = codec::patch::ledgerEntry((*card)->metadata.uid, uid, entry);
+  const auto written = writer_.patch(**card, body, {}, stop);
+  if (written.ok()) return {};
+  if (written.status().code() == base::Code::notFound) return {base::Code::invalid, "card " + name + " is gone"};
+  if (written.status().code() != base::Code::invalid) return written.status();
+  auto now = writer_.read<cache::Gpu>({"", name}, (*card)->metadata.uid, stop);  // so that the next decision knows
+  if (!now.ok()) return written.status();
+  const auto is = now->spec.allocations.find(uid);
+  if (is != now->spec.allocations.end() && is->second.resize > entry.resize) return olderThan(device, is->second, stop);
+  const bool more = is != now->spec.allocations.end() && is->second.resize < entry.resize &&
+                    (is->second.core > entry.core || is->second.memory > entry.memory);
+  return more ? base::Status(base::Code::conflict, "the entry on card " + name + " changed") : written.status();
+}
+
+base::Status Binder::olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop) {
+  const auto now = writer_.read<cache::Gpu>({"", device.metadata.name}, device.metadata.uid, stop);
+  return {base::Code::conflict,
+          "device " + device.metadata.name + " is at its resize " + std::to_string(entry.resize) + " by now"};
+}
+
+base::Result<cache::Gpu> Binder::writeTarget(const cache::Gpu& device, const v1alpha::DeviceSize& target,
+                                             std::stop_token stop) {
+  const auto& meta = device.metadata;
+  const auto body = codec::patch::deviceTarget(meta.uid, meta.resourceVersion, device.spec.target, target);
+  return writer_.patch(device, body, {}, stop);
+}
+
+base::Result<cache::Gpu> Binder::commitTarget(const cache::Gpu& device, std::stop_token stop) {
+  auto now = device;
+  now.status.inForce = device.spec.target;
+  now.status.allocated = summaryOf(now, true);
+  return setStatus(device, now.status, stop);
 }
 
 base::Result<cache::Gpu> Binder::commitDevice(const cache::Gpu& device, std::stop_token stop) {

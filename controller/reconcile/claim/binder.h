@@ -1,5 +1,5 @@
-// Intent, ledger, effect, commit: the writes W1 to W5 of a claim's way to its device, each on its own. What they come
-// to is decided by the claim's step.
+// Intent, ledger, effect, commit: the writes W1 to W5 of a claim's way to its device, and R1 to R5 of a device's to another size, each on
+// its own. What they come to is decided by the claim's step.
 #pragma once
 
 #include <optional>
@@ -33,8 +33,16 @@ class Binder {
   /// W1 of a static claim: claimRef on an Available device, with its resourceVersion.
   base::Result<cache::Gpu> writeClaimRef(const cache::Gpu& device, const cache::Claim& claim, std::stop_token stop);
 
-  /// W2 on every card that lacks the entry. invalid: a card has no room (read anew by then), or is gone: roll back.
+  /// W2 on every card that lacks the entry; of a device that is resized R2, and once that is in force R5. invalid: a card has no room
+  /// (read anew by then), or is gone: roll back. conflict: the entries are ahead of this device (read anew by then).
   base::Status writeEntries(const cache::Gpu& device, std::stop_token stop);
+  /// The same of a committed device, but for what the step that resizes it has to raise.
+  base::Status restoreEntries(const cache::Gpu& device, std::stop_token stop);
+  /// R1, with its resourceVersion.
+  base::Result<cache::Gpu> writeTarget(const cache::Gpu& device, const v1alpha::DeviceSize& target,
+                                       std::stop_token stop);
+  /// R4: what it is to have is in force.
+  base::Result<cache::Gpu> commitTarget(const cache::Gpu& device, std::stop_token stop);
   /// W4.
   base::Result<cache::Gpu> commitDevice(const cache::Gpu& device, std::stop_token stop);
   /// W5, only what is missing of finalizer and name.
@@ -53,6 +61,11 @@ class Binder {
  private:
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
+  /// resizes: an entry that is there may be raised or lowered.
+  base::Status writeEntry(const cache::Gpu& device, std::size_t place, bool resizes, std::stop_token stop);
+  base::Result<cache::Store<cache::Gpu>::Ptr> cardFor(const cache::Gpu& device, const std::string& name,
+                                                      std::stop_token stop);
+  base::Status olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop);
   cache::Gpu intent(const cache::Claim& claim, const cache::Class& cls, const scheduler::Decision& decision) const;
 
   Writer& writer_;

@@ -326,7 +326,7 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
   const auto now = binder_.commitClaim(*claim, *device, stop);  // W5
   const bool wrote = now.ok() && now->metadata.resourceVersion != claim->metadata.resourceVersion;
   if (!now.ok() || wrote) return Outcome::nextState(now.status());  // gone: the device's step releases it
-  waiting_.forgetClaim(claim->metadata.uid);
+  waiting_.bound(claim->metadata.uid);
   const auto status = status_.bound(*claim, *device, stop);  // W6
   if (!status.ok()) return Outcome::nextState(status);
   boundAt_ = clock_.now();
@@ -334,6 +334,14 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
 }
 
 Outcome ClaimSync::bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  auto outcome = carried(claim, device, stop);
+  const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what W6 said
+  if (!current || current->metadata.uid != claim.metadata.uid) return outcome;
+  auto resize = resizing(*current, device, stop);
+  return resize ? std::move(outcome).beside(*std::move(resize)) : outcome;
+}
+
+Outcome ClaimSync::carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what W6 said
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
   const auto answer = carrier_.ensure(*current, device, true, stop);  // W7, W8

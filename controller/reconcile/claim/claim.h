@@ -42,6 +42,9 @@ struct Asked {
   }
 };
 
+/// Whose turn the claim's is.
+cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
+
 /// Thread-safe, one thread per claim at a time (the work queue's promise).
 class ClaimSync {
  public:
@@ -195,6 +198,20 @@ class ClaimSync {
   bool obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const;
   Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
   Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
+  Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// (C15) Nothing: what it asks for is what it has.
+  std::optional<Outcome> resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// It asks for something else than its device has or is on its way to have: R1, or what is said.
+  Outcome retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
+                      std::stop_token stop);
+  /// Neither its cards nor its quotas have the room.
+  Outcome noResize(const cache::Claim& claim, const cache::Gpu& device, const cache::ClusterView::Ask& ask,
+                   const scheduler::Resizing& resizing);
+  /// R2 to R4 of the target that stands.
+  Outcome bringInForce(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// The target that stands can't be had: it is what is in force from now on.
+  Outcome goBack(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why, std::stop_token stop);
   Outcome lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop);  // (C11)
   /// Nobody uses a Lost claim: its device goes, and it may be bound anew on hardware that is there.
   Outcome unlost(const cache::Claim& claim, const cache::Gpu& device, const std::string& message, std::stop_token stop);

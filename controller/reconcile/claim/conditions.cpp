@@ -5,8 +5,10 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/size.h"
 #include "controller/base/printable.h"
 #include "controller/base/text.h"
+#include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/priority/priority.h"
 
@@ -75,6 +77,10 @@ bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::Elasti
 
 }  // namespace
 
+bool mayResize(const cache::Claim& claim, const cache::Gpu& device) {
+  return v1alpha::isResizable(device) && device.metadata.name == deviceNameFor(claim);
+}
+
 base::Status ClaimStatus::say(const std::vector<Said>& all, std::stop_token stop) {
   base::Status failed;
   for (auto first = all.begin(); first != all.end();) {
@@ -118,6 +124,8 @@ void ClaimStatus::put(const cache::Claim& claim, const Said& said, Status& after
       return putInUse(claim, said, after);
     case Said::As::preempted:
       return putPreempted(claim, said, after);
+    case Said::As::notResized:
+      return putNotResized(claim, said, after);
     case Said::As::moves:
       return tell(claim, "Warning", said.reason, said.message);
     case Said::As::uses:
@@ -132,6 +140,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.nodeName.clear();
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
+  after.requests.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
   after.nominated = said.nominated;
@@ -143,7 +152,8 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
       condition(kAccepted, accepted, accepted ? "Accepted" : said.reason, accepted ? "" : said.message, generation),
       now);
   setCondition(after.conditions, condition(kBound, false, said.reason, said.message, generation), now);
-  dropCondition(after.conditions, kHealthy);  // it was about a device that is no longer the claim's
+  for (const auto about : {kHealthy, kResized})  // a device that is no longer the claim's
+    dropCondition(after.conditions, about);
   const auto* old = findCondition(claim.status.conditions, kBound);
   if (old == nullptr || old->reason != said.reason) {
     const bool usual = said.reason == reason::kWaitingForConsumer || said.reason == reason::kProvisioning ||
@@ -161,14 +171,7 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   after.priority = priorityOf(stores_, claim).value;
   after.nominated.reset();
   dropCondition(after.conditions, kPreempted);
-  after.capacity.clear();
-  int64_t core = 0, memory = 0;
-  for (const auto& card : device.spec.cards) {
-    core += card.core;
-    memory += card.memory;
-  }
-  if (core > 0) after.capacity["core"] = v1alpha::formatMilliCards(core);
-  if (memory > 0) after.capacity["memory"] = v1alpha::formatBytes(memory);
+  putInForce(claim, device, after);
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kAccepted, true, "Accepted", "", claim.metadata.generation), now);
   setCondition(after.conditions, condition(kBound, true, "Bound", "", claim.metadata.generation), now);
@@ -182,6 +185,40 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
         condition(kHealthy, !trouble, trouble ? trouble.reason : kHealthy, trouble.message, claim.metadata.generation),
         now);
   return write(claim, after, stop);
+}
+
+void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after) {
+  after.capacity.clear();
+  int64_t core = 0, memory = 0;
+  for (const auto& card : v1alpha::cardsInForce(device)) {
+    core += card.core;
+    memory += card.memory;
+  }
+  if (core > 0) after.capacity["core"] = v1alpha::formatMilliCards(core);
+  if (memory > 0) after.capacity["memory"] = v1alpha::formatBytes(memory);
+  const auto& was = claim.status.requests;
+  if (mayResize(claim, device)) {
+    // Until they stand here, nobody may change those in the spec.
+    after.requests = device.status.inForce ? device.status.inForce->requests : was.empty() ? claim.spec.requests : was;
+  } else if (was == claim.spec.requests) {
+    after.requests.clear();
+  }
+  const bool quiet = after.requests.empty() || (after.requests == claim.spec.requests && !v1alpha::isResizing(device));
+  const bool resized = quiet && !was.empty() && was != after.requests && !after.requests.empty();
+  if (resized)
+    tell(claim, "Normal", kResized, "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
+  const auto* old = findCondition(claim.status.conditions, kResized);
+  if (resized || (quiet && old != nullptr && old->status != "True"))  // else it needs no word
+    setCondition(after.conditions, condition(kResized, true, kResized, "", claim.metadata.generation),
+                 base::rfc3339(clock_.wall()));
+}
+
+void ClaimStatus::putNotResized(const cache::Claim& claim, const Said& said, Status& after) {
+  const auto* old = findCondition(claim.status.conditions, kResized);
+  if (old == nullptr || old->reason != said.reason)
+    tell(claim, said.reason == reason::kResizing ? "Normal" : "Warning", said.reason, said.message);
+  setCondition(after.conditions, condition(kResized, false, said.reason, said.message, claim.metadata.generation),
+               base::rfc3339(clock_.wall()));
 }
 
 void ClaimStatus::putLost(const cache::Claim& claim, const Said& said, Status& after) {

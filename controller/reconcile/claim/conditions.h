@@ -23,6 +23,7 @@ inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kCarried = "Carried";
 inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it had to make room, and has no device since
+inline constexpr std::string_view kResized = "Resized";  ///< what it asks for since it was bound is what it has
 inline constexpr std::string_view kReady = "Ready";
 inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
 
@@ -37,6 +38,9 @@ const core::Condition* findCondition(const std::vector<core::Condition>& conditi
 inline Said notBound(const cache::Claim& claim, std::string_view reason, std::string message) {
   return Said::of(claim.metadata, Said::As::notBound, reason, std::move(message));
 }
+
+/// Whether the claim may ask for other amounts now that the device is its own: their class says so, and the device was made for it.
+bool mayResize(const cache::Claim& claim, const cache::Gpu& device);
 
 /// Writes statuses of claims. Thread-safe.
 class ClaimStatus {
@@ -62,6 +66,8 @@ class ClaimStatus {
   void putCarried(const cache::Claim& claim, const Said& said, Status& after);
   void putLost(const cache::Claim& claim, const Said& said, Status& after);
   void putPreempted(const cache::Claim& claim, const Said& said, Status& after);
+  void putNotResized(const cache::Claim& claim, const Said& said, Status& after);
+  void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInUse(const cache::Claim& claim, const Said& said, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);
   void tell(const cache::Claim& claim, std::string_view type, std::string_view reason, const std::string& message);

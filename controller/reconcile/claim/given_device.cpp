@@ -3,6 +3,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
@@ -49,7 +50,7 @@ std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_t
 
 bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) const {
   int64_t core = 0, memory = 0, enough = 0;
-  for (const auto& share : device.spec.cards) {
+  for (const auto& share : v1alpha::cardsInForce(device)) {
     core += share.core;
     memory += share.memory;
     if (!want.wholeCards) {

@@ -3,6 +3,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
+#include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim.h"
 
 namespace egpu::reconcile {
@@ -77,7 +78,7 @@ ClaimSync::Kept ClaimSync::keptDevices(std::string_view phase,
   for (const auto& device : stores_.devicesInPhase(phase)) {
     if (phase == phase::kAvailable && device->spec.claimRef) continue;  // about to be somebody's
     bool counts = false;
-    for (const auto& share : device->spec.cards) {
+    for (const auto& share : v1alpha::cardsInForce(*device)) {
       const auto card = stores_.cards.get({"", share.name});
       if (!card || !wanted(*card)) continue;
       kept.held.core += share.chargedCore;

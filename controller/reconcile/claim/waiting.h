@@ -8,6 +8,7 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
+#include "controller/reconcile/claim/resizes_refused.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
@@ -16,12 +17,13 @@ namespace egpu::reconcile {
 
 /// Thread-safe.
 struct Waiting {
-  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock) {}
+  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock), resizes(clock) {}
 
   WaitingForRoom room;
   WaitingForQuota quota;
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
+  ResizesRefused resizes;
   ChosenNodes chosen;
 
   /// The queue key waits for neither room nor quota, until it is seen to.
@@ -30,13 +32,18 @@ struct Waiting {
     quota.remove(queueKey);
   }
   void forgetClaim(const std::string& claimUid) {
+    bound(claimUid);
+    resizes.forgetClaim(claimUid);
+  }
+  /// What it waited for to be bound.
+  void bound(const std::string& claimUid) {
     room.forgetClaim(claimUid);
     quota.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
   }
   /// Claims of which anything is remembered; for tests.
-  std::size_t claims() const { return room.claims() + quota.claims() + nodes.claims() + provisioners.claims(); }
+  std::size_t claims() const { return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + resizes.claims(); }
 };
 
 }  // namespace egpu::reconcile

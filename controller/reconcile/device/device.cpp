@@ -103,7 +103,7 @@ Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token sto
     // for nothing.
     if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
   }
-  const auto status = binder_.writeEntries(device, stop);
+  const auto status = binder_.restoreEntries(device, stop);
   if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : Outcome::again();
   if (status.code() == base::Code::invalid) {
     // Two committed devices on a card that shrank or was written by hand. Nothing here may decide who loses.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/parameters.h"
+#include "api/v1alpha/size.h"
 #include "controller/base/log.h"
 
 namespace egpu::reconcile {
@@ -81,14 +82,7 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   if (plugin == nullptr) return missing(why);
   const FailureKey key{device.metadata.uid, Call::provision};
   if (!mayCall(key)) return std::nullopt;
-  plugin::DeviceRequest request;
-  request.key = device.metadata.uid;
-  request.device = device.metadata.name;
-  if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
-  request.node = device.spec.nodeName;
-  request.parameters = device.spec.parameters;
-  for (const auto& share : device.spec.cards)
-    request.cards.push_back(shareOf(share.name, share.uuid, share.core, share.memory));
+  const auto request = requestFor(device, v1alpha::cardsInForce(device));
   Turn turn(*this, device.spec.provisioner);
   if (!turn) return std::nullopt;
   const UnderWay underWay(*this, device);
@@ -96,6 +90,45 @@ std::optional<plugin::Reply> Provisioning::provision(const cache::Gpu& device) {
   if (cutShort(reply)) return std::nullopt;
   judge(device.spec.provisioner, reply);
   note(key, device.spec.provisioner, reply);
+  return reply;
+}
+
+plugin::DeviceRequest Provisioning::requestFor(const cache::Gpu& device,
+                                               const std::vector<v1alpha::DeviceCard>& cards) const {
+  plugin::DeviceRequest request;
+  request.key = device.metadata.uid;
+  request.device = device.metadata.name;
+  if (device.spec.claimRef) request.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
+  request.node = device.spec.nodeName;
+  request.parameters = device.spec.parameters;
+  for (const auto& share : cards) request.cards.push_back(shareOf(share.name, share.uuid, share.core, share.memory));
+  return request;
+}
+
+std::string Provisioning::cannotResize(const cache::Gpu& device) {
+  const auto& name = device.spec.provisioner;
+  if (name.empty()) return {};
+  const auto* plugin = registry_.find(name, nullptr);
+  return plugin == nullptr || plugin->description().resizes ? std::string() : name + " can't resize devices";
+}
+
+std::optional<plugin::Reply> Provisioning::resize(const cache::Gpu& device) {
+  if (device.spec.provisioner.empty()) return plugin::Reply{};
+  std::string why;
+  auto* plugin = registry_.find(device.spec.provisioner, &why);
+  if (plugin == nullptr) return missing(why);
+  const FailureKey key{device.metadata.uid, Call::resize};
+  if (!mayCall(key)) return std::nullopt;
+  auto request = requestFor(device, v1alpha::cardsWanted(device));
+  request.resizeNumber = v1alpha::targetNumber(device);
+  Turn turn(*this, device.spec.provisioner);
+  if (!turn) return std::nullopt;
+  auto reply = plugin->resize(request);
+  if (cutShort(reply)) return std::nullopt;
+  using plugin::ReplyCode;
+  const bool refused = reply.outcome == ReplyCode::invalid || reply.outcome == ReplyCode::exists ||
+                       reply.outcome == ReplyCode::reschedule;
+  if (!refused) note(key, device.spec.provisioner, reply);  // else the next call is another one: back to what it has
   return reply;
 }
 
@@ -219,7 +252,7 @@ milliseconds Provisioning::delay(const cache::Gpu& device) const {
   const int refused = turns == turns_.end() ? 0 : turns->second.refused;
   auto longest = milliseconds(50) * (1 + std::min(refused / 50, 19));
   const auto now = clock_.now();
-  for (const auto call : {Call::provision, Call::deprovision})
+  for (const auto call : kCalls)
     if (const auto it = failed_.find({device.metadata.uid, call}); it != failed_.end() && it->second.again > now)
       longest = std::max(longest, std::chrono::ceil<milliseconds>(it->second.again - now));
   return longest;
@@ -227,7 +260,7 @@ milliseconds Provisioning::delay(const cache::Gpu& device) const {
 
 bool Provisioning::takeUndone(const std::string& uid) {
   std::lock_guard lock(mutex_);
-  for (const auto call : {Call::provision, Call::deprovision}) failed_.erase({uid, call});
+  for (const auto call : kCalls) failed_.erase({uid, call});
   return undone_.erase(uid) > 0;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -50,6 +51,10 @@ class Provisioning {
   /// failure is too fresh, or the controller stops. A device without a provisioner needs none: ok. A failure like the
   /// one before says the same again for a while, whatever its text: each new text would be a write.
   std::optional<plugin::Reply> provision(const cache::Gpu& device);
+  /// R3, likewise: the device is given what it is to have.
+  std::optional<plugin::Reply> resize(const cache::Gpu& device);
+  /// Empty, or why its plugin, which is there, never will.
+  std::string cannotResize(const cache::Gpu& device);
   /// Claims for which a provision call of that plugin is under way, and since when.
   std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
   /// What a plugin that can't be relied on did last (it hung, died or answered garbage when it was to provision); empty
@@ -85,7 +90,8 @@ class Provisioning {
   class Turn;
   class UnderWay;
   /// What one device is called for, and failed at.
-  enum class Call { provision, deprovision };
+  enum class Call { provision, deprovision, resize };
+  static constexpr std::array kCalls{Call::provision, Call::deprovision, Call::resize};
   struct Failure {
     std::string provisioner;
     plugin::ReplyCode outcome = plugin::ReplyCode::ok;
@@ -99,6 +105,7 @@ class Provisioning {
   bool mayCall(const FailureKey& key) const;
   /// Notes what became of a call; a failure's text may become that of the one before.
   void note(const FailureKey& key, const std::string& provisioner, plugin::Reply& reply);
+  plugin::DeviceRequest requestFor(const cache::Gpu& device, const std::vector<v1alpha::DeviceCard>& cards) const;
   plugin::CardShare shareOf(const std::string& card, const std::string& uuid, int64_t core, int64_t memory) const;
   bool cutShort(const plugin::Reply& reply) const;
   void judge(const std::string& provisioner, const plugin::Reply& reply);

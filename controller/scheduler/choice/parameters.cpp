@@ -151,7 +151,7 @@ class ParameterReader {
     if (key == "minMemory") return minMemory(value);
     if (key == "hostPaths") return hostPaths(value);
     if (key == "claimPolicies") return claimPolicies(value);
-    if ((key == "preemptible" || key == "movable") && value != "true" && value != "false")
+    if ((key == "preemptible" || key == "movable" || key == "resizable") && value != "true" && value != "false")
       return known(value, "true, false");
   }
 

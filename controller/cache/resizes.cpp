@@ -1,0 +1,90 @@
+// What ClusterView decides for devices that are to be resized. What a decision takes more is assumed under the device's own uid, beside what
+// its object and its entries say.
+#include <algorithm>
+#include <utility>
+
+#include "controller/cache/cluster_view.h"
+
+namespace egpu::cache {
+
+scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device) {
+  scheduler::Resizing resizing;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto& uid = device.metadata.uid;
+    dropResize(uid);
+    std::vector<scheduler::Holding> old;
+    for (const auto& part : device.spec.cards) {
+      const auto card = cards_.find(part.name);
+      const auto* const held = card == cards_.end() ? nullptr : card->second.find(uid);
+      if (held != nullptr) old.push_back({part.name, held->take.sum(), {}});
+    }
+    if (old.empty() || old.size() != device.spec.cards.size()) {
+      resizing.why = "its cards are not known";
+      return resizing;
+    }
+    const std::vector<Ask> asks{ask};
+    const auto held = holdBack(asks);
+    resizing = scheduler::resizeInPlace(cluster_, old, ask.request);
+    letHave(held);
+    if (resizing.inPlace && resizing.grows()) {
+      scheduler::NodePredicate open;
+      const auto& nodes = openNodes(asks, {}, open);
+      resizing.inPlace = !nodes || nodes(resizing.node);
+      if (!resizing.inPlace) resizing.why = "node " + resizing.node + " is kept for a claim that has waited for long";
+    }
+    if (const auto claim = resizing.inPlace ? counted(ask) : std::nullopt) {
+      resizing.excess = scheduler::excessOf(cluster_, book_, *claim, resizing);
+      if (resizing.excess) book_.refused(claim->namespace_);
+      resizing.inPlace = !resizing.excess;
+    }
+    if (resizing.inPlace && resizing.grows()) {
+      auto& cards = resizes_[uid];
+      for (const auto& placement : resizing.placements) {
+        cards.push_back(placement.card);
+        setTake(*cards_.find(placement.card), uid, AllocationSource::assumed, placement.charged);
+      }
+      resizesDecided_ = resizes_.size();
+    }
+  }
+  announce();
+  return resizing;
+}
+
+void ClusterView::dropResize(std::string_view deviceUid) {
+  const auto known = resizes_.find(std::string(deviceUid));
+  if (known == resizes_.end()) return;
+  const auto [uid, cards] = std::move(*known);
+  resizes_.erase(known);
+  resizesDecided_ = resizes_.size();
+  for (const auto& name : cards)
+    if (const auto card = cards_.find(name); card != cards_.end())
+      setTake(*card, uid, AllocationSource::assumed, std::nullopt);
+}
+
+void ClusterView::forgetResize(const Gpu& device) {
+  if (resizesDecided_ == 0) return;
+  {
+    const std::lock_guard lock(mutex_);
+    dropResize(device.metadata.uid);
+  }
+  announce();
+}
+
+scheduler::Decision ClusterView::decideWithout(const Ask& ask, const Gpu& device,
+                                               const scheduler::NodePredicate& suits) {
+  const std::lock_guard lock(mutex_);
+  const std::vector<Ask> asks{ask};
+  const std::vector<std::string> gone{device.metadata.name};
+  scheduler::NodePredicate open;
+  const auto& nodes = openNodes(asks, suits, open);
+  setAside(gone, true);
+  const auto held = holdBack(asks);
+  scheduler::Cluster& cluster = cluster_;
+  auto decision = scheduler::decide(cluster, ask.request, nodes);
+  letHave(held);
+  setAside(gone, false);
+  return decision;
+}
+
+}  // namespace egpu::cache

@@ -1,0 +1,190 @@
+// (C15) A bound claim asks for other amounts: R1 to R6 of state_machine.h, and why it can't have them.
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/quantity.h"
+#include "api/v1alpha/size.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kPluginRefuses{300'000};  ///< what a plugin refused is not asked for again before, at most
+constexpr milliseconds kLedgerRefuses{60'000};
+constexpr milliseconds kPluginAway{5'000};
+
+/// Its class as it was when the device was made: by that its amounts are read, whatever became of the class.
+cache::Class classOfDevice(const cache::Gpu& device) {
+  cache::Class cls;
+  cls.metadata.name = device.spec.className;
+  cls.provisioner = device.spec.provisioner;
+  cls.parameters = device.spec.parameters;
+  return cls;
+}
+
+Said notResized(const cache::Claim& claim, std::string_view reason, std::string message) {
+  return Said::of(claim.metadata, Said::As::notResized, reason, std::move(message));
+}
+
+/// What its device has, or is on its way to have, as it was asked for; empty where nothing else may be asked for.
+const core::StringMap& requestsTaken(const cache::Claim& claim, const cache::Gpu& device) {
+  return device.spec.target ? device.spec.target->requests : claim.status.requests;
+}
+
+v1alpha::DeviceSize nextTarget(const cache::Gpu& device, core::StringMap requests) {
+  return {v1alpha::targetNumber(device) + 1, std::move(requests), v1alpha::cardsInForce(device)};
+}
+
+std::string textOf(const plugin::Reply& reply, const cache::Gpu& device) {
+  return device.spec.provisioner + ": resize: " + std::string(plugin::toString(reply.outcome)) +
+         (reply.message.empty() ? "" : ": " + reply.message);
+}
+
+}  // namespace
+
+std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  std::optional<Outcome> told;
+  const auto& taken = requestsTaken(claim, device);
+  if (!claim.status.requests.empty() && claim.spec.requests != taken && !device.metadata.deleting()) {
+    told = retarget(claim, device, stop);
+    if (told->isAgain() || told->isRetry()) return told;
+  } else {
+    cluster_.forgetResize(device);
+  }
+  if (v1alpha::isResizing(device)) {
+    auto outcome = bringInForce(claim, device, stop);
+    return told ? std::move(outcome).says(std::move(told->said)) : std::move(outcome);
+  }
+  if (!device.spec.target) return told;
+  const auto lowered = binder_.writeEntries(device, stop);  // R5
+  if (lowered.ok()) return told;
+  return lowered.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(lowered);
+}
+
+Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto says = [&](std::string_view why, std::string text) {
+    return Outcome::done().says(notResized(claim, why, std::move(text)));
+  };
+  if (!mayResize(claim, device))
+    return says(reason::kNotResizable, "class " + device.spec.className +
+                                           " does not say resizable for this device: it stays as it is, and so should "
+                                           "spec.resources.requests");
+  if (auto never = provisioning_.cannotResize(device); !never.empty())
+    return says(reason::kNotResizable, never + ": it stays as it is, and so should spec.resources.requests");
+  std::string away;
+  if (!device.spec.provisioner.empty() && provisioning_.find(device.spec.provisioner, &away) == nullptr)
+    return Outcome::after(kPluginAway).says(notResized(claim, reason::kProvisionerUnavailable, away));
+  if (auto refusal = waiting_.resizes.refusal(claim.metadata.uid, claim.spec.requests); !refusal.reason.empty())
+    return Outcome::after(refusal.endsIn).says(notResized(claim, refusal.reason, refusal.message));
+  auto made = scheduler::makeRequest(claim, classOfDevice(device));
+  if (const auto* refusal = std::get_if<scheduler::Refusal>(&made))
+    return says(refusal->reason, (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message);
+  const cache::ClusterView::Ask ask{claim.metadata.uid,
+                                    core::keyOf(claim.metadata).str(),
+                                    std::get<scheduler::Request>(std::move(made)),
+                                    {},
+                                    device.spec.className,
+                                    turnOf(claim, priorityOf(stores_, claim).value, clock_.wall())};
+  // Before deciding: room, and quotas, that change from now on bring us here again.
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  waiting_.room.add(queueKey, ageOf(claim.metadata), ask.turn.priority);
+  waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
+  const auto resizing = cluster_.decideResize(ask, device);
+  if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
+  waiting_.remove(queueKey);
+  return writeTarget(claim, device, resizing, stop);
+}
+
+Outcome ClaimSync::writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
+                               std::stop_token stop) {
+  auto target = nextTarget(device, claim.spec.requests);
+  for (std::size_t i = 0; i < target.cards.size(); ++i) {
+    const auto& placement = resizing.placements[i];
+    target.cards[i].core = placement.granted.core;
+    target.cards[i].memory = placement.granted.memory;
+    target.cards[i].chargedCore = placement.charged.core;
+    target.cards[i].chargedMemory = placement.charged.memory;
+  }
+  const auto written = binder_.writeTarget(device, target, stop);  // R1
+  if (written.ok()) return Outcome::again();
+  const auto code = written.status().code();
+  // Of unknown outcome: it counts until the device is seen, or decided anew.
+  if (code != base::Code::unknownOutcome && code != base::Code::deadline) cluster_.forgetResize(device);
+  return Outcome::nextState(written.status());
+}
+
+Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device, const cache::ClusterView::Ask& ask,
+                            const scheduler::Resizing& resizing) {
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
+  if (resizing.excess)
+    waiting_.room.remove(queueKey);
+  else
+    waiting_.quota.remove(queueKey);
+  const auto* old = findCondition(claim.status.conditions, kResized);
+  const bool told = old != nullptr && old->reason == why;
+  // What is free and used changes all the time; it is worth a write now and then.
+  if (!waiting_.resizes.mayExplain(claim.metadata.uid, claim.spec.requests) && told)
+    return Outcome::after(ResizesRefused::kExplainEvery);
+  if (resizing.excess) {
+    auto text = resizing.excess->text();
+    const auto who = cluster_.quotaHolders(claim.metadata.namespace_, *resizing.excess);
+    if (!who.empty() && !resizing.excess->perClaim) text += "; held by " + who;
+    return Outcome::done().says(notResized(claim, why, std::move(text)));
+  }
+  auto text = resizing.why;
+  if (auto kept = cluster_.keptFrom(ask); !kept.empty()) text += "; " + kept;
+  const auto cls = stores_.classes.get({"", device.spec.className});
+  const bool immediate = cls && cls->bindingMode == "Immediate";
+  const auto suits = immediate ? toleratedNodes(stores_, *cls) : scheduler::NodePredicate();
+  const auto elsewhere = cluster_.decideWithout(ask, device, suits);
+  text += elsewhere.fits ? "; another claim for it would fit on node " + elsewhere.node
+                         : "; another claim for it would fit nowhere now, even if this one went";
+  return Outcome::done().says(notResized(claim, why, std::move(text)));
+}
+
+Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto entries = binder_.writeEntries(device, stop);  // R2
+  if (!entries.ok()) {
+    if (entries.code() == base::Code::conflict) return Outcome::again();
+    if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
+    waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
+                             "the ledger refuses: " + entries.message(), kLedgerRefuses);
+    return goBack(claim, device, entries, stop);
+  }
+  const auto reply = provisioning_.resize(device);  // R3
+  if (!reply) return Outcome::after(provisioning_.delay(device));
+  if (reply->ok()) return Outcome::nextState(binder_.commitTarget(device, stop).status());  // R4
+  const auto text = textOf(*reply, device);
+  switch (reply->outcome) {
+    case plugin::ReplyCode::inProgress:
+      return Outcome::after(kPollBackground).says(notResized(claim, reason::kResizing, text));
+    case plugin::ReplyCode::reschedule:
+    case plugin::ReplyCode::exists:
+    case plugin::ReplyCode::invalid:
+      waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
+                               kPluginRefuses);
+      return goBack(claim, device, {base::Code::unavailable, text}, stop);
+    default:
+      return Outcome::retry({base::Code::unavailable, text})
+          .says(notResized(claim, reason::kProvisionerUnavailable, text));
+  }
+}
+
+Outcome ClaimSync::goBack(const cache::Claim& claim, const cache::Gpu& device, const base::Status& why,
+                          std::stop_token stop) {
+  // It is on its way back already: whoever refuses that is asked again.
+  if (v1alpha::cardsWanted(device) == v1alpha::cardsInForce(device)) return Outcome::retry(why);
+  const auto& requests = device.status.inForce ? device.status.inForce->requests : claim.status.requests;
+  return Outcome::nextState(binder_.writeTarget(device, nextTarget(device, requests), stop).status());  // R1
+}
+
+}  // namespace egpu::reconcile

@@ -1,0 +1,339 @@
+// (C15) A bound claim is asked to have other amounts: R1 to R6, what can't be had and why, and that nothing is taken twice meanwhile.
+#include <algorithm>
+
+#include "api/v1alpha/size.h"
+#include "tests/reconcile/fixture.h"
+#include "tests/support/forwarding_transport.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using support::World;
+
+/// Dies before the n-th write of a resize's path, or lets somebody act there.
+class Interrupted final : public support::ForwardingTransport {
+ public:
+  explicit Interrupted(kube::Transport& next) : ForwardingTransport(next) {}
+  std::function<void(const kube::HttpRequest&)> before;
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    if (request.method != kube::Method::get && before) before(request);
+    return ForwardingTransport::perform(request, std::move(stop));
+  }
+};
+
+class ResizeTest : public ReconcileTest {
+ protected:
+  void SetUp() override {
+    ReconcileTest::SetUp();
+    world.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}});
+  }
+  void claim(const std::string& name, core::StringMap requests, const std::string& cls = "flex") {
+    world.addClaim(name, cls, std::move(requests));
+    settle();
+    ASSERT_EQ(world.claim(name).status.phase, "Bound");
+  }
+  base::Status edit(const std::string& name, const std::string& requests, std::string_view query = {}) {
+    const auto body = R"({"spec":{"resources":{"requests":)" + requests + "}}}";
+    (void)query;
+    return world.client.patch<cache::Claim>({"default", name}, kube::PatchType::merge, body, {}).status();
+  }
+  void resize(const std::string& name, const std::string& requests) {
+    World::mustOk(edit(name, requests));
+    settle();
+  }
+  cache::Gpu device(const std::string& name) { return world.gpu(deviceOf(name)); }
+  v1alpha::LedgerEntry entry(const std::string& name) {
+    const auto of = device(name);
+    return world.gpu(of.spec.cards.front().name).spec.allocations.at(of.metadata.uid);
+  }
+  std::string core(const std::string& name) { return world.claim(name).status.capacity["core"]; }
+  const std::string why(const std::string& name) { return world.reason(name, "Resized"); }
+};
+
+TEST_F(ResizeTest, C15_GrowsOnItsCard) {
+  claim("a", {{"gpu-core", "30"}, {"gpu-memory", "4Gi"}});
+  EXPECT_EQ(world.claim("a").status.requests.at("elasticgpu.io/gpu-core"), "30");
+  resize("a", R"({"elasticgpu.io/gpu-core":"50","elasticgpu.io/gpu-memory":"6Gi"})");
+  const auto now = device("a");
+  EXPECT_EQ(v1alpha::cardsInForce(now).front().core, 500);
+  EXPECT_EQ(v1alpha::cardsInForce(now).front().memory, 6 * kGi);
+  EXPECT_EQ(now.spec.cards.front().core, 300);  // as it was made
+  EXPECT_EQ(now.spec.target->number, 1);
+  EXPECT_FALSE(v1alpha::isResizing(now));
+  EXPECT_EQ(entry("a").core, 500);
+  EXPECT_EQ(entry("a").memory, 6 * kGi);
+  EXPECT_EQ(entry("a").resize, 1);
+  EXPECT_EQ(core("a"), "50%");
+  EXPECT_EQ(world.claim("a").status.requests.at("elasticgpu.io/gpu-core"), "50");
+  EXPECT_EQ(world.plugin.size(now.metadata.uid).cards.front().core, 500);
+  EXPECT_EQ(now.status.allocated->core, 500);
+  EXPECT_EQ(why("a"), "Resized");
+  EXPECT_EQ(told("a Normal Resized"), 1);
+}
+
+TEST_F(ResizeTest, C15_ShrinksAndOthersGetWhatItGivesBack) {
+  claim("a", {{"gpu", "1"}, {"gpu-core", "90"}});
+  claim("b", {{"gpu", "1"}, {"gpu-core", "90"}});
+  world.addClaim("c", "share", {{"gpu-core", "40"}});
+  settle();
+  EXPECT_EQ(world.reason("c"), "NoFit");
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(core("a"), "50%");
+  EXPECT_EQ(entry("a").core, 500);
+  EXPECT_EQ(world.claim("c").status.phase, "Bound");
+}
+
+TEST_F(ResizeTest, C15_NothingIsWrittenWhereNothingIsAsked) {
+  claim("a", {{"gpu-core", "30"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  const auto before = writes();
+  start();
+  driver->run();
+  EXPECT_EQ(writes(), before);
+}
+
+TEST_F(ResizeTest, C15_WhatItsClassDoesNotAllowTheApiRefuses) {
+  claim("a", {{"gpu-core", "30"}}, "share");
+  const auto refused = edit("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(refused.code(), base::Code::invalid);
+  EXPECT_NE(refused.message().find("its class says resizable"), std::string::npos) << refused.str();
+  EXPECT_TRUE(world.claim("a").status.requests.empty());
+}
+
+TEST_F(ResizeTest, C15_WhatSlippedThroughIsSaidAndWithoutEffectAndOverOnceUndone) {
+  claim("a", {{"gpu-core", "30"}}, "share");
+  world.json<cache::Claim>({"default", "a"}, R"({"status":{"requests":{"elasticgpu.io/gpu-core":"30"}}})", "status");
+  World::mustOk(edit("a", R"({"elasticgpu.io/gpu-core":"50"})"));
+  settle();
+  EXPECT_EQ(why("a"), "NotResizable");
+  EXPECT_NE(world.message("a", "Resized").find("class share does not say resizable"), std::string::npos);
+  EXPECT_EQ(entry("a").core, 300);
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  resize("a", R"({"elasticgpu.io/gpu-core":"30"})");
+  EXPECT_EQ(why("a"), "Resized");
+  EXPECT_TRUE(world.claim("a").status.requests.empty());
+}
+
+TEST_F(ResizeTest, C15_APluginWithoutTheSlotIsNotAsked) {
+  claim("a", {{"gpu-core", "30"}});
+  world.plugin.resizes(false);
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(why("a"), "NotResizable");
+  EXPECT_FALSE(device("a").spec.target);
+  EXPECT_EQ(entry("a").core, 300);
+  resize("a", R"({"elasticgpu.io/gpu-core":"30"})");
+  EXPECT_EQ(why("a"), "Resized");
+}
+
+TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndComesTrueOnceThereIsRoom) {
+  claim("a", {{"gpu-core", "30"}, {"gpu-memory", "1Gi"}});
+  claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // beside it: binpack
+  resize("a", R"({"elasticgpu.io/gpu-core":"70","elasticgpu.io/gpu-memory":"1Gi"})");
+  EXPECT_EQ(why("a"), "ResizeInfeasible");
+  EXPECT_EQ(world.message("a", "Resized"),
+            "card gpu-n1-0 could give it core 50% and memory 15Gi, it would take core 70% and memory 1Gi; another claim for "
+            "it would fit on node n1");
+  EXPECT_EQ(core("a"), "30%");
+  EXPECT_EQ(entry("a").core, 300);
+  EXPECT_FALSE(device("a").spec.target);
+  world.removeClaim("b");
+  settle();
+  EXPECT_EQ(core("a"), "70%");
+  EXPECT_EQ(why("a"), "Resized");
+}
+
+TEST_F(ResizeTest, C15_UndoneWhileItWaitsItIsQuietAndKeepsNothing) {
+  claim("a", {{"gpu-core", "30"}});
+  claim("b", {{"gpu-core", "50"}}, "share");
+  resize("a", R"({"elasticgpu.io/gpu-core":"70"})");
+  EXPECT_EQ(why("a"), "ResizeInfeasible");
+  resize("a", R"({"elasticgpu.io/gpu-core":"30"})");
+  EXPECT_EQ(why("a"), "Resized");
+  EXPECT_EQ(driver->reconciler.waitingForRoom(), 0u);
+  EXPECT_EQ(entry("a").core, 300);
+}
+
+TEST_F(ResizeTest, C15_TheNumberOfCardsStays) {
+  claim("a", {{"gpu-core", "30"}});
+  resize("a", R"({"elasticgpu.io/gpu":"2","elasticgpu.io/gpu-core":"30"})");
+  EXPECT_EQ(why("a"), "ResizeInfeasible");
+  EXPECT_NE(world.message("a", "Resized").find("it has 1 card and would have 2"), std::string::npos);
+  EXPECT_EQ(entry("a").core, 300);
+}
+
+TEST_F(ResizeTest, C15_WhatCantBeRepresentedIsSaid) {
+  claim("a", {{"gpu-core", "30"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"150"})");
+  EXPECT_EQ(why("a"), "NotRepresentable");
+  EXPECT_EQ(entry("a").core, 300);
+}
+
+TEST_F(ResizeTest, C15_AQuotaCountsWhatItGrowsAndLetsItShrink) {
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu-core", "60"}};
+  (void)World::must(world.client.create(quota));
+  settle();
+  claim("a", {{"gpu-core", "30"}, {"gpu-memory", "1Gi"}});
+  claim("b", {{"gpu-core", "20"}, {"gpu-memory", "1Gi"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(why("a"), "ScalingQuotaExceeded");
+  EXPECT_NE(world.message("a", "Resized").find("quota team allows gpu-core 60, 20 is used"), std::string::npos)
+      << world.message("a", "Resized");
+  EXPECT_EQ(entry("a").core, 300);
+  resize("b", R"({"elasticgpu.io/gpu-core":"10"})");
+  EXPECT_EQ(core("b"), "10%");
+  EXPECT_EQ(core("a"), "50%");  // it has waited for that
+  driver->run();
+  EXPECT_EQ(World::must(world.client.get<cache::Quota>({"default", "team"})).status.used.at("gpu-core"), "60");
+}
+
+TEST_F(ResizeTest, R3_WhatAPluginRefusesGoesBack) {
+  claim("a", {{"gpu-core", "30"}});
+  world.plugin.answerResizes({{plugin::ReplyCode::invalid, "not so much"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(why("a"), "ResizeFailed");
+  EXPECT_NE(world.message("a", "Resized").find("not so much"), std::string::npos);
+  EXPECT_EQ(core("a"), "30%");
+  EXPECT_EQ(entry("a").core, 300);
+  EXPECT_EQ(device("a").spec.target->number, 2);
+  EXPECT_FALSE(v1alpha::isResizing(device("a")));
+  ASSERT_FALSE(world.plugin.size(device("a").metadata.uid).cards.empty());
+  EXPECT_EQ(world.plugin.size(device("a").metadata.uid).cards.front().core, 300);
+  driver->run(std::chrono::minutes(10));  // and is asked again after a while
+  EXPECT_EQ(core("a"), "50%");
+  EXPECT_EQ(why("a"), "Resized");
+}
+
+TEST_F(ResizeTest, R3_WhatTakesItsTimeIsSaidAndAskedAgain) {
+  claim("a", {{"gpu-core", "30"}});
+  world.plugin.answerResizes({{plugin::ReplyCode::inProgress, "half way"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(why("a"), "Resizing");
+  EXPECT_EQ(entry("a").core, 500);
+  EXPECT_EQ(core("a"), "30%");
+  driver->run();
+  EXPECT_EQ(core("a"), "50%");
+  EXPECT_EQ(why("a"), "Resized");
+}
+
+TEST_F(ResizeTest, R3_WhileAPluginIsAwayItMayBeUndone) {
+  claim("a", {{"gpu-core", "30"}});
+  world.plugin.answerResizes({{plugin::ReplyCode::unavailable, "gone fishing"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(why("a"), "ProvisionerUnavailable");
+  resize("a", R"({"elasticgpu.io/gpu-core":"30"})");
+  driver->run();
+  EXPECT_EQ(entry("a").core, 300);
+  EXPECT_EQ(why("a"), "Resized");
+  EXPECT_EQ(device("a").spec.target->number, 2);
+}
+
+TEST_F(ResizeTest, R2_TheLedgerHasTheLastWord) {
+  claim("a", {{"gpu-core", "30"}});
+  Interrupted line(*world.transport);
+  startOver(line);
+  bool done = false;
+  line.before = [&](const kube::HttpRequest& request) {
+    // Another leader gives the room away just before the entry is raised.
+    if (done || request.target.find("gpu-n1-0") == std::string::npos || request.body.find("allocations") == std::string::npos)
+      return;
+    done = true;
+    world.json<cache::Gpu>({"", "gpu-n1-0"},
+                           R"({"spec":{"allocations":{"rival":{"device":"egpu-rival","claim":"x/y","core":600,"memory":0}}}})");
+  };
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_TRUE(done);
+  EXPECT_EQ(entry("a").core, 300);
+  EXPECT_EQ(core("a"), "30%");
+  EXPECT_FALSE(v1alpha::isResizing(device("a")));
+  EXPECT_EQ(world.violation(), "");
+  driver->run();  // the rival was nobody: its entry goes, and there is room
+  EXPECT_EQ(core("a"), "50%");
+}
+
+TEST_F(ResizeTest, R5_AnEntryOfAnEarlierResizeIsRefused) {
+  claim("a", {{"gpu-core", "30"}});
+  const auto uid = device("a").metadata.uid;
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  resize("a", R"({"elasticgpu.io/gpu-core":"60"})");
+  const auto late = [&](int64_t core, int64_t number) {
+    const v1alpha::LedgerEntry entry{deviceOf("a"), "default/a", core, 16 * kGi * core / 1000, number};
+    return world.client
+        .patch<cache::Gpu>({"", "gpu-n1-0"}, kube::PatchType::merge, codec::patch::ledgerEntry({}, uid, entry), {})
+        .status()
+        .code();
+  };
+  EXPECT_EQ(late(300, 0), base::Code::invalid);  // W2 of a leader that is no more
+  EXPECT_EQ(late(500, 1), base::Code::invalid);  // R5 of one
+  EXPECT_EQ(late(500, 3), base::Code::invalid);  // and no new one begins with less than what stands
+  EXPECT_EQ(entry("a").core, 600);
+}
+
+TEST_F(ResizeTest, DeletedWhileItIsResizedAllGoes) {
+  claim("a", {{"gpu-core", "30"}});
+  world.plugin.answerResizes({{plugin::ReplyCode::inProgress, "half way"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_FALSE(world.client.get<cache::Claim>({"default", "a"}).ok());
+  EXPECT_TRUE(world.gpu("gpu-n1-0").spec.allocations.empty());
+  EXPECT_TRUE(world.plugin.made().empty());
+}
+
+TEST_F(ResizeTest, SeveralCardsAreResizedTogether) {
+  claim("a", {{"gpu", "2"}, {"gpu-core", "30"}});
+  claim("b", {{"gpu-core", "50"}}, "share");
+  resize("a", R"({"elasticgpu.io/gpu-core":"60"})");  // one of its cards has no room
+  EXPECT_EQ(why("a"), "ResizeInfeasible");
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  for (const char* card : {"gpu-n1-0", "gpu-n1-1"})
+    EXPECT_EQ(world.gpu(card).spec.allocations.at(device("a").metadata.uid).core, 500) << card;
+  EXPECT_EQ(world.plugin.size(device("a").metadata.uid).cards.size(), 2u);
+}
+
+TEST_F(ResizeTest, WhatItIsToHaveCountsForOthersAtOnce) {
+  claim("a", {{"gpu", "1"}, {"gpu-core", "30"}});
+  claim("b", {{"gpu", "1"}, {"gpu-core", "90"}}, "share");
+  world.plugin.answerResizes({{plugin::ReplyCode::inProgress, "half way"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"80"})");
+  world.addClaim("c", "share", {{"gpu-core", "40"}});
+  settle();
+  EXPECT_EQ(world.reason("c"), "NoFit");
+  driver->run();
+  EXPECT_EQ(core("a"), "80%");
+  EXPECT_EQ(world.reason("c"), "NoFit");
+}
+
+TEST_F(ResizeTest, ACardThatShrankLetsItShrinkToo) {
+  claim("a", {{"gpu-core", "30"}, {"gpu-memory", "12Gi"}});
+  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":8589934592}}})");
+  settle();
+  resize("a", R"({"elasticgpu.io/gpu-core":"30","elasticgpu.io/gpu-memory":"10Gi"})");
+  EXPECT_EQ(world.claim("a").status.capacity["memory"], "10Gi");  // more than the card has, and less than before
+  resize("a", R"({"elasticgpu.io/gpu-core":"30","elasticgpu.io/gpu-memory":"6Gi"})");
+  EXPECT_EQ(world.claim("a").status.capacity["memory"], "6Gi");
+}
+
+TEST_F(ResizeTest, ARetainedDeviceKeepsTheSizeThatItHad) {
+  world.addClass("keepflex", "Retain", "Immediate", {{"resizable", "true"}});
+  claim("a", {{"gpu-core", "30"}}, "keepflex");
+  const auto name = deviceOf("a");
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_EQ(world.gpu(name).status.phase, "Released");
+  world.json<cache::Gpu>({"", name}, R"({"spec":{"claimRef":null}})");
+  driver->run();
+  EXPECT_EQ(world.gpu(name).status.phase, "Available");
+  world.addClaim("b", "keepflex", {{"gpu-core", "50"}}, name);
+  driver->run();
+  EXPECT_EQ(world.claim("b").status.phase, "Bound");
+  EXPECT_EQ(core("b"), "50%");
+  EXPECT_TRUE(world.claim("b").status.requests.empty());  // it was made for another one
+  EXPECT_EQ(edit("b", R"({"elasticgpu.io/gpu-core":"60"})").code(), base::Code::invalid);
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
