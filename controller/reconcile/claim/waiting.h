@@ -6,6 +6,7 @@
 #include <string>
 
 #include "controller/base/clock.h"
+#include "controller/reconcile/claim/gang_times.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
@@ -16,12 +17,13 @@ namespace egpu::reconcile {
 
 /// Thread-safe.
 struct Waiting {
-  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock) {}
+  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock), gangs(clock) {}
 
   WaitingForRoom room;
   WaitingForQuota quota;
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
+  GangTimes gangs;
   ChosenNodes chosen;
 
   /// The queue key waits for neither room nor quota, until it is seen to.
@@ -30,13 +32,20 @@ struct Waiting {
     quota.remove(queueKey);
   }
   void forgetClaim(const std::string& claimUid) {
+    forgetChoice(claimUid);
+    gangs.forgetClaim(claimUid);
+  }
+  /// It has its device: how that was come by is of no interest any more.
+  void forgetChoice(const std::string& claimUid) {
     room.forgetClaim(claimUid);
     quota.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
   }
   /// Claims of which anything is remembered; for tests.
-  std::size_t claims() const { return room.claims() + quota.claims() + nodes.claims() + provisioners.claims(); }
+  std::size_t claims() const {
+    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims();
+  }
 };
 
 }  // namespace egpu::reconcile
