@@ -1,4 +1,7 @@
 // Gangs: nothing is held while a member is missing or doesn't fit, all are bound together, and pods go with the last one.
+#include <algorithm>
+#include <random>
+
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
 
@@ -391,6 +394,50 @@ TEST_F(GangFails, C14_OfALostNodeIsDecidedAnewBesideTheOthersOrNotAtAll) {
   world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"status":{"phase":"Bound"}})", "status");
   driver->run(std::chrono::minutes(3));
   for (const auto* name : {"a", "b", "c", "d"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
+TEST_F(GangTest, OfTwoHundredAndFiftySixEachMemberIsLookedAtAFewTimes) {
+  for (int n = 0; n < 256; ++n)
+    world.addMember("m" + std::to_string(n), "share", {{"gpu-core", "1"}, {"gpu-memory", "64Mi"}},
+                    {{"elasticgpu.io/gang", "large"}, {"elasticgpu.io/gang-size", "256"}});
+  driver->steps = 0;
+  settle();
+  for (int n = 0; n < 256; ++n) ASSERT_EQ(phase("m" + std::to_string(n)), "Bound") << world.message("m0");
+  EXPECT_LT(driver->steps, 256 * 16) << "each member's events make work for itself, not for all others";
+}
+
+/// Two gangs come member by member, in any order, and what they wait for comes and goes: one of them is whole in the end, and
+/// nothing is held for the other.
+TEST_F(GangTest, OfTwoThatNeedTheSameCardsOneIsWholeInWhateverOrderTheyCome) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::string> names{"a1", "a2", "a3", "b1", "b2", "b3"};
+    std::shuffle(names.begin(), names.end(), random);
+    const bool full = random() % 2 == 0;
+    if (full) world.addClaim("full", "share", {{"gpu", "2"}});
+    settle();
+    for (const auto& name : names) {
+      world.addMember(name, "share", {{"gpu", "1"}},
+                      {{"elasticgpu.io/gang", name.substr(0, 1)}, {"elasticgpu.io/gang-size", "3"}});
+      for (auto n = random() % 12; n-- > 0;) driver->stepOnce();
+      if (random() % 3 == 0) driver->poll();
+      if (random() % 8 == 0) start();
+    }
+    settle();
+    if (full) {
+      EXPECT_EQ(used(), 2000);
+      world.removeClaim("full");
+    }
+    driver->run(std::chrono::seconds(10));
+    int bound = 0;
+    for (const auto& name : names) bound += phase(name) == "Bound";
+    ASSERT_EQ(bound, 3) << "round " << round;
+    ASSERT_EQ(phase("a1") == "Bound", phase("a3") == "Bound");
+    ASSERT_EQ(used(), 3000);
+    for (const auto& name : names) world.removeClaim(name);
+    settle();
+    ASSERT_EQ(used(), 0);
+  }
 }
 
 TEST_F(GangTest, WhatADeadLeaderWroteOfItIsCompleted) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "controller/base/clock.h"
-#include "controller/reconcile/claim/gang_times.h"
+#include "controller/reconcile/gang/gang_times.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"

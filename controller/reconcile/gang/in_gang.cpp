@@ -7,8 +7,8 @@
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
-#include "controller/reconcile/claim/gang_pods.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_pods.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {

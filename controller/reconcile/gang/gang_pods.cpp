@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/gang_pods.h"
+#include "controller/reconcile/gang/gang_pods.h"
 
 #include <algorithm>
 #include <set>

@@ -16,11 +16,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kGangWithin{60'000};     ///< so long it keeps its cards for those that lack theirs
-constexpr milliseconds kGangLooks{5'000};       ///< until another look
-constexpr milliseconds kGangRuns{30'000};       ///< the same while a pod of a member's runs
-constexpr milliseconds kGangFailsFor{300'000};  ///< so long a provisioner may fail before its member gives up its cards
-constexpr milliseconds kGangRestsFor{300'000};  ///< and so long it is not decided anew then
+constexpr milliseconds kKeptFor{60'000};            ///< so long it keeps its cards for those that lack theirs
+constexpr milliseconds kLooksAgain{5'000};          ///< until another look
+constexpr milliseconds kLooksWhileRunning{30'000};  ///< the same while a pod of a member's runs
+constexpr milliseconds kFailsFor{300'000};  ///< so long a provisioner may fail before its member gives up its cards
+constexpr milliseconds kRestsFor{300'000};  ///< and so long it is not decided anew then
 
 }  // namespace
 
@@ -55,13 +55,13 @@ std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr
   const bool runs = std::any_of(members.begin(), members.end(), [this](const auto& each) { return wasLetGo(*each); });
   if (why.empty() || runs) {
     waiting_.gangs.over(GangTimes::What::whole, uid);
-    if (runs) *again = kGangRuns;
+    if (runs) *again = kLooksWhileRunning;
     if (!marked) return std::nullopt;
     return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps what it has
   }
   if (marked) return givesBack(*claim, *device, stop);
-  *again = kGangLooks;
-  if (waiting_.gangs.since(GangTimes::What::whole, uid, device->metadata.uid) < kGangWithin ||
+  *again = kLooksAgain;
+  if (waiting_.gangs.since(GangTimes::What::whole, uid, device->metadata.uid) < kKeptFor ||
       claim->status.phase != phase::kBound)
     return std::nullopt;
   // Since when tells one mark from another, as in preempted.cpp.
@@ -75,7 +75,7 @@ Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device
   const auto carrier =
       carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may take it anew
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
-  if (carrier.state == Carrier::Release::inUse) return Outcome::after(kGangLooks);
+  if (carrier.state == Carrier::Release::inUse) return Outcome::after(kLooksAgain);
   // What follows can't be taken back: that its pods are still behind their gates is asked of the server.
   for (const auto& pod : stores_.podsOfClaim(key)) {
     const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
@@ -95,10 +95,10 @@ std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cac
                                             const std::string& text, std::stop_token stop) {
   const auto& uid = claim.metadata.uid;
   if (!inGang(claim) || reserved(claim) ||
-      waiting_.gangs.since(GangTimes::What::provision, uid, device.metadata.uid) < kGangFailsFor)
+      waiting_.gangs.since(GangTimes::What::provision, uid, device.metadata.uid) < kFailsFor)
     return std::nullopt;
   waiting_.gangs.over(GangTimes::What::provision, uid);
-  waiting_.provisioners.refused(uid, device.spec.provisioner, text, kGangRestsFor);
+  waiting_.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
   return giveUp(claim, device, {}, stop).says(notBound(claim, reason::kProvisionFailed, text));
 }
 
