@@ -606,7 +606,7 @@ bool ClusterView::anyWaitsNoMore(const std::vector<Ask>& asks) const {
 }
 
 std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector<Ask>& asks,
-                                                               const std::vector<scheduler::NodePredicate>& suits,
+                                                               const std::vector<GangPlace>& places,
                                                                const std::vector<scheduler::TopologyGroup>* within) {
   std::unique_lock lock(mutex_);
   if (anyWaitsNoMore(asks)) return std::nullopt;
@@ -616,7 +616,8 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   std::vector<scheduler::NodePredicate> open(asks.size());
   for (std::size_t i = 0; i < asks.size(); ++i) {
     learn(asks[i]);
-    members[i] = {asks[i].request, openNodes(asks, suits[i], open[i]), counted(asks[i])};
+    members[i] = {asks[i].request, openNodes(asks, places[i].suits, open[i]), counted(asks[i]), places[i].hasRoom,
+                  places[i].with};
   }
   auto held = holdBack(asks);
   auto gang = scheduler::decideGang(cluster_, members, within, book_, [&] {

@@ -141,13 +141,18 @@ class ClusterView {
   /// All asks on one node, all or none, and the assumption of what was decided. If the node that the first ask likes
   /// best can't hold them all, every node is looked at once; others decide meanwhile. Within the namespace's quotas.
   scheduler::Together decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
-  /// All asks, each on a node that suits its pod (`suits`: one per ask; null = any), all or none, and the assumption of what
-  /// was decided: scheduler::decideGang(), within the namespace's quotas. `within`: groups of which one holds them all; others
+  /// Where one member of a gang can go; as in scheduler::GangMember.
+  struct GangPlace {
+    scheduler::NodePredicate suits{};
+    decltype(scheduler::GangMember::hasRoom) hasRoom{};
+    std::optional<std::size_t> with{};
+  };
+  /// All asks, each at its place (one per ask), all or none, and the assumption of what was decided: scheduler::decideGang(),
+  /// within the namespace's quotas. `within`: groups of which one holds them all; others
   /// decide between two of them. Room that is kept from every one of the asks is left alone, and no node is kept for a gang.
   /// Nothing: one of them is decided for already, or has a device. Who asks looks again then, and of two who ask at once
   /// for the same gang only one decides.
-  std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks,
-                                                    const std::vector<scheduler::NodePredicate>& suits,
+  std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                                     const std::vector<scheduler::TopologyGroup>* within = nullptr);
   /// What decideGang() decided for the claim, as long as it is assumed: the claim's own step writes it.
   std::optional<scheduler::Decision> decidedInGang(std::string_view claimUid) const;

@@ -83,8 +83,8 @@ void replaceUsage(JsonText& j, const core::Rare<v1alpha::ClaimUsage>& before,
   j.endObject();
 }
 /// Nothing if it is so already.
-void replaceSize(JsonText& j, std::string_view key, const std::optional<v1alpha::DeviceSize>& before,
-                 const std::optional<v1alpha::DeviceSize>& after) {
+void replaceSize(JsonText& j, std::string_view key, const core::Rare<v1alpha::DeviceSize>& before,
+                 const core::Rare<v1alpha::DeviceSize>& after) {
   if (before == after) return;
   j.key(key);
   if (!after) {
@@ -294,7 +294,7 @@ std::string claimRef(std::string_view uid, std::string_view resourceVersion,
 }
 
 std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
-                         const std::optional<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after) {
+                         const core::Rare<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after) {
   JsonText j;
   j.beginObject();
   putPreconditions(j, uid, resourceVersion);

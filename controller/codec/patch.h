@@ -37,7 +37,7 @@ std::string quotaStatus(std::string_view uid, std::string_view resourceVersion,
                         const v1alpha::ElasticGPUQuotaStatus& before, const v1alpha::ElasticGPUQuotaStatus& after);
 /// Device: spec.target set or changed, with uid and resourceVersion.
 std::string deviceTarget(std::string_view uid, std::string_view resourceVersion,
-                         const std::optional<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after);
+                         const core::Rare<v1alpha::DeviceSize>& before, const v1alpha::DeviceSize& after);
 /// Device: spec.claimRef set or (nullopt) cleared, with uid and resourceVersion.
 std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref);

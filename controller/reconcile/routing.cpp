@@ -127,6 +127,14 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
     for (const auto* side : {before, after})
       if (side != nullptr) gangOf(*side, after != nullptr && after->status.phase == phase::kBound);
   }
+  if (before && !before->metadata.deleting() && (!after || meta.deleting())) allOfGang(*before);
+}
+
+void Routing::allOfGang(const cache::Claim& claim) {
+  const auto name = claim.metadata.annotation(v1alpha::keys::kGangAnnotation);
+  if (name.empty()) return;
+  for (const auto& member : olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, name)))
+    enqueue_(claimKey(core::keyOf(member->metadata)));
 }
 
 void Routing::gangOf(const cache::Claim& claim, bool bound) {
@@ -177,6 +185,8 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   // What it holds, and how to come by it, is part of what those who wait are told.
   if (before && after && before->status.phase != after->status.phase && after->status.phase == phase::kAvailable)
     for (const auto& key : waiting_.room.all()) enqueue_(key);
+  if (!after && before->spec.claimRef)
+    if (const auto claim = stores_.claims.get(claimOf(*before->spec.claimRef))) allOfGang(*claim);
   // What it may have left: entries, and, if it went without our undo (torn out by force), its effect.
   if (!after)
     for (const auto& card : device.spec.cards) enqueue_(cardKey(card.name));

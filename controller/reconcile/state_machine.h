@@ -7,7 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   claim/in_gang.cpp (C14)                       claim/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
+//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     claim/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
@@ -33,14 +33,16 @@
 //     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries, Available
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
 //   (C13) making room for a claim of higher priority: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
-//   (C14) of a gang, before (C6): waits as WaitingForGang until as many are here as they say; then the oldest that nothing is decided
-//        for decides for all such (ClusterView::decideGang), and the step of each writes its own W1
+//   (C14) of a gang, before (C5) and (C6): waits as WaitingForGang until as many are here as they say, with their pods if their class
+//        waits for these; then the oldest that nothing is decided for decides for all such (ClusterView::decideGang), and the step of
+//        each writes its own W1. Whatever its class, it is Bound as one of an Immediate class, without a reservation
 //   (C15) resizing: a (C10) whose spec asks for other amounts than its device has or is on its way to have; or whose device is on its way
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
 //   W0 create claim          for a ResourceClaim that others made and that asks for a GPU by itself (claim/stock.h): found by name and
 //                            owner reference; that ResourceClaim gone → deleted; one that was not made for it is left alone
+//                            it is of the gang that its pod says, if it says none itself: before W0, as decided alone it would be too late
 //                            amounts on a pod: before W0 their ResourceClaimTemplate (template/amounts.h), found by its name
 //   W1 create device         intent found by name: adopt it, forget what was decided, W2 as it says; its claim gone: rollBack.
 //                            Of several claims of a pod some written: gather or startOver
@@ -71,7 +73,13 @@
 //             back and decided together
 //   gang:     W1 of some members written, others not: those that stand stay as they are, the others are decided anew, within the
 //             group of nodes that those are in. No member goes on to W3 before all have their W2; one that waits for that for a minute
-//             is rolled back. (Who fails at W3 leaves the others Bound, behind their gates.) A pod's gate is lifted (W9) once all members of its claims' gangs are Bound
+//             is rolled back. A pod's gate is lifted (W9) once all members of its claims' gangs are Bound.
+//             One is Bound and another lacks its cards (it failed at W3, was deleted, its card is lost), and no pod of any member went
+//             through its gate: after a minute it gives back what it has, as in V2 to V6 and with their crash points. Its device is
+//             marked (Bound, reason WaitingForGang, resourceVersion), so that no stale controller says Bound of it unseen (model:
+//             gang.py mark=skipped); its carrier goes; its pods are behind their gates, by quorum read; claim Pending, in words of this
+//             mark; device Failed with the marked resourceVersion; deleted. Whole again, or a pod went on: the mark is taken off. A
+//             stale leader that lifts a gate after that read pins a pod to a node where it gets nothing: such a pod has to be deleted
 //   rollBack: delete device (uid, resourceVersion) FIRST; then undo
 //   held:     its claim gone, a pod that ran then, or had its ResourceClaim reserved, runs still, or that is reserved still: which
 //             pods, once, as annotation elasticgpu.io/held-for; then condition Held. Crash between: the annotation stands, the
@@ -123,7 +131,8 @@
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
 //             step (leaveToScheduler), or, of a pod that no --extender-scheduler names, waits for a reservation as ever
 //
-// WHAT BRINGS A WAITING CLAIM BACK. A gang's members: routing.cpp, the oldest with each that comes or goes, all with the last one. Room: ClusterView::onCapacity, for all in Waiting, those of
+// WHAT BRINGS A WAITING CLAIM BACK. A gang's members: routing.cpp, the oldest with each that comes, all with the last one, and with each that goes or loses
+// its device; by time, while one is Bound and another is not, and where a pod lacks CPU or memory. Room: ClusterView::onCapacity, for all in Waiting, those of
 // higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its
 // namespace; one that was refused stays so until the namespace's quotas change. A node's taints: Reconciler::node. A (D6) device that failed for want of room: its cards'

@@ -3,7 +3,8 @@
 // Members are placed one after the other, each as decide() would with what those before it took: in their order, or, if one
 // fits nowhere then, the largest first. No other order is tried: a gang of unlike members, or of pods with unlike conditions,
 // may be told that it doesn't fit where a cleverer order would do. Where all ask for the same whole cards, or for the same
-// share of one card, any order is as good as another (card policy static aside).
+// share of one card, any order is as good as another (card policy static aside). Members that one pod uses follow each other, on
+// the first node, of those that the first of them likes, which has room for all of them.
 //
 // A gang of three, each for two whole cards, by binpack, on nodes of two cards:
 //
@@ -17,8 +18,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "controller/scheduler/cluster.h"
@@ -33,6 +37,11 @@ struct GangMember {
   Request request;                    ///< what its pod takes of a node counts for the members after it, too
   NodePredicate suits{};              ///< what its pod asks of a node; null = any
   std::optional<QuotaClaim> claim{};  ///< if the book counts it; all of one namespace
+  /// Whether its pod has room beside those of the members that were placed on the node before it (their positions): of what the
+  /// cluster knows nothing of. Asked of nodes that suit; null = it has.
+  std::function<bool(std::string_view node, std::span<const std::size_t> placed)> hasRoom{};
+  /// One that comes before it, on whose node it has to be: one pod uses both. That one has none itself.
+  std::optional<std::size_t> with{};
 };
 
 /// Nodes with one value of a label.

@@ -488,7 +488,7 @@ TEST_F(ClusterViewTest, AGangIsAssumedAsAWholeOrNotAtAll) {
   node("n2");
   card("c1", "n2");
   const std::vector gang{ask("a", 700), ask("b", 700)};
-  const std::vector<scheduler::NodePredicate> any(2);
+  const std::vector<ClusterView::GangPlace> any(2);
   const auto both = view.decideGang(gang, any);
   ASSERT_TRUE(both);
   ASSERT_EQ(both->decisions.size(), 2u);
@@ -530,7 +530,7 @@ TEST_F(ClusterViewTest, AGangKeepsToItsMembersNodesAndToOneGroup) {
   const std::vector gang{ask("a", 700), ask("b", 700)};
   const auto notN3 = [](std::string_view name) { return name != "n3"; };
   const std::vector<scheduler::TopologyGroup> racks{{"x", {"n1", "n3"}}, {"y", {"n2", "n4"}}};
-  const auto got = view.decideGang(gang, {notN3, notN3}, &racks);
+  const auto got = view.decideGang(gang, {{notN3}, {notN3}}, &racks);
   ASSERT_TRUE(got);
   EXPECT_EQ(got->group, "y");
   ASSERT_EQ(got->decisions.size(), 2u);
@@ -570,7 +570,7 @@ TEST_F(ClusterViewTest, OfTwoGangsThatNeedTheSameCardsOneIsWhole) {
     std::atomic<int> whole = 0;
     {
       const auto decide = [&](const std::string& name) {
-        if (!view.decideGang(gangOf(name), std::vector<scheduler::NodePredicate>(5))->decisions.empty()) ++whole;
+        if (!view.decideGang(gangOf(name), std::vector<ClusterView::GangPlace>(5))->decisions.empty()) ++whole;
       };
       const std::jthread one(decide, "a"), other(decide, "b");
     }

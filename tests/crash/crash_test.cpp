@@ -144,6 +144,8 @@ TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50)
 
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 
+TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60); }
+
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.
 void watchFault(const std::function<void(support::Driver&, int)>& inject, int events) {
   std::string reference;

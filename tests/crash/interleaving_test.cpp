@@ -228,6 +228,30 @@ TEST(InterleavingTest, C15_ResizedTwice) {
       });
 }
 
+/// A gang of two on two cards, one of which another claim may have first: all of it is bound, or nothing of it is held.
+TEST(InterleavingTest, C14_AGangBesideAnother) {
+  Scenario scenario;
+  scenario.start = [](World& world) {
+    for (const auto* name : {"a", "b"})
+      world.addMember(name, "share", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
+  };
+  scenario.onSwitch = [](World& world, int n) {
+    if (n == 0) world.addClaim("c", "share", {{"gpu", "1"}});
+  };
+  scenario.end = [](World& world) { world.clock.advance(std::chrono::minutes(2)); };
+  scenario.expect = [](World& world) -> std::string {
+    const auto bound = [&](const std::string& name) { return world.claim(name).status.phase == "Bound"; };
+    if (bound("a") != bound("b")) return "half of it is bound";
+    if (!world.client.get<cache::Claim>({"default", "c"}).ok())
+      return bound("a") ? "" : "not bound: " + world.message("a");
+    if (bound("a") == bound("c")) return "a: " + world.message("a") + ", c: " + world.message("c");
+    std::size_t entries = 0;
+    for (const char* card : {"gpu-n1-0", "gpu-n1-1"}) entries += world.gpu(card).spec.allocations.size();
+    return entries == (bound("a") ? 2u : 1u) ? "" : "something is held for who waits";
+  };
+  explore(scenario);
+}
+
 TEST(InterleavingTest, Release) {
   Scenario scenario;
   scenario.before = [](World& world) { world.addClaim("c", "share", {{"gpu", "2"}}); };

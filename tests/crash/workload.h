@@ -266,6 +266,69 @@ inline std::vector<Act> resizes() {
   };
 }
 
+/// Gangs that are bound with the last member, whose pods go together, that give back what they hold while one is missing and none of
+/// their pods runs, and come back; of either binding mode.
+inline std::vector<Act> gangs() {
+  const auto member = [](World& w, const std::string& name, const std::string& cls, const std::string& size) {
+    w.nextSecond();
+    w.addMember(name, cls, {{"gpu", "1"}}, {{"elasticgpu.io/gang", cls}, {"elasticgpu.io/gang-size", size}});
+  };
+  const auto ends = [](World& w, const std::string& of) {
+    w.removePod("p-" + of);
+    w.unreserve(of, "p-" + of);
+  };
+  const auto nothing = [](World&) {};
+  return {
+      {"two of three, with their pods",
+       [member](World& w) {
+         for (const auto* name : {"a", "b"}) member(w, name, "share", "3");
+         for (const auto* name : {"a", "b", "c"}) w.addPod(std::string("p-") + name, {name});
+       }},
+      {"the third", [member](World& w) { member(w, "c", "share", "3"); }},
+      {"they are scheduled",
+       [](World& w) {
+         for (const auto* name : {"a", "b", "c"}) w.schedule(std::string("p-") + name);
+       }},
+      {"one ends, its claim goes",
+       [ends](World& w) {
+         ends(w, "c");
+         w.removeClaim("c");
+       }},
+      {"the others run", nothing},
+      {"it is made anew",
+       [member](World& w) {
+         member(w, "c", "share", "3");
+         w.addPod("p-c", {"c"});
+       }},
+      {"all end, one claim goes",
+       [ends](World& w) {
+         for (const auto* name : {"a", "b"}) ends(w, name);
+         w.removePod("p-c");
+         w.removeClaim("c");
+       }},
+      {"a minute is over", nothing},
+      {"and another", nothing},
+      {"whole again", [member](World& w) { member(w, "c", "share", "3"); }},
+      {"all go",
+       [](World& w) {
+         for (const auto* name : {"a", "b", "c"}) w.removeClaim(name);
+       }},
+      {"of a late class",
+       [member](World& w) {
+         for (const auto* name : {"d", "e"}) member(w, name, "late", "2");
+         w.addPod("p-d", {"d"});
+       }},
+      {"with both pods", [](World& w) { w.addPod("p-e", {"e"}); }},
+      {"all go",
+       [ends](World& w) {
+         for (const auto* name : {"d", "e"}) {
+           ends(w, name);
+           w.removeClaim(name);
+         }
+       }},
+  };
+}
+
 /// The first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
   http::Request request;

@@ -1,4 +1,7 @@
 // Gangs: nothing is held while a member is missing or doesn't fit, all are bound together, and pods go with the last one.
+#include <algorithm>
+#include <random>
+
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
 
@@ -22,6 +25,18 @@ class GangTest : public ReconcileTest {
     settle();
     world.nextSecond();
   }
+  /// Of a class that waits for the first consumer, with its pod.
+  void late(const std::string& name, const std::string& size, const std::function<void(core::Pod&)>& change = {},
+            core::StringMap requests = {{"gpu-core", "10"}}) {
+    world.addMember(name, "late", std::move(requests),
+                    {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", size}});
+    auto pod = support::World::podOf("p-" + name, {name});
+    if (change) change(pod);
+    (void)support::World::must(world.client.create(pod));
+    settle();
+    world.nextSecond();
+  }
+  std::string nodeOf(const std::string& claim) { return world.claim(claim).status.nodeName; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   support::RefusingTransport line{*world.transport};
   int64_t used() { return driver->cluster.totals().usedCore; }
@@ -146,6 +161,283 @@ TEST_F(GangTest, C14_AMemberThatGoesWhileTheOthersWaitIsNoticed) {
   driver->run(std::chrono::seconds(70));
   EXPECT_EQ(used(), 0);
   EXPECT_EQ(world.garbage(), "");
+}
+
+TEST_F(GangTest, OfALateClassIsBoundOnceAllItsPodsAreThere) {
+  world.addMember("a", "late", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "2"}});
+  late("b", "2", {}, {{"gpu", "1"}});
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(world.reason("a"), "WaitingForGang");
+  EXPECT_NE(world.message("a").find("claim a has no pod yet"), std::string::npos) << world.message("a");
+  EXPECT_FALSE(world.pod("p-b").schedulingGates.empty());
+  world.addPod("p-a", {"a"});
+  settle();
+  for (const auto* name : {"a", "b"}) {
+    EXPECT_EQ(phase(name), "Bound") << world.message(name);
+    const auto pod = world.pod(std::string("p-") + name);
+    EXPECT_TRUE(pod.schedulingGates.empty());
+    ASSERT_TRUE(pod.requiredNodeAffinity) << "pinned, as nothing of it can move";
+    EXPECT_EQ(pod.requiredNodeAffinity->terms.at(0).matchFields.at(0).values.at(0), nodeOf(name));
+  }
+}
+
+TEST_F(GangTest, OfALateClassGoesWhereItsPodsCan) {
+  late("a", "2", [](core::Pod& pod) { pod.nodeSelector = {{"rack", "y"}}; });
+  world.taint("n1", R"([{"key":"k","effect":"NoSchedule"}])");
+  late("b", "2", [](core::Pod& pod) { pod.nodeSelector = {{"rack", "z"}}; });
+  EXPECT_EQ(used(), 0);
+  EXPECT_NE(
+      world.message("a").find("1 of 2 members of gang train fit; claim b does not; nodes that don't suit pod p-b: "),
+      std::string::npos)
+      << world.message("a");
+  world.removePod("p-b");
+  auto pod = support::World::podOf("p-b", {"b"});
+  pod.tolerations.push_back({"k", "Exists", "", "NoSchedule"});
+  pod.nodeSelector = {{"kubernetes.io/hostname", "n1"}};
+  world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"kubernetes.io/hostname":"n1"}}})");
+  (void)support::World::must(world.client.create(pod));
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2") << world.message("a");
+  EXPECT_EQ(nodeOf("b"), "n1") << world.message("b");
+}
+
+TEST_F(GangTest, WhatItsPodsAskOfANodeCountsForEachOther) {
+  const auto cpu = [](core::Pod& pod) { pod.containers.front().requests["cpu"] = "40"; };  // of 64
+  late("a", "2", cpu);
+  late("b", "2", cpu);
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_NE(nodeOf("a"), nodeOf("b"));
+  auto one = support::World::podOf("other", {"x"});
+  cpu(one);
+  (void)support::World::must(world.client.create(one));
+  world.addClaim("x", "late", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("x"), "NoFit") << "the gang's pods count where they were promised a place";
+}
+
+TEST_F(GangTest, OfALateClassWaitsForWhatPodsLackUntilItIsThere) {
+  world.occupy("full", "n1", "60");
+  world.occupy("full-2", "n2", "60");
+  const auto cpu = [](core::Pod& pod) { pod.containers.front().requests["cpu"] = "8"; };
+  late("a", "2", cpu);
+  late("b", "2", cpu);
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  world.removePod("full");
+  driver->run(std::chrono::seconds(10));
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(nodeOf(name), "n1") << world.message(name);
+}
+
+TEST_F(GangTest, MembersOfOnePodGoToOneNode) {
+  world.addClaim("half", "share", {{"gpu", "1"}});  // on n1: one card is left there
+  settle();
+  for (const auto* name : {"a", "b"})
+    world.addMember(name, "late", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
+  world.addPod("both", {"a", "b"});
+  settle();
+  EXPECT_EQ(nodeOf("a"), "n2") << world.message("a");
+  EXPECT_EQ(nodeOf("b"), "n2") << world.message("b");
+  EXPECT_TRUE(world.pod("both").schedulingGates.empty());
+}
+
+TEST_F(GangTest, AMemberGoesWhereItsPodsOtherClaimIs) {
+  world.addClaim("stands", "share", {{"gpu-core", "10"}});
+  settle();
+  const auto at = nodeOf("stands");
+  world.addClaim("full", "share", {{"gpu", "1"}});  // what binpack would have next is that node's other card
+  settle();
+  world.addMember("a", "share", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
+  world.addMember("b", "share", {{"gpu-core", "10"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "1"}});
+  world.addPod("p", {"stands", "a"});
+  settle();
+  world.removeClaim("b");
+  world.nextSecond();
+  member("b", "2", {}, "g", {{"gpu-core", "10"}});
+  EXPECT_NE(phase("a"), "Bound") << "its pod can't be on another node than " << at;
+  world.removeClaim("full");
+  settle();
+  EXPECT_EQ(nodeOf("a"), at) << world.message("a");
+}
+
+TEST_F(GangTest, C14_AMemberWhosePodLeavesBeforeAllHaveTheirCardsGivesUpItsOwn) {
+  auto devices = std::make_shared<int>(0);
+  line.code = 422;
+  line.refuses = [devices](const kube::HttpRequest& request) {
+    return request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos &&
+           ++*devices > 1;
+  };
+  startOver(line);
+  late("a", "2");
+  late("b", "2");
+  EXPECT_EQ(used(), 100);
+  const std::string first = world.exists(deviceOf("a")) ? "a" : "b";
+  world.removePod("p-" + first);
+  settle();
+  EXPECT_EQ(used(), 0);
+}
+
+/// One member's provisioner refuses it for good when the others are Bound.
+class GangFails : public GangTest {
+ protected:
+  /// Of three, the last one that is provisioned is answered this.
+  void failing(plugin::ReplyCode code, bool always = false) { world.plugin.answer({{}, {}, {code, "no"}}, always); }
+  std::string last() {
+    for (const auto* name : {"a", "b", "c"})
+      if (phase(name) != "Bound") return name;
+    return {};
+  }
+  int64_t bound() {
+    int64_t n = 0;
+    for (const auto* name : {"a", "b", "c"}) n += phase(name) == "Bound";
+    return n;
+  }
+};
+
+TEST_F(GangFails, C14_ForGoodFreesTheRestAfterAMinute) {
+  for (const auto* name : {"a", "b", "c"}) world.addPod(std::string("p-") + name, {name});
+  failing(plugin::ReplyCode::invalid);
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(bound(), 2);
+  driver->run(std::chrono::seconds(50));
+  EXPECT_EQ(bound(), 2);
+  driver->run(std::chrono::seconds(30));
+  EXPECT_EQ(bound(), 0);
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(world.garbage(), "");
+  for (const auto* name : {"a", "b", "c"}) EXPECT_FALSE(world.pod(std::string("p-") + name).schedulingGates.empty());
+  driver->run(std::chrono::minutes(10));  // the provisioner is asked anew
+  EXPECT_EQ(bound(), 3);
+  for (const auto* name : {"a", "b", "c"}) EXPECT_TRUE(world.pod(std::string("p-") + name).schedulingGates.empty());
+}
+
+TEST_F(GangFails, C14_AgainAndAgainFreesTheRestAfterSixMinutes) {
+  failing(plugin::ReplyCode::unavailable, true);
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(bound(), 2);
+  driver->run(std::chrono::minutes(4));
+  EXPECT_EQ(bound(), 2);
+  EXPECT_EQ(used(), 3000);
+  driver->run(std::chrono::minutes(4));
+  EXPECT_EQ(bound(), 0);
+  EXPECT_EQ(used(), 0);
+  world.plugin.answer({});
+  driver->run(std::chrono::minutes(10));
+  EXPECT_EQ(bound(), 3) << world.message(last());
+}
+
+TEST_F(GangFails, C14_TheRestIsKeptWhileAPodOfItRuns) {
+  for (const auto* name : {"a", "b", "c"}) world.addPod(std::string("p-") + name, {name});
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(bound(), 3);
+  world.schedule("p-a");
+  world.removePod("p-c");
+  world.removeClaim("c");
+  driver->run(std::chrono::minutes(5));
+  EXPECT_EQ(phase("a"), "Bound");
+  EXPECT_EQ(phase("b"), "Bound") << "its pod went on behind no gate";
+  member("c");
+  EXPECT_EQ(bound(), 3);
+}
+
+TEST_F(GangFails, C14_AMemberThatGoesFreesThoseThatNoPodUses) {
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(bound(), 3);
+  world.removeClaim("c");
+  driver->run(std::chrono::seconds(50));
+  EXPECT_EQ(used(), 2000);
+  driver->run(std::chrono::seconds(30));
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(world.reason("a"), "WaitingForGang");
+  member("c");
+  EXPECT_EQ(bound(), 3);
+}
+
+TEST_F(GangFails, C14_WhatIsMarkedIsKeptIfTheGangIsWholeAgain) {
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  world.removeClaim("c");
+  settle();
+  const auto before = deviceOf("a");
+  // The mark is set, and nothing after it.
+  auto marked = std::make_shared<bool>(false);
+  line.code = 500;
+  line.refuses = [marked](const kube::HttpRequest& request) {
+    if (request.method == kube::Method::get) return false;
+    if (request.body.find("WaitingForGang") != std::string::npos &&
+        request.target.find("/elasticgpus/") != std::string::npos)
+      return std::exchange(*marked, true);
+    return *marked;
+  };
+  startOver(line);
+  driver->run(std::chrono::seconds(65));
+  EXPECT_TRUE(*marked);
+  line.refuses = nullptr;
+  member("c");
+  driver->run(std::chrono::seconds(30));
+  EXPECT_EQ(bound(), 3);
+  EXPECT_EQ(deviceOf("a"), before);
+  for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(world.gpu(deviceOf(name)).status.reason, "") << name;
+}
+
+TEST_F(GangFails, C14_OfALostNodeIsDecidedAnewBesideTheOthersOrNotAtAll) {
+  for (const auto* name : {"a", "b"}) member(name, "2");
+  ASSERT_EQ(nodeOf("a"), nodeOf("b"));
+  member("c", "2", {}, "other");
+  member("d", "2", {}, "other");
+  ASSERT_NE(nodeOf("c"), nodeOf("a"));
+  for (const auto* card : {"gpu-n1-0"})
+    world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Failed"}})", "status");
+  driver->run(std::chrono::minutes(3));
+  // One card of three that are left is lacking: of the gang on n1 nothing is held.
+  const bool first = world.gpu("gpu-n1-1").spec.allocations.empty();
+  EXPECT_TRUE(first);
+  EXPECT_EQ(used(), 2000);
+  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"status":{"phase":"Bound"}})", "status");
+  driver->run(std::chrono::minutes(3));
+  for (const auto* name : {"a", "b", "c", "d"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
+TEST_F(GangTest, OfTwoHundredAndFiftySixEachMemberIsLookedAtAFewTimes) {
+  for (int n = 0; n < 256; ++n)
+    world.addMember("m" + std::to_string(n), "share", {{"gpu-core", "1"}, {"gpu-memory", "64Mi"}},
+                    {{"elasticgpu.io/gang", "large"}, {"elasticgpu.io/gang-size", "256"}});
+  driver->steps = 0;
+  settle();
+  for (int n = 0; n < 256; ++n) ASSERT_EQ(phase("m" + std::to_string(n)), "Bound") << world.message("m0");
+  EXPECT_LT(driver->steps, 256 * 16) << "each member's events make work for itself, not for all others";
+}
+
+/// Two gangs come member by member, in any order, and what they wait for comes and goes: one of them is whole in the end, and
+/// nothing is held for the other.
+TEST_F(GangTest, OfTwoThatNeedTheSameCardsOneIsWholeInWhateverOrderTheyCome) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 30; ++round) {
+    std::vector<std::string> names{"a1", "a2", "a3", "b1", "b2", "b3"};
+    std::shuffle(names.begin(), names.end(), random);
+    const bool full = random() % 2 == 0;
+    if (full) world.addClaim("full", "share", {{"gpu", "2"}});
+    settle();
+    for (const auto& name : names) {
+      world.addMember(name, "share", {{"gpu", "1"}},
+                      {{"elasticgpu.io/gang", name.substr(0, 1)}, {"elasticgpu.io/gang-size", "3"}});
+      for (auto n = random() % 12; n-- > 0;) driver->stepOnce();
+      if (random() % 3 == 0) driver->poll();
+      if (random() % 8 == 0) start();
+    }
+    settle();
+    if (full) {
+      EXPECT_EQ(used(), 2000);
+      world.removeClaim("full");
+    }
+    driver->run(std::chrono::seconds(10));
+    int bound = 0;
+    for (const auto& name : names) bound += phase(name) == "Bound";
+    ASSERT_EQ(bound, 3) << "round " << round;
+    ASSERT_EQ(phase("a1") == "Bound", phase("a3") == "Bound");
+    ASSERT_EQ(used(), 3000);
+    for (const auto& name : names) world.removeClaim(name);
+    settle();
+    ASSERT_EQ(used(), 0);
+  }
 }
 
 TEST_F(GangTest, WhatADeadLeaderWroteOfItIsCompleted) {

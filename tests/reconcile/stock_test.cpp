@@ -104,6 +104,31 @@ TEST_F(StockTest, C14_ThoseOfATemplateMayBeAGang) {
   }
 }
 
+TEST_F(StockTest, W0_ThoseOfPodsThatSayThatTheyAreAGangAreOfIt) {
+  constexpr const char* late = R"({"egpuClassName":"late","resources":{"requests":{"elasticgpu.io/gpu-core":10}}})";
+  const auto member = [&](const std::string& pod, const char* parameters) {
+    auto made = World::podOf(pod, {});
+    made.metadata.annotations = {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}, {"note", "x"}};
+    made.resourceClaims.push_back({"gpu", "", "template"});
+    (void)World::must(world.client.create(made));
+    (void)stamp(pod, "gpu", parameters);
+    tellPod(pod, {"gpu"});
+    settle();
+  };
+  driver->pods.faults.delay = driver->pods.events();  // its pod comes later than what is stamped for it
+  member("a", late);
+  EXPECT_EQ(world.reason("a-gpu-x7x7x"), "WaitingForGang");
+  EXPECT_EQ(world.claim("a-gpu-x7x7x").metadata.annotations,
+            (core::StringMap{{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}}));
+  EXPECT_FALSE(world.pod("a").schedulingGates.empty());
+  member("b", kTenPercent);
+  for (const auto* name : {"a", "b"}) {
+    const auto claim = name + std::string("-gpu-x7x7x");
+    EXPECT_EQ(world.claim(claim).status.phase, "Bound") << world.message(claim);
+    EXPECT_TRUE(world.pod(name).schedulingGates.empty()) << name;
+  }
+}
+
 TEST_F(StockTest, CapacityRequestsSayTheAmounts) {
   auto rc = stock("a", R"({"egpuClassName":"share"})");
   rc.request.capacity = {{"gpu_core", "10"}, {"elasticgpu.io/gpu_memory", "2147483648"}};

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -125,6 +127,26 @@ TEST(Gang, WhatPodsTakeOfANodeCountsForThoseAfterThem) {
   EXPECT_EQ(decideGang(cluster, same(5, request)).lacking, (GangShort{4, 4, "", std::nullopt}));
 }
 
+TEST(Gang, MembersOfOnePodGoToTheFirstNodeThatHasRoomForAllOfThem) {
+  auto cluster = nodesOfTwo(3);
+  cluster.take("n0-0", "x", {1000, kGi});  // binpack's favourite, with room for one
+  std::vector<GangMember> gang{{whole(1)}, {whole(1)}, {whole(1)}};
+  gang[1].with = 0;
+  EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n1", "n1", "n0"}));
+  gang[2].with = 0;
+  const auto before = usedOf(cluster);
+  EXPECT_EQ(decideGang(cluster, gang).lacking, (GangShort{2, 0, "", std::nullopt}));
+  EXPECT_EQ(usedOf(cluster), before);
+}
+
+TEST(Gang, WhoWasPlacedBeforeIsToldToWhoKnowsTheRoomForPods) {
+  auto cluster = nodesOfTwo(3);
+  auto gang = same(3, share(100));
+  for (auto& member : gang)  // two pods per node
+    member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.size() < 2; };
+  EXPECT_EQ(nodesOf(decideGang(cluster, gang)), (Names{"n0", "n0", "n1"}));
+}
+
 TEST(Gang, WhatChangesBetweenTwoGroupsIsSeen) {
   auto cluster = nodesOfTwo(4);
   cluster.take("n0-0", "x", {1000, kGi});
@@ -210,35 +232,77 @@ class Plain {
   }
 
  private:
+  using Unit = std::vector<std::size_t>;
+
   bool bothOrders(const TopologyGroup* group, GangDecision& best) const {
-    std::vector<std::size_t> order(members_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<Unit> order;
+    for (std::size_t i = 0; i < members_.size(); ++i) {
+      if (!members_[i].with) order.push_back({i});
+      for (auto& unit : order)
+        if (members_[i].with && unit.front() == *members_[i].with) unit.push_back(i);
+    }
     if (inOrder(group, order, best)) return true;
-    std::stable_sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
-      const Request &x = members_[a].request, &y = members_[b].request;
+    std::stable_sort(order.begin(), order.end(), [this](const Unit& a, const Unit& b) {
+      const Request &x = members_[a.front()].request, &y = members_[b.front()].request;
       return std::tuple(x.wholeCards, x.perCard.core * x.cards, x.perCard.memory * x.cards, x.cards) >
              std::tuple(y.wholeCards, y.perCard.core * y.cards, y.perCard.memory * y.cards, y.cards);
     });
     return inOrder(group, order, best);
   }
 
-  bool inOrder(const TopologyGroup* group, const std::vector<std::size_t>& order, GangDecision& best) const {
+  Decision one(const World& world, std::size_t i, const TopologyGroup* group, const std::vector<Decision>& so,
+               const std::vector<std::string>& tried) const {
+    const auto& member = members_[i];
+    return world.decide(member.request, [&](std::string_view node) {
+      std::vector<std::size_t> placed;
+      for (std::size_t k = 0; k < so.size(); ++k)
+        if (so[k].fits && so[k].node == node) placed.push_back(k);
+      return std::count(tried.begin(), tried.end(), node) == 0 &&
+             (!group || std::count(group->nodes.begin(), group->nodes.end(), node) > 0) &&
+             (!member.suits || member.suits(node)) && (!member.with || so[*member.with].node == node) &&
+             (!member.hasRoom || member.hasRoom(node, placed));
+    });
+  }
+
+  /// Nothing, or who lacks it.
+  std::optional<std::size_t> unitIn(World& world, const Unit& unit, const TopologyGroup* group,
+                                    std::vector<Decision>& so) const {
+    std::optional<std::size_t> lacks;
+    std::vector<std::string> tried;
+    while (true) {
+      World here = world;
+      auto with = so;
+      std::size_t fit = 0;
+      for (; fit < unit.size(); ++fit) {
+        const auto i = unit[fit];
+        with[i] = one(here, i, group, with, tried);
+        if (!with[i].fits) break;
+        NodeAmount ofNode{members_[i].request.cpuMilli, members_[i].request.podMemory};
+        for (const auto& p : with[i].placements)
+          here.take(p.card, "m" + std::to_string(i), p.charged, std::exchange(ofNode, {}));
+      }
+      if (fit == unit.size()) {
+        world = here;
+        so = with;
+        return std::nullopt;
+      }
+      if (!lacks) lacks = unit[fit];
+      if (fit == 0) return lacks;
+      tried.push_back(with[unit.front()].node);
+    }
+  }
+
+  bool inOrder(const TopologyGroup* group, const std::vector<Unit>& order, GangDecision& best) const {
     World world = world_;
     std::vector<Decision> decisions(members_.size());
-    for (std::size_t k = 0; k < order.size(); ++k) {
-      const auto& member = members_[order[k]];
-      const auto& decision = decisions[order[k]] = world.decide(member.request, [&](std::string_view node) {
-        return (!group || std::count(group->nodes.begin(), group->nodes.end(), node) > 0) &&
-               (!member.suits || member.suits(node));
-      });
-      if (!decision.fits) {
-        if (!best.lacking || k > best.lacking->fit)
-          best.lacking = GangShort{order[k], k, group ? group->value : "", std::nullopt};
+    std::size_t fit = 0;
+    for (const auto& unit : order) {
+      if (const auto lacks = unitIn(world, unit, group, decisions)) {
+        if (!best.lacking || fit > best.lacking->fit)
+          best.lacking = GangShort{*lacks, fit, group ? group->value : "", std::nullopt};
         return false;
       }
-      NodeAmount ofNode{member.request.cpuMilli, member.request.podMemory};
-      for (const auto& p : decision.placements)
-        world.take(p.card, "m" + std::to_string(k), p.charged, std::exchange(ofNode, {}));
+      fit += unit.size();
     }
     best = {std::move(decisions), group ? group->value : "", std::nullopt};
     return true;
@@ -290,6 +354,12 @@ std::vector<GangMember> randomGang(Random& random) {
     auto& member = members.emplace_back(GangMember{alike ? first : randomRequest(random)});
     if (pick(random, 0, 5) == 0)
       member.suits = [odd = pick(random, 0, 1)](std::string_view node) { return node.back() % 2 == odd; };
+    if (pick(random, 0, 5) == 0)
+      member.hasRoom = [most = pick(random, 1, 2)](std::string_view, std::span<const std::size_t> placed) {
+        return static_cast<int64_t>(placed.size()) < most;
+      };
+    if (const auto last = members.size() - 1; last > 0 && pick(random, 0, 3) == 0)
+      member.with = members[last - 1].with.value_or(last - 1);
   }
   return members;
 }

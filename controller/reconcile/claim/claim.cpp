@@ -48,9 +48,14 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   auto device = deviceOf(*claim);
   if (!device) return unbound(claim, stop);
   if (auto outcome = makesRoom(claim, device, stop)) return *std::move(outcome);
+  milliseconds again{0};
+  if (auto outcome = leavesGang(claim, device, &again, stop)) return *std::move(outcome);
   if (device->status.phase == phase::kFailed)
     return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
-  if (device->status.phase == phase::kBound) return committing(claim, device, stop);
+  if (device->status.phase == phase::kBound) {
+    auto outcome = committing(claim, device, stop);
+    return outcome.isDone() && again.count() > 0 ? Outcome::after(again).says(std::move(outcome.said)) : outcome;
+  }
   if (device->status.phase == phase::kReleased)  // only by somebody's hand: release needs the claim to be going
     return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
@@ -91,7 +96,9 @@ bool ClaimSync::isStatic(const cache::Claim& claim) {
   return !claim.spec.elasticGPUName.empty() && claim.spec.elasticGPUName != deviceNameFor(claim);
 }
 
-bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const {
+bool ClaimSync::waitsForConsumer(const cache::Claim& claim) const { return !inGang(claim) && classWaits(claim); }
+
+bool ClaimSync::classWaits(const cache::Claim& claim) const {
   // Once decided, the class that it was decided by: the default may be another one by now.
   if (auto device = deviceOf(claim); device && !device->spec.className.empty()) {
     auto cls = stores_.classes.get({"", device->spec.className});
@@ -116,12 +123,12 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     cluster_.forget(claim->metadata.uid);
     return Outcome::done().says(asked.refusal(*claim));
   }
-  const bool member = claim->metadata.annotations.contains(std::string(keys::kGangAnnotation));
+  const bool member = inGang(*claim);
   if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty()) {
     if (member) cluster_.forget(claim->metadata.uid);  // what its gang decided for it
     return refused(*claim, refusal);
   }
-  if (member) return inGang(claim, asked, stop);
+  if (member) return withGang(claim, asked, stop);
   return asked.cls->bindingMode == "WaitForFirstConsumer" ? leaveToConsumer(*claim) : choose(*claim, asked, stop);
 }
 
@@ -238,8 +245,8 @@ Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message
 
 Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   // A device that stood before its claim is where it is: no consumer chooses its node.
-  const bool waits = waitsForConsumer(*claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
-  if (waits) {
+  const bool late = classWaits(*claim) && !isStatic(*claim) && device->status.phase != phase::kAvailable;
+  if (late) {
     const auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
     if (!reserved(*claim) && std::none_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod); }))
       return giveUp(*claim, *device, {}, stop);  // its consumer left before it was reserved
@@ -255,7 +262,7 @@ Outcome ClaimSync::intended(const ClaimPtr& claim, const GpuPtr& device, std::st
     if (reserved(*claim)) return stuck(*claim, entries.message());
     return giveUp(*claim, *device, {}, stop);
   }
-  if (waits) return waitForReservation(claim, device, stop);
+  if (late && !inGang(*claim)) return waitForReservation(claim, device, stop);
   if (auto outcome = awaitGang(*claim, *device, stop)) return *std::move(outcome);
   return provision(claim, device, stop);
 }
@@ -308,11 +315,13 @@ Outcome ClaimSync::notProvisioned(const cache::Claim& claim, const cache::Gpu& d
       return std::move(outcome).says(says(reason::kProvisionFailed));
     }
     case plugin::ReplyCode::internal:
+      if (auto outcome = failsGang(claim, device, text, stop)) return *std::move(outcome);
       return Outcome::retry({base::Code::internal, text}).says(says(reason::kProvisionFailed));
     case plugin::ReplyCode::unavailable:
     case plugin::ReplyCode::timeout:
     case plugin::ReplyCode::crashed:
     case plugin::ReplyCode::garbage:
+      if (auto outcome = failsGang(claim, device, text, stop)) return *std::move(outcome);
       return Outcome::retry({base::Code::unavailable, text}).says(says(reason::kProvisionerUnavailable));
   }
   return Outcome::done();
@@ -326,7 +335,7 @@ Outcome ClaimSync::committing(const ClaimPtr& claim, const GpuPtr& device, std::
   const auto now = binder_.commitClaim(*claim, *device, stop);  // W5
   const bool wrote = now.ok() && now->metadata.resourceVersion != claim->metadata.resourceVersion;
   if (!now.ok() || wrote) return Outcome::nextState(now.status());  // gone: the device's step releases it
-  waiting_.bound(claim->metadata.uid);
+  waiting_.forgetChoice(claim->metadata.uid);
   const auto status = status_.bound(*claim, *device, stop);  // W6
   if (!status.ok()) return Outcome::nextState(status);
   boundAt_ = clock_.now();

@@ -19,6 +19,7 @@
 #include "controller/reconcile/claim/waiting.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/device/provisioning.h"
+#include "controller/reconcile/pod/bound_volumes.h"
 #include "controller/reconcile/priority/preemption.h"
 
 namespace egpu::reconcile {
@@ -45,12 +46,15 @@ struct Asked {
 /// Whose turn the claim's is.
 cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
 
+class GangPods;
+
 /// Thread-safe, one thread per claim at a time (the work queue's promise).
 class ClaimSync {
  public:
   ClaimSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder,
             Provisioning& provisioning, ClassSync& classes, Carrier& carrier, Users& users, ClaimStatus& status,
-            Waiting& waiting, base::Clock& clock, std::function<void(const std::string& queueKey)> enqueue)
+            Waiting& waiting, BoundVolumes& volumes, base::Clock& clock,
+            std::function<void(const std::string& queueKey)> enqueue)
       : writer_(writer),
         stores_(stores),
         cluster_(cluster),
@@ -61,6 +65,7 @@ class ClaimSync {
         users_(users),
         status_(status),
         waiting_(waiting),
+        volumes_(volumes),
         preemption_(stores, cluster, clock),
         clock_(clock),
         enqueue_(std::move(enqueue)) {}
@@ -84,8 +89,11 @@ class ClaimSync {
   bool takesDevice(const cache::Claim& claim) const;
   /// Some claim was bound within the last moment: there is a rush.
   bool boundLately() const { return clock_.now() - boundAt_.load() < kRush; }
-  /// Its class says WaitForFirstConsumer (a class that is gone says nothing).
+  /// Its class says WaitForFirstConsumer (a class that is gone says nothing), and it is of no gang: those are decided for all
+  /// their pods at once, and Bound before any of these goes.
   bool waitsForConsumer(const cache::Claim& claim) const;
+  /// It says that it is of a gang.
+  static bool inGang(const cache::Claim& claim);
   /// It is of no gang, or all members of its gang are Bound.
   bool gangIsBound(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
@@ -119,6 +127,8 @@ class ClaimSync {
   std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);
   /// (C9) It gets a device that stands already. Nothing: a new one is to be made for it.
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
+  /// Its class says WaitForFirstConsumer.
+  bool classWaits(const cache::Claim& claim) const;
   Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// The members of a gang, as far as they are here: the oldest first, no more than its size.
@@ -128,15 +138,33 @@ class ClaimSync {
     std::string standsOn;        ///< a node of one that has its device; empty: none has
   };
   /// (C14) Nothing is decided for it alone.
-  Outcome inGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
+  Outcome withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
   /// (C14) after W2: nothing is provisioned before all members have their entries. Nothing: they have, or it is of no gang.
   std::optional<Outcome> awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// (C14) Bound beside one that lacks its cards, and no pod of the gang went on: after a while it gives back what it has. Nothing:
+  /// it keeps it; again: not 0 if that is to be looked at after so long.
+  std::optional<Outcome> leavesGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
+                                    std::stop_token stop);
+  Outcome givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Empty, or which other member keeps its gang from being whole.
+  std::string gangLacking(const cache::Claim& claim, const cache::Gpu& device) const;
+  /// A pod of its runs, or may.
+  bool wasLetGo(const cache::Claim& claim) const;
+  /// Its provisioner fails, and has for too long: it gives up its cards. Nothing: it is tried again.
+  std::optional<Outcome> failsGang(const cache::Claim& claim, const cache::Gpu& device, const std::string& text,
+                                   std::stop_token stop);
   /// Its device is Bound, or all of its cards' ledgers have it.
   bool hasItsCards(const cache::Claim& claim) const;
-  Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members);
+  /// What the open members ask for. An outcome: nothing can be decided now.
+  std::optional<Outcome> askGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+                                 GangPods& pods, std::vector<cache::ClusterView::Ask>& asks, std::stop_token stop);
+  Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+                     std::stop_token stop);
   Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                    const scheduler::GangShort& lacking);
-  GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
+                    const GangPods& pods, const scheduler::GangShort& lacking);
+  /// Those that count, in no order: the oldest, if there are more than its size.
+  std::vector<ClaimPtr> membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
+  GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
   /// Empty, or why the gang can't be decided.
   std::string notWhole(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members) const;
   /// Where the device was refused before only if it fits nowhere else.
@@ -196,8 +224,8 @@ class ClaimSync {
   static Outcome notCarried(const cache::Claim& claim, const Carrier::Answer& answer);
   /// What its condition Carried says of is no more.
   bool obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const;
-  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
-  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
+  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);     // (C8)
+  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
   Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// (C15) Nothing: what it asks for is what it has.
   std::optional<Outcome> resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
@@ -266,6 +294,7 @@ class ClaimSync {
   Users& users_;
   ClaimStatus& status_;
   Waiting& waiting_;
+  BoundVolumes& volumes_;
   Preemption preemption_;
   base::Clock& clock_;
   const std::function<void(const std::string& queueKey)> enqueue_;

@@ -168,13 +168,35 @@ std::optional<Outcome> StockSync::allocatedBefore(const core::ResourceClaim& car
   return Outcome::nextState(carrier_.withdraw(carrier, stop));
 }
 
+base::Status StockSync::joinGang(const core::ResourceClaim& carrier, cache::Claim& claim, std::stop_token stop) {
+  const auto ofGang = [](const auto& annotation) { return annotation.first.starts_with(keys::kGangAnnotation); };
+  const auto& owners = carrier.metadata.ownerReferences;
+  const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& each) { return each.kind == "Pod"; });
+  if (owner == owners.end() ||
+      std::any_of(claim.metadata.annotations.begin(), claim.metadata.annotations.end(), ofGang))
+    return {};
+  const core::ObjectKey key{carrier.metadata.namespace_, owner->name};
+  auto pod = stores_.pods.get(key);
+  if (!pod || pod->metadata.uid != owner->uid) {  // they come by different watches
+    const auto now = writer_.read<core::Pod>(key, owner->uid, std::move(stop));
+    if (!now.ok()) return now.status().code() == base::Code::notFound ? base::Status() : now.status();
+    if (now->metadata.uid != owner->uid) return {};
+    pod = std::make_shared<const core::Pod>(*now);
+  }
+  for (const auto& annotation : pod->metadata.annotations)
+    if (ofGang(annotation)) claim.metadata.annotations.insert(annotation);
+  return {};
+}
+
 Outcome StockSync::make(const core::ResourceClaim& carrier, std::stop_token stop) {
   if (const auto outcome = allocatedBefore(carrier, stop)) return *outcome;
-  const auto wanted = claimFor(carrier);
+  auto wanted = claimFor(carrier);
   if (const auto* why = std::get_if<std::string>(&wanted)) {
     tell(carrier, *why);
     return Outcome::done();  // its spec can't change
   }
+  if (const auto joined = joinGang(carrier, std::get<cache::Claim>(wanted), stop); !joined.ok())
+    return Outcome::retry(joined);
   const auto made = writer_.create(std::get<cache::Claim>(wanted), stop);
   if (made.ok()) {
     base::log::debug("made a claim for a ResourceClaim", {{"claim", core::keyOf(carrier.metadata).str()}});

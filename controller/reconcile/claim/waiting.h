@@ -11,18 +11,20 @@
 #include "controller/reconcile/claim/resizes_refused.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/gang/gang_times.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
 
 namespace egpu::reconcile {
 
 /// Thread-safe.
 struct Waiting {
-  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock), resizes(clock) {}
+  explicit Waiting(base::Clock& clock) : room(clock), nodes(clock), provisioners(clock), gangs(clock), resizes(clock) {}
 
   WaitingForRoom room;
   WaitingForQuota quota;
   NodesLeftAlone nodes;
   ProvisionersLeftAlone provisioners;
+  GangTimes gangs;
   ResizesRefused resizes;
   ChosenNodes chosen;
 
@@ -32,18 +34,21 @@ struct Waiting {
     quota.remove(queueKey);
   }
   void forgetClaim(const std::string& claimUid) {
-    bound(claimUid);
+    forgetChoice(claimUid);
+    gangs.forgetClaim(claimUid);
     resizes.forgetClaim(claimUid);
   }
-  /// What it waited for to be bound.
-  void bound(const std::string& claimUid) {
+  /// It has its device: how that was come by is of no interest any more.
+  void forgetChoice(const std::string& claimUid) {
     room.forgetClaim(claimUid);
     quota.forgetClaim(claimUid);
     nodes.forgetClaim(claimUid);
     provisioners.forgetClaim(claimUid);
   }
   /// Claims of which anything is remembered; for tests.
-  std::size_t claims() const { return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + resizes.claims(); }
+  std::size_t claims() const {
+    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + gangs.claims() + resizes.claims();
+  }
 };
 
 }  // namespace egpu::reconcile

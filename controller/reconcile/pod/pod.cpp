@@ -51,8 +51,11 @@ Outcome PodSync::step(const core::ObjectKey& key, std::stop_token stop) {
 Outcome PodSync::decideFor(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
   const auto key = core::keyOf(pod.metadata);
   const bool open = std::any_of(used.begin(), used.end(), [](const auto& one) { return !one.device; });
+  const bool promised = std::any_of(used.begin(), used.end(), [this](const auto& one) {
+    return !one.device && cluster_.decidedInGang(one.claim->metadata.uid);
+  });
   if (open) {
-    stores_.usage.unplan(key);  // until it is promised a node anew
+    if (!promised) stores_.usage.unplan(key);  // until it is promised a node anew
   } else {
     notShort(key);
     plan(pod, used);
@@ -279,8 +282,9 @@ std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std
       *outcome = Outcome::after(milliseconds(50));
       return std::nullopt;
     }
-    if (!ask.ok()) return std::nullopt;                                       // the claim's step says so
-    if (ask.cls->bindingMode != "WaitForFirstConsumer") return std::nullopt;  // bound without us, then we come again
+    if (!ask.ok()) return std::nullopt;  // the claim's step says so
+    if (ask.cls->bindingMode != "WaitForFirstConsumer" || ClaimSync::inGang(*one.claim))
+      return std::nullopt;  // bound without us, then we come again
     if (!waiting_.provisioners.refusal(uid).empty()) return std::nullopt;
     choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
     choice.asks.push_back(ask.of(*one.claim));
@@ -614,6 +618,7 @@ Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std:
     // A pin is for good: not to hardware that is gone. What becomes of a Lost claim is an event.
     if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
     if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();        // rolled back
+    if (one.device->status.reason == reason::kWaitingForGang) return Outcome::done();              // it is given back
     if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
   }
   if (const auto apart = areApart(pod, used)) return *apart;

@@ -2,11 +2,13 @@
 // writes its own.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_pods.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -25,6 +27,12 @@ constexpr std::chrono::milliseconds kLookSoon{500};
 
 Outcome waits(const cache::Claim& claim, std::string why) {
   return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
+}
+
+/// The oldest speaks for all, and comes first.
+bool older(const cache::Store<cache::Claim>::Ptr& a, const cache::Store<cache::Claim>::Ptr& b) {
+  return std::tie(a->metadata.creationTimestamp, a->metadata.uid) <
+         std::tie(b->metadata.creationTimestamp, b->metadata.uid);
 }
 
 /// Nodes by the value of a label; without `only`, or those of that node's value alone.
@@ -46,13 +54,19 @@ std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, cons
 
 }  // namespace
 
-ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+std::vector<ClaimSync::ClaimPtr> ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+  auto here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
+  std::erase_if(here, [](const auto& each) { return each->metadata.deleting(); });
+  if (here.size() <= gang.size) return here;
+  std::sort(here.begin(), here.end(), older);
+  here.resize(gang.size);
+  return here;
+}
+
+ClaimSync::GangMembers ClaimSync::openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
   GangMembers members;
-  members.here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
-  std::erase_if(members.here, [](const auto& each) { return each->metadata.deleting(); });
-  std::sort(members.here.begin(), members.here.end(),
-            [](const auto& a, const auto& b) { return ageOf(a->metadata) < ageOf(b->metadata); });
-  if (members.here.size() > gang.size) members.here.resize(gang.size);
+  members.here = membersOf(claim, gang);
+  std::sort(members.here.begin(), members.here.end(), older);
   for (const auto& each : members.here) {
     const auto device = deviceOf(*each);
     if (device && device->metadata.deleting()) continue;  // it is decided anew once that is gone
@@ -78,26 +92,27 @@ std::string ClaimSync::notWhole(const cache::Claim& claim, const v1alpha::Gang& 
 bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
   const auto gang = v1alpha::gangOf(claim.metadata.annotations);
   if (!gang) return true;
-  const auto members = membersOf(claim, *gang).here;
+  const auto members = membersOf(claim, *gang);
   return members.size() == gang->size && std::all_of(members.begin(), members.end(), [](const auto& each) {
            return each->status.phase == v1alpha::keys::phase::kBound;
          });
 }
 
-Outcome ClaimSync::inGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
+bool ClaimSync::inGang(const cache::Claim& claim) {
+  return claim.metadata.annotations.contains(std::string(keys::kGangAnnotation));
+}
+
+Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
-  const bool late = asked.cls->bindingMode == "WaitForFirstConsumer";
-  if (mistake || late || takesDevice(*claim))
-    return Outcome::done().says(
-        Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
-                 mistake ? mistake->field + ": " + mistake->message
-                         : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " +
-                               (late ? "class " + asked.cls->metadata.name + " must have bindingMode Immediate"
-                                     : std::string("a claim that names its ElasticGPU is decided by itself"))));
+  if (mistake || takesDevice(*claim))
+    return Outcome::done().says(Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
+                                         mistake ? mistake->field + ": " + mistake->message
+                                                 : "metadata.annotations[" + std::string(keys::kGangAnnotation) +
+                                                       "]: a claim that names its ElasticGPU is decided by itself"));
   const auto gang = *v1alpha::gangOf(claim->metadata.annotations);
   if (const auto decided = cluster_.decidedInGang(claim->metadata.uid))
     return intend(*claim, *asked.cls, *decided, stop);
-  const auto members = membersOf(*claim, gang);
+  const auto members = openOf(*claim, gang);
   const auto speaks = [&](const auto& who) {
     return waits(*claim, "claim " + who->metadata.name + " says what gang " + gang.name + " waits for");
   };
@@ -111,43 +126,57 @@ Outcome ClaimSync::inGang(const ClaimPtr& claim, const Asked& asked, std::stop_t
     enqueue_(claimKey(core::keyOf(members.open.front()->metadata)));
     return speaks(members.open.front());
   }
-  return decideGang(*claim, gang, members);
+  return decideGang(*claim, gang, members, stop);
 }
 
-Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members) {
-  std::vector<cache::ClusterView::Ask> asks;
-  std::vector<scheduler::NodePredicate> suits;
+std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alpha::Gang& gang,
+                                          const GangMembers& members, GangPods& pods,
+                                          std::vector<cache::ClusterView::Ask>& asks, std::stop_token stop) {
+  const auto because = [&](const std::string& why) { return waits(claim, "gang " + gang.name + ": " + why); };
   for (const auto& each : members.open) {
     if (auto refusal = waiting_.provisioners.refusal(each->metadata.uid); !refusal.empty()) {
-      auto outcome = waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + refusal);
+      auto outcome = because("claim " + each->metadata.name + ": " + refusal);
       outcome.kind = Outcome::Kind::after;
       outcome.delay = waiting_.provisioners.untilRefusalEnds(each->metadata.uid);
       return outcome;
     }
     const auto asked = ask(*each);
     if (asked.later) return Outcome::after(kPluginBusy);
-    if (!asked.ok())
-      return waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + asked.message);
+    if (!asked.ok()) return because("claim " + each->metadata.name + ": " + asked.message);
     asks.push_back(asked.of(*each));
-    suits.push_back([this, uid = each->metadata.uid, tolerated = toleratedNodes(stores_, *asked.cls)](auto node) {
-      return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
-    });
+    std::optional<scheduler::NodePredicate> tolerated;
+    if (asked.cls->bindingMode != "WaitForFirstConsumer") tolerated = toleratedNodes(stores_, *asked.cls);
+    const auto lacks = pods.add(each, tolerated, stop);
+    if (!lacks.ok()) return Outcome::retry(lacks.status());
+    if (!lacks->empty()) return Outcome::after(kGangSays).says(std::move(because(*lacks).said));
   }
+  return std::nullopt;
+}
+
+Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
+                              std::stop_token stop) {
+  std::vector<cache::ClusterView::Ask> asks;
+  GangPods pods(stores_, volumes_, waiting_.nodes);
+  if (auto outcome = askGang(claim, gang, members, pods, asks, stop)) return *std::move(outcome);
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority);
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : groupsOf(stores_, gang.topology, members.standsOn);
-  const auto decided = cluster_.decideGang(asks, suits, gang.topology.empty() ? nullptr : &groups);
+  const auto decided = cluster_.decideGang(asks, pods.places(), gang.topology.empty() ? nullptr : &groups);
   if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
-  if (decided->lacking) return gangLacks(claim, gang, members, *decided->lacking);
+  if (decided->lacking) return gangLacks(claim, gang, members, pods, *decided->lacking);
+  if (!pods.promise(decided->decisions)) {  // another pod was promised it meanwhile
+    for (const auto& ask : asks) cluster_.forget(ask.claimUid);
+    return Outcome::again();
+  }
   waiting_.remove(queueKey);
   for (const auto& each : members.open) enqueue_(claimKey(core::keyOf(each->metadata)));
   return Outcome::again();
 }
 
 Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                             const scheduler::GangShort& lacking) {
+                             const GangPods& pods, const scheduler::GangShort& lacking) {
   const auto standing = members.here.size() - members.open.size();
   const auto& name = members.open[lacking.member]->metadata.name;
   auto why = std::to_string(standing + lacking.fit) + " of " + std::to_string(gang.size) + " members of gang " +
@@ -155,8 +184,10 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
              "; claim " + name + " does not";
   if (lacking.excess) why += ": " + lacking.excess->text();
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
-  return Outcome::done().says(
-      notBound(claim, lacking.excess ? reason::kQuotaExceeded : reason::kNoFit, std::move(why)));
+  if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
+  auto said = notBound(claim, lacking.excess ? reason::kQuotaExceeded : reason::kNoFit, std::move(why));
+  // That CPU or memory is given back is no event of a claim's.
+  return (pods.anyShort() ? Outcome::after(kGangSays) : Outcome::done()).says(std::move(said));
 }
 
 bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
@@ -173,22 +204,22 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
   const auto gang = v1alpha::gangOf(claim.metadata.annotations);
   if (!gang || isStatic(claim)) return std::nullopt;
   const auto& uid = claim.metadata.uid;
-  const auto members = membersOf(claim, *gang).here;
+  const auto members = membersOf(claim, *gang);
   const auto lacks =
       std::find_if_not(members.begin(), members.end(), [this](const auto& m) { return hasItsCards(*m); });
   if (members.size() >= gang->size && lacks == members.end()) {
-    waiting_.nodes.notUnplaced(uid);
+    waiting_.gangs.over(GangTimes::What::cards, uid);
     for (const auto& member : members)  // who came before waits for this
-      if (member->metadata.uid != uid && member->status.phase != keys::phase::kBound)
+      if (waiting_.gangs.over(GangTimes::What::cards, member->metadata.uid))
         enqueue_(claimKey(core::keyOf(member->metadata)));
     return std::nullopt;
   }
   const auto why = lacks == members.end()
                        ? "a member of gang " + gang->name + " is gone"
                        : "claim " + (*lacks)->metadata.name + " of gang " + gang->name + " has no cards yet";
-  const auto waited = waiting_.nodes.unplacedFor(uid, device.metadata.uid);
+  const auto waited = waiting_.gangs.since(GangTimes::What::cards, uid, device.metadata.uid);
   if (waited >= kGangWithin) {
-    waiting_.nodes.notUnplaced(uid);
+    waiting_.gangs.over(GangTimes::What::cards, uid);
     return giveUp(claim, device, {}, stop)
         .says(notBound(claim, reason::kWaitingForGang, why + ": its own are given up"));
   }

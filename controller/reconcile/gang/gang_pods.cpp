@@ -1,0 +1,152 @@
+#include "controller/reconcile/gang/gang_pods.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "controller/reconcile/device/users.h"
+#include "controller/reconcile/pod/node_fit/resources.h"
+
+namespace egpu::reconcile {
+
+namespace {
+
+/// What of a pod says where it can go.
+core::Pod asksOf(const core::Pod& pod) {
+  core::Pod asks = pod;
+  asks.metadata = {};
+  asks.resourceClaims.clear();
+  asks.conditions.clear();
+  asks.phase.clear();
+  return asks;
+}
+
+}  // namespace
+
+GangPods::PodPtr GangPods::podOf(const cache::Claim& claim) const {
+  auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  std::erase_if(pods, [](const auto& pod) { return !alive(*pod) || pod->metadata.deleting(); });
+  const auto first = std::min_element(pods.begin(), pods.end(), [](const auto& a, const auto& b) {
+    return std::pair(a->nodeName.empty(), ageOf(a->metadata)) < std::pair(b->nodeName.empty(), ageOf(b->metadata));
+  });
+  return first == pods.end() ? nullptr : *first;
+}
+
+std::optional<std::string> GangPods::nodeOf(const core::Pod& pod) const {
+  std::string node = pod.nodeName;
+  for (const auto& entry : pod.resourceClaims) {
+    const auto claim = stores_.claims.get({pod.metadata.namespace_, entry.resourceClaimName});
+    if (!claim) continue;
+    for (const auto& device : stores_.devicesOfClaim(claim->metadata.uid)) {
+      if (device->metadata.deleting() || (!node.empty() && device->spec.nodeName != node)) return std::nullopt;
+      node = device->spec.nodeName;
+    }
+  }
+  return node;
+}
+
+base::Result<std::string> GangPods::add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
+                                        std::stop_token stop) {
+  Member member{claim, podOf(*claim), {}, nullptr, tolerated.value_or(nullptr), {}};
+  if (!member.pod && !tolerated) return "claim " + claim->metadata.name + " has no pod yet";
+  if (member.pod && member.pod->unstamped() != nullptr)
+    return "claims of pod " + member.pod->metadata.name + " are not made yet";
+  if (member.pod) {
+    const auto [known, first] = firstOfPod_.try_emplace(member.pod->metadata.uid, members_.size());
+    if (!first) member.with = known->second;
+    const auto node = nodeOf(*member.pod);
+    if (!node) return "claims of pod " + member.pod->metadata.name + " are on several nodes, or leave theirs";
+    member.onlyNode = *node;
+    const bool lacksAlike = member.with && members_[*member.with].alike == nullptr;
+    if (!tolerated && (!member.with || lacksAlike)) {
+      auto& chooses = member.with ? members_[*member.with] : member;
+      if (auto failed = choose(chooses, stop); !failed.ok()) return failed;
+    }
+  }
+  members_.push_back(std::move(member));
+  return std::string();
+}
+
+base::Status GangPods::choose(Member& member, std::stop_token stop) {
+  const auto& pod = *member.pod;
+  if (pod.nodeName.empty()) stores_.usage.unplan(core::keyOf(pod.metadata));  // until it is promised a node anew
+  auto asks = asksOf(pod);
+  for (const auto& known : alike_)
+    if (known->onlyNode == member.onlyNode && known->pod->metadata.namespace_ == pod.metadata.namespace_ &&
+        known->asks == asks) {
+      member.alike = known.get();
+      return {};
+    }
+  auto volumes = volumes_.of(pod, std::move(stop));
+  if (!volumes.ok()) return volumes.status();
+  auto& made = alike_.emplace_back(std::make_unique<Alike>());
+  *made = {member.pod, std::move(asks), member.onlyNode, cache::requestsOf(pod), nullptr};
+  made->nodes = std::make_unique<NodeChoice>(stores_, *made->pod, std::move(*volumes), member.onlyNode, nullptr);
+  member.alike = made.get();
+  return {};
+}
+
+bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed) const {
+  std::set<std::string_view> counted{member.pod->metadata.uid};
+  cache::NodeUsage::Sum others;
+  for (const auto i : placed) {
+    const auto& other = members_[i];
+    if (!other.pod || !other.pod->nodeName.empty() || !counted.insert(other.pod->metadata.uid).second) continue;
+    others.requests += other.alike != nullptr ? other.alike->requests : cache::requestsOf(*other.pod);
+    ++others.pods;
+  }
+  const auto object =
+      others.pods > 0 && member.pod->nodeName.empty() ? stores_.nodes.get({"", std::string(node)}) : nullptr;
+  if (!object) return true;  // it was looked at alone
+  auto taken = stores_.usage.of(node, core::keyOf(member.pod->metadata));
+  taken.requests += others.requests;
+  taken.pods += others.pods;
+  return shortOf(member.alike->requests, taken, *object).empty();
+}
+
+std::vector<cache::ClusterView::GangPlace> GangPods::places() {
+  for (const auto& alike : alike_) alike->nodes->lookAtAll();  // not while nobody else can decide
+  std::vector<cache::ClusterView::GangPlace> places;
+  for (const auto& member : members_) {
+    auto& place = places.emplace_back();
+    place.with = member.with;
+    place.suits = [this, &member](std::string_view node) {
+      return (member.onlyNode.empty() || node == member.onlyNode) &&
+             !leftAlone_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node)) &&
+             (member.alike == nullptr || member.alike->nodes->suits(node));
+    };
+    if (member.alike != nullptr)
+      place.hasRoom = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
+        return hasRoom(member, node, placed);
+      };
+  }
+  return places;
+}
+
+bool GangPods::promise(const std::vector<scheduler::Decision>& decisions) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const auto& member = members_[i];
+    if (member.alike == nullptr || !member.pod->nodeName.empty()) continue;
+    const auto node = stores_.nodes.get({"", decisions[i].node});
+    const bool fits = !node || stores_.usage.plan(*member.pod, decisions[i].node, [&](const auto& taken) {
+      return shortOf(member.alike->requests, taken, *node).empty();
+    });
+    if (fits) continue;
+    for (std::size_t k = 0; k < i; ++k)
+      if (members_[k].alike != nullptr) stores_.usage.unplan(core::keyOf(members_[k].pod->metadata));
+    return false;
+  }
+  return true;
+}
+
+std::string GangPods::text(std::size_t member) const {
+  const auto& one = members_[member].with ? members_[*members_[member].with] : members_[member];
+  const auto why = one.alike == nullptr ? std::string() : one.alike->nodes->text();
+  return why.empty() ? why : "nodes that don't suit pod " + one.pod->metadata.name + ": " + why;
+}
+
+bool GangPods::anyShort() const {
+  return std::any_of(alike_.begin(), alike_.end(), [](const auto& alike) { return alike->nodes->anyShort(); });
+}
+
+}  // namespace egpu::reconcile

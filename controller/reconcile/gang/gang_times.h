@@ -1,0 +1,60 @@
+// Since when a member of a gang has been waiting for the others. In memory: with another process the times begin anew.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "controller/base/clock.h"
+
+namespace egpu::reconcile {
+
+/// Thread-safe.
+class GangTimes {
+ public:
+  enum class What {
+    cards,      ///< it has its cards, another one lacks its
+    whole,      ///< it is Bound, another one lacks its cards
+    provision,  ///< its provisioner fails
+  };
+  explicit GangTimes(base::Clock& clock) : clock_(clock) {}
+
+  /// How long that has been so of this device; from now on if it was not.
+  std::chrono::milliseconds since(What what, const std::string& claimUid, const std::string& device) {
+    const std::lock_guard lock(mutex_);
+    const auto now = clock_.now();
+    auto& known = times_[claimUid][what];
+    if (known.device != device) known = {device, now};
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now - known.from);
+  }
+  /// It is so no more. Whether it was.
+  bool over(What what, const std::string& claimUid) {
+    const std::lock_guard lock(mutex_);
+    const auto known = times_.find(claimUid);
+    if (known == times_.end() || known->second.erase(what) == 0) return false;
+    if (known->second.empty()) times_.erase(known);
+    return true;
+  }
+  void forgetClaim(const std::string& claimUid) {
+    const std::lock_guard lock(mutex_);
+    times_.erase(claimUid);
+  }
+  std::size_t claims() const {
+    const std::lock_guard lock(mutex_);
+    return times_.size();
+  }
+
+ private:
+  struct Since {
+    std::string device;
+    base::Clock::Steady from;
+  };
+  base::Clock& clock_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::map<What, Since>> times_;  ///< by the claim's uid; guarded by mutex_
+};
+
+}  // namespace egpu::reconcile

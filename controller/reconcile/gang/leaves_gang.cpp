@@ -1,0 +1,105 @@
+// (C14) after W6: a member that is Bound while another one lacks its cards, and nobody's pod runs yet. After a while it gives back
+// what it has, in the order in which room is made for others (preempted.cpp): mark, no carrier, claim Pending, device Failed, gone.
+#include <algorithm>
+
+#include "api/v1alpha/gang.h"
+#include "api/v1alpha/keys.h"
+#include "controller/base/log.h"
+#include "controller/base/timestamp.h"
+#include "controller/reconcile/claim/claim.h"
+
+namespace egpu::reconcile {
+
+namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kKeptFor{60'000};            ///< so long it keeps its cards for those that lack theirs
+constexpr milliseconds kLooksAgain{5'000};          ///< until another look
+constexpr milliseconds kLooksWhileRunning{30'000};  ///< the same while a pod of a member's runs
+constexpr milliseconds kFailsFor{300'000};  ///< so long a provisioner may fail before its member gives up its cards
+constexpr milliseconds kRestsFor{300'000};  ///< and so long it is not decided anew then
+
+}  // namespace
+
+bool ClaimSync::wasLetGo(const cache::Claim& claim) const {
+  if (reserved(claim) || inUse(claim)) return true;
+  const auto pods = stores_.podsOfClaim(core::keyOf(claim.metadata));
+  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return alive(*pod) && !gated(*pod); });
+}
+
+std::string ClaimSync::gangLacking(const cache::Claim& claim, const cache::Gpu& device) const {
+  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  // What is to be retained may hold what its user made there.
+  if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
+  const auto members = membersOf(claim, *gang);
+  const auto isThis = [&](const auto& each) { return each->metadata.uid == claim.metadata.uid; };
+  if (std::none_of(members.begin(), members.end(), isThis)) return {};  // one too many: nobody waits for it
+  for (const auto& each : members)
+    if (!hasItsCards(*each)) return "claim " + each->metadata.name + " of gang " + gang->name + " has no cards";
+  return members.size() < gang->size ? "a member of gang " + gang->name + " is gone" : std::string();
+}
+
+std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
+                                             std::stop_token stop) {
+  const bool marked = device->status.reason == reason::kWaitingForGang;
+  if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
+  if (device->status.phase != phase::kBound || (!marked && !inGang(*claim)) || !hardwareGone(*device).empty())
+    return std::nullopt;
+  const auto& uid = claim->metadata.uid;
+  const auto why = gangLacking(*claim, *device);
+  const auto members =
+      why.empty() ? std::vector<ClaimPtr>() : membersOf(*claim, *v1alpha::gangOf(claim->metadata.annotations));
+  const bool runs = std::any_of(members.begin(), members.end(), [this](const auto& each) { return wasLetGo(*each); });
+  if (why.empty() || runs) {
+    waiting_.gangs.over(GangTimes::What::whole, uid);
+    if (runs) *again = kLooksWhileRunning;
+    if (!marked) return std::nullopt;
+    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());  // it keeps what it has
+  }
+  if (marked) return givesBack(*claim, *device, stop);
+  *again = kLooksAgain;
+  if (waiting_.gangs.since(GangTimes::What::whole, uid, device->metadata.uid) < kKeptFor ||
+      claim->status.phase != phase::kBound)
+    return std::nullopt;
+  // Since when tells one mark from another, as in preempted.cpp.
+  const auto text = why + "; its own are given back since " + base::rfc3339(clock_.wall());
+  base::log::info("a gang is not whole", {{"claim", core::keyOf(claim->metadata).str()}, {"why", why}});
+  return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kWaitingForGang, text, stop).status());
+}
+
+Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto key = core::keyOf(claim.metadata);
+  const auto carrier =
+      carrier_.release(key, claim.metadata.uid, device.metadata.name, stop);  // no pod may take it anew
+  if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
+  if (carrier.state == Carrier::Release::inUse) return Outcome::after(kLooksAgain);
+  // What follows can't be taken back: that its pods are still behind their gates is asked of the server.
+  for (const auto& pod : stores_.podsOfClaim(key)) {
+    const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
+  }
+  const auto used = inUse(claim, device, stop);
+  if (!used.ok()) return Outcome::retry(used.status());
+  if (*used || wasLetGo(claim)) return Outcome::again();
+  const auto& why = device.status.message;
+  const auto* told = findCondition(claim.status.conditions, kBound);
+  if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
+    return Outcome::again().says(notBound(claim, reason::kWaitingForGang, why));
+  return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kWaitingForGang, why, stop).status());
+}
+
+std::optional<Outcome> ClaimSync::failsGang(const cache::Claim& claim, const cache::Gpu& device,
+                                            const std::string& text, std::stop_token stop) {
+  const auto& uid = claim.metadata.uid;
+  if (!inGang(claim) || reserved(claim) ||
+      waiting_.gangs.since(GangTimes::What::provision, uid, device.metadata.uid) < kFailsFor)
+    return std::nullopt;
+  waiting_.gangs.over(GangTimes::What::provision, uid);
+  waiting_.provisioners.refused(uid, device.spec.provisioner, text, kRestsFor);
+  return giveUp(claim, device, {}, stop).says(notBound(claim, reason::kProvisionFailed, text));
+}
+
+}  // namespace egpu::reconcile

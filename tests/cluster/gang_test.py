@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Gangs on a real cluster: Jobs whose pods say that they are of use together only, with amounts on the pods and with a claim template, of
+classes of either binding mode. One pod too few and nothing is held; two gangs for the same cards and one of them runs, then the other; the
+controller is killed meanwhile. With the stock scheduler and controller manager. Needs 1.36.
+
+    gang_test.py BIN_DIR [PART...]
+"""
+
+import sys
+import tempfile
+
+import installation
+import nodes
+import verify
+from apiserver import Cluster, guarded
+from client import CLASSES, GPUS, Report, carriers, claims, pods, until
+from parts import WHOLE
+from pods_test import expect_clean, gpu_class
+
+NODES = [f"n-{index}" for index in range(3)]
+CARDS_EACH = 2
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+TEMPLATES = "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaimtemplates"
+
+
+class Ground:
+    def __init__(self, cluster, report, bin_dir):
+        self.cluster, self.bin_dir = cluster, bin_dir
+        self.client = installation.client_of(cluster)
+        self.check = report.check
+        self.report = report
+
+    def gang(self, name, size, by, cls="late", cpu="1", parallel=None, topology=None):
+        """A Job, each pod of which asks for one whole card."""
+        says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
+        if by == "amounts":
+            annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **says}
+        else:
+            annotations = {"egpuct.elasticgpu.io/main": name}
+            self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
+                                           "spec": {"metadata": {"annotations": says}, "spec": {
+                                               "egpuClassName": cls, "resources": {"requests": {"elasticgpu.io/gpu": 1}}}}})
+        spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}], "restartPolicy": "Never",
+                "terminationGracePeriodSeconds": 0}
+        count = parallel or size
+        self.client.create(JOBS, {"metadata": {"name": name}, "spec": {"parallelism": count, "completions": count, "template": {
+            "metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}}})
+
+    def pods_of(self, name):
+        return self.client.items(pods(), f"&labelSelector=app%3D{name}")
+
+    def nodes_of(self, name):
+        """Of its pods that run."""
+        return sorted(each["spec"]["nodeName"] for each in self.pods_of(name) if each["status"].get("phase") == "Running")
+
+    def runs(self, name, size):
+        until(f"gang {name} runs", lambda: len(self.nodes_of(name)) == size)
+        return self.nodes_of(name)
+
+    def said(self):
+        """What the claims' conditions say."""
+        return [condition.get("message", "") for each in self.client.items(claims())
+                for condition in each.get("status", {}).get("conditions", []) if condition["type"] == "Bound"]
+
+    def says(self, *words):
+        until(f"a claim says {', '.join(words)}", lambda: any(all(word in text for word in words) for text in self.said()))
+
+    def held(self):
+        return sum(len(each["spec"].get("allocations") or {}) for each in self.client.items(GPUS) if "card" in each["spec"])
+
+    def goes(self, name):
+        self.client.call("DELETE", f"{JOBS}/{name}", {"propagationPolicy": "Foreground"})
+        until(f"gang {name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{JOBS}/{name}"))
+        if self.client.exists(f"{TEMPLATES}/{name}"):
+            self.client.delete(f"{TEMPLATES}/{name}")
+
+    def away(self):
+        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
+        expect_clean(self.client, self.report, "once all is given back")
+
+
+def whole(ground):
+    """Each way to say it, in each binding mode: all run, on as many cards."""
+    for by in ("amounts", "template"):
+        for cls in ("late", "now"):
+            name = f"{by}-{cls}"
+            ground.gang(name, 4, by, cls)
+            ground.runs(name, 4)
+            ground.check(f"{name}: four cards are held", ground.held() == 4, ground.held())
+            expect_clean(ground.client, ground.report, f"with {name}")
+            ground.goes(name)
+    ground.away()
+
+
+def one_too_few(ground):
+    """Nothing is held while one is missing; with the last pod all go."""
+    ground.gang("few", 4, "amounts", parallel=3)
+    ground.says("3 of 4 members of gang few are here")
+    ground.check("nothing is held", ground.held() == 0, ground.held())
+    ground.check("all wait behind the gate", all(each["spec"].get("schedulingGates") for each in ground.pods_of("few")))
+    last = ground.pods_of("few")[0]
+    made = {"metadata": {"name": "last", "labels": {"app": "few"}, "annotations": last["metadata"]["annotations"]},
+            "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}}
+    ground.client.create(pods(), made)
+    ground.runs("few", 4)
+    ground.client.delete(f"{pods()}/last")
+    ground.goes("few")
+    ground.away()
+
+
+def beside_each_other(ground):
+    """What its pods ask of a node counts: 40 of a node's 64 CPUs each, so each on a node of its own, though a node has two cards."""
+    ground.gang("wide", 3, "amounts", cpu="40")
+    on = ground.runs("wide", 3)
+    ground.check("each is on a node of its own", on == NODES, on)
+    ground.goes("wide")
+    ground.gang("pair", 2, "template", topology="kubernetes.io/hostname")
+    on = ground.runs("pair", 2)
+    ground.check("both are on one node", on[0] == on[1], on)
+    ground.goes("pair")
+    ground.away()
+
+
+def two_for_the_same(ground):
+    """Six cards, two gangs of four, and the controller dies meanwhile: one is whole, nothing is held for the other, which follows."""
+    ground.gang("a", 4, "amounts")
+    ground.gang("b", 4, "template", "now")
+    ground.cluster.processes.kill("controller")
+    installation.start_controller(ground.cluster, ground.bin_dir)
+    until("one of them runs", lambda: sorted((len(ground.nodes_of("a")), len(ground.nodes_of("b")))) == [0, 4])
+    first, other = ("a", "b") if ground.nodes_of("a") else ("b", "a")
+    ground.says("2 of 4 members of gang " + other + " fit")
+    ground.check("nothing is held for the other", ground.held() == 4, ground.held())
+    ground.goes(first)
+    ground.runs(other, 4)
+    expect_clean(ground.client, ground.report, "with the other")
+    ground.goes(other)
+    ground.away()
+
+
+def one_comes_again(ground):
+    """A pod of a gang that runs is deleted: its Job makes another one, which joins the others."""
+    ground.gang("again", 4, "amounts")
+    ground.runs("again", 4)
+    before = {each["metadata"]["name"] for each in ground.pods_of("again")}
+    ground.client.delete(f"{pods()}/{sorted(before)[0]}")
+    until("another pod is made", lambda: {each["metadata"]["name"] for each in ground.pods_of("again")} - before)
+    ground.runs("again", 4)
+    ground.goes("again")
+    ground.away()
+
+
+PARTS = (whole, one_too_few, beside_each_other, two_for_the_same, one_comes_again)
+
+
+def main():
+    report = Report()
+    wanted = sys.argv[2:]
+    with tempfile.TemporaryDirectory(prefix="egpu-gang-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        ground = Ground(cluster, report, sys.argv[1])
+        for name, mode in (("late", "WaitForFirstConsumer"), ("now", "Immediate")):
+            ground.client.create(CLASSES, gpu_class(name, mode))
+        nodes.publish(ground.client, NODES, CARDS_EACH)
+        installation.start_controller(cluster, sys.argv[1])
+        try:
+            for part in PARTS:
+                if not wanted or part.__name__ in wanted:
+                    print(f"{part.__name__}: {part.__doc__}", flush=True)
+                    part(ground)
+        except BaseException:
+            print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)
+            for each in [*ground.client.items(claims()), *ground.client.items(pods())]:
+                print(each["metadata"]["name"], each.get("status"), file=sys.stderr)
+            raise
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
