@@ -142,6 +142,8 @@ TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tor
 
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 
+TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
+
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.
 void watchFault(const std::function<void(support::Driver&, int)>& inject, int events) {
   std::string reference;

@@ -132,6 +132,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.nodeName.clear();
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
+  after.alternative.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
   after.nominated = said.nominated;
@@ -158,6 +159,7 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   after.elasticGPUName = device.metadata.name;
   after.nodeName = device.spec.nodeName;
   after.className = device.spec.className;
+  after.alternative = device.spec.alternative;
   after.priority = priorityOf(stores_, claim).value;
   after.nominated.reset();
   dropCondition(after.conditions, kPreempted);

@@ -27,6 +27,14 @@ Outcome waits(const cache::Claim& claim, std::string why) {
   return Outcome::done().says(notBound(claim, reason::kWaitingForGang, std::move(why)));
 }
 
+/// Empty, or why a claim of this class can't be decided together with others.
+std::string decidedByItself(const cache::Claim& claim, const cache::Class& cls) {
+  if (cls.bindingMode == "WaitForFirstConsumer")
+    return "class " + cls.metadata.name + " must have bindingMode Immediate";
+  if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
+  return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
+}
+
 /// Nodes by the value of a label; without `only`, or those of that node's value alone.
 std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, const std::string& label,
                                                const std::string& only) {
@@ -86,14 +94,13 @@ bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
 
 Outcome ClaimSync::inGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
-  const bool late = asked.cls->bindingMode == "WaitForFirstConsumer";
-  if (mistake || late || takesDevice(*claim))
+  const auto apart = takesDevice(*claim) ? "a claim that names its ElasticGPU is decided by itself"
+                                         : decidedByItself(*claim, *asked.cls);
+  if (mistake || !apart.empty())
     return Outcome::done().says(
         Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
                  mistake ? mistake->field + ": " + mistake->message
-                         : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " +
-                               (late ? "class " + asked.cls->metadata.name + " must have bindingMode Immediate"
-                                     : std::string("a claim that names its ElasticGPU is decided by itself"))));
+                         : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " + apart));
   const auto gang = *v1alpha::gangOf(claim->metadata.annotations);
   if (const auto decided = cluster_.decidedInGang(claim->metadata.uid))
     return intend(*claim, *asked.cls, *decided, stop);
@@ -128,6 +135,8 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
     if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok())
       return waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + asked.message);
+    if (const auto apart = decidedByItself(*each, *asked.cls); !apart.empty())
+      return waits(claim, "claim " + each->metadata.name + " of gang " + gang.name + ": " + apart);
     asks.push_back(asked.of(*each));
     suits.push_back([this, uid = each->metadata.uid, tolerated = toleratedNodes(stores_, *asked.cls)](auto node) {
       return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
