@@ -94,7 +94,7 @@ typedef struct egpu_card {
   const char* model;   /**< "" if unknown */
   int64_t index;       /**< minor number on its node: /dev/nvidia<index> */
   int64_t core;        /**< granted milli-cards, 0…1000: 1000 is the whole card, 0 = no compute was asked for */
-  int64_t memory;      /**< granted bytes */
+  int64_t memory;      /**< granted bytes; 0 beside core 0: an observer's, who gets nothing of the card */
   int64_t card_memory; /**< the card's bytes; 0 if unknown */
 } egpu_card;
 

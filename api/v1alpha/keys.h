@@ -39,6 +39,9 @@ inline constexpr std::string_view kGangAnnotation = "elasticgpu.io/gang";
 inline constexpr std::string_view kGangSizeAnnotation = "elasticgpu.io/gang-size";
 inline constexpr std::string_view kGangTopologyAnnotation = "elasticgpu.io/gang-topology";
 
+/// namespace: "true" where claims may observe (spec.adminAccess). Kubernetes' own; who may label namespaces is no tenant.
+inline constexpr std::string_view kAdminAccessLabel = "resource.kubernetes.io/admin-access";
+
 // Finalizers.
 inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";  ///< card: until its ledger is empty
 inline constexpr std::string_view kDeviceFinalizer =

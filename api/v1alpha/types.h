@@ -51,7 +51,7 @@ struct LedgerEntry {
   std::string device;  ///< name of the device object
   std::string claim;   ///< "namespace/name"
   int64_t core = 0;
-  int64_t memory = 0;
+  int64_t memory = 0;  ///< with core 0 as well: it observes the card
   int64_t resize = 0;  ///< number of the device's target that it was written for; 0 = none yet
   bool operator==(const LedgerEntry&) const = default;
 };
@@ -108,6 +108,8 @@ struct ElasticGPUSpec {
   StringMap parameters;
   std::string className;
   std::string reclaimPolicy;  ///< Retain | Delete
+  std::string alternative;    ///< of its claim's firstAvailable, the one that it was made for
+  bool adminAccess = false;   ///< an observer's: it is charged nothing of its cards
   Rare<core::NodeSelector> nodeAffinityRequired;
   std::optional<ClaimRef> claimRef;
   Rare<DeviceSize> target;  ///< what it is to have instead of what spec.cards says, since it was resized
@@ -153,12 +155,23 @@ struct ElasticGPU {
   bool isDevice() const { return !spec.card.has_value(); }
 };
 
+/// One of the things that would do for a claim, which gets the first of them that fits.
+struct ClaimAlternative {
+  std::string name;                 ///< a DNS label, of the claim's own choosing
+  std::vector<std::string> models;  ///< on cards of these alone; empty = of any
+  StringMap requests;               ///< as a claim's
+  bool operator==(const ClaimAlternative&) const = default;
+};
+inline constexpr std::size_t kMostAlternatives = 8;  ///< of a claim
 struct ElasticGPUClaimSpec {
   std::string className;       ///< egpuClassName
   std::string classNameAlias;  ///< elasticGPUClassName
   std::string elasticGPUName;
   StringMap requests;               ///< key → quantity text exactly as written (a JSON number becomes its text)
   std::string priorityClassName{};  ///< a PriorityClass; empty = the priority of its pods, else the default one
+  /// Instead of requests: what would do, in the order in which it is tried; at most kMostAlternatives.
+  std::vector<ClaimAlternative> firstAvailable{};
+  bool adminAccess = false;  ///< it observes: it is given cards without any charge
   bool operator==(const ElasticGPUClaimSpec&) const = default;
   /// The class under either spelling; empty = the default class.
   const std::string& effectiveClass() const { return className.empty() ? classNameAlias : className; }
@@ -189,9 +202,10 @@ struct ElasticGPUClaimStatus {
   std::string phase;  ///< Pending | Bound | Lost; empty = not yet written
   std::string elasticGPUName;
   std::string nodeName;
-  std::string className;  ///< egpuClassName: the class that serves it, also under the other spelling and by default
-  StringMap capacity;     ///< granted, as text for people: core "10%", memory "4Gi"
-  StringMap requests;     ///< in force, as they were asked for; only of a claim that may ask for other amounts
+  std::string className;    ///< egpuClassName: the class that serves it, also under the other spelling and by default
+  StringMap capacity;       ///< granted, as text for people: core "10%", memory "4Gi"
+  StringMap requests;       ///< in force, as they were asked for; only of a claim that may ask for other amounts
+  std::string alternative;  ///< name of the one in spec.firstAvailable that it got
   Rare<ClaimUsage> usage;
   int64_t priority = 0;  ///< as it was found when this was written
   Rare<Nomination> nominated;

@@ -1,4 +1,6 @@
 // The rules of claims.
+#include <algorithm>
+
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
 #include "api/v1alpha/validation_rules.h"
@@ -11,7 +13,7 @@ constexpr std::string_view kRequests = "spec.resources.requests";
 constexpr int64_t kMostMemory = int64_t{16} << 50;  // bytes: 16Pi
 constexpr int64_t kMostGiB = kMostMemory >> 30;
 
-std::string requestField(const std::string& key) { return std::string(kRequests) + "[" + key + "]"; }
+constexpr std::size_t kMostModels = 16;
 
 /// What stands before and after the last slash; both empty if there is none.
 struct RequestKey {
@@ -32,9 +34,9 @@ struct RequestKey {
 };
 
 /// The bound of each resource. The amount is a quantity greater than zero.
-void checkAmount(const std::string& key, std::string_view resource, const Quantity& amount, std::string_view text,
+void checkAmount(const std::string& field, std::string_view resource, const Quantity& amount, std::string_view text,
                  FieldErrors& errors) {
-  const auto refuse = [&](std::string_view why) { errors.push_back({requestField(key), std::string(why)}); };
+  const auto refuse = [&](std::string_view why) { errors.push_back({field, std::string(why)}); };
   if (resource == keys::kGpu && (!amount.writtenWhole || amount.exceeds(128)))
     refuse("gpu is a whole number of cards, at most 128");
   if (resource == keys::kGpuCore && (!amount.writtenWhole || amount.exceeds(12800)))
@@ -48,7 +50,9 @@ void checkAmount(const std::string& key, std::string_view resource, const Quanti
     refuse("gpu-memory is at most 16Pi; a bare whole number is GiB, bytes need a suffix or quotes (\"4e9\")");
 }
 
-void checkRequests(const StringMap& requests, FieldErrors& errors) {
+/// Those that stand in this field.
+void checkRequests(const StringMap& requests, const std::string& field, FieldErrors& errors) {
+  const auto requestField = [&field](const std::string& key) { return field + "[" + key + "]"; };
   const std::string* prefixed = nullptr;  // the first key of a provisioner's own prefix
   bool mixed = false;
   bool twice = false;
@@ -71,12 +75,47 @@ void checkRequests(const StringMap& requests, FieldErrors& errors) {
       errors.push_back({requestField(key), std::move(says)});
       continue;
     }
-    checkAmount(key, parts.resource, *amount, text, errors);
+    checkAmount(requestField(key), parts.resource, *amount, text, errors);
   }
-  if (mixed)
+  if (mixed) errors.push_back({field, "all keys must have the same prefix, the class's provisioner or elasticgpu.io"});
+  if (twice) errors.push_back({field, "the same resource is requested twice, under both prefixes"});
+}
+
+void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& errors) {
+  const std::string list = "spec.firstAvailable";
+  if (all.size() > kMostAlternatives)
+    errors.push_back({list, "at most " + std::to_string(kMostAlternatives) + " alternatives"});
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& each = all[i];
+    const auto field = list + "[" + std::to_string(i) + "]";
+    if (!isDnsLabel(each.name))
+      errors.push_back({field + ".name", "must be a DNS label: lower-case letters, digits and '-'"});
+    if (std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const auto& before) { return before.name == each.name; }))
+      errors.push_back({list, "each alternative has a name of its own"});
+    if (each.models.size() > kMostModels)
+      errors.push_back({field + ".models", "at most " + std::to_string(kMostModels) + " models"});
+    if (each.requests.empty()) errors.push_back({field + ".resources.requests", "say what is wanted (requests)"});
+    checkRequests(each.requests, field + ".resources.requests", errors);
+  }
+}
+
+/// What may stand beside what.
+void checkForms(const ElasticGPUClaimSpec& spec, FieldErrors& errors) {
+  const bool several = !spec.firstAvailable.empty();
+  if (several && !spec.requests.empty())
+    errors.push_back({"spec.firstAvailable", "give either resources.requests or firstAvailable"});
+  if (spec.elasticGPUName.empty() && spec.requests.empty() && !several)
     errors.push_back(
-        {std::string(kRequests), "all keys must have the same prefix, the class's provisioner or elasticgpu.io"});
-  if (twice) errors.push_back({std::string(kRequests), "the same resource is requested twice, under both prefixes"});
+        {std::string(kRequests), "say what is wanted (requests, firstAvailable) or which GPU (elasticGPUName)"});
+  if (!spec.adminAccess) return;
+  const bool amounts = std::any_of(spec.requests.begin(), spec.requests.end(), [](const auto& request) {
+    return RequestKey(request.first).resource != keys::kGpu;
+  });
+  if (several || amounts)
+    errors.push_back(
+        {"spec.adminAccess",
+         "who observes asks for cards (gpu) and for nothing of them: no other amounts, no firstAvailable"});
 }
 
 }  // namespace
@@ -95,9 +134,9 @@ FieldErrors validate(const ElasticGPUClaim& object) {
   if (!spec.className.empty() && !spec.classNameAlias.empty() && spec.className != spec.classNameAlias)
     errors.push_back({"spec.elasticGPUClassName",
                       "elasticGPUClassName and egpuClassName are two spellings of one field and must agree"});
-  if (spec.elasticGPUName.empty() && spec.requests.empty())
-    errors.push_back({std::string(kRequests), "say what is wanted (requests) or which GPU (elasticGPUName)"});
-  checkRequests(spec.requests, errors);
+  checkForms(spec, errors);
+  checkRequests(spec.requests, std::string(kRequests), errors);
+  checkAlternatives(spec.firstAvailable, errors);
   if (object.status.phase == "Bound" && object.status.elasticGPUName.empty())
     errors.push_back({"status.elasticGPUName", "a Bound claim says which device it is bound to"});
   return errors;
@@ -125,8 +164,13 @@ FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim&
   // Only the controller knows the class: it writes status.requests where that says resizable.
   const bool resizable = !before.status.requests.empty() && !after.spec.requests.empty();
   if (before.spec.requests != after.spec.requests && !resizable)
-    errors.push_back({std::string(kRequests),
-                      "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
+    errors.push_back(
+        {std::string(kRequests),
+         "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
+  if (before.spec.firstAvailable != after.spec.firstAvailable)
+    errors.push_back({"spec.firstAvailable", "alternatives are immutable; make another claim"});
+  if (before.spec.adminAccess != after.spec.adminAccess)
+    errors.push_back({"spec.adminAccess", "adminAccess is immutable; make another claim"});
   if (!before.spec.elasticGPUName.empty() && before.spec.elasticGPUName != after.spec.elasticGPUName &&
       before.status.phase != "Lost")
     errors.push_back({"spec.elasticGPUName", "elasticGPUName is immutable once set, unless the claim is Lost"});

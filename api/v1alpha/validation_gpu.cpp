@@ -71,6 +71,8 @@ void checkShares(const std::vector<DeviceCard>& cards, const std::string& of, Fi
     if (card.chargedMemory > card.memory)
       errors.push_back(
           {field + ".chargedMemory", "no more can be charged than granted; at most " + std::to_string(card.memory)});
+    if (device.spec.adminAccess && (card.core > 0 || card.memory > 0))
+      errors.push_back({field, "who observes has nothing of a card"});
     if (card.core < 0 || card.memory < 0 || card.chargedCore < 0 || card.chargedMemory < 0)
       errors.push_back({field, "amounts must not be negative"});
   }
@@ -171,6 +173,8 @@ void checkDeviceUpdate(const ElasticGPUSpec& before, const ElasticGPUSpec& after
   immutable(before.parameters == after.parameters, "parameters", "parameters of a device are immutable");
   immutable(before.className == after.className, "egpuClassName", "the class of a device is immutable");
   immutable(before.reclaimPolicy == after.reclaimPolicy, "reclaimPolicy", "reclaimPolicy of a device is immutable");
+  immutable(before.alternative == after.alternative, "alternative", "alternative of a device is immutable");
+  immutable(before.adminAccess == after.adminAccess, "adminAccess", "adminAccess of a device is immutable");
   immutable(before.nodeAffinityRequired == after.nodeAffinityRequired, "nodeAffinity",
             "nodeAffinity of a device is immutable");
   if (before.target && !after.target) errors.push_back({"spec.target", "a target may change, but not go"});

@@ -94,7 +94,8 @@ void ClusterView::refreshCard(const Gpu* before, const Gpu* after) {
       // Its health is judged last: it depends on the takes.
       cluster_.upsertCard({name, spec, known.known && known.healthy});
       if (!state.present)
-        for (const auto& held : state.held) cluster_.take(name, held.take.uid(), held.take.sum());
+        for (const auto& held : state.held)
+          if (held.take.sum() != Amount{}) cluster_.take(name, held.take.uid(), held.take.sum());
       if (!state.present || !before || before->spec.card != object->spec.card)
         for (const auto& held : state.held) count(card, held);
       state.present = true;
@@ -204,7 +205,7 @@ std::optional<scheduler::QuotaClaim> ClusterView::ownerOf(const Cards::value_typ
 void ClusterView::count(const Cards::value_type& card, const Held& held) {
   if (book_.empty()) return;
   const auto& uid = held.take.uid();
-  const auto owner = ownerOf(card, held);
+  const auto owner = held.take.sum() == Amount{} ? std::nullopt : ownerOf(card, held);
   if (!owner || !book_.counts(owner->namespace_)) return book_.drop(uid, card.first);
   const auto known = cluster_.findCard(card.first);
   scheduler::QuotaPart part{std::string(known.model), {}, known.capacity.core, known.milliTflops, known.known};
@@ -236,7 +237,7 @@ scheduler::Together ClusterView::decideFor(const std::vector<Ask>& asks,
 scheduler::Request ClusterView::withinQuota(const Ask& ask) {
   auto request = ask.request;
   const std::lock_guard lock(mutex_);
-  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+  if (const auto claim = request.observes ? std::nullopt : counted(ask)) request.quota = book_.rooms(*claim);
   return request;
 }
 
@@ -353,9 +354,11 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
   held->take.set(source, amount);
   if (source == AllocationSource::device) held->device = device;
   if (held->take.nobodySays()) {
-    cluster_.giveBack(name, uid);
-    book_.drop(uid, name);
-    grew_ = true;
+    if (before != Amount{}) {  // who only observes was never in the picture
+      cluster_.giveBack(name, uid);
+      book_.drop(uid, name);
+      grew_ = true;
+    }
     if (held != &state.held.back()) *held = std::move(state.held.back());
     state.held.pop_back();
     return;
@@ -364,7 +367,11 @@ void ClusterView::setTake(Cards::value_type& card, const std::string& uid, Alloc
   const auto sum = held->take.sum();
   if (!fresh && sum == before) return;
   if (sum.core < before.core || sum.memory < before.memory) grew_ = true;
-  if (state.present) cluster_.take(name, uid, sum);
+  if (!state.present) return;
+  if (sum != Amount{})
+    cluster_.take(name, uid, sum);
+  else if (before != Amount{})
+    cluster_.giveBack(name, uid);
 }
 
 std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
@@ -374,7 +381,7 @@ std::string ClusterView::reasonAgainst(const Cards::value_type& card) const {
   if (auto taint = stores_.taintOn(node, name)) return std::move(taint.reason);
   std::string first, why;  // of the devices that speak against it, the one that comes first by name
   for (const auto& held : state.held) {
-    if (!held.device) continue;
+    if (!held.device || held.take.sum() == Amount{}) continue;
     const auto& device = *held.device->second.object;
     const auto& deviceName = device.metadata.name;
     const bool elsewhere = !device.spec.nodeName.empty() && device.spec.nodeName != node;
@@ -417,6 +424,7 @@ void ClusterView::assume(const Ask& ask, const scheduler::Decision& decision) {
 }
 
 void ClusterView::learn(const Ask& ask) {
+  if (ask.request.observes) return;
   if (learned_.size() >= kMostLearned) learned_.clear();
   if (learned_.insert(ask.claimUid).second) cluster_.observe(ask.request);
 }
@@ -502,10 +510,10 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
-  } else if (decision.excess) {
-    keepNoNode(ask.claimUid);
-  } else {
+  } else if (!decision.excess) {
     keepNode(ask, suits);
+  } else if (ask.first) {
+    keepNoNode(ask.claimUid);
   }
   grew_ = freedBy(ask.claimUid, retracted) || grew_;
   const bool news = grew_ || book_.changed();
@@ -713,7 +721,7 @@ void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) 
     const auto& uid = known->second.object->metadata.uid;
     for (auto* const card : known->second.cards) {
       const auto* const held = card->second.find(uid);
-      if (held == nullptr || !card->second.present) continue;
+      if (held == nullptr || !card->second.present || held->take.sum() == Amount{}) continue;
       if (aside)
         cluster.giveBack(card->first, uid);
       else

@@ -64,6 +64,7 @@ struct MapAllocation {
   int64_t core = 0;
   int64_t memory = 0;
   std::optional<v1alpha::DeviceUsage> usage{};  ///< what runs has of it, if the card's agent says
+  bool observes() const { return core == 0 && memory == 0; }
 };
 struct MapCard {
   std::string name, uuid, model;
@@ -131,6 +132,7 @@ class ClusterView {
     std::string nodes;
     std::string className{};  ///< of the claim, for quotas
     Turn turn{};
+    bool first = true;  ///< of a claim's alternatives the first: for no other a node is kept
   };
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.

@@ -90,8 +90,10 @@ bool ClusterView::waitsNoMore(const std::string& claimUid) const {
 
 bool ClusterView::nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid,
                                  const KeptNode& kept) const {
+  const auto observes = [](const Ask& ask) { return ask.request.observes; };  // takes no room of anybody
+  if (std::all_of(asks.begin(), asks.end(), observes)) return false;
   return !waitsNoMore(ownerUid) && std::all_of(asks.begin(), asks.end(), [&](const Ask& ask) {
-    return ask.claimUid != ownerUid && scheduler::comesBefore(kept.owner, waiterOf(ask));
+    return observes(ask) || (ask.claimUid != ownerUid && scheduler::comesBefore(kept.owner, waiterOf(ask)));
   });
 }
 
@@ -179,7 +181,7 @@ void ClusterView::noteAge(const Gpu& device) {
 
 void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits) {
   const auto& turn = ask.turn;
-  if (turn.now - turn.waitingSince < keeping_.after) return;
+  if (!ask.first || ask.request.observes || turn.now - turn.waitingSince < keeping_.after) return;
   const auto own = keptNodes_.find(ask.claimUid);
   if (own == keptNodes_.end() ? turn.now - keptLast_ < kLookEvery : turn.now - own->second.lookedAt < kLookAgain)
     return;

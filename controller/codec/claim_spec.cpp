@@ -1,5 +1,6 @@
 #include "controller/codec/claim_spec.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "controller/codec/codec.h"
@@ -25,6 +26,11 @@ std::string lost(const Json& given, const Json& read, const std::string& path) {
     auto here = path.empty() ? key : path + "." + key;
     const auto known = read.find(key);
     if (known == read.end()) return here;
+    if (value.is_array() && known->is_array())
+      for (std::size_t i = 0; i < std::min(value.size(), known->size()); ++i)
+        if (value[i].is_object())
+          if (auto deeper = lost(value[i], (*known)[i], here + "[" + std::to_string(i) + "]"); !deeper.empty())
+            return deeper;
     if (!value.is_object()) continue;
     if (auto deeper = lost(value, *known, here); !deeper.empty()) return deeper;
   }

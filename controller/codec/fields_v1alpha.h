@@ -90,6 +90,8 @@ void fields(auto& v, Is<v1alpha::ElasticGPUSpec> auto& o) {
   v("parameters", o.parameters);
   v("egpuClassName", o.className);
   v("reclaimPolicy", o.reclaimPolicy);
+  v("alternative", o.alternative);
+  v("adminAccess", o.adminAccess);
   v.object("nodeAffinity", [&] { v("required", o.nodeAffinityRequired); });
   v("claimRef", o.claimRef);
   v("target", o.target);
@@ -137,12 +139,20 @@ void fields(auto& v, Is<v1alpha::ElasticGPU> auto& o) {
   v("status", o.status);
 }
 
+void fields(auto& v, Is<v1alpha::ClaimAlternative> auto& o) {
+  v("name", o.name);
+  v("models", o.models);
+  v.object("resources", [&] { v.quantities("requests", o.requests); });
+}
+
 void fields(auto& v, Is<v1alpha::ElasticGPUClaimSpec> auto& o) {
   v("egpuClassName", o.className);
   v("elasticGPUClassName", o.classNameAlias);
   v("elasticGPUName", o.elasticGPUName);
   v.object("resources", [&] { v.quantities("requests", o.requests); });
   v("priorityClassName", o.priorityClassName);
+  v("firstAvailable", o.firstAvailable);
+  v("adminAccess", o.adminAccess);
 }
 
 void fields(auto& v, Is<v1alpha::NominatedCard> auto& o) {
@@ -164,6 +174,7 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimStatus> auto& o) {
   v("egpuClassName", o.className);
   v("capacity", o.capacity);
   v("requests", o.requests);
+  v("alternative", o.alternative);
   v("usage", o.usage);
   v("priority", o.priority);
   v("nominated", o.nominated);

@@ -214,6 +214,7 @@ std::string claimStatus(std::string_view uid, std::string_view resourceVersion,
   replace(j, "egpuClassName", before.className, after.className);
   replace(j, "capacity", before.capacity, after.capacity);
   replace(j, "requests", before.requests, after.requests);
+  replace(j, "alternative", before.alternative, after.alternative);
   replaceUsage(j, before.usage, after.usage);
   if (after.priority != 0)
     j.key("priority").value(after.priority);

@@ -95,12 +95,18 @@ base::Result<v1alpha::ElasticGPUClaim> claimOf(const Json& value, const std::str
   const auto spec = value.find("spec");
   if (spec == value.end() || !spec->is_object()) return invalid(under(path, "spec"), "is missing");
   const auto specPath = under(path, "spec");
-  if (auto wrong =
-          unknownField(*spec, specPath,
-                       {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources", "priorityClassName"}))
+  if (auto wrong = unknownField(*spec, specPath,
+                                {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources",
+                                 "priorityClassName", "firstAvailable", "adminAccess"}))
     return *wrong;
   if (const auto resources = spec->find("resources"); resources != spec->end() && resources->is_object())
     if (auto wrong = unknownField(*resources, under(specPath, "resources"), {"requests"})) return *wrong;
+  if (const auto all = spec->find("firstAvailable"); all != spec->end() && all->is_array())
+    for (std::size_t i = 0; i < all->size(); ++i)
+      if ((*all)[i].is_object())
+        if (auto wrong = unknownField((*all)[i], under(specPath, "firstAvailable[" + std::to_string(i) + "]"),
+                                      {"name", "models", "resources"}))
+          return *wrong;
   auto claim = decode<v1alpha::ElasticGPUClaim>(value.dump());
   if (!claim) return invalid(path.empty() ? "claim" : path, claim.status().message());
   return claim;

@@ -11,6 +11,7 @@
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -331,8 +332,9 @@ void Routing::claimsOfDevice(const cache::Gpu& device) {
 void Routing::onNamespace(const core::Namespace* before, const core::Namespace* after) {
   // A new namespace too: claims and namespaces come by different watches. Nothing is decided before the first lists.
   if (!after || (before && before->metadata.labels == after->metadata.labels) || !stores_.namespaces.synced()) return;
+  const bool observers = mayObserve(after->metadata) && (!before || !mayObserve(before->metadata));
   stores_.classes.forEach([&](const auto& cls) {
-    if (cls->allowedNamespaces) openClaimsOf(*cls, after->metadata.name);
+    if (cls->allowedNamespaces || observers) openClaimsOf(*cls, after->metadata.name);
   });
 }
 

@@ -71,6 +71,9 @@
 //             (if all can: of the first claim by name), and decided anew
 //   startOver: beside a pod's own such intents there is no room for its other claims, but for all of them anew there would be: rolled
 //             back and decided together
+//   firstAvailable: which alternative it was is part of W1 (spec.alternative of the device): W2 to W6 go by the device alone, and the claim
+//             is decided anew, over all of them, only once that device is rolled back or lost
+//   adminAccess: an observer's device and entries are of nothing; W1 to W9 as ever. The namespace's label counts until W1 alone
 //   gang:     W1 of some members written, others not: those that stand stay as they are, the others are decided anew, within the
 //             group of nodes that those are in. No member goes on to W3 before all have their W2; one that waits for that for a minute
 //             is rolled back. A pod's gate is lifted (W9) once all members of its claims' gangs are Bound.

@@ -39,6 +39,7 @@ struct Decision {
   /// (topology/best_effort.h); 0 = the best division.
   int64_t linkGap = 0;
   std::optional<QuotaExcess> excess{};  ///< it does not fit because of a quota
+  std::size_t alternative = 0;          ///< of a claim with several: which one it is for
   bool operator==(const Decision&) const = default;
 };
 

@@ -1,5 +1,6 @@
 #include "controller/scheduler/request.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "api/v1alpha/keys.h"
@@ -154,9 +155,17 @@ class Reading {
   Refusal refusal_;
 };
 
-}  // namespace
+/// Cards, and nothing of them.
+void observing(Request& request) {
+  request.observes = true;
+  request.wholeCards = request.memoryFromCore = false;
+  request.perCard = {};
+  request.split = Split::none;
+  request.maxClaimsPerCard = request.maxClaimsPerNode = 0;
+}
 
-std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls) {
+/// Of a claim without alternatives.
+std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls) {
   std::vector<Refusal> refusals;
   Parameters p = readParameters(cls, refusals);
   if (!refusals.empty()) return std::move(refusals.front());
@@ -180,13 +189,64 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
                      "says nothing: give " + std::string(cls.provisioner) + "/gpu, /gpu-core, /gpu-memory or /tflops");
     request.wholeCards = true;
     request.split = Split::none;
+    if (claim.spec.adminAccess) observing(request);
     return request;
   }
   Entries entries;
   if (std::optional<Refusal> refusal = sortOut(claim.spec.requests, cls.provisioner, entries))
     return std::move(*refusal);
   if (std::optional<Refusal> refusal = Reading(entries, p.memoryUnit, request).run()) return std::move(*refusal);
+  if (claim.spec.adminAccess) observing(request);
   return request;
+}
+
+/// Leaves the request the models that the alternative names, too.
+bool narrow(std::vector<std::string>& models, const std::vector<std::string>& to) {
+  if (to.empty()) return true;
+  if (models.empty()) {
+    models = to;
+    return true;
+  }
+  std::erase_if(models, [&to](const auto& model) { return std::find(to.begin(), to.end(), model) == to.end(); });
+  return !models.empty();
+}
+
+}  // namespace
+
+std::variant<std::vector<Request>, Refusal> makeRequests(const v1alpha::ElasticGPUClaim& claim,
+                                                         const v1alpha::ElasticGPUClass& cls) {
+  std::vector<Request> requests;
+  v1alpha::ElasticGPUClaim one = claim;
+  one.spec.firstAvailable.clear();
+  for (const auto& alternative : claim.spec.firstAvailable) {
+    const std::string field = "spec.firstAvailable[" + std::to_string(requests.size()) + "]";
+    one.spec.requests = alternative.requests;
+    auto made = makeOne(one, cls);
+    if (auto* refusal = std::get_if<Refusal>(&made)) {
+      constexpr std::string_view kSpec = "spec.resources";
+      if (refusal->field.starts_with(kSpec)) refusal->field.replace(0, kSpec.size(), field + ".resources");
+      return std::move(*refusal);
+    }
+    auto& request = requests.emplace_back(std::get<Request>(std::move(made)));
+    if (!narrow(request.models, alternative.models))
+      return invalid(field + ".models", "class " + cls.metadata.name + " gives out none of these");
+  }
+  if (!requests.empty()) return requests;
+  auto made = makeOne(one, cls);
+  if (auto* refusal = std::get_if<Refusal>(&made)) return std::move(*refusal);
+  requests.push_back(std::get<Request>(std::move(made)));
+  return requests;
+}
+
+std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls) {
+  const auto& alternatives = claim.spec.firstAvailable;
+  if (alternatives.empty()) return makeOne(claim, cls);
+  auto all = makeRequests(claim, cls);
+  if (auto* refusal = std::get_if<Refusal>(&all)) return std::move(*refusal);
+  std::size_t which = 0;
+  for (std::size_t i = 0; i < alternatives.size(); ++i)
+    if (alternatives[i].name == claim.status.alternative) which = i;
+  return std::move(std::get<std::vector<Request>>(all)[which]);
 }
 
 }  // namespace egpu::scheduler

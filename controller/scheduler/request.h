@@ -58,7 +58,8 @@ struct Request {
   Split split = Split::none;
   std::string pinnedNode;                ///< empty = any
   std::vector<std::string> pinnedCards;  ///< card object names; if set, exactly these
-  std::vector<QuotaRoom> quota;          ///< what quotas leave to it: cards that would take more are not given
+  bool observes = false;         ///< amounts are zero: cards fit however full they are, and nothing is taken or counted
+  std::vector<QuotaRoom> quota;  ///< what quotas leave to it: cards that would take more are not given
   bool operator==(const Request&) const = default;
 };
 
@@ -82,7 +83,14 @@ struct Refusal {
 /// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused.
 /// Its annotations elasticgpu.io/node-policy and card-policy choose other policies than the class's, if that allows it.
 /// `gpu: N` asks for that much of each of N cards and is not divided, whatever the class says of splitting.
+/// Of alternatives (spec.firstAvailable) the one that it got, else the first; see makeRequests().
+/// Who observes (spec.adminAccess) asks for cards and for nothing of them, whatever the class limits.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
+
+/// One request per alternative, in their order, each as makeRequest() reads a claim of that alone, and on cards of its
+/// models alone. Without alternatives: that one request. The first refusal stands for all.
+std::variant<std::vector<Request>, Refusal> makeRequests(const v1alpha::ElasticGPUClaim& claim,
+                                                         const v1alpha::ElasticGPUClass& cls);
 
 /// Checks the class's parameters that the core knows; parameters it doesn't know belong to the provisioner.
 /// Nothing, or the first refusal (unknown policy: message lists the known ones).

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "controller/scheduler/explain.h"
+#include "controller/scheduler/first_available.h"
 #include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/scheduler/state/state.h"
 
@@ -221,9 +222,21 @@ class TryingSteps {
     return placed;
   }
 
-  Decision decideFor(const ClaimRecord& claim) {
-    return decideWithin(now_.cluster, now_.quotas, quotaClaim(claim.name, claim.className), *claim.request, claim.suits,
-                        pause_);
+  Decision decideFor(ClaimRecord& claim) {
+    if (claim.request->observes) return decide(now_.cluster, *claim.request, claim.suits);
+    const auto decideOn = [&](const Request& request) {
+      return decideWithin(now_.cluster, now_.quotas, quotaClaim(claim.name, claim.className), request, claim.suits,
+                          pause_);
+    };
+    if (claim.alternatives.empty()) return decideOn(*claim.request);
+    for (Request& each : claim.alternatives) {
+      each.cpuMilli = claim.request->cpuMilli;
+      each.podMemory = claim.request->podMemory;
+    }
+    auto tried = decideFirst(claim.alternatives.size(),
+                             [&](std::size_t which) { return std::optional(decideOn(claim.alternatives[which])); });
+    if (tried.back().fits) claim.request = claim.alternatives[tried.back().alternative];
+    return tried.back().fits ? std::move(tried.back()) : std::move(tried.front());
   }
 
   void giveBack(const std::string& device, const std::vector<Holding>& holdings) {
@@ -233,6 +246,7 @@ class TryingSteps {
 
   void take(ClaimRecord& claim, const Decision& decision) {
     if (claim.device.empty()) claim.device = "claim/" + claim.name;
+    if (claim.request->observes) return;
     hold(now_.cluster, claim.device, decision, {claim.request->cpuMilli, claim.request->podMemory});
     count(now_.quotas, now_.cluster, claim.device, quotaClaim(claim.name, claim.className), decision);
   }

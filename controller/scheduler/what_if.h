@@ -25,6 +25,9 @@ struct ClaimRecord {
   std::string why;
   NodePredicate suits;  ///< what its pod asks of a node; null = any
   std::string className{};
+  /// What would do, if several things would: placed anew it gets the first that fits. `request` is the one that it has, else
+  /// the first.
+  std::vector<Request> alternatives{};
 };
 
 /// Where a question starts, or has led to.

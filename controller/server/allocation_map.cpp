@@ -25,7 +25,7 @@ struct Totals {
   int64_t cards = 0, claims = 0, core = 0, usedCore = 0, memory = 0, usedMemory = 0, quarantined = 0;
   void count(const MapCard& c) {
     ++cards;
-    claims += static_cast<int64_t>(c.allocations.size());
+    claims += std::count_if(c.allocations.begin(), c.allocations.end(), [](const auto& m) { return !m.observes(); });
     core += c.core;
     usedCore += c.usedCore;
     memory += c.memory;
@@ -146,6 +146,9 @@ std::size_t barWidth(const TextOptions& options, std::size_t modelWidth) {
 }
 
 bool idle(const MapCard& c) { return !c.usage || (c.usage->memory <= 0 && c.usage->smPercent <= 0); }
+bool hasClaims(const MapCard& c) {
+  return std::any_of(c.allocations.begin(), c.allocations.end(), [](const auto& m) { return !m.observes(); });
+}
 bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
 
 /// "35%, 3.1Gi", or nothing if nothing is known.
@@ -177,7 +180,8 @@ void writeCard(std::string& out, const MapCard& c, const Bar& bar, const Looks& 
       out += "\033[38;5;" + std::to_string(look.color) + "m█\033[0m";
     else
       out += look.letter;
-    out += " " + m.claim + "  " + v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
+    out += " " + m.claim + "  ";
+    out += m.observes() ? "observes" : v1alpha::formatMilliCards(m.core) + "  " + v1alpha::readableBytes(m.memory);
     if (!m.phase.empty()) out += "  " + m.phase;
     if (const auto used = inUse(m.usage); !used.empty()) out += "  uses " + used;
     writePods(out, pods, m.claim);
@@ -197,6 +201,7 @@ void writeUsage(codec::JsonText& j, const auto& usage) {
 void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pods) {
   j.beginObject().key("claim").value(m.claim).key("device").value(m.device).key("phase").value(m.phase);
   j.key("core").value(m.core).key("memory").value(m.memory);
+  if (m.observes()) j.key("observes").value(true);
   writeUsage(j, m.usage);
   if (const auto it = pods.find(m.claim); it != pods.end()) {
     j.key("pods").beginArray();
@@ -210,8 +215,7 @@ void writeClaim(codec::JsonText& j, const MapAllocation& m, const ClaimPods& pod
 
 void keepIdleNodes(AllocationMap& map) {
   std::erase_if(map.nodes, [](const auto& node) {
-    return std::any_of(node.cards.begin(), node.cards.end(),
-                       [](const auto& card) { return !card.allocations.empty(); });
+    return std::any_of(node.cards.begin(), node.cards.end(), hasClaims);  // who only observes keeps no node
   });
 }
 

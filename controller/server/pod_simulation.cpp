@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
+#include "controller/scheduler/first_available.h"
 #include "controller/scheduler/state/holdings.h"
 #include "controller/server/quota_answers.h"
 
@@ -188,7 +190,21 @@ class PlacingPod {
 PodSimulation simulatePod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject,
                           const scheduler::QuotaBook& quotas, std::string onlyNode,
                           const scheduler::SimulationLimits& limits) {
-  return PlacingPod(stores, std::move(cluster), std::move(subject), quotas, std::move(onlyNode), limits).run();
+  std::vector<std::size_t> counts;
+  for (const auto& claim : subject.claims)
+    counts.push_back(claim.device.empty() ? std::max<std::size_t>(1, claim.alternatives.size()) : 1);
+  scheduler::Combinations combinations(std::move(counts));
+  std::optional<PodSimulation> first;
+  do {
+    auto chosen = subject;
+    for (std::size_t i = 0; i < chosen.claims.size(); ++i)
+      if (auto& claim = chosen.claims[i]; claim.device.empty() && !claim.alternatives.empty())
+        claim.choose(combinations.at()[i]);
+    auto one = PlacingPod(stores, cluster, std::move(chosen), quotas, onlyNode, limits).run();
+    if (one.fits) return one;
+    if (!first) first = std::move(one);
+  } while (combinations.next());
+  return *std::move(first);
 }
 
 }  // namespace egpu::server

@@ -144,6 +144,8 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.suits = reconcile::toleratedNodes(stores, *cls);
   }
   record.request = std::get<scheduler::Request>(std::move(made));
+  if (!claim.spec.firstAvailable.empty())
+    record.alternatives = std::get<std::vector<scheduler::Request>>(ClaimSync::requestsOf(stores, claim, *cls));
   return record;
 }
 

@@ -344,6 +344,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
   if (answer.subject.request) {
     auto situation = situationFor(asking.spaceOf(answer.subject), patience);
     auto& subject = answer.subject;
+    chooseAlternative(asking, patience, situation, subject);
     const auto request =
         withinQuotas(situation.cluster, situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
                      requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
@@ -361,6 +362,17 @@ scheduler::Situation WhatIfQuestions::situationFor(const std::string& space, con
   scheduler::Situation situation;
   situation.cluster = cluster_.copy();
   return situation;
+}
+
+/// Of several things that would do, it is asked about the first that fits, as it would get that.
+void WhatIfQuestions::chooseAlternative(const Asking& asking, const Patience& patience, scheduler::Situation& situation,
+                                        WhatIfSubject& subject) {
+  const auto claim = quotaClaimOf(subject, asking.spaceOf(subject));
+  subject.chooseFirst([&](scheduler::Request request) {
+    if (!asking.node.empty()) request.pinnedNode = asking.node;
+    return scheduler::decideWithin(situation.cluster, situation.quotas, claim, request, subject.suits, patience.pause())
+        .fits;
+  });
 }
 
 /// A claim that a step resizes is asked about as it asks then.
@@ -420,6 +432,7 @@ void WhatIfQuestions::place(const Asking& asking, const Patience& patience, Snap
   for (const auto& claim : snapshot.situation.claims)
     if (!claim.device.empty()) snapshot.holders.try_emplace(claim.device, claim.name);
   auto& subject = *answer.subject;
+  chooseAlternative(asking, patience, snapshot.situation, subject);
   const auto request = withinQuotas(cluster, snapshot.situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
                                     requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
   answer.simulation = scheduler::simulate(
@@ -479,8 +492,9 @@ void WhatIfQuestions::forecastEach(const Asking& asking, const Patience& patienc
                                    std::vector<ForecastAnswer>& answers) const {
   const auto cluster = cluster_.copy();
   for (auto& answer : answers) {
-    const auto& subject = answer.subject;
+    auto& subject = answer.subject;
     if (!subject.request) continue;
+    subject.chooseFirst([&](const auto&) { return false; });  // of the others more may fit than there is need for
     const auto request = requestOn(subject, asking.node);
     const auto space = asking.spaceOf(subject);
     if (!asking.ofSpace(subject) || stores_.quotasIn(space).empty()) {
@@ -529,6 +543,7 @@ void WhatIfQuestions::planMoves(const Asking& asking, const Patience& patience, 
     if (!subject.request) return;
     const auto space = asking.spaceOf(subject);
     situation = situationFor(space, patience);
+    chooseAlternative(asking, patience, situation, subject);
     const auto request = withinQuotas(situation.cluster, situation.quotas, quotaClaimOf(subject, space),
                                       requestOn(subject, asking.node), subject.suits, pause, subject);
     if (!subject.quota.empty()) return;  // room is not what it lacks

@@ -11,6 +11,7 @@
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/scheduler/first_available.h"
 #include "controller/server/snapshot.h"
 
 namespace egpu::server {
@@ -74,6 +75,23 @@ std::string requestsText(const core::StringMap& requests) {
 
 std::string WhatIfSubject::requestText() const { return requestsText(requests); }
 
+void WhatIfSubject::choose(std::size_t which) {
+  request = alternatives[which];
+  requests = named[which].requests;
+  note += (note.empty() ? "this is about " : "; this is about ") + named[which].name + " of its alternatives ";
+  for (std::size_t i = 0; i < named.size(); ++i) note += (i == 0 ? "" : ", ") + named[i].name;
+}
+
+void WhatIfSubject::chooseFirst(const std::function<bool(const scheduler::Request&)>& fits) {
+  if (alternatives.empty() || !request) return;
+  const auto tried = scheduler::decideFirst(alternatives.size(), [&](std::size_t which) {
+    scheduler::Decision decision;
+    decision.fits = fits(alternatives[which]);
+    return std::optional(std::move(decision));
+  });
+  choose(tried.back().fits ? tried.back().alternative : 0);
+}
+
 core::StringMap changedRequests(core::StringMap requests, const core::StringMap& changes) {
   for (const auto& [key, amount] : changes) {
     const auto name = bare(key);
@@ -109,6 +127,8 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
       subject.said = condition->reason + ": " + condition->message;
   subject.className = reconcile::classNameOf(stores, *claim);
   subject.requests = claim->spec.requests;
+  subject.named = claim->spec.firstAvailable;
+  subject.alternatives = std::move(record.alternatives);
   subject.request = std::move(record.request);
   subject.why = std::move(record.why);
   subject.suits = std::move(record.suits);
@@ -149,6 +169,10 @@ base::Result<WhatIfSubject> wouldBeSubject(const Stores& stores, const v1alpha::
   ofClass(subject, *cls);
   subject.requests = named.spec.requests;
   subject.request = std::get<scheduler::Request>(std::move(made));
+  if (!named.spec.firstAvailable.empty()) {
+    subject.named = named.spec.firstAvailable;
+    subject.alternatives = std::get<std::vector<scheduler::Request>>(ClaimSync::requestsOf(stores, named, *cls));
+  }
   if (subject.immediate) {
     subject.suits = reconcile::toleratedNodes(stores, *cls);
     subject.note = taintNote(stores, *cls);

@@ -1,6 +1,7 @@
 // What one question is about: a claim that is there, or one that might be.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,15 @@ struct WhatIfSubject {
   std::string notReady;    ///< why its class can't give anything now; empty if it can
   core::StringMap requests;
   std::string requestText() const;  ///< as requestsText()
+
+  /// What would do, if several things would (spec.firstAvailable): names and requests. `request` is the one that it has, or that
+  /// this is about.
+  std::vector<v1alpha::ClaimAlternative> named;
+  std::vector<scheduler::Request> alternatives;
+  /// Makes it about the first that `fits`. None: it stays about the first. Says so in `note`.
+  void chooseFirst(const std::function<bool(const scheduler::Request&)>& fits);
+  /// Makes it about that one.
+  void choose(std::size_t which);
 
   std::optional<scheduler::Request> request;  ///< none: nothing can be decided for it, because of `why`
   std::string why;

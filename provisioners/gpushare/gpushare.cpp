@@ -102,7 +102,7 @@ class GpuShare final : public Provisioner {
   Status stage(Call&, const Device& device) override {
     Status cards = egpu::nvidia::stageCards(device);
     if (cards.code != EGPU_OK && cards.code != EGPU_NO_CHANGE) return cards;
-    switch (isolationOf(device.parameters)) {
+    switch (isolationFor(device)) {
       case Isolation::none:
         return cards;
       case Isolation::hamiCore:
@@ -137,8 +137,8 @@ class GpuShare final : public Provisioner {
       call.env("ELASTICGPU_MEMORY_" + n, std::to_string(device.cards[i].memory));  // bytes
     }
     if (Status status = egpu::nvidia::mountCards(call, device); status.code != EGPU_OK) return status;
-    const Isolation isolation = isolationOf(device.parameters);
-    call.env("ELASTICGPU_ISOLATION", parameter(device.parameters, "isolation", "none"));
+    const Isolation isolation = isolationFor(device);
+    call.env("ELASTICGPU_ISOLATION", observes(device) ? "none" : parameter(device.parameters, "isolation", "none"));
     if (isolation == Isolation::hamiCore) editForHamiCore(call, device);
     if (isolation == Isolation::mps) editForMps(call, device);
     return ok();
@@ -155,6 +155,15 @@ class GpuShare final : public Provisioner {
   }
 
  private:
+  /// It is given nothing of any card (adminAccess).
+  static bool observes(const Device& device) {
+    return !device.cards.empty() && std::all_of(device.cards.begin(), device.cards.end(),
+                                                [](const Card& card) { return card.core == 0 && card.memory == 0; });
+  }
+  static Isolation isolationFor(const Device& device) {
+    return observes(device) ? Isolation::none : isolationOf(device.parameters);
+  }
+
   /// Containers write to their cache, as root perhaps: files that this process may not remove. They keep no device from
   /// being given back, and its next user finds none of them.
   static Status setAside(Call& call, const std::string& dir) {
@@ -167,12 +176,13 @@ class GpuShare final : public Provisioner {
 
   /// What the mechanism can represent.
   static Status fits(const Device& device) {
-    const Isolation isolation = isolationOf(device.parameters);
+    const Isolation isolation = isolationFor(device);
     for (const auto& card : device.cards) {
       if (card.core < 0 || card.core > kWholeCard || card.memory < 0)
         return invalid("card " + card.uuid + ": core " + std::to_string(card.core) + " and memory " +
                        std::to_string(card.memory) + " are not a share of a card");
-      if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share");
+      if (observes(device)) continue;  // it sees the card, and nothing is limited
+      if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share beside others");
       // 0m would mean unlimited.
       if (isolation == Isolation::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");

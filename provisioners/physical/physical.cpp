@@ -49,7 +49,7 @@ class Physical final : public Provisioner {
  private:
   static Status whole(const Device& device) {
     for (const auto& card : device.cards)
-      if (card.core != kWholeCard)
+      if (card.core != kWholeCard && (card.core != 0 || card.memory != 0))  // nothing of it is an observer's
         return invalid("card " + card.uuid + ": this provisioner gives whole cards (1000 milli-cards), not " +
                        std::to_string(card.core) + "; gpushare.provisioner.elasticgpu.io gives shares");
     return ok();

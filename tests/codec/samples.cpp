@@ -218,6 +218,8 @@ class Fill {
     spec.parameters = map();
     spec.className = text();
     spec.reclaimPolicy = text();
+    spec.alternative = text();
+    spec.adminAccess = chance();
     if (chance()) spec.nodeAffinityRequired = selector();
     if (chance()) {
       auto& ref = spec.claimRef.emplace();
@@ -259,6 +261,9 @@ class Fill {
     out.status.className = text();
     out.status.capacity = map();
     out.status.requests = map();
+    out.status.alternative = text();
+    for (std::size_t n = count(); n > 0; --n) out.spec.firstAvailable.push_back({text(), texts(), quantities()});
+    out.spec.adminAccess = chance();
     if (chance()) {
       auto& usage = out.status.usage.emplace();
       usage.core = text();

@@ -88,6 +88,8 @@ TEST(QuestionTest, WhatIsWrongIsNamed) {
       {"{apiVersion: v1, spec: {}}", "apiVersion: must be elasticgpu.io/v1alpha"},
       {"{kind: ElasticGPUClaim}", "spec: is missing"},
       {"spec: {egpuClassName: 7}", "egpuClassName"},
+      {"spec: {firstAvailable: [{name: a, model: T4}]}",
+       "spec.firstAvailable[0].model: unknown; known are name, models, resources"},
       {"spec: {resources: {limits: {}}}", "spec.resources.limits: unknown; known are requests"},
   };
   for (const auto& [yaml, expected] : cases) {

@@ -146,6 +146,8 @@ TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(
 
 TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60); }
 
+TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
+
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.
 void watchFault(const std::function<void(support::Driver&, int)>& inject, int events) {
   std::string reference;

@@ -244,9 +244,18 @@ inline std::vector<Act> resizes() {
     };
   };
   return {
-      {"its class", [](World& w) { w.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}}); }},
-      {"one", [](World& w) { w.addClaim("one", "flex", {{"gpu", "2"}, {"gpu-core", "30"}}); }},
-      {"two", [](World& w) { w.addClaim("two", "flex", {{"gpu", "2"}, {"gpu-core", "40"}}); }},
+      {"its class",
+       [](World& w) {
+         w.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}});
+       }},
+      {"one",
+       [](World& w) {
+         w.addClaim("one", "flex", {{"gpu", "2"}, {"gpu-core", "30"}});
+       }},
+      {"two",
+       [](World& w) {
+         w.addClaim("two", "flex", {{"gpu", "2"}, {"gpu-core", "40"}});
+       }},
       {"grows", edit("one", "50")},
       {"too large", edit("two", "70")},
       {"shrinks, and lets the other grow", edit("one", "20")},
@@ -325,6 +334,63 @@ inline std::vector<Act> gangs() {
            ends(w, name);
            w.removeClaim(name);
          }
+       }},
+  };
+}
+
+/// Claims of several alternatives, of both binding modes, whose first one comes free later; and ones that observe.
+inline std::vector<Act> alternatives() {
+  const auto either = [](World& w, const std::string& name, const std::string& cls) {
+    cache::Claim made;
+    made.metadata.name = name;
+    made.metadata.namespace_ = "default";
+    made.spec.className = cls;
+    made.spec.firstAvailable = {{"two", {}, {{"elasticgpu.io/gpu", "2"}}}, {"one", {}, {{"elasticgpu.io/gpu", "1"}}}};
+    (void)World::must(w.client.create(made));
+  };
+  return {
+      {"one card is left on each node",
+       [](World& w) {
+         w.addClaim("hog-1", "share", {{"gpu", "1"}});
+         w.addClaim("hog-2", "share", {{"gpu", "1"}});
+         w.addClaim("hog-3", "share", {{"gpu", "1"}});
+       }},
+      {"one of two", [either](World& w) { either(w, "either", "share"); }},
+      {"none of two", [either](World& w) { either(w, "waits", "share"); }},
+      {"a card is given back", [](World& w) { w.removeClaim("hog-1"); }},
+      {"observers",
+       [](World& w) {
+         w.labelNamespace("default", R"({"resource.kubernetes.io/admin-access":"true"})");
+         cache::Claim eye;
+         eye.metadata.name = "eye";
+         eye.metadata.namespace_ = "default";
+         eye.spec.className = "share";
+         eye.spec.requests["elasticgpu.io/gpu"] = "2";
+         eye.spec.adminAccess = true;
+         (void)World::must(w.client.create(eye));
+         w.addPod("p1", {"eye"});
+       }},
+      {"it is scheduled", [](World& w) { w.schedule("p1"); }},
+      {"all else leaves",
+       [](World& w) {
+         for (const auto* name : {"hog-2", "hog-3", "either"}) w.removeClaim(name);
+       }},
+      {"first consumer",
+       [either](World& w) {
+         either(w, "late", "late");
+         w.addPod("p2", {"late"});
+       }},
+      {"it is scheduled", [](World& w) { w.schedule("p2"); }},
+      {"the observer leaves",
+       [](World& w) {
+         w.removePod("p1");
+         w.removeClaim("eye");
+       }},
+      {"all leave",
+       [](World& w) {
+         w.removePod("p2");
+         w.removeClaim("late");
+         w.removeClaim("waits");
        }},
   };
 }

@@ -46,7 +46,7 @@ TEST_F(GpuShareTest, RefusesWhatIsNoShare) {
   EXPECT_EQ(outcomeOf(plugin->provision(device("b", {}))), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->provision(device("", {card(0, 1, 1)}))), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 1001, kGiB)}))), ReplyCode::invalid);
-  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 0, 0)}))), ReplyCode::invalid);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 0, 0), card(1, 10, kGiB)}))), ReplyCode::invalid);
   EXPECT_EQ(outcomeOf(plugin->provision(device("b", {card(0, 10, -1)}))), ReplyCode::invalid);
   EXPECT_TRUE(plugin->list().keys.empty());
 }
@@ -68,6 +68,22 @@ TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidiactl"));
   EXPECT_THAT(reply.edits.cdiDevices, ElementsAre("nvidia.com/gpu=GPU-0", "nvidia.com/gpu=GPU-3"));
   EXPECT_TRUE(reply.edits.mounts.empty());
+}
+
+TEST_F(GpuShareTest, AnObserverSeesItsCardsWithoutALimit) {
+  for (const char* isolation : {"none", "hami-core", "mps"}) {
+    const auto eye = device("eye", {card(0, 0, 0), card(3, 0, 0)}, {{"isolation", isolation}});
+    EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << said;
+    EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << said;
+    const auto reply = plugin->mount(eye, "p", "c");
+    ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+    EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "GPU-0,GPU-3");
+    EXPECT_EQ(env(reply.edits, "ELASTICGPU_ISOLATION"), "none");
+    EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "(unset)");
+    EXPECT_EQ(env(reply.edits, "CUDA_MPS_PIPE_DIRECTORY"), "(unset)");
+    EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidia3"));
+    EXPECT_TRUE(reply.edits.mounts.empty());
+  }
 }
 
 TEST_F(GpuShareTest, CardsAreNumberedAsTheNodeDoes) {

@@ -34,6 +34,15 @@ TEST_F(PhysicalTest, GivesWholeCardsOnly) {
   EXPECT_EQ(outcomeOf(plugin->resize(two)), ReplyCode::invalid);
 }
 
+TEST_F(PhysicalTest, AnObserverGetsNothingOfItsCardsButSeesThem) {
+  const auto eye = device("eye", {card(4, 0, 0), card(6, 0, 0)});
+  EXPECT_EQ(outcomeOf(plugin->provision(eye)), ReplyCode::ok) << said;
+  const auto reply = plugin->mount(eye, "ns/pod", "main");
+  ASSERT_TRUE(reply.reply.ok()) << reply.reply.message;
+  EXPECT_TRUE(hasNode(reply.edits, "/dev/nvidia6"));
+  EXPECT_EQ(outcomeOf(plugin->deprovision("eye")), ReplyCode::ok) << said;
+}
+
 TEST_F(PhysicalTest, TheContainerGetsItsCardsAndNoOther) {
   const auto reply = plugin->mount(device("a", {card(4, 1000, 16 * kGiB), card(6, 1000, 16 * kGiB)}), "ns/pod", "main");
   ASSERT_TRUE(reply.reply.ok()) << reply.reply.message;

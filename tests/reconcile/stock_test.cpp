@@ -318,6 +318,18 @@ TEST_F(StockTest, AnAllocationOfAnothersDeviceIsTakenBackOnceNoPodHasTheClaim) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
+TEST_F(StockTest, OfAlternativesItGetsTheFirstThatFits) {
+  world.addClaim("hog", "share", {{"gpu", "1"}});
+  add(stock("either",
+            R"({"egpuClassName":"share","firstAvailable":[{"name":"two","resources":{"requests":)"
+            R"({"elasticgpu.io/gpu":2}}},{"name":"one","resources":{"requests":{"elasticgpu.io/gpu":1}}}]})"));
+  settle();
+  EXPECT_EQ(world.claim("either").status.phase, "Bound");
+  EXPECT_EQ(world.claim("either").status.alternative, "one");
+  World::mustOk(world.client.remove<core::ResourceClaim>({"default", "either"}));
+  driver->run();
+}
+
 TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
   struct Case {
     const char* what;
@@ -329,6 +341,10 @@ TEST_F(StockTest, WhatCantBeServedIsSaidOnThePod) {
        "spec.devices.config[0].opaque.parameters: egpuClass: the spec of an ElasticGPUClaim has no such field"},
       {"wrong type", [](auto& rc) { rc.config[0].parameters = R"({"egpuClassName":3})"; },
        "spec.devices.config[0].opaque.parameters: spec.egpuClassName: must be a string"},
+      {"unknown field of an alternative",
+       [](auto& rc) { rc.config[0].parameters = R"({"firstAvailable":[{"name":"a","model":"T4","resources":{}}]})"; },
+       "spec.devices.config[0].opaque.parameters: firstAvailable[0].model: the spec of an ElasticGPUClaim has no such "
+       "field"},
       {"unknown key",
        [](auto& rc) { rc.config[0].parameters = R"({"resources":{"requests":{"elasticgpu.io/gpus":1}}})"; },
        "as an ElasticGPUClaim: spec.resources.requests"},

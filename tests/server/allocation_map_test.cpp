@@ -108,6 +108,18 @@ TEST(AllocationMap, NodesWithoutAClaimAreIdle) {
   EXPECT_EQ(map.nodes[0].name, "idle");
 }
 
+TEST(AllocationMap, WhoOnlyObservesStandsApart) {
+  auto map = sample();
+  map.nodes[0].cards[2].allocations = {{"egpu-3", "u3", "ns/eye", "Bound", 0, 0}};
+  const auto json = toJson(map);
+  EXPECT_NE(json.find(R"("phase":"Bound","core":0,"memory":0,"observes":true)"), std::string::npos) << json;
+  EXPECT_NE(json.find(R"("claims":2,"core":5000)"), std::string::npos) << json;
+  EXPECT_NE(toText(map, {}, {}).find(" ns/eye  observes  Bound\n"), std::string::npos) << toText(map, {}, {});
+  map.nodes[0].cards.erase(map.nodes[0].cards.begin(), map.nodes[0].cards.begin() + 2);
+  keepIdleNodes(map);
+  EXPECT_EQ(map.nodes.size(), 1u) << "a monitor keeps no node";
+}
+
 TEST(AllocationMap, LinesFitTheColumns) {
   auto map = sample();
   for (auto& each : map.nodes[0].cards) each.model = "NVIDIA-A100-SXM4-80GB-custom";

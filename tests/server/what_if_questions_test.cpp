@@ -50,6 +50,22 @@ TEST_F(QuestionsTest, ExplainsWhatIsNotThereYet) {
   has(answer("/explain", "", manifest), R"("reason":"in use")");
 }
 
+TEST_F(QuestionsTest, OfAlternativesTheFirstThatFitsIsAnswered) {
+  const std::string either =
+      "metadata: {name: x}\nspec: {egpuClassName: share, firstAvailable: [{name: most, resources: {requests: "
+      "{elasticgpu.io/gpu-core: 90}}}, {name: some, resources: {requests: {elasticgpu.io/gpu-core: 70}}}]}\n";
+  const auto explained = answer("/explain", "", either);
+  has(explained, R"("fits":true,"node":"n2")");
+  has(explained, R"("note":"this is about some of its alternatives most, some")");
+  has(answer("/simulate", "", either), R"("fits":true,"node":"n2")");
+  has(answer("/explain", "node=n1", either), R"("note":"this is about most of its alternatives most, some")");
+  has(answer("/forecast", "", either), "this is about most");
+  has(answer("/simulate", "",
+             either + "---\nkind: Pod\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/gpu: x}}\nspec: "
+                      "{containers: [{name: main}]}\n"),
+      R"("fits":true)");
+}
+
 TEST_F(QuestionsTest, AClaimThatAsksForNothingDecidableSaysWhy) {
   claim("odd", "150");
   has(answer("/explain", "claim=odd"), "above 100 only whole cards are given");

@@ -203,7 +203,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   for (const auto& [uid, entry] : card->spec.allocations) {
     sum.core += entry.core;
     sum.memory += entry.memory;
-    ++sum.claims;
+    if (entry.core > 0 || entry.memory > 0) ++sum.claims;  // who only observes has nothing
   }
   sum.coreText = v1alpha::formatMilliCards(sum.core);
   sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);

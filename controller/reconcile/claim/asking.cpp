@@ -1,4 +1,6 @@
 // From a claim to what it asks the scheduler for: (C2), (C3), (C4).
+#include <iterator>
+
 #include "api/v1alpha/keys.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim.h"
@@ -13,6 +15,15 @@ constexpr int64_t kLedgerEntries = 128;  ///< on one card, by its CRD
 
 int64_t secondsOf(base::Timestamp at) {
   return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
+}
+
+/// To the card that it names, and to what a ledger holds.
+void limit(const cache::Claim& claim, scheduler::Request& request) {
+  if (ClaimSync::isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
+  // Whatever room is left: a claim more would be refused there, and decided so again.
+  auto& most = request.maxClaimsPerCard;
+  if (request.observes) return;
+  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
 }
 }  // namespace
 
@@ -51,7 +62,7 @@ Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Pt
     asked.message = "class " + asked.cls->metadata.name + ": " + ready.message;
     return asked;
   }
-  auto made = requestOf(stores_, claim, *asked.cls);
+  auto made = requestsOf(stores_, claim, *asked.cls);
   if (auto* refusal = std::get_if<scheduler::Refusal>(&made)) {  // (C4)
     asked.reason = refusal->reason;
     asked.message = (refusal->field.empty() ? "" : refusal->field + ": ") + refusal->message;
@@ -65,23 +76,42 @@ Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Pt
   }
   if (refusedByQuota(claim, asked)) return asked;
   asked.turn = turnOf(claim, priority.value, clock_.wall());
-  asked.preempts = priority.preempts;
-  asked.request = std::get<scheduler::Request>(std::move(made));
+  asked.preempts = priority.preempts && !claim.spec.adminAccess;
+  auto& requests = std::get<std::vector<scheduler::Request>>(made);
+  asked.request = std::move(requests.front());
+  asked.otherwise.assign(std::make_move_iterator(requests.begin() + 1), std::make_move_iterator(requests.end()));
   return asked;
+}
+
+Asked Asked::alternative(std::size_t which) const {
+  if (which == 0) return *this;
+  Asked other;
+  other.cls = cls;
+  other.request = otherwise[which - 1];
+  other.turn = turn;
+  other.first = false;
+  return other;
 }
 
 std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const cache::Stores& stores,
                                                                           const cache::Claim& claim,
                                                                           const cache::Class& cls) {
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
+  if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequest(claim, cls);
-  if (std::holds_alternative<scheduler::Refusal>(made)) return made;
-  auto request = std::get<scheduler::Request>(std::move(made));
-  if (isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
-  // The ledger holds no more, whatever room is left: a claim more would be refused there, and decided so again.
-  auto& most = request.maxClaimsPerCard;
-  if (most == 0 || most > kLedgerEntries) most = kLedgerEntries;
-  return request;
+  if (auto* request = std::get_if<scheduler::Request>(&made)) limit(claim, *request);
+  return made;
+}
+
+std::variant<std::vector<scheduler::Request>, scheduler::Refusal> ClaimSync::requestsOf(const cache::Stores& stores,
+                                                                                        const cache::Claim& claim,
+                                                                                        const cache::Class& cls) {
+  if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
+  if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
+  auto made = scheduler::makeRequests(claim, cls);
+  if (auto* requests = std::get_if<std::vector<scheduler::Request>>(&made))
+    for (auto& request : *requests) limit(claim, request);
+  return made;
 }
 
 base::Result<bool> ClaimSync::classCame(const cache::Claim& claim, std::stop_token stop) {

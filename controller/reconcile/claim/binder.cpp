@@ -46,6 +46,7 @@ std::optional<v1alpha::AllocatedSummary> summaryOf(const cache::Gpu& device, boo
     sum.memory += card.memory;
   }
   sum.claims = bound ? 1 : 0;
+  if (device.spec.adminAccess) return sum;
   sum.coreText = v1alpha::formatMilliCards(sum.core);
   sum.memoryText = v1alpha::formatBytes(sum.memory);
   return sum;
@@ -101,6 +102,9 @@ cache::Gpu Binder::intent(const cache::Claim& claim, const cache::Class& cls,
   spec.parameters = cls.parameters;
   spec.className = cls.metadata.name;
   spec.reclaimPolicy = cls.reclaimPolicy;
+  if (decision.alternative < claim.spec.firstAvailable.size())
+    spec.alternative = claim.spec.firstAvailable[decision.alternative].name;
+  spec.adminAccess = claim.spec.adminAccess;
   core::NodeSelectorRequirement here{"metadata.name", "In", {decision.node}};
   core::NodeSelectorTerm term;
   term.matchFields.push_back(std::move(here));

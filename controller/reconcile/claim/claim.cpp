@@ -184,22 +184,14 @@ Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::st
   const auto suits = !anyRejected ? tolerated : scheduler::NodePredicate([this, &uid, &tolerated](auto node) {
     return !waiting_.nodes.rejected(uid, node) && (!tolerated || tolerated(node));
   });
-  auto decided = decideAsPreferred(claim, asked, suits, nodes);
+  auto decided = decideFirst(claim, asked, suits, nodes);
   if (auto* later = std::get_if<Outcome>(&decided)) return std::move(*later);
-  const auto& decision = std::get<scheduler::Decision>(decided);
-  if (decision.fits) {
+  const auto& tried = std::get<std::vector<scheduler::Decision>>(decided);
+  if (tried.back().fits) {
     waiting_.remove(queueKey);
-    return intend(claim, *asked.cls, decision, stop);
+    return intend(claim, *asked.cls, tried.back(), stop);
   }
-  // Of the two only that goes on waiting which would help.
-  if (!decision.excess) waiting_.quota.remove(queueKey);
-  if (decision.excess && !decision.excess->elsewhere) waiting_.room.remove(queueKey);
-  if (!decision.excess)
-    if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
-  auto outcome = decision.excess ? overQuota(claim, *decision.excess) : noFit(claim, asked, suits, nodes, [&] {
-    const auto taints = untoleratedText(stores_, *asked.cls);
-    return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
-  });
+  auto outcome = noneFits(claim, asked, tried, suits, nodes, stop);
   const auto wait = waiting_.nodes.untilNextNode(uid);
   return outcome.isDone() && wait.count() > 0 ? Outcome::after(wait).says(std::move(outcome.said)) : outcome;
 }

@@ -28,15 +28,26 @@ namespace egpu::reconcile {
 struct Asked {
   cache::Store<cache::Class>::Ptr cls;
   scheduler::Request request;
-  std::string reason, message;  ///< if refused
-  bool accepted = false;        ///< refused all the same, but not for what the claim says
-  bool later = false;           ///< the plugin is busy
+  std::vector<scheduler::Request> otherwise{};  ///< its further alternatives (spec.firstAvailable)
+  std::string reason, message;                  ///< if refused
+  bool accepted = false;                        ///< refused all the same, but not for what the claim says
+  bool later = false;                           ///< the plugin is busy
   cache::ClusterView::Turn turn{};
   bool preempts = false;  ///< others may have to make room for it
+  bool first = true;      ///< false: alternative() of it
   bool ok() const { return reason.empty() && !later; }
+  std::size_t alternatives() const { return 1 + otherwise.size(); }
+  /// What is asked where this one is tried. Room is kept, and others have to go, for the first alone.
+  Asked alternative(std::size_t which) const;
   /// For the scheduler; nodes as there.
   cache::ClusterView::Ask of(const cache::Claim& claim, std::string nodes = {}) const {
-    return {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, std::move(nodes), cls->metadata.name, turn};
+    return {claim.metadata.uid,
+            core::keyOf(claim.metadata).str(),
+            request,
+            std::move(nodes),
+            cls->metadata.name,
+            turn,
+            first};
   }
   Said refusal(const cache::Claim& claim) const {
     return Said::of(claim.metadata, accepted ? Said::As::notBound : Said::As::notAccepted, reason, message);
@@ -81,6 +92,10 @@ class ClaimSync {
   static std::variant<scheduler::Request, scheduler::Refusal> requestOf(const cache::Stores& stores,
                                                                         const cache::Claim& claim,
                                                                         const cache::Class& cls);
+  /// The same of each of its alternatives.
+  static std::variant<std::vector<scheduler::Request>, scheduler::Refusal> requestsOf(const cache::Stores& stores,
+                                                                                      const cache::Claim& claim,
+                                                                                      const cache::Class& cls);
   /// Its device by claimRef, or null.
   cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const;
   /// spec.elasticGPUName was given by the user and names something else than its own device.
@@ -170,6 +185,16 @@ class ClaimSync {
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                              const std::string& nodes);
+  /// What of its alternatives was tried, as of scheduler::decideFirst(). An outcome: nothing could be decided now.
+  std::variant<std::vector<scheduler::Decision>, Outcome> decideFirst(const cache::Claim& claim, const Asked& asked,
+                                                                      const scheduler::NodePredicate& suits,
+                                                                      const std::string& nodes);
+  /// (C6) None of what was tried fits.
+  Outcome noneFits(const cache::Claim& claim, const Asked& asked, const std::vector<scheduler::Decision>& tried,
+                   const scheduler::NodePredicate& suits, const std::string& nodes, std::stop_token stop);
+  /// Why a claim, or each of its alternatives, fits nowhere.
+  std::string whyNot(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+                     const std::string& nodes) const;
   /// decide(), where the class's plugin prefers it among the best candidates; it may veto nodes. An outcome: nothing could be
   /// decided now.
   std::variant<scheduler::Decision, Outcome> decideAsPreferred(const cache::Claim& claim, const Asked& asked,

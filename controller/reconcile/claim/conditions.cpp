@@ -78,7 +78,7 @@ bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::Elasti
 }  // namespace
 
 bool mayResize(const cache::Claim& claim, const cache::Gpu& device) {
-  return v1alpha::isResizable(device) && device.metadata.name == deviceNameFor(claim);
+  return v1alpha::isResizable(device) && device.metadata.name == deviceNameFor(claim) && !claim.spec.adminAccess;
 }
 
 base::Status ClaimStatus::say(const std::vector<Said>& all, std::stop_token stop) {
@@ -141,6 +141,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
   after.requests.clear();
+  after.alternative.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;
   after.nominated = said.nominated;
@@ -168,6 +169,7 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   after.elasticGPUName = device.metadata.name;
   after.nodeName = device.spec.nodeName;
   after.className = device.spec.className;
+  after.alternative = device.spec.alternative;
   after.priority = priorityOf(stores_, claim).value;
   after.nominated.reset();
   dropCondition(after.conditions, kPreempted);
@@ -206,7 +208,8 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   const bool quiet = after.requests.empty() || (after.requests == claim.spec.requests && !v1alpha::isResizing(device));
   const bool resized = quiet && !was.empty() && was != after.requests && !after.requests.empty();
   if (resized)
-    tell(claim, "Normal", kResized, "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
+    tell(claim, "Normal", kResized,
+         "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
   const auto* old = findCondition(claim.status.conditions, kResized);
   if (resized || (quiet && old != nullptr && old->status != "True"))  // else it needs no word
     setCondition(after.conditions, condition(kResized, true, kResized, "", claim.metadata.generation),

@@ -84,6 +84,9 @@ std::string ClaimSync::notAvailable(const cache::Claim& claim, const cache::Gpu&
              ", which is gone; clear its spec.claimRef to make it Available";
     if (!ref->reserves()) return name + " belongs to " + who;
   }
+  if (device.spec.adminAccess != claim.spec.adminAccess)
+    return name +
+           (device.spec.adminAccess ? " only observes its cards" : " does not only observe its cards: name a card");
   if (device.metadata.deleting()) return name + " is being deleted";
   if (device.status.phase.empty()) return name + " is not ready";
   if (device.status.phase != phase::kAvailable)
@@ -120,8 +123,12 @@ std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class
 
 std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const cache::Gpu& named,
                                                std::stop_token stop) {
+  if (const auto refusal = observingRefusal(stores_, claim))
+    return Outcome::done().says(Said::of(claim.metadata, Said::As::notAccepted, refusal->reason,
+                                         refusal->field + ": " + refusal->message));
   const auto& className = named.spec.className;
-  const bool asksForAmounts = !claim.spec.requests.empty() && !named.spec.cards.empty();
+  const bool asks = !claim.spec.requests.empty() || !claim.spec.firstAvailable.empty();
+  const bool asksForAmounts = asks && !named.spec.cards.empty();
   // A device without a class was made by hand for whoever names it; any other is its class's to give.
   if (className.empty() && !asksForAmounts) return std::nullopt;
   auto cls = className.empty() ? classOf(stores_, claim, nullptr) : stores_.classes.get({"", className});
@@ -136,14 +143,20 @@ std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const 
   const auto asked = cls ? askOf(claim, std::move(cls)) : ask(claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.ok()) return Outcome::done().says(asked.refusal(claim));
-  auto why = className.empty() ? std::string() : againstClass(named, *asked.cls, asked.request);
-  if (why.empty() && asksForAmounts && !holds(named, asked.request))
-    why = "device " + named.metadata.name + " is smaller than requested";
-  if (why.empty()) return std::nullopt;
-  return Outcome::done().says(notBound(claim, reason::kStaticNotAvailable, why));
+  std::string first;  // what is wrong with the first alternative
+  for (std::size_t i = 0; i < asked.alternatives(); ++i) {
+    const auto& want = i == 0 ? asked.request : asked.otherwise[i - 1];
+    auto why = className.empty() ? std::string() : againstClass(named, *asked.cls, want);
+    if (why.empty() && asksForAmounts && !holds(named, want))
+      why = "device " + named.metadata.name + " is smaller than requested";
+    if (why.empty()) return std::nullopt;
+    if (i == 0) first = std::move(why);
+  }
+  return Outcome::done().says(notBound(claim, reason::kStaticNotAvailable, first));
 }
 
 std::optional<Outcome> ClaimSync::overQuotaWith(const cache::Claim& claim, const cache::Gpu& named) {
+  if (named.spec.adminAccess) return std::nullopt;
   const auto& uid = claim.metadata.uid;
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));  // before it is judged

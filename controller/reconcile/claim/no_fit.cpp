@@ -1,10 +1,14 @@
-// (C6): why a claim finds no room, and what would help.
+// (C6): the first of a claim's alternatives that fits (spec.firstAvailable; most have one). It stands in the device (W1) by
+// name, so that no later step chooses again. None: why not, and what would help.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/queue_key.h"
+#include "controller/scheduler/first_available.h"
 
 namespace egpu::reconcile {
 
@@ -16,6 +20,59 @@ namespace {
 constexpr std::size_t kMostNamed = 3;   ///< cards or devices in a message
 constexpr std::size_t kMostSaid = 200;  ///< of what was found out about a card
 }  // namespace
+
+std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(const cache::Claim& claim,
+                                                                               const Asked& asked,
+                                                                               const scheduler::NodePredicate& suits,
+                                                                               const std::string& nodes) {
+  std::optional<Outcome> later;
+  auto tried = scheduler::decideFirst(asked.alternatives(), [&](std::size_t which) {
+    auto decided = which == 0 ? decideAsPreferred(claim, asked, suits, nodes)
+                              : decideAsPreferred(claim, asked.alternative(which), suits, nodes);
+    std::optional<scheduler::Decision> decision;
+    if (auto* outcome = std::get_if<Outcome>(&decided))
+      later = std::move(*outcome);
+    else
+      decision = std::get<scheduler::Decision>(std::move(decided));
+    return decision;
+  });
+  if (later) return *std::move(later);
+  return tried;
+}
+
+Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
+                            const std::vector<scheduler::Decision>& tried, const scheduler::NodePredicate& suits,
+                            const std::string& nodes, std::stop_token stop) {
+  const auto queueKey = claimKey(core::keyOf(claim.metadata));
+  const auto overQuotas = [](const auto& decision) { return decision.excess.has_value(); };
+  const auto byRoom = [](const auto& decision) { return !decision.excess || decision.excess->elsewhere; };
+  // Of the two only that goes on waiting which would help any of them.
+  if (std::none_of(tried.begin(), tried.end(), overQuotas)) waiting_.quota.remove(queueKey);
+  if (std::none_of(tried.begin(), tried.end(), byRoom)) waiting_.room.remove(queueKey);
+  if (!tried.front().excess)
+    if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
+  if (std::all_of(tried.begin(), tried.end(), overQuotas)) {
+    // One that may wait speaks before one that is refused.
+    const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
+    return overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
+  }
+  return noFit(claim, asked, suits, nodes, [&] {
+    const auto taints = untoleratedText(stores_, *asked.cls);
+    return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
+  });
+}
+
+std::string ClaimSync::whyNot(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
+                              const std::string& nodes) const {
+  std::string text;
+  for (std::size_t i = 0; i < asked.alternatives(); ++i) {
+    auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
+    const auto why = cluster_.explain(cluster_.withinQuota(ask), suits, nodes).text();
+    if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
+    text += why;
+  }
+  return text;
+}
 
 Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                          const std::string& nodes, const std::function<std::string()>& more) {
@@ -31,7 +88,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
       return Outcome::done().says(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
   }
-  auto why = cluster_.explain(cluster_.withinQuota(asked.of(claim)), suits, nodes).text();
+  auto why = whyNot(claim, asked, suits, nodes);
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;

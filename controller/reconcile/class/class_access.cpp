@@ -88,6 +88,21 @@ std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, con
                                 namespace_ + " has not these; " + othersFor(stores, labels)};
 }
 
+bool mayObserve(const core::ObjectMeta& namespace_) {
+  return namespace_.label(v1alpha::keys::kAdminAccessLabel) == "true";
+}
+
+std::optional<scheduler::Refusal> observingRefusal(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto& name = claim.metadata.namespace_;
+  if (!claim.spec.adminAccess || name.empty()) return std::nullopt;
+  const auto object = stores.namespaces.get({"", name});
+  if (object && mayObserve(object->metadata)) return std::nullopt;
+  return scheduler::Refusal{std::string(v1alpha::keys::reason::kInvalidParameter), "spec.adminAccess",
+                            "only in namespaces that an administrator labelled " +
+                                std::string(v1alpha::keys::kAdminAccessLabel) + "=true, and namespace " + name +
+                                (object ? " is not" : " has not been seen yet")};
+}
+
 scheduler::NodePredicate toleratedNodes(const cache::Stores& stores, const cache::Class& cls) {
   if (!stores.taints.any()) return {};
   cache::Class tolerating;  // the class may be gone before the question is

@@ -20,6 +20,12 @@ std::string textOf(const core::LabelSelector& selector);
 std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, const cache::Class& cls,
                                                 const std::string& namespace_);
 
+/// Nothing if the claim does not observe (spec.adminAccess), or its namespace is labelled for it, as accessRefusal() else. What has its
+/// device keeps it when the label goes.
+std::optional<scheduler::Refusal> observingRefusal(const cache::Stores& stores, const cache::Claim& claim);
+/// The namespace has that label.
+bool mayObserve(const core::ObjectMeta& namespace_);
+
 /// Nodes that a claim may be bound on before a pod of its is known: those without taints that keep pods off, but for
 /// those that the class tolerates. Null if that is all of them. The stores must outlive it.
 scheduler::NodePredicate toleratedNodes(const cache::Stores& stores, const cache::Class& cls);

@@ -35,6 +35,13 @@ bool older(const cache::Store<cache::Claim>::Ptr& a, const cache::Store<cache::C
          std::tie(b->metadata.creationTimestamp, b->metadata.uid);
 }
 
+/// Empty, or why a claim can't be decided together with others.
+std::string decidedByItself(const cache::Claim& claim) {
+  if (takesDevice(claim)) return "a claim that names its ElasticGPU is decided by itself";
+  if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
+  return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
+}
+
 /// Nodes by the value of a label; without `only`, or those of that node's value alone.
 std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, const std::string& label,
                                                const std::string& only) {
@@ -104,11 +111,12 @@ bool ClaimSync::inGang(const cache::Claim& claim) {
 
 Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
-  if (mistake || takesDevice(*claim))
-    return Outcome::done().says(Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
-                                         mistake ? mistake->field + ": " + mistake->message
-                                                 : "metadata.annotations[" + std::string(keys::kGangAnnotation) +
-                                                       "]: a claim that names its ElasticGPU is decided by itself"));
+  const auto apart = decidedByItself(*claim);
+  if (mistake || !apart.empty())
+    return Outcome::done().says(
+        Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
+                 mistake ? mistake->field + ": " + mistake->message
+                         : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " + apart));
   const auto gang = *v1alpha::gangOf(claim->metadata.annotations);
   if (const auto decided = cluster_.decidedInGang(claim->metadata.uid))
     return intend(*claim, *asked.cls, *decided, stop);
@@ -143,6 +151,8 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alp
     const auto asked = ask(*each);
     if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok()) return because("claim " + each->metadata.name + ": " + asked.message);
+    if (const auto apart = decidedByItself(*each); !apart.empty())
+      return because("claim " + each->metadata.name + ": " + apart);
     asks.push_back(asked.of(*each));
     std::optional<scheduler::NodePredicate> tolerated;
     if (asked.cls->bindingMode != "WaitForFirstConsumer") tolerated = toleratedNodes(stores_, *asked.cls);

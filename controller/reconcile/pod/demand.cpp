@@ -7,6 +7,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/pod.h"
+#include "controller/scheduler/first_available.h"
 
 namespace egpu::reconcile {
 
@@ -36,6 +37,22 @@ std::string saidOf(const cache::Claim& claim) {
 }
 
 }  // namespace
+
+std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand) {
+  std::vector<std::size_t> counts;
+  for (const auto& otherwise : demand.otherwise) counts.push_back(1 + otherwise.size());
+  std::vector<std::vector<cache::ClusterView::Ask>> all;
+  scheduler::Combinations combinations(std::move(counts));
+  while (combinations.next()) {
+    auto& asks = all.emplace_back(demand.asks);
+    for (std::size_t i = 0; i < asks.size(); ++i)
+      if (const auto which = combinations.at()[i]; which > 0) {
+        asks[i].request = demand.otherwise[i][which - 1];
+        asks[i].first = false;
+      }
+  }
+  return all;
+}
 
 std::vector<std::string> claimNames(const core::Pod& pod) {
   std::vector<std::string> names;
@@ -123,6 +140,7 @@ void PodSync::addOpen(const cache::Claim& claim, const GpuPtr& device, PodDemand
     demand.later = prefix + "it is not bound yet" + saidOf(claim);
   } else {
     demand.asks.push_back(asked.of(claim));
+    demand.otherwise.push_back(asked.otherwise);
     if (device) demand.devices.push_back(device->metadata.name);
   }
 }

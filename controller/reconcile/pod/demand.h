@@ -18,11 +18,16 @@ struct PodDemand {
   std::string node, fixedBy;
   /// Those that are still to be placed: all of them together on one node. Empty: any node would do, or `node`.
   std::vector<cache::ClusterView::Ask> asks;
+  /// Of each of `asks`, what else would do (spec.firstAvailable).
+  std::vector<std::vector<scheduler::Request>> otherwise;
   /// Devices of claims among `asks` that stand on some node and are given up if the pod goes elsewhere.
   std::vector<std::string> devices;
   /// Nothing is asked: any node would do.
   bool any() const { return later.empty() && never.empty() && node.empty() && asks.empty(); }
 };
+
+/// What else would do than `asks`, as scheduler::Combinations has it.
+std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand);
 
 /// The names of the claims that the pod uses, by resourceClaims or annotation; each once. Of other drivers' too.
 std::vector<std::string> claimNames(const core::Pod& pod);

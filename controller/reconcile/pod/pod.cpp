@@ -10,6 +10,7 @@
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
 #include "controller/reconcile/template/amounts.h"
+#include "controller/scheduler/first_available.h"
 
 namespace egpu::reconcile {
 
@@ -313,8 +314,8 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     });
   });
   waitForRoom(pod, *choice);  // before looking: what is given back from now on brings us here again
-  auto together = decide(choice->asks, nodes);
-  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decide(choice->asks, nodes);
+  auto together = decideFirst(*choice, nodes);
+  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decideFirst(*choice, nodes);
   if (together.decisions.empty()) return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
   notShort(core::keyOf(pod.metadata));
   if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
@@ -449,6 +450,40 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
   return Outcome::done();
 }
 
+scheduler::Together PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
+  auto together = decide(choice.asks, nodes);
+  std::vector<std::size_t> counts;
+  for (const auto& asked : choice.asked) counts.push_back(asked.alternatives());
+  scheduler::Combinations combinations(std::move(counts));
+  const bool several = combinations.size() > 1;
+  auto tried = together;
+  while (several && together.decisions.empty()) {
+    for (std::size_t i = 0; i < tried.alone.size(); ++i)
+      if (!tried.excess && !tried.alone[i]) combinations.ruleOut(i, combinations.at()[i]);
+    if (!combinations.next()) break;
+    tried = decide(asksOf(choice, combinations.at()), nodes);
+    together.decisions = tried.decisions;
+    if (!tried.excess) together.excess.reset();
+    for (std::size_t i = 0; i < tried.alone.size(); ++i) together.alone[i] = together.alone[i] || tried.alone[i];
+  }
+  for (std::size_t i = 0; i < together.decisions.size(); ++i) together.decisions[i].alternative = combinations.at()[i];
+  if (const auto byEviction = together.decisions.empty() ? nodes.byEviction() : nullptr) {
+    auto evicting = cluster_.decideTogether(choice.asks, byEviction);
+    together.decisions = std::move(evicting.decisions);
+    if (!together.excess && !several) together.excess = std::move(evicting.excess);
+  }
+  return together;
+}
+
+std::vector<cache::ClusterView::Ask> PodSync::asksOf(const Choice& choice, const std::vector<std::size_t>& which) {
+  std::vector<cache::ClusterView::Ask> asks;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    asks.push_back(choice.asked[i].alternative(which[i]).of(*choice.open[i]->claim));
+    asks.back().request.pinnedNode = choice.node;
+  }
+  return asks;
+}
+
 scheduler::Together PodSync::decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes) {
   scheduler::Together together;
   std::optional<scheduler::QuotaExcess> excess;  // the first that kept it from nodes
@@ -476,7 +511,6 @@ scheduler::Together PodSync::decide(const std::vector<cache::ClusterView::Ask>& 
     }
     together.alone = std::move(alone);
   }
-  if (const auto byEviction = nodes.byEviction()) together.decisions = within(byEviction).decisions;
   together.excess = std::move(excess);
   return together;
 }

@@ -100,7 +100,13 @@ class PodSync {
   };
   /// Nothing if there is nothing to choose now, and then what the step comes to.
   std::optional<Choice> choiceOf(const core::Pod& pod, const std::vector<Used>& used, Outcome* outcome);
-  /// Where all of them go together.
+  /// The first combination of their alternatives that fits, as scheduler::Combinations has them; if none does, the first one where
+  /// the scheduler can make room for the pod. Nothing: why not, of the first one; `excess` only if quotas speak against all, `alone`
+  /// of whichever alternative.
+  scheduler::Together decideFirst(const Choice& choice, NodeChoice& nodes);
+  /// What is asked where these alternatives are tried.
+  static std::vector<cache::ClusterView::Ask> asksOf(const Choice& choice, const std::vector<std::size_t>& which);
+  /// Where all of them go together as things are.
   scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
   /// Notes that the pod, and what it asks of a node, waits.
   void waitForRoom(const core::Pod& pod, const Choice& choice);

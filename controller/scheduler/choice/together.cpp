@@ -77,11 +77,13 @@ class Trying {
       const std::size_t i = order[placed];
       decisions[i] = placed == 0 && first != nullptr ? *first : on(node, i);
       if (!decisions[i].fits) break;
+      if (requests_[i].observes) continue;
       for (const Placement& p : decisions[i].placements) cluster_.take(p.ref(), uids_[i], p.charged);
     }
     const bool all = placed == order.size();
     while (placed-- > 0) {
       const std::size_t i = order[placed];
+      if (requests_[i].observes) continue;
       for (const Placement& p : decisions[i].placements) cluster_.giveBack(p.ref(), uids_[i]);
     }
     if (!all) decisions.clear();

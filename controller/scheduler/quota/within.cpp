@@ -28,6 +28,7 @@ class Within {
     for (int tries = 0; tries < kMostTries; ++tries) {
       auto within = requests_;
       for (std::size_t i = 0; i < within.size(); ++i) {
+        if (within[i].observes) continue;
         within[i].quota = book_.rooms(claims_[i]);
         within[i].quota.insert(within[i].quota.end(), leftOut.begin(), leftOut.end());
       }
@@ -54,7 +55,8 @@ class Within {
 
   std::optional<QuotaExcess> excessOf(const std::vector<Decision>& decisions) const {
     std::vector<QuotaAsked> asked;
-    for (std::size_t i = 0; i < claims_.size(); ++i) asked.push_back({claims_[i], partsOf(cluster_, decisions[i])});
+    for (std::size_t i = 0; i < claims_.size(); ++i)
+      if (!requests_[i].observes) asked.push_back({claims_[i], partsOf(cluster_, decisions[i])});
     return book_.excess(asked);
   }
 
@@ -62,7 +64,7 @@ class Within {
   /// Of a total to be divided nobody knows what it comes to before it is.
   std::optional<QuotaExcess> nowhere(std::size_t i) const {
     auto request = requests_[i];
-    if (divides(request) || request.cards == 0) return std::nullopt;
+    if (divides(request) || request.cards == 0 || request.observes) return std::nullopt;
     auto within = request;
     within.quota = book_.rooms(claims_[i]);
     if (within.quota.empty()) return std::nullopt;

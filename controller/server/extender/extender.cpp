@@ -108,6 +108,23 @@ http::Response Extender::handle(const http::Request& request, std::stop_token st
   return response;
 }
 
+std::vector<scheduler::NodeVerdict> Extender::verdictsFor(const PodDemand& demand,
+                                                          std::span<const std::string_view> nodes,
+                                                          const std::vector<std::string>& withoutDevices,
+                                                          scheduler::Judge what) {
+  auto verdicts = cluster_.judge(demand.asks, nodes, withoutDevices, what);
+  int64_t lowest = 0;
+  for (const auto& verdict : verdicts) lowest = std::min(lowest, verdict.liking);
+  for (const auto& asks : reconcile::otherAsks(demand)) {
+    if (std::all_of(verdicts.begin(), verdicts.end(), [](const auto& verdict) { return verdict.fits; })) break;
+    const auto more = cluster_.judge(asks, nodes, withoutDevices, what);
+    --lowest;  // a node that an earlier alternative fits on is liked more
+    for (std::size_t i = 0; i < verdicts.size(); ++i)
+      if (!verdicts[i].fits && more[i].fits) verdicts[i] = {true, lowest};
+  }
+  return verdicts;
+}
+
 Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& demand, scheduler::Judge what) {
   Judged judged{std::vector<uint8_t>(args.names.size(), 0), {}, std::vector<int64_t>(args.names.size(), 0)};
   const auto reason = [&judged](std::string text) {
@@ -136,12 +153,12 @@ Extender::Judged Extender::judge(const ExtenderArgs& args, const PodDemand& dema
       judged.fate[i] = leftAlone;
   };
   if (demand.node.empty()) {
-    const auto verdicts = cluster_.judge(demand.asks, all, demand.devices, what);
+    const auto verdicts = verdictsFor(demand, all, demand.devices, what);
     for (std::size_t i = 0; i < all.size(); ++i) look(i, verdicts[i]);
     return judged;
   }
   const std::string_view only = demand.node;
-  const auto verdict = cluster_.judge(demand.asks, {&only, 1}, demand.devices, what).front();
+  const auto verdict = verdictsFor(demand, {&only, 1}, demand.devices, what).front();
   for (std::size_t i = 0; i < all.size(); ++i)
     if (judged.fate[i] == 0) look(i, verdict);
   return judged;
@@ -206,7 +223,7 @@ bool Extender::fitsWithout(const PodDemand& demand, const codec::NodeVictims& vi
   auto without = devicesOf(victims);
   without.insert(without.end(), demand.devices.begin(), demand.devices.end());
   const std::string_view only = victims.node;
-  return cluster_.judge(demand.asks, {&only, 1}, without, scheduler::Judge::fit).front().fits &&
+  return verdictsFor(demand, {&only, 1}, without, scheduler::Judge::fit).front().fits &&
          !reconciler_.leavesAlone(demand.asks, victims.node);
 }
 

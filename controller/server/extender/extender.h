@@ -59,6 +59,11 @@ class Extender final : public http::Handler {
     std::vector<codec::FilterReason> reasons;
     std::vector<int64_t> liking;  ///< of those that pass, as NodeVerdict's
   };
+  /// What ClusterView::judge() says of the first combination of the claims' alternatives that fits on each node.
+  std::vector<scheduler::NodeVerdict> verdictsFor(const reconcile::PodDemand& demand,
+                                                  std::span<const std::string_view> nodes,
+                                                  const std::vector<std::string>& withoutDevices,
+                                                  scheduler::Judge what);
   Judged judge(const codec::ExtenderArgs& args, const reconcile::PodDemand& demand, scheduler::Judge what);
   /// Devices of claims that go with one of these pods, on that node.
   std::vector<std::string> devicesOf(const codec::NodeVictims& victims) const;

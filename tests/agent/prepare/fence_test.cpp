@@ -55,6 +55,11 @@ TEST(Fence, WhatWouldExceedTheCardIsRefusedWithItsHolders) {
   EXPECT_FALSE(fits(spec("a", 1001, 1), cards(), {}).ok()) << "alone on the card";
 }
 
+TEST(Fence, WhoOnlyObservesFitsOnAFullCardAndTakesNothingOfIt) {
+  EXPECT_TRUE(fits(spec("eye", 0, 0), cards(), {entry(spec("b", 1000, 80 * kGi)), entry(spec("c", 1, 1))}).ok());
+  EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), cards(), {entry(spec("eye", 0, 0))}).ok());
+}
+
 TEST(Fence, SumsDontGoRound) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_FALSE(fits(spec("a", most, 1), cards(), {entry(spec("b", most, 1))}).ok());
