@@ -61,7 +61,7 @@ void checkCard(const ElasticGPU* before, const ElasticGPU& after, FieldErrors& e
   }
 }
 
-void checkShares(const std::vector<DeviceCard>& cards, const std::string& of, FieldErrors& errors) {
+void checkShares(const std::vector<DeviceCard>& cards, bool observes, const std::string& of, FieldErrors& errors) {
   for (std::size_t i = 0; i < cards.size(); ++i) {
     const DeviceCard& card = cards[i];
     const std::string field = of + "[" + std::to_string(i) + "]";
@@ -71,8 +71,7 @@ void checkShares(const std::vector<DeviceCard>& cards, const std::string& of, Fi
     if (card.chargedMemory > card.memory)
       errors.push_back(
           {field + ".chargedMemory", "no more can be charged than granted; at most " + std::to_string(card.memory)});
-    if (device.spec.adminAccess && (card.core > 0 || card.memory > 0))
-      errors.push_back({field, "who observes has nothing of a card"});
+    if (observes && (card.core > 0 || card.memory > 0)) errors.push_back({field, "who observes has nothing of a card"});
     if (card.core < 0 || card.memory < 0 || card.chargedCore < 0 || card.chargedMemory < 0)
       errors.push_back({field, "amounts must not be negative"});
   }
@@ -80,9 +79,10 @@ void checkShares(const std::vector<DeviceCard>& cards, const std::string& of, Fi
 
 void checkDevice(const ElasticGPU& device, FieldErrors& errors) {
   if (!device.spec.allocations.empty()) errors.push_back({"spec.allocations", "only a card has a ledger"});
-  checkShares(device.spec.cards, "spec.cards", errors);
-  if (device.spec.target) checkShares(device.spec.target->cards, "spec.target.cards", errors);
-  if (device.status.inForce) checkShares(device.status.inForce->cards, "status.inForce.cards", errors);
+  const bool observes = device.spec.adminAccess;
+  checkShares(device.spec.cards, observes, "spec.cards", errors);
+  if (device.spec.target) checkShares(device.spec.target->cards, observes, "spec.target.cards", errors);
+  if (device.status.inForce) checkShares(device.status.inForce->cards, observes, "status.inForce.cards", errors);
 }
 
 FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
@@ -102,9 +102,8 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
           {"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
   }
   const auto sameCard = [](const DeviceCard& a, const DeviceCard& b) { return a.name == b.name; };
-  if (spec.target && (spec.target->cards.empty() ||
-                      !std::equal(spec.target->cards.begin(), spec.target->cards.end(), spec.cards.begin(),
-                                  spec.cards.end(), sameCard)))
+  if (spec.target && (spec.target->cards.empty() || !std::equal(spec.target->cards.begin(), spec.target->cards.end(),
+                                                                spec.cards.begin(), spec.cards.end(), sameCard)))
     errors.push_back({"spec.target", "only a device has a target, for the cards that it has"});
   if (spec.card) {
     checkCard(before, after, errors);

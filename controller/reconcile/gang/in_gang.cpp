@@ -36,8 +36,8 @@ bool older(const cache::Store<cache::Claim>::Ptr& a, const cache::Store<cache::C
 }
 
 /// Empty, or why a claim can't be decided together with others.
-std::string decidedByItself(const cache::Claim& claim) {
-  if (takesDevice(claim)) return "a claim that names its ElasticGPU is decided by itself";
+std::string decidedByItself(const cache::Claim& claim, bool takesDevice) {
+  if (takesDevice) return "a claim that names its ElasticGPU is decided by itself";
   if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
   return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
 }
@@ -111,7 +111,7 @@ bool ClaimSync::inGang(const cache::Claim& claim) {
 
 Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
-  const auto apart = decidedByItself(*claim);
+  const auto apart = decidedByItself(*claim, takesDevice(*claim));
   if (mistake || !apart.empty())
     return Outcome::done().says(
         Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
@@ -151,7 +151,7 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alp
     const auto asked = ask(*each);
     if (asked.later) return Outcome::after(kPluginBusy);
     if (!asked.ok()) return because("claim " + each->metadata.name + ": " + asked.message);
-    if (const auto apart = decidedByItself(*each); !apart.empty())
+    if (const auto apart = decidedByItself(*each, takesDevice(*each)); !apart.empty())
       return because("claim " + each->metadata.name + ": " + apart);
     asks.push_back(asked.of(*each));
     std::optional<scheduler::NodePredicate> tolerated;
