@@ -125,8 +125,9 @@ FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim&
   // Only the controller knows the class: it writes status.requests where that says resizable.
   const bool resizable = !before.status.requests.empty() && !after.spec.requests.empty();
   if (before.spec.requests != after.spec.requests && !resizable)
-    errors.push_back({std::string(kRequests),
-                      "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
+    errors.push_back(
+        {std::string(kRequests),
+         "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
   if (!before.spec.elasticGPUName.empty() && before.spec.elasticGPUName != after.spec.elasticGPUName &&
       before.status.phase != "Lost")
     errors.push_back({"spec.elasticGPUName", "elasticGPUName is immutable once set, unless the claim is Lost"});

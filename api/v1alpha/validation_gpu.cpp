@@ -100,9 +100,8 @@ FieldErrors check(const ElasticGPU* before, const ElasticGPU& after) {
           {"spec.capacity[" + resource + "]", "must be a quantity that is not negative, such as 10 or 4Gi"});
   }
   const auto sameCard = [](const DeviceCard& a, const DeviceCard& b) { return a.name == b.name; };
-  if (spec.target && (spec.target->cards.empty() ||
-                      !std::equal(spec.target->cards.begin(), spec.target->cards.end(), spec.cards.begin(),
-                                  spec.cards.end(), sameCard)))
+  if (spec.target && (spec.target->cards.empty() || !std::equal(spec.target->cards.begin(), spec.target->cards.end(),
+                                                                spec.cards.begin(), spec.cards.end(), sameCard)))
     errors.push_back({"spec.target", "only a device has a target, for the cards that it has"});
   if (spec.card) {
     checkCard(before, after, errors);

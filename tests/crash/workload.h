@@ -244,9 +244,18 @@ inline std::vector<Act> resizes() {
     };
   };
   return {
-      {"its class", [](World& w) { w.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}}); }},
-      {"one", [](World& w) { w.addClaim("one", "flex", {{"gpu", "2"}, {"gpu-core", "30"}}); }},
-      {"two", [](World& w) { w.addClaim("two", "flex", {{"gpu", "2"}, {"gpu-core", "40"}}); }},
+      {"its class",
+       [](World& w) {
+         w.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}});
+       }},
+      {"one",
+       [](World& w) {
+         w.addClaim("one", "flex", {{"gpu", "2"}, {"gpu-core", "30"}});
+       }},
+      {"two",
+       [](World& w) {
+         w.addClaim("two", "flex", {{"gpu", "2"}, {"gpu-core", "40"}});
+       }},
       {"grows", edit("one", "50")},
       {"too large", edit("two", "70")},
       {"shrinks, and lets the other grow", edit("one", "20")},

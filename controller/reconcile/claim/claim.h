@@ -196,8 +196,8 @@ class ClaimSync {
   static Outcome notCarried(const cache::Claim& claim, const Carrier::Answer& answer);
   /// What its condition Carried says of is no more.
   bool obstacleIsOver(const cache::Claim& claim, Carrier::State carrier) const;
-  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);                        // (C8)
-  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);                     // (C10)
+  Outcome committing(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);     // (C8)
+  Outcome bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);  // (C10)
   Outcome carried(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// (C15) Nothing: what it asks for is what it has.
   std::optional<Outcome> resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);

@@ -206,7 +206,8 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   const bool quiet = after.requests.empty() || (after.requests == claim.spec.requests && !v1alpha::isResizing(device));
   const bool resized = quiet && !was.empty() && was != after.requests && !after.requests.empty();
   if (resized)
-    tell(claim, "Normal", kResized, "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
+    tell(claim, "Normal", kResized,
+         "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
   const auto* old = findCondition(claim.status.conditions, kResized);
   if (resized || (quiet && old != nullptr && old->status != "True"))  // else it needs no word
     setCondition(after.conditions, condition(kResized, true, kResized, "", claim.metadata.generation),

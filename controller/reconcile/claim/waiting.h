@@ -8,7 +8,7 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
-#include "controller/reconcile/claim/resizes_refused.h"
+#include "controller/reconcile/resize/resizes_refused.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
@@ -43,7 +43,9 @@ struct Waiting {
     provisioners.forgetClaim(claimUid);
   }
   /// Claims of which anything is remembered; for tests.
-  std::size_t claims() const { return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + resizes.claims(); }
+  std::size_t claims() const {
+    return room.claims() + quota.claims() + nodes.claims() + provisioners.claims() + resizes.claims();
+  }
 };
 
 }  // namespace egpu::reconcile
