@@ -393,7 +393,7 @@ class ClusterView {
   };
   std::unordered_map<std::string, Assumption> assumptions_;  ///< by claim uid; few: they end with the device's coming
   std::unordered_map<std::string, std::vector<std::string>> resizes_;  ///< decided: by device uid, its cards
-  std::atomic<std::size_t> resizesDecided_{0};                        ///< written with mutex_ held
+  std::atomic<std::size_t> resizesDecided_{0};                         ///< written with mutex_ held
   /// Claims that were learned from and wait. More than kMostLearned are forgotten, to be counted once more.
   std::unordered_set<std::string> learned_;
   static constexpr std::size_t kMostLearned = 65'536;

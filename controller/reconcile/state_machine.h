@@ -7,7 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     claim/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
+//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)

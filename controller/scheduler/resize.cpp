@@ -97,10 +97,8 @@ Resizing resizeInPlace(const Cluster& cluster, const std::vector<Holding>& old, 
       return result;
     }
     result.node = std::string(view.node);
-    result.cards.push_back({each.card,
-                            {view.capacity.core - view.used.core, view.capacity.memory - view.used.memory},
-                            each.charged,
-                            {}});
+    result.cards.push_back(
+        {each.card, {view.capacity.core - view.used.core, view.capacity.memory - view.used.memory}, each.charged, {}});
   }
   const auto cards = static_cast<int64_t>(old.size());
   const Request pinned = onOwnCards(request, old);

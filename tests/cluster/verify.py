@@ -39,6 +39,11 @@ class World:
                           for each in client.items(f"{GROUP}/elasticgpuclaims") if each.get("status", {}).get("nominated")}
 
 
+def in_force(device):
+    """What the device has of its cards: as it was made, or resized since."""
+    return (device.get("status", {}).get("inForce") or device["spec"]).get("cards", [])
+
+
 def ledgers(world):
     """No card gives out more than it has; entries and devices name each other with the same amounts."""
     entered = {}
@@ -52,7 +57,7 @@ def ledgers(world):
             entered[name, uid] = entry
     for device in world.devices.values():
         uid, name = device["metadata"]["uid"], device["metadata"]["name"]
-        for share in device["spec"].get("cards", []):
+        for share in in_force(device):
             entry = entered.pop((share["name"], uid), None)
             if entry is None:
                 if device.get("status", {}).get("phase") in ("Bound", "Released"):
@@ -163,10 +168,11 @@ def requested(world):
         device = world.devices.get(claim.get("status", {}).get("elasticGPUName", ""))
         if device is None:
             continue
-        requests = {key.split("/")[1]: str(value) for key, value in claim["spec"].get("resources", {}).get("requests", {}).items()}
+        asked = claim["status"].get("requests") or claim["spec"].get("resources", {}).get("requests", {})
+        requests = {key.split("/")[1]: str(value) for key, value in asked.items()}
         if "gpu" in requests:
             continue
-        shares = device["spec"].get("cards", [])
+        shares = in_force(device)
         core = sum(share.get("core", 0) for share in shares)
         if "gpu-core" in requests and core != int(requests["gpu-core"]) * 10:
             yield f"claim {name} asked for {requests['gpu-core']} % and was granted {core} milli-cards"

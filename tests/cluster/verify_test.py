@@ -61,6 +61,18 @@ def made_room(world, **changed):
     return world
 
 
+def resized(world, **entered):
+    """The claim has 20 % since it was resized; the ledger, if not told else, too."""
+    device, claimed = world.devices["egpu-cu"], world.claims["c"]
+    share = dict(device["spec"]["cards"][0], core=200, chargedCore=200)
+    device["status"]["inForce"] = {"number": 1, "cards": [share]}
+    asked = claimed["spec"]["resources"]["requests"]
+    claimed["status"]["requests"] = {key: "20" if key.endswith("core") else str(value) for key, value in asked.items()}
+    first_card(world)["allocations"]["du"].update(core=200, resize=1)
+    first_card(world)["allocations"]["du"].update(entered)
+    return world
+
+
 def first_card(world):
     return next(iter(world.cards.values()))["spec"]
 
@@ -75,6 +87,7 @@ PLANTED = {
     "no entry on card": lambda world: first_card(world).pop("allocations"),
     "is nobody's": lambda world: first_card(world)["allocations"].update(gone={"device": "gone", "core": 1}),
     "which is not egpu-cu": lambda world: first_card(world)["allocations"]["du"].update(device="egpu-x"),
+    "charged 200 core": lambda world: resized(world, core=100),
     "entered 90": lambda world: first_card(world)["allocations"]["du"].update(core=90),
     "several devices": another_device,
     "its cards are on": lambda world: world.devices["egpu-cu"]["spec"].update(nodeName="n-1"),
@@ -105,6 +118,7 @@ def main():
     report = Report()
     report.check("the sound world is sound", not verify.violations(sound()), verify.violations(sound()))
     report.check("so is one in which room is made", not verify.violations(made_room(sound())), verify.violations(made_room(sound())))
+    report.check("so is one in which a claim was resized", not verify.violations(resized(sound())), verify.violations(resized(sound())))
     for words, plant in PLANTED.items():
         world = sound()
         plant(world)

@@ -198,7 +198,8 @@ TEST(InterleavingTest, TwoCardBind) {
 void resizeWhile(const std::function<void(World&, int)>& users, const std::function<std::string(World&)>& expect) {
   Scenario scenario;
   scenario.before = [](World& world) {
-    world.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}});
+    if (!world.client.get<cache::Class>({"", "flex"}).ok())
+      world.addClass("flex", "Delete", "Immediate", {{"resizable", "true"}});
     world.addClaim("c", "flex", {{"gpu", "1"}, {"gpu-core", "50"}});
   };
   scenario.start = [users](World& world) { users(world, -1); };

@@ -27,7 +27,7 @@ UNMARKED = 'mark=skipped' in sys.argv
 RESIZE = 'resize' in sys.argv
 WRONG = next((a[7:] for a in sys.argv if a.startswith('resize=')), '')
 MAXUID, MAXCLAIM, MAXLOSS, MAXPOD, MAXNEED = (1, 1, 0, 0, 0) if RESIZE else (2, 2, 1, 2, 1)
-ROOM, MAXEDIT = (2, 2) if RESIZE else (1, 0)  # of the card, a claim gets 1 of it at first; edits, and takes of others, in all
+ROOM, MAXEDIT = (3, 3) if RESIZE else (1, 0)  # of the card, a claim gets 1 of it at first; edits, and takes of others, in all
 PHASE = {'bind': 'B', 'suspect': 'S', 'mark': 'M', 'clear': 'B', 'fail': 'F'}
 # claim: None | (uid, finalizer, named, status, deleting, rv, asks); status P | B | L | P<rv of a
 # mark>. dev: None | (uid, claim uid, phase, deleting, rv, target, in force); target, in force: (number, amount).

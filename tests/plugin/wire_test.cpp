@@ -17,6 +17,7 @@ Call someCall() {
   c.parameters = {{"isolation", "none"}};
   c.pod = "ns/pod";
   c.container = "main";
+  c.device.resizeNumber = 7;
   c.wish = {"ns/claim", {{"n0", c.device.cards}, {"n1", {}}}, {{"a", "b"}}};
   return c;
 }
@@ -25,7 +26,7 @@ Answer someAnswer() {
   Answer a;
   a.outcome = ReplyCode::reschedule;
   a.message = "grüße";
-  a.description = {"a.b", "1", "mig", "Enforced", true};
+  a.description = {"a.b", "1", "mig", "Enforced", true, true};
   a.keys = {"k1", "k2"};
   a.edits = {{{"A", "1"}}, {{"/dev/x", "/dev/y", "rwm"}}, {{"/h", "/c", {"ro", "bind"}}}, {"v/c=n"}};
   a.gpus = {{"GPU-0", "m", 1, 2, 3, -1, "0000:01:00.0", 19500, {{"GPU-1", "nvlink", 2}}, {{"driverVersion", "1"}}},
@@ -60,6 +61,7 @@ TEST(WireTest, CallsComeBackAsTheyWere) {
   EXPECT_EQ(c.device.cards, want.device.cards);
   EXPECT_EQ(c.device.parameters, want.device.parameters);
   EXPECT_EQ(c.device.node, want.device.node);
+  EXPECT_EQ(c.device.resizeNumber, want.device.resizeNumber);
   EXPECT_EQ(c.parameters, want.parameters);
   EXPECT_EQ(c.pod, want.pod);
   EXPECT_EQ(c.container, want.container);

@@ -49,6 +49,21 @@ TEST_F(MockTest, PrefersAndVetoesTheNodesThatItsClassNames) {
   EXPECT_EQ(outcomeOf(plugin->prefer(wish).reply), ReplyCode::unavailable);
 }
 
+TEST_F(MockTest, AResizeThatComesLateChangesNothing) {
+  ASSERT_TRUE(plugin->description().resizes);
+  EXPECT_TRUE(plugin->provision(device("a", {card(0, 100, kGiB)})).ok());
+  const auto resized = [this](int64_t core, int64_t number) {
+    auto wanted = device("a", {card(0, core, kGiB)});
+    wanted.resizeNumber = number;
+    return outcomeOf(plugin->resize(wanted));
+  };
+  EXPECT_EQ(resized(200, 1), ReplyCode::ok);
+  EXPECT_EQ(resized(300, 2), ReplyCode::ok);
+  EXPECT_EQ(resized(200, 1), ReplyCode::exists);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 300, kGiB)}))), ReplyCode::noChange);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("a", {card(0, 100, kGiB)}))), ReplyCode::exists);
+}
+
 TEST_F(MockTest, StaysInProgressForAsLongAsAsked) {
   const auto d = scripted("a", {{"inProgress", "2"}});
   EXPECT_EQ(outcomeOf(plugin->provision(d)), ReplyCode::inProgress);

@@ -31,6 +31,7 @@ TEST_F(PhysicalTest, GivesWholeCardsOnly) {
   EXPECT_EQ(outcomeOf(plugin->provision(two)), ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->provision(two)), ReplyCode::noChange);
   EXPECT_THAT(plugin->list().keys, ElementsAre("a"));
+  EXPECT_FALSE(plugin->description().resizes);
   EXPECT_EQ(outcomeOf(plugin->resize(two)), ReplyCode::invalid);
 }
 

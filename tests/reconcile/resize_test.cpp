@@ -130,9 +130,10 @@ TEST_F(ResizeTest, C15_TooLargeSaysWhatItsCardCouldGiveAndWhereItWouldFitAndCome
   claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // beside it: binpack
   resize("a", R"({"elasticgpu.io/gpu-core":"70","elasticgpu.io/gpu-memory":"1Gi"})");
   EXPECT_EQ(why("a"), "ResizeInfeasible");
-  EXPECT_EQ(world.message("a", "Resized"),
-            "card gpu-n1-0 could give it core 50% and memory 15Gi, it would take core 70% and memory 1Gi; another claim for "
-            "it would fit on node n1");
+  EXPECT_EQ(
+      world.message("a", "Resized"),
+      "card gpu-n1-0 could give it core 50% and memory 15Gi, it would take core 70% and memory 1Gi; another claim for "
+      "it would fit on node n1");
   EXPECT_EQ(core("a"), "30%");
   EXPECT_EQ(entry("a").core, 300);
   EXPECT_FALSE(device("a").spec.target);
@@ -237,11 +238,13 @@ TEST_F(ResizeTest, R2_TheLedgerHasTheLastWord) {
   bool done = false;
   line.before = [&](const kube::HttpRequest& request) {
     // Another leader gives the room away just before the entry is raised.
-    if (done || request.target.find("gpu-n1-0") == std::string::npos || request.body.find("allocations") == std::string::npos)
+    if (done || request.target.find("gpu-n1-0") == std::string::npos ||
+        request.body.find("allocations") == std::string::npos)
       return;
     done = true;
-    world.json<cache::Gpu>({"", "gpu-n1-0"},
-                           R"({"spec":{"allocations":{"rival":{"device":"egpu-rival","claim":"x/y","core":600,"memory":0}}}})");
+    world.json<cache::Gpu>(
+        {"", "gpu-n1-0"},
+        R"({"spec":{"allocations":{"rival":{"device":"egpu-rival","claim":"x/y","core":600,"memory":0}}}})");
   };
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
   EXPECT_TRUE(done);

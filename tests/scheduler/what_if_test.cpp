@@ -318,6 +318,62 @@ TEST(WhatIf, ResizeChecksEachCardForItself) {
   EXPECT_EQ(dump(answer->after.cluster), dump(s.cluster)) << "what can't be resized stays as it is";
 }
 
+TEST(WhatIf, AResizeIsHeldToQuotasWhereItGrows) {
+  Situation s = pair();
+  Quota quota;
+  quota.name = "team";
+  quota.hard[static_cast<std::size_t>(QuotaKey::core)] = 600;
+  s.quotas.setQuotas("ns", {quota});
+  for (const auto& [device, holdings] : holdingsOf(s.cluster))
+    for (const auto& claim : s.claims)
+      if (claim.device == device) count(s.quotas, s.cluster, device, quotaClaim(claim.name, ""), holdings);
+  Request other = *s.claims[0].request;
+  other.perCard.core = 700;
+  auto answer = whatIf(s, {ResizeClaim{"ns/a", other}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_FALSE(answer->steps[0].resized->inPlace);
+  ASSERT_TRUE(answer->steps[0].resized->excess.has_value());
+  EXPECT_EQ(answer->steps[0].resized->excess->quota, "team");
+  EXPECT_EQ(dump(answer->after.cluster), dump(s.cluster));
+  other.perCard.core = 400;  // the quota is exceeded as it is
+  answer = whatIf(s, {ResizeClaim{"ns/a", other}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->steps[0].resized->inPlace);
+}
+
+TEST(WhatIf, WhatShrinksFitsWhateverItsCardHasBecome) {
+  Situation s = pair();
+  CardInfo card = makeCard("c0", "n", 0);
+  card.card.memory = 4 * kGi;  // less than is given out
+  card.card.model = "another";
+  s.cluster.upsertCard(card);
+  Request smaller = *s.claims[0].request;
+  smaller.models = {"T4"};
+  smaller.perCard = {400, 6 * kGi};
+  auto answer = whatIf(s, {ResizeClaim{"ns/a", smaller}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->steps[0].resized->inPlace) << answer->steps[0].resized->why;
+  smaller.perCard = {600, 6 * kGi};
+  answer = whatIf(s, {ResizeClaim{"ns/a", smaller}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->steps[0].resized->inPlace) << "of what grows there is room";
+  smaller.perCard = {400, 9 * kGi};
+  answer = whatIf(s, {ResizeClaim{"ns/a", smaller}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_FALSE(answer->steps[0].resized->inPlace) << "of what grows there is none";
+}
+
+TEST(WhatIf, AResizeNeverChangesTheNumberOfCards) {
+  const Situation s = pair();
+  Request more = *s.claims[0].request;
+  more.cards = 2;
+  const auto answer = whatIf(s, {ResizeClaim{"ns/a", more}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_FALSE(answer->steps[0].resized->inPlace);
+  EXPECT_EQ(answer->steps[0].resized->why,
+            "it has 1 card and would have 2: the number of cards stays, make another claim");
+}
+
 TEST(WhatIf, ResizeOnACordonedNodeAndAQuarantinedCard) {
   Situation s = pair();
   s.cluster.upsertNode({"n", false});

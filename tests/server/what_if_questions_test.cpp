@@ -477,6 +477,7 @@ TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
   const auto resized = answer("/simulate", "resize=default/c,gpu-core=40");
   has(resized, R"("resized":{"claim":"default/c","node":"n2","inPlace":true)");
   has(resized, R"("left":{"core":600,)");
+  has(resized, R"("refused":"class )");  // it could, but may not
   const auto tooBig =
       answer("/simulate", "resize=a,gpu-core=40,gpu-memory=15Gi&resize=a,gpu-core=100&drain=n2&format=text");
   has(tooBig, "step 1: resize default/a to gpu-core 40, gpu-memory 15Gi");

@@ -23,7 +23,7 @@ inline constexpr std::string_view kBound = "Bound";
 inline constexpr std::string_view kCarried = "Carried";
 inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it had to make room, and has no device since
-inline constexpr std::string_view kResized = "Resized";  ///< what it asks for since it was bound is what it has
+inline constexpr std::string_view kResized = "Resized";      ///< what it asks for since it was bound is what it has
 inline constexpr std::string_view kReady = "Ready";
 inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
 

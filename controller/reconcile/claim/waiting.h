@@ -8,11 +8,11 @@
 #include "controller/base/clock.h"
 #include "controller/reconcile/claim/nodes_left_alone.h"
 #include "controller/reconcile/claim/provisioners_left_alone.h"
-#include "controller/reconcile/claim/resizes_refused.h"
 #include "controller/reconcile/claim/waiting_for_quota.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/gang/gang_times.h"
 #include "controller/reconcile/pod/chosen_nodes.h"
+#include "controller/reconcile/resize/resizes_refused.h"
 
 namespace egpu::reconcile {
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "controller/codec/patch.h"
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -91,6 +92,32 @@ TEST_F(PrepareTest, P5_ASecondPrepareIsAnsweredFromTheFile) {
   EXPECT_EQ(*second, *first);
   EXPECT_EQ(second->back(), "nvidia.com/gpu=GPU-n1-0");
   EXPECT_EQ(plugin.calls(), Calls{});
+}
+
+TEST_F(PrepareTest, OfAResizedDeviceContainersGetWhatIsInForce) {
+  const auto claim = claimed("a");
+  const auto device = deviceOf(claim);
+  const auto& uid = device.metadata.uid;
+  v1alpha::DeviceSize size{1, {}, device.spec.cards};
+  size.cards[0].core = size.cards[0].chargedCore = 300;
+  const auto enter = [&](int64_t core) {
+    const v1alpha::LedgerEntry entry{device.metadata.name, "default/a", core, size.cards[0].chargedMemory, 1};
+    world.json<cache::Gpu>({"", "gpu-n1-0"}, codec::patch::ledgerEntry({}, uid, entry));
+  };
+  world.json<cache::Gpu>({"", device.metadata.name}, codec::patch::deviceTarget({}, {}, {}, size));
+  enter(300);
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok()) << "on its way: the entry holds more";
+  EXPECT_EQ(plugin.last.cards.at(0).core, 100);
+  auto status = device.status;
+  status.inForce = size;
+  world.json<cache::Gpu>({"", device.metadata.name}, codec::patch::gpuStatus({}, {}, device.status, status), "status");
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  EXPECT_EQ(plugin.last.cards.at(0).core, 300);
+  const auto entry = folder.find(uid);
+  ASSERT_TRUE(entry.ok() && *entry && (*entry)->spec.ok());
+  EXPECT_EQ((*entry)->spec->cards.at(0).chargedCore, 300);
+  enter(200);
+  EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::invalid) << "less than what is in force";
 }
 
 TEST_F(PrepareTest, ASecondPrepareHasTheSameChecks) {

@@ -1,4 +1,4 @@
-#include "controller/reconcile/claim/resizes_refused.h"
+#include "controller/reconcile/resize/resizes_refused.h"
 
 #include <algorithm>
 

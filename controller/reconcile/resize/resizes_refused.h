@@ -20,7 +20,7 @@ class ResizesRefused {
   explicit ResizesRefused(base::Clock& clock) : clock_(clock) {}
 
   struct Refusal {
-    std::string reason, message;           ///< empty: there is none, or its time is over
+    std::string reason, message;  ///< empty: there is none, or its time is over
     std::chrono::milliseconds endsIn{0};
   };
   /// These requests of the claim were refused: not tried again until they are others, or the time is over. How long that is, is longer each
