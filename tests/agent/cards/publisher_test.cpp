@@ -406,7 +406,10 @@ class UsagePublisherTest : public PublisherTest {
     said.health.use = {{"GPU-A", memory, smPercent, 1}};
     said.health.processes = {{"GPU-A", 1, memory, smPercent}};
   }
-  v1alpha::CardUsage usageOf() { return card("gpu-a")->status.usage.value_or(v1alpha::CardUsage{}); }
+  v1alpha::CardUsage usageOf() {
+    const auto usage = card("gpu-a")->status.usage;
+    return usage ? *usage : v1alpha::CardUsage{};
+  }
 
   Answer said = answer({gpu("GPU-A")});
   std::vector<usage::Share> shares = {{"u1", "ns", "train", "GPU-A", 100, 4 * kGiB, {{"pod-a", "a"}}}};
