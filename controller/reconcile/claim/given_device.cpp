@@ -124,8 +124,8 @@ std::string ClaimSync::againstClass(const cache::Gpu& device, const cache::Class
 std::optional<Outcome> ClaimSync::againstRules(const cache::Claim& claim, const cache::Gpu& named,
                                                std::stop_token stop) {
   if (const auto refusal = observingRefusal(stores_, claim))
-    return Outcome::done().says(Said::of(claim.metadata, Said::As::notAccepted, refusal->reason,
-                                         refusal->field + ": " + refusal->message));
+    return Outcome::done().says(
+        Said::of(claim.metadata, Said::As::notAccepted, refusal->reason, refusal->field + ": " + refusal->message));
   const auto& className = named.spec.className;
   const bool asks = !claim.spec.requests.empty() || !claim.spec.firstAvailable.empty();
   const bool asksForAmounts = asks && !named.spec.cards.empty();
