@@ -101,6 +101,10 @@ class WatchedFolder final : public agent::cdi::Folder {
     const Watched watched(&Split::lock);
     return Folder::hold();
   }
+  base::Result<agent::cdi::Draft> draft(const agent::cdi::Spec& spec) const override {
+    const Watched watched(&Split::disk);
+    return Folder::draft(spec);
+  }
   using Folder::write;
   base::Status write(agent::cdi::Draft draft) override {
     const Watched watched(&Split::disk);
@@ -130,7 +134,12 @@ class Machine {
     put("/sys/module/nvidia/version", version + "\n");
     put("/proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n");
     for (const char* node : {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"}) put(std::string("/dev/") + node, "");
-    for (int i = 0; i < 8; ++i) put("/dev/nvidia" + std::to_string(i), "");
+    for (int i = 0; i < 8; ++i) {
+      const std::string number = std::to_string(i);
+      put("/dev/nvidia" + number, "");
+      put("/proc/driver/nvidia/gpus/0000:0" + number + ":00.0/information",
+          "GPU UUID: \t GPU-n1-" + number + "\nDevice Minor: \t " + number + "\n");
+    }
     std::vector<plugin::testing::CachedLibrary> cached;
     const std::string folder = "/usr/lib/" EGPU_MULTIARCH "/";
     constexpr int kOthers = 1500, kDrivers = 24;  // names in the cache, as on a machine that compiles

@@ -23,10 +23,9 @@ using bench::Split;
 using Splits = std::vector<Split>;
 
 /// Does it for all claims at once, as the kubelet's calls come.
-Splits allAtOnce(const std::vector<agent::ClaimRef>& claims,
+Splits allAtOnce(agent::dra::ClaimQueue& queue, const std::vector<agent::ClaimRef>& claims,
                  const std::function<base::Status(const agent::ClaimRef&)>& work) {
   Splits splits(claims.size());
-  agent::dra::ClaimQueue queue(agent::dra::ServerOptions().atOnce);
   std::atomic<std::size_t> left{claims.size()};
   const auto begun = std::chrono::steady_clock::now();
   for (std::size_t i = 0; i < claims.size(); ++i)
@@ -72,15 +71,16 @@ void measure(benchmark::State& state, bool prepared) {
   base::log::configure(base::log::Level::error, false);
   static const bench::Machine machine;
   bench::NodeSide node(machine, static_cast<int>(state.range(0)));
+  agent::dra::ClaimQueue queue(agent::dra::ServerOptions().atOnce);
   const auto prepare = [&](const agent::ClaimRef& claim) { return node.preparer.prepare(claim, {}).status(); };
   const auto unprepare = [&](const agent::ClaimRef& claim) { return node.preparer.unprepare(claim, {}); };
   Splits all;
   double cpu = 0;
   for (auto _ : state) {
     const double before = bench::cpuSeconds();
-    const auto came = allAtOnce(node.refs, prepare);
+    const auto came = allAtOnce(queue, node.refs, prepare);
     const double between = bench::cpuSeconds();
-    const auto went = allAtOnce(node.refs, unprepare);
+    const auto went = allAtOnce(queue, node.refs, unprepare);
     cpu += prepared ? between - before : bench::cpuSeconds() - between;
     const auto& wanted = prepared ? came : went;
     all.insert(all.end(), wanted.begin(), wanted.end());

@@ -81,68 +81,78 @@ Status Folder::open() {
   std::error_code error;
   std::filesystem::create_directories(path_, error);
   if (error) return {Code::unavailable, path_ + ": " + error.message()};
-  const auto all = names();
+  const auto all = files();
   if (!all) return all.status();
-  for (const auto& name : *all)
-    if (name.back() == '~' && ::unlink((path_ + "/" + name).c_str()) != 0 && errno != ENOENT)
-      return failed(path_ + "/" + name, errno);
+  for (const auto& file : *all)
+    if (file.name.back() == '~' && ::unlink((path_ + "/" + file.name).c_str()) != 0 && errno != ENOENT)
+      return failed(path_ + "/" + file.name, errno);
   return Status::okay();
 }
 
-Result<std::vector<std::string>> Folder::names() const {
-  DIR* folder = ::opendir(path_.c_str());
-  if (folder == nullptr) return failed(path_, errno);
-  std::vector<std::string> out;
-  errno = 0;
-  while (const dirent* each = ::readdir(folder)) {
-    std::string name = each->d_name;
-    if (name.compare(0, kPrefix.size(), kPrefix) == 0) out.push_back(std::move(name));
-    errno = 0;
-  }
-  const int error = errno;
-  ::closedir(folder);
-  if (error != 0) return failed(path_, error);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-std::optional<Folder::Stamp> Folder::stampOf(const std::string& name) const {
+std::optional<Folder::Stamp> Folder::stampAt(int folder, const std::string& name) {
   struct stat is {};
-  if (::lstat((path_ + "/" + name).c_str(), &is) != 0) return std::nullopt;
+  if (::fstatat(folder, name.c_str(), &is, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   constexpr int64_t kSecond = 1'000'000'000;
   return Stamp{is.st_ino, is.st_size, is.st_ctim.tv_sec * kSecond + is.st_ctim.tv_nsec};
 }
 
-Read Folder::read(const std::string& name) {
-  const std::string path = path_ + "/" + name;
-  const auto stamp = stampOf(name);
-  if (!stamp) return failed(path, errno);
-  const auto it = known_.find(name);
-  if (it != known_.end() && it->second.stamp == *stamp) return it->second.spec;
-  const std::string uid = uidIn(name, endsWith(name, kPart) ? kPart : kFile);
-  Read spec = load(path, uid, stamp->size);
-  if (spec) known_.insert_or_assign(name, Known{*stamp, spec});  // else it may be readable the next time
+/// All of ours, sorted by name.
+Result<std::vector<Folder::File>> Folder::files() const {
+  DIR* folder = ::opendir(path_.c_str());
+  if (folder == nullptr) return failed(path_, errno);
+  std::vector<File> out;
+  errno = 0;
+  while (const dirent* each = ::readdir(folder)) {
+    std::string name = each->d_name;
+    if (name.compare(0, kPrefix.size(), kPrefix) == 0) out.push_back({std::move(name), std::nullopt});
+    errno = 0;
+  }
+  const int error = errno;
+  for (auto& file : out) file.stamp = stampAt(::dirfd(folder), file.name);
+  ::closedir(folder);
+  if (error != 0) return failed(path_, error);
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  return out;
+}
+
+Folder::File Folder::look(std::string name) const {
+  auto stamp = stampAt(AT_FDCWD, path_ + "/" + name);
+  return {std::move(name), stamp};
+}
+
+Read Folder::read(const File& file) {
+  const std::string path = path_ + "/" + file.name;
+  if (!file.stamp) return failed(path, ENOENT);
+  const auto it = known_.find(file.name);
+  if (it != known_.end() && it->second.stamp == *file.stamp) return it->second.spec;
+  const std::string uid = uidIn(file.name, endsWith(file.name, kPart) ? kPart : kFile);
+  Read spec = load(path, uid, file.stamp->size);
+  if (spec) known_.insert_or_assign(file.name, Known{*file.stamp, spec});  // else it may be readable the next time
   return spec;
 }
 
-Folder::Entry Folder::entry(const std::string& uid, bool ready, bool part) {
-  const std::string name = std::string(kPrefix) + uid;
-  auto spec = ready ? read(name + std::string(kFile)) : read(name + std::string(kPart));
-  if (ready && part && !spec)
-    if (auto other = read(name + std::string(kPart)); other) spec = other;
-  return {uid, ready, part, spec};
+Folder::Entry Folder::entry(const std::string& uid, const File* ready, const File* part) {
+  auto spec = read(ready != nullptr ? *ready : *part);
+  if (ready != nullptr && part != nullptr && !spec)
+    if (auto other = read(*part); other) spec = other;
+  return {uid, ready != nullptr, part != nullptr, spec};
 }
 
 Result<std::vector<Folder::Entry>> Folder::list() {
   std::lock_guard lock(mutex_);
-  const auto all = names();
+  const auto all = files();
   if (!all) return all.status();
-  std::map<std::string, std::pair<bool, bool>> uids;
-  for (const auto& name : *all) {
-    if (auto uid = uidIn(name, kFile); !uid.empty()) uids[uid].first = true;
-    if (auto uid = uidIn(name, kPart); !uid.empty()) uids[uid].second = true;
+  std::map<std::string, std::pair<const File*, const File*>> uids;
+  for (const auto& file : *all) {
+    if (auto uid = uidIn(file.name, kFile); !uid.empty()) uids[uid].first = &file;
+    if (auto uid = uidIn(file.name, kPart); !uid.empty()) uids[uid].second = &file;
   }
-  std::erase_if(known_, [&](const auto& each) { return !std::binary_search(all->begin(), all->end(), each.first); });
+  const auto isThere = [&](const std::string& name) {
+    const auto at = std::lower_bound(all->begin(), all->end(), name,
+                                     [](const File& file, const std::string& text) { return file.name < text; });
+    return at != all->end() && at->name == name;
+  };
+  std::erase_if(known_, [&](const auto& each) { return !isThere(each.first); });
   std::vector<Entry> out;
   out.reserve(uids.size());
   for (const auto& [uid, which] : uids) out.push_back(entry(uid, which.first, which.second));
@@ -152,11 +162,10 @@ Result<std::vector<Folder::Entry>> Folder::list() {
 Result<std::optional<Folder::Entry>> Folder::find(std::string_view deviceUid) {
   if (!isUid(deviceUid)) return Status(Code::invalid, "\"" + std::string(deviceUid) + "\" is no uid");
   std::lock_guard lock(mutex_);
-  const std::string file = fileOf(deviceUid);
-  const auto there = [](const std::string& path) { return ::access(path.c_str(), F_OK) == 0; };
-  const bool ready = there(file), part = there(file + ".part");
-  if (!ready && !part) return std::optional<Entry>();
-  return std::optional<Entry>(entry(std::string(deviceUid), ready, part));
+  const File ready = look(nameOf(deviceUid)), part = look(nameOf(deviceUid) + std::string(kPartEnd));
+  if (!ready.stamp && !part.stamp) return std::optional<Entry>();
+  return std::optional<Entry>(
+      entry(std::string(deviceUid), ready.stamp ? &ready : nullptr, part.stamp ? &part : nullptr));
 }
 
 Result<Folder::Held> Folder::hold() {
@@ -188,7 +197,10 @@ Result<Draft> Folder::draft(const Spec& spec) const {
     return Status(Code::invalid, fileOf(spec.deviceUid) + ": would be larger than 1 MiB");
   auto beside = base::writeBeside(fileOf(spec.deviceUid) + std::string(kPartEnd), text);
   if (!beside) return beside.status();
-  return Draft(spec.deviceUid, std::move(*beside));
+  Spec said = spec;
+  for (auto& node : said.edits.deviceNodes)
+    if (node.hostPath == node.path) node.hostPath.clear();
+  return Draft(std::move(said), std::move(*beside));
 }
 
 Status Folder::write(const Spec& spec) {
@@ -197,21 +209,23 @@ Status Folder::write(const Spec& spec) {
 }
 
 Status Folder::write(Draft draft) {
-  const std::string part = fileOf(draft.deviceUid_) + std::string(kPartEnd);
+  const std::string beside = draft.path_.substr(path_.size() + 1);
   std::lock_guard lock(mutex_);
-  // Code::unavailable if it is gone: an agent that starts removes what it takes for a dead one's.
-  if (std::rename(draft.path_.c_str(), part.c_str()) != 0) return {Code::unavailable, failed(part, errno).message()};
+  if (const auto stamp = look(beside).stamp) known_.insert_or_assign(beside, Known{*stamp, draft.spec_});
+  const auto s = rename(beside, nameOf(draft.deviceUid()) + std::string(kPartEnd));
+  // If it is gone: an agent that starts removes what it takes for a dead one's.
+  if (!s.ok()) return {Code::unavailable, s.message()};
   draft.path_.clear();
   return Status::okay();
 }
 
 /// What is known of a file stays known under its new name. With mutex_ held.
 Status Folder::rename(const std::string& from, const std::string& to) {
-  const auto before = stampOf(from);
+  const auto before = look(from).stamp;
   if (std::rename((path_ + "/" + from).c_str(), (path_ + "/" + to).c_str()) != 0)
     return failed(path_ + "/" + to, errno);
   const auto known = known_.extract(from);
-  const auto now = stampOf(to);
+  const auto now = look(to).stamp;
   const bool same = before && now && before->inode == now->inode && before->size == now->size;
   if (same && !known.empty() && known.mapped().stamp == *before)
     known_.insert_or_assign(to, Known{*now, known.mapped().spec});

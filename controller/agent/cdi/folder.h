@@ -48,15 +48,16 @@ class Read {
 /// A part that lies beside its place, whole and on the disk; goes if it is not written.
 class Draft {
  public:
-  Draft(std::string deviceUid, std::string path) : deviceUid_(std::move(deviceUid)), path_(std::move(path)) {}
-  Draft(Draft&& other) noexcept : deviceUid_(std::move(other.deviceUid_)), path_(std::exchange(other.path_, {})) {}
+  Draft(Read spec, std::string path) : spec_(std::move(spec)), path_(std::move(path)) {}
+  Draft(Draft&& other) noexcept : spec_(std::move(other.spec_)), path_(std::exchange(other.path_, {})) {}
   Draft& operator=(Draft&&) = delete;
   ~Draft();
-  const std::string& deviceUid() const { return deviceUid_; }
+  const std::string& deviceUid() const { return spec_->deviceUid; }
 
  private:
   friend class Folder;
-  std::string deviceUid_, path_;
+  Read spec_;  ///< what it says
+  std::string path_;
 };
 
 /// A device has a file that runtimes read, elasticgpu.io-device_<uid>.json, or one that they don't, the same name with
@@ -100,7 +101,7 @@ class Folder {
   virtual base::Result<Held> hold();
 
   /// The slow half of writing a part, which nobody has to wait for. A death leaves a temporary, which open() removes.
-  base::Result<Draft> draft(const Spec& spec) const;
+  virtual base::Result<Draft> draft(const Spec& spec) const;
   base::Status write(const Spec& spec);  ///< both halves
 
   // The steps. Each may be repeated.
@@ -117,6 +118,10 @@ class Folder {
     int64_t changed = 0;  ///< ns
     bool operator==(const Stamp&) const = default;
   };
+  struct File {
+    std::string name;
+    std::optional<Stamp> stamp;  ///< none: it has gone since its name was read
+  };
   struct Known {
     Stamp stamp;
     Read spec;
@@ -124,11 +129,12 @@ class Folder {
   // With mutex_ held, but for open().
   static std::string nameOf(std::string_view deviceUid);
   std::string fileOf(std::string_view deviceUid) const;
-  std::optional<Stamp> stampOf(const std::string& name) const;
-  base::Result<std::vector<std::string>> names() const;
-  Read read(const std::string& name);
+  static std::optional<Stamp> stampAt(int folder, const std::string& name);
+  File look(std::string name) const;
+  base::Result<std::vector<File>> files() const;
+  Read read(const File& file);
   base::Status rename(const std::string& from, const std::string& to);
-  Entry entry(const std::string& uid, bool ready, bool part);
+  Entry entry(const std::string& uid, const File* ready, const File* part);
   base::Status sync() const;
 
   const std::string path_;

@@ -54,7 +54,8 @@ void ClaimQueue::serve() {
     item.work = nullptr;
     lock.lock();
     busy_.erase(item.uid);
-    changed_.notify_all();  // others of this claim may wait, or all for the end
+    // Others of this claim may wait, or all for the end. Else nobody is woken: of a hundred each would wake all the rest.
+    if (!items_.empty() || ending_) changed_.notify_all();
   }
 }
 

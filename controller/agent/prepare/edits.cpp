@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "api/v1alpha/host_paths.h"
@@ -146,10 +146,11 @@ class Check {
         return refusedEdits("the mount at " + mount.containerPath + " has the option " + base::quoted(option) +
                             ", which is not known");
     const bool readOnly = has(mount.options, "ro") && !has(mount.options, "rw");
-    return onHost(mount.hostPath, "the mount of", [this, readOnly](std::string_view path) {
-      if (anyMatches(path, patterns_) || path == "/dev/shm" || inState(path)) return true;
-      return readOnly && (isLibrary(path) || anyMatches(path, kDriverFiles));
-    });
+    if (const std::pair same(mount.hostPath, readOnly); good_.count(same) == 0) {
+      if (auto s = mountOf(mount.hostPath, readOnly); !s.ok()) return s;
+      good_.insert(same);
+    }
+    return Status::okay();
   }
 
   Status device(const std::string& name) const {
@@ -179,15 +180,20 @@ class Check {
   bool inState(std::string_view path) const {
     return beginsWith(path, permitted_.stateFolder + "/") || (!state_.empty() && beginsWith(path, state_ + "/"));
   }
+  Status mountOf(const std::string& hostPath, bool readOnly) const {
+    return onHost(hostPath, "the mount of", [this, readOnly](std::string_view path) {
+      if (anyMatches(path, patterns_) || path == "/dev/shm" || inState(path)) return true;
+      return readOnly && (isLibrary(path) || anyMatches(path, kDriverFiles));
+    });
+  }
   template <class May>
-  Status onHost(const std::string& path, const std::string& what, const May& may) {
+  Status onHost(const std::string& path, const std::string& what, const May& may) const {
     const auto no = [&](const std::string& why) { return refusedEdits(what + " " + path + " " + why); };
     const auto allowed = [&](std::string_view at) { return may(at) || may(onSystem(at)); };
     if (!allowed(path)) return no("is not permitted; the class's parameter hostPaths permits more");
     if (permitted_.hostRoot.empty()) return Status::okay();
-    auto known = resolved_.find(path);  // a library stands in several folders of a container
-    if (known == resolved_.end()) known = resolved_.emplace(path, resolved(host_, path)).first;
-    const auto& real = known->second;
+    if (host_.open(path, O_PATH, RESOLVE_NO_SYMLINKS)) return Status::okay();  // it leads nowhere else
+    const auto real = resolved(host_, path);
     if (!real) return no("is not there on this node");
     return allowed(*real) ? Status::okay() : no("leads to " + *real + ", which is not permitted");
   }
@@ -195,7 +201,7 @@ class Check {
   const Permitted& permitted_;
   const std::vector<v1alpha::Card>& cards_;
   const HostRoot host_;
-  std::map<std::string, std::optional<std::string>> resolved_;  ///< paths of the host that were looked at
+  std::set<std::pair<std::string, bool>> good_;  ///< mounts, read-only or not: a library stands in several folders
   std::vector<std::string> patterns_;
   std::string state_;
 };

@@ -11,6 +11,7 @@ namespace egpu::agent {
 namespace {
 
 using base::Code;
+using base::Result;
 using base::Status;
 
 constexpr std::size_t kMostNamed = 8;  ///< holders in a refusal
@@ -74,16 +75,37 @@ Status fits(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards,
   return Status::okay();
 }
 
-Status reserve(cdi::Folder& folder, const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards) {
+Status Fence::reserve(const cdi::Spec& wanted, const std::vector<v1alpha::Card>& cards) {
   // On the disk before anybody is kept waiting.
-  auto draft = folder.draft(wanted);
+  auto draft = folder_.draft(wanted);
   if (!draft) return draft.status();
-  const auto held = folder.hold();
-  if (!held) return held.status();
-  const auto holders = folder.list();
-  if (!holders) return holders.status();
-  if (auto s = fits(wanted, cards, *holders); !s.ok()) return s;
-  return folder.write(std::move(*draft));
+  Wish mine{wanted, cards, std::move(*draft)};
+  std::unique_lock lock(mutex_);
+  waiting_.push_back(&mine);
+  changed_.wait(lock, [&] { return mine.answered || !deciding_; });
+  if (mine.answered) return mine.answer;
+  deciding_ = true;
+  const auto together = std::exchange(waiting_, {});
+  lock.unlock();
+  decide(together);
+  lock.lock();
+  for (Wish* wish : together) wish->answered = true;
+  deciding_ = false;
+  changed_.notify_all();
+  return mine.answer;
+}
+
+/// Under the folder's lock. What is let in holds its card for the next one.
+void Fence::decide(const std::vector<Wish*>& wishes) {
+  const auto held = folder_.hold();
+  auto holders = held ? folder_.list() : Result<std::vector<cdi::Folder::Entry>>(held.status());
+  for (Wish* wish : wishes) {
+    wish->answer = holders ? fits(wish->wanted, wish->cards, *holders) : holders.status();
+    if (wish->answer.ok()) wish->answer = folder_.write(std::move(wish->draft));
+    if (!wish->answer.ok()) continue;
+    std::erase_if(*holders, [&](const auto& holder) { return holder.deviceUid == wish->wanted.deviceUid; });
+    holders->push_back({wish->wanted.deviceUid, false, true, wish->wanted});
+  }
 }
 
 }  // namespace egpu::agent

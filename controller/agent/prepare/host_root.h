@@ -17,19 +17,20 @@ namespace egpu::agent {
 
 class HostRoot {
  public:
-  explicit HostRoot(const std::string& root) : at_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+  explicit HostRoot(const std::string& root)
+      : at_(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)), above_(name(at_.get())) {}
 
-  /// The host's path, links followed as on the host; null if it is not there. flags: of open(2).
-  base::UniqueFd open(const std::string& path, uint64_t flags = O_PATH) const {
+  /// The host's path, links followed as on the host; null if it is not there. flags: of open(2); resolve: of openat2(2).
+  base::UniqueFd open(const std::string& path, uint64_t flags = O_PATH, uint64_t resolve = 0) const {
     struct open_how how {};
     how.flags = flags | O_CLOEXEC;
-    how.resolve = RESOLVE_IN_ROOT;
+    how.resolve = RESOLVE_IN_ROOT | resolve;
     return base::UniqueFd(static_cast<int>(::syscall(SYS_openat2, at_.get(), path.c_str(), &how, sizeof how)));
   }
   /// What the host calls an open file.
   std::string nameOf(const base::UniqueFd& file) const {
-    const std::string whole = name(file.get()), above = name(at_.get());
-    return above == "/" ? whole : whole.substr(std::min(above.size(), whole.size()));
+    const std::string whole = name(file.get());
+    return above_ == "/" ? whole : whole.substr(std::min(above_.size(), whole.size()));
   }
 
  private:
@@ -39,7 +40,8 @@ class HostRoot {
     return n > 0 ? std::string(name, static_cast<std::size_t>(n)) : std::string();
   }
 
-  base::UniqueFd at_;
+  const base::UniqueFd at_;
+  const std::string above_;
 };
 
 }  // namespace egpu::agent

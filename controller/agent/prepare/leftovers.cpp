@@ -1,4 +1,5 @@
 // What nobody will ask about any more: (L1), (L2) and (L4) of preparer.h.
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -79,6 +80,25 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
   const auto now = folder_.find(entry.deviceUid);
   if (!now) return now.status();
   return !*now || (*now)->spec ? Status::okay() : forget(**now);  // it may have been made anew meanwhile
+}
+
+/// (L2) of the claim that the kubelet gives back, its lock held: until the next start nothing would fit beside such a file.
+Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
+                                   std::stop_token stop) {
+  if (std::all_of(entries.begin(), entries.end(), [](const auto& entry) { return entry.spec.ok(); }))
+    return Status::okay();
+  const auto known = devices(stop);
+  if (!known) return known.status();
+  for (const auto& entry : entries) {
+    const auto device = known->find(entry.deviceUid);
+    if (entry.spec || device == known->end() || device->second.str() != given.str()) continue;
+    const auto runs = users_.runningPodOf(given, stop);
+    if (!runs) return runs.status();
+    if (!runs->empty())
+      return {Code::conflict, "ResourceClaim " + given.str() + " stays prepared: pod " + *runs + " runs with it"};
+    if (auto s = forget(entry); !s.ok()) return s;
+  }
+  return Status::okay();
 }
 
 /// No plugin that answers shall have it: no file says any more whose it was.

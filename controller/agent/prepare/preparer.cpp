@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <utility>
 
 #include "api/v1alpha/size.h"
 #include "controller/agent/prepare/company.h"
 #include "controller/agent/prepare/dev_links.h"
-#include "controller/agent/prepare/fence.h"
 #include "controller/agent/prepare/merge.h"
 #include "controller/base/log.h"
 
@@ -118,6 +116,7 @@ ClaimPreparer::ClaimPreparer(kube::Client& client, plugin::Registry& plugins, ku
       plugins_(plugins),
       events_(events),
       folder_(folder),
+      fence_(folder),
       options_(std::move(options)),
       turns_(options_.mostCalls) {}
 
@@ -164,16 +163,15 @@ Result<std::vector<std::string>> ClaimPreparer::tryAgain(const ClaimRef& claim, 
 Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& claim,
                                                               std::vector<core::ObjectReference>& pods,
                                                               std::stop_token stop) {
-  // Beside the reads that follow from each other. Ends before this returns.
-  auto naming = std::async([&] { return users_.podsOf(claim, stop); });
+  // First: those who come together still are, and share one read.
+  auto named = users_.podsOf(claim, stop);
+  if (!named) return named.status();
   const auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
   for (const auto& share : grant->device.spec.cards)
     if (options_.gone && options_.gone(share.name))
       return Status(Code::invalid, "card " + share.name + " (" + share.uuid + ") is not in node " + options_.node +
                                        " any more: the plugin that found it finds it no longer");
-  auto named = naming.get();
-  if (!named) return named.status();
   const auto company = companyOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
   if (!company) return company.status();
   cdi::Spec spec = specOf(claim, grant->device, *company);
@@ -186,9 +184,9 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   if (!plugin) return plugin.status();
   const auto request = requestFor(*grant);
   makeNodes();
-  if (auto s = reserve(folder_, spec, grant->cards); !s.ok()) return s;  // (P1)
-  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;        // (P2)
-  if (auto s = mount(*grant, *company, spec); !s.ok()) return s;         // (P3)
+  if (auto s = fence_.reserve(spec, grant->cards); !s.ok()) return s;  // (P1)
+  if (auto s = stage(**plugin, request, spec); !s.ok()) return s;      // (P2)
+  if (auto s = mount(*grant, *company, spec); !s.ok()) return s;       // (P3)
   linkNodes(spec);
   if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
@@ -286,7 +284,10 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
     if (auto s = undo(entry); !s.ok()) return s;
   }
   if (prepared) return Status::okay();
+  const auto unread = unreadableOf(claim, *entries, stop);
+  if (unread.code() == Code::conflict) return unread;
   // The next start looks again.
+  if (!unread.ok()) log::warn("a CDI file stays that can't be read", {{"why", unread.str()}});
   if (const auto s = unstageLeft(&claim, stop); !s.ok()) log::warn("not unstaged", {{"why", s.str()}});
   return Status::okay();
 }

@@ -26,7 +26,7 @@
 // death. What it has lost (its folder, the claim, a pod deleted by force while nobody was there) leftovers() finds at the start:
 //   (L1) a file, ready or part, whose claim no pod of this node names: (U1) on. The API away: nothing is touched, asked again later
 //   (L2) a file that can't be read: its uid stands in its name. A device of this node has it: prepared again, from (P1); else every
-//        plugin unstages the uid, and the file goes
+//        plugin unstages the uid, and the file goes. So it does when the kubelet gives the device's claim back
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
 //   (L4) no file, but a plugin's state on disk (staged.h): the files went with a reboot, and no pod of this node is left for which the
 //        kubelet would ask anew, or it gives the claim back: every plugin unstages the uid
@@ -53,6 +53,7 @@
 #include "controller/agent/prepare/claim_locks.h"
 #include "controller/agent/prepare/edits.h"
 #include "controller/agent/prepare/entitled.h"
+#include "controller/agent/prepare/fence.h"
 #include "controller/agent/prepare/turns.h"
 #include "controller/agent/prepare/users.h"
 #include "controller/base/status.h"
@@ -79,8 +80,8 @@ struct PreparerOptions {
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
-/// object of the API once, waiting at most 8 s, the node's pods beside the others; pods and cards together with other
-/// calls. It calls the plugin, which has deadlines of its own.
+/// object of the API once, one after the other, waiting at most 8 s for each; pods and cards together with other calls.
+/// It calls the plugin, which has deadlines of its own.
 class ClaimPreparer {
  public:
   ClaimPreparer(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, cdi::Folder& folder,
@@ -110,6 +111,8 @@ class ClaimPreparer {
   base::Status undo(const cdi::Folder::Entry& entry);
   base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
+  base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
+                            std::stop_token stop);
   base::Status unstageLeft(const ClaimRef* given, std::stop_token stop);
   base::Status unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
                              std::stop_token stop);
@@ -129,6 +132,7 @@ class ClaimPreparer {
   plugin::Registry& plugins_;
   kube::EventSink& events_;
   cdi::Folder& folder_;
+  Fence fence_;
   const PreparerOptions options_;
   ClaimLocks locks_;             ///< by "namespace/name"
   Turns turns_;                  ///< with plugins

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -90,14 +91,28 @@ std::shared_ptr<const std::vector<NamedLibrary>> libraries() {
   return std::make_shared<const std::vector<NamedLibrary>>(std::move(out));
 }
 
-void addLibraries(const std::string& version, std::vector<DriverFile>& out) {
+/// Paths without links, their folders looked up once.
+class Resolved {
+ public:
+  std::string operator()(const std::string& path) {
+    const auto slash = path.rfind('/');
+    auto [folder, isNew] = folders_.try_emplace(path.substr(0, slash));
+    if (isNew) folder->second = resolved(folder->first);
+    return folder->second.empty() ? std::string() : resolved(path.substr(slash + 1), folder->second);
+  }
+
+ private:
+  std::map<std::string, std::string> folders_;
+};
+
+void addLibraries(const std::string& version, Resolved& withoutLinks, std::vector<DriverFile>& out) {
   std::set<std::string> names;
   const auto all = libraries();
   for (const auto& [name, path] : *all) {
     const auto begins = [&n = name](std::string_view start) { return startsWith(n, start); };
     if (std::none_of(kDriver.begin(), kDriver.end(), begins)) continue;
     if (std::any_of(kDrawing.begin(), kDrawing.end(), begins)) continue;
-    const std::string real = resolved(path);
+    const std::string real = withoutLinks(path);
     // The compiler for CUDA 11 comes with the driver, and has no version.
     if (!endsWith(real, ".so." + version) && (real.empty() || !begins("libnvidia-nvvm70.so."))) continue;
     if (names.size() == kMostNames || !names.insert(name).second) continue;
@@ -105,10 +120,10 @@ void addLibraries(const std::string& version, std::vector<DriverFile>& out) {
   }
 }
 
-void addPrograms(std::vector<DriverFile>& out) {
+void addPrograms(Resolved& withoutLinks, std::vector<DriverFile>& out) {
   for (const std::string name : {"nvidia-smi", "nvidia-debugdump", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server"})
     for (const std::string folder : {"/usr/bin/", "/usr/sbin/", "/bin/", "/usr/local/bin/", "/usr/local/nvidia/bin/"}) {
-      const std::string real = resolved(folder + name);
+      const std::string real = withoutLinks(folder + name);
       if (real.empty()) continue;
       out.push_back({real, "/usr/bin/" + name});
       break;
@@ -125,9 +140,10 @@ bool isVersion(const std::string& text) {
 std::vector<DriverFile> driverFiles(const std::string& version) {
   std::vector<DriverFile> out;
   if (!isVersion(version)) return out;
-  addLibraries(version, out);
+  Resolved withoutLinks;
+  addLibraries(version, withoutLinks, out);
   if (out.empty()) return out;
-  addPrograms(out);
+  addPrograms(withoutLinks, out);
   const auto addAs = [&](const std::string& path, const std::string& options = {}) {
     if (const std::string real = resolved(path); !real.empty()) out.push_back({real, path, options});
   };

@@ -1,7 +1,10 @@
 #include "provisioners/nvidia/container/host_files.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <climits>
 #include <cstdlib>
-#include <deque>
 #include <filesystem>
 #include <fstream>
 
@@ -16,27 +19,28 @@ std::string seen(const std::string& path) {
   return (root ? root : "") + rooted(path);
 }
 
-std::string resolved(const std::string& path) {
+std::string resolved(const std::string& path, const std::string& folder) {
   constexpr int kMostLinks = 40;  // as the kernel's
-  const fs::path given = path;
-  std::deque<fs::path> rest(given.begin(), given.end());
-  fs::path done = "/";
-  std::error_code error;
+  const std::string root = seen("");
+  std::string done = folder, rest = path;  // done: without links, "" = the host's root folder
+  if (done == "/" || path.substr(0, 1) == "/") done.clear();
+  char target[PATH_MAX];
   for (int links = 0; !rest.empty();) {
-    const fs::path part = rest.front();
-    rest.pop_front();
-    if (part == "/") done = part;
-    if (part == "..") done = done.parent_path();
-    if (part == "/" || part == ".." || part == "." || part.empty()) continue;
-    const fs::path target = fs::read_symlink(seen((done / part).string()), error);
-    if (error) {
-      done /= part;  // no link
-      continue;
-    }
+    const auto slash = rest.find('/');
+    const std::string part = rest.substr(0, slash);
+    rest.erase(0, slash == std::string::npos ? slash : slash + 1);
+    if (part == ".." && !done.empty()) done.resize(done.rfind('/'));
+    if (part.empty() || part == "." || part == "..") continue;
+    done += "/" + part;
+    const ssize_t size = readlink((root + done).c_str(), target, sizeof target);
+    if (size < 0) continue;  // no link
     if (++links > kMostLinks) return {};
-    rest.insert(rest.begin(), target.begin(), target.end());
+    done.resize(target[0] == '/' ? 0 : done.rfind('/'));
+    rest = std::string(target, static_cast<std::size_t>(size)) + "/" + rest;
   }
-  return fs::exists(fs::symlink_status(seen(done.string()), error)) ? done.string() : std::string();
+  if (done.empty()) done = "/";
+  struct stat is {};
+  return lstat((root + done).c_str(), &is) == 0 ? done : std::string();
 }
 
 std::optional<std::string> readHostFile(const std::string& path, std::size_t most) {

@@ -11,8 +11,9 @@ namespace egpu::nvidia {
 /// no container. The host itself has the file at rooted(path).
 std::string seen(const std::string& path);
 
-/// The path without links, each followed as the host would; empty if nothing is there.
-std::string resolved(const std::string& path);
+/// The path without links, each followed as the host would; empty if nothing is there. folder: itself without links, where
+/// a relative path begins.
+std::string resolved(const std::string& path, const std::string& folder = {});
 
 /// What is in a file of the host; nothing if it can't be read or has more than `most` bytes.
 std::optional<std::string> readHostFile(const std::string& path, std::size_t most);

@@ -122,6 +122,18 @@ TEST_F(FolderTest, WhatIsReadIsWhatStandsThereAfterEachStep) {
   }
 }
 
+TEST_F(FolderTest, WhatItWroteItKnowsAsItIsRead) {
+  Spec full = spec("a");
+  full.edits.env = {{"A", "1"}, {"B", "=\"\\"}};
+  full.edits.deviceNodes = {{"/dev/x0", "/dev/x0", "rw"}, {"/dev/x1", "/dev/y1", "r"}};
+  full.edits.mounts = {{"/lib/x", "/lib/y", {"ro", "bind"}}};
+  full.edits.cdiDevices = {"nvidia.com/gpu=1"};
+  ASSERT_TRUE(folder.write(full).ok());
+  EXPECT_EQ(*folder.list()->at(0).spec, *Folder(folder.path()).list()->at(0).spec);
+  ASSERT_TRUE(folder.publish("a").ok());
+  EXPECT_EQ(*folder.list()->at(0).spec, *Folder(folder.path()).list()->at(0).spec);
+}
+
 TEST_F(FolderTest, ADraftThatIsGoneIsSaid) {
   auto draft = folder.draft(spec("a"));
   ASSERT_TRUE(draft.ok());

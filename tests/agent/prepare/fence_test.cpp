@@ -5,11 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/support/scratch_folder.h"
@@ -86,7 +91,7 @@ TEST(Fence, OfTwoAgentsBesideEachOtherNeitherOverlooksTheOther) {
     cdi::Folder folder(path);
     bool allFit = true;
     for (int n = 0; n < kClaims; ++n) {
-      const auto s = reserve(folder, spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), cards());
+      const auto s = Fence(folder).reserve(spec(std::to_string(i) + "-" + std::to_string(n), 25, kGi), cards());
       if (!s.ok() && s.code() != base::Code::invalid) ::_exit(2);
       allFit = allFit && s.ok();
     }
@@ -114,7 +119,7 @@ TEST(Fence, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
   const pid_t other = ::fork();
   if (other == 0) {
     cdi::Folder its(scratch.path());
-    if (!reserve(its, spec("a", 1, 1), cards()).ok()) ::_exit(1);
+    if (!Fence(its).reserve(spec("a", 1, 1), cards()).ok()) ::_exit(1);
     const auto held = its.hold();
     ::_exit(held.ok() ? 0 : 2);
   }
@@ -123,6 +128,71 @@ TEST(Fence, WhoHoldsTheFolderKeepsOthersOutUntilItIsGone) {
   EXPECT_EQ(status, 0) << "one that has died holds nothing";
   EXPECT_TRUE(mine.hold().ok());
   EXPECT_EQ(mine.list()->size(), 1U);
+}
+
+class CountingFolder final : public cdi::Folder {
+ public:
+  using Folder::Folder;
+  base::Result<Held> hold() override {
+    ++holds;
+    return Folder::hold();
+  }
+  std::atomic<int> holds{0};
+};
+
+TEST(Fence, ThoseWhoWaitForTheirTurnHaveItTogetherAndNoMoreRoomThanThereIs) {
+  const support::ScratchFolder scratch;
+  cdi::Folder other(scratch.path());
+  CountingFolder mine(scratch.path());
+  ASSERT_TRUE(mine.open().ok());
+  ASSERT_TRUE(mine.write(spec("0", 100, kGi)).ok() && mine.publish("0").ok()) << "one that is prepared anew";
+  Fence fence(mine);
+  std::optional<cdi::Folder::Held> held(std::move(*other.hold()));
+  std::vector<base::Status> answers(10);
+  {
+    std::vector<std::jthread> threads;
+    threads.emplace_back([&] { answers[9] = fence.reserve(spec("first", 200, kGi), cards()); });
+    while (mine.holds == 0) std::this_thread::yield();
+    for (int i = 0; i < 9; ++i)
+      threads.emplace_back([&, i] { answers[i] = fence.reserve(spec(std::to_string(i), 100, kGi), cards()); });
+    while (fence.waiting() < 9) std::this_thread::yield();
+    held.reset();
+  }
+  EXPECT_EQ(mine.holds, 2);
+  EXPECT_EQ(std::count_if(answers.begin(), answers.end(), [](const auto& s) { return s.ok(); }), 9);
+  EXPECT_TRUE(answers[0].ok()) << "its own file does not count against it";
+  const auto all = mine.list();
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->size(), 9U);
+  for (const auto& s : answers) {
+    EXPECT_TRUE(s.ok() || s.message().find("would exceed it on this node") != std::string::npos) << s.message();
+  }
+}
+
+TEST(Fence, WhatFailsForOneIsThatOnesAlone) {
+  const support::ScratchFolder scratch;
+  cdi::Folder mine(scratch.path()), other(scratch.path());
+  ASSERT_TRUE(mine.open().ok());
+  Fence fence(mine);
+  std::optional<cdi::Folder::Held> held(std::move(*other.hold()));
+  base::Status a, b, c;
+  {
+    std::jthread first([&] { a = fence.reserve(spec("a", 100, kGi), cards()); });
+    const auto drafts = [&] {
+      std::vector<std::string> out;
+      for (const auto& each : std::filesystem::directory_iterator(scratch.path()))
+        if (each.path().string().back() == '~') out.push_back(each.path());
+      return out;
+    };
+    while (drafts().empty()) std::this_thread::yield();
+    ASSERT_TRUE(other.open().ok()) << "an agent that starts takes it for a dead one's";
+    std::jthread second([&] { b = fence.reserve(spec("b", 100, kGi), cards()); });
+    std::jthread third([&] { c = fence.reserve(spec("c", 100, kGi), cards()); });
+    while (fence.waiting() < 2) std::this_thread::yield();
+    held.reset();
+  }
+  EXPECT_EQ(a.code(), base::Code::unavailable);
+  EXPECT_TRUE(b.ok() && c.ok());
 }
 
 /// Killed before the rename, what it had written is neither a holder nor in anybody's way.
@@ -148,8 +218,8 @@ TEST(Fence, ADraftOfADeadAgentCountsForNothing) {
   ASSERT_EQ(names().size(), 1U);
   EXPECT_EQ(names()[0].back(), '~');
   EXPECT_TRUE(mine.list()->empty());
-  EXPECT_TRUE(reserve(mine, spec("b", 1000, kGi), cards()).ok());
-  EXPECT_EQ(reserve(mine, spec("c", 1, 1), cards()).code(), base::Code::invalid);
+  EXPECT_TRUE(Fence(mine).reserve(spec("b", 1000, kGi), cards()).ok());
+  EXPECT_EQ(Fence(mine).reserve(spec("c", 1, 1), cards()).code(), base::Code::invalid);
   EXPECT_EQ(names().size(), 2U) << "what is refused leaves nothing";
   ASSERT_TRUE(mine.open().ok());
   EXPECT_EQ(names(), std::vector<std::string>{"elasticgpu.io-device_b.json.part"});
@@ -161,7 +231,8 @@ TEST(Fence, WaitsForNobodysDisk) {
   ASSERT_TRUE(mine.open().ok());
   auto draft = mine.draft(spec("a", 600, kGi));
   ASSERT_TRUE(draft.ok());
-  EXPECT_TRUE(reserve(other, spec("b", 600, kGi), cards()).ok()) << "only the look and the rename are under the lock";
+  EXPECT_TRUE(Fence(other).reserve(spec("b", 600, kGi), cards()).ok())
+      << "only the look and the rename are under the lock";
   const auto held = mine.hold();
   ASSERT_TRUE(held.ok());
   EXPECT_FALSE(fits(spec("a", 600, kGi), cards(), *mine.list()).ok());

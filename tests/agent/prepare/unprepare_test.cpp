@@ -1,3 +1,5 @@
+#include <fstream>
+
 #include "tests/agent/prepare/fixture.h"
 
 namespace egpu::agent {
@@ -113,6 +115,28 @@ TEST_F(UnprepareTest, U2_APluginThatCantIsAskedAgain) {
   plugin.unmountAnswers = {};
   ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
   expectGone();
+}
+
+/// Else it stayed until the next start, and kept all other claims of the node out.
+TEST_F(UnprepareTest, L2_ItsFileThatCantBeRead) {
+  const auto claim = prepared("a"), other = prepared("b");
+  std::ofstream(folder.path() + "/" + fileOf(uidOf(claim))) << "{";
+  std::ofstream(folder.path() + "/" + fileOf("stranger")) << "{";
+  says("a", "running");
+  EXPECT_EQ(preparer.unprepare(claim, {}).code(), Code::conflict);
+  says("a", "terminated");
+  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_EQ(files(), (Calls{fileOf(uidOf(other)), fileOf("stranger")})) << "of others nothing was said";
+  EXPECT_EQ(plugin.calls(), Calls{"unstage"});
+  EXPECT_EQ(plugin.staged(), 1U);
+}
+
+TEST_F(UnprepareTest, L2_ItsFileThatCantBeReadStaysWithoutTheApi) {
+  const auto claim = prepared("a");
+  std::ofstream(folder.path() + "/" + fileOf(uidOf(claim))) << "{";
+  apiAway(true);
+  EXPECT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_EQ(files(), Calls{fileOf(uidOf(claim))}) << "nobody can say whose it is; the next start asks";
 }
 
 TEST_F(UnprepareTest, OthersStay) {
