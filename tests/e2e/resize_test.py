@@ -157,7 +157,7 @@ def over_quota(r, x):
 
 
 def ends(r, x):
-    uids = sum(len(c["allocations"]) for n in x.s.map()["nodes"] for c in n["cards"])
+    uids = sum(len(c["claims"]) for n in x.s.map()["nodes"] for c in n["cards"])
     r.check("the map has both", uids == 2, x.s.map())
     events = x.k.ok("get", "events", "-o", "jsonpath={range .items[*]}{.involvedObject.name} {.reason}{\"\\n\"}{end}")
     for line in ("a Resized", "a ResizeInfeasible", "a ScalingQuotaExceeded", "c ResizeFailed"):
