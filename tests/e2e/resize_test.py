@@ -51,7 +51,7 @@ QUOTA = """
 apiVersion: elasticgpu.io/v1alpha
 kind: ElasticGPUQuota
 metadata: {name: team}
-spec: {hard: {gpu-core: 100}}
+spec: {hard: {gpu-core: 95}}
 """
 
 
@@ -144,20 +144,20 @@ def too_large(r, x):
 
 def over_quota(r, x):
     x.k.ok("apply", "-f", "-", stdin=QUOTA)
-    r.check("e is bound", x.create("e", "flex", 30))
+    r.check("e is bound", x.create("e", "flex", 20))
     said = x.simulated("a", 80)
     r.check("simulate holds it to the quota", said["inPlace"] is False and "quota team allows" in said["why"], said)
     x.ask("a", 80)
     r.check("over quota", until(lambda: x.resized("a").get("reason") == "ScalingQuotaExceeded", 20), x.resized("a"))
     r.check("in the same words", x.resized("a").get("message", "").startswith(said["why"]), x.resized("a"))
-    x.ask("e", 20)
-    r.check("it grows once another shrinks", until(lambda: x.core("a") == "80%" and x.core("e") == "20%", 20), x.claim("a")["status"])
+    x.ask("e", 10)
+    r.check("it grows once another shrinks", until(lambda: x.core("a") == "80%" and x.core("e") == "10%", 20), x.claim("a")["status"])
     used = lambda: x.k.json("get", "egpuquota", "team").get("status", {}).get("used", {}).get("gpu-core")
-    r.check("the quota counts what is in force", until(lambda: str(used()) == "100", 20), used())
+    r.check("the quota counts what is in force", until(lambda: str(used()) == "90", 20), used())
 
 
 def ends(r, x):
-    uids = sum(len(c["allocations"]) for n in x.s.map()["nodes"] for c in n["cards"])
+    uids = sum(len(c["claims"]) for n in x.s.map()["nodes"] for c in n["cards"])
     r.check("the map has both", uids == 2, x.s.map())
     events = x.k.ok("get", "events", "-o", "jsonpath={range .items[*]}{.involvedObject.name} {.reason}{\"\\n\"}{end}")
     for line in ("a Resized", "a ResizeInfeasible", "a ScalingQuotaExceeded", "c ResizeFailed"):

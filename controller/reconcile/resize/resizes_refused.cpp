@@ -16,14 +16,13 @@ ResizesRefused::Known& ResizesRefused::of(const std::string& claimUid, const cor
 }
 
 void ResizesRefused::refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
-                             const std::string& message, milliseconds atMost) {
-  constexpr milliseconds kFirst{1'000};
+                             const std::string& message, milliseconds first, milliseconds longest) {
   constexpr int kDoublings = 10;
   const std::lock_guard lock(mutex_);
   auto& known = of(claimUid, requests);
   known.reason = std::string(reason);
   known.message = message;
-  known.until = clock_.now() + std::min(kFirst * (1 << std::min(known.times++, kDoublings)), atMost);
+  known.until = clock_.now() + std::min(first * (1 << std::min(known.times++, kDoublings)), longest);
 }
 
 ResizesRefused::Refusal ResizesRefused::refusal(const std::string& claimUid, const core::StringMap& requests) const {

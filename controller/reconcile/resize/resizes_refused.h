@@ -23,10 +23,10 @@ class ResizesRefused {
     std::string reason, message;  ///< empty: there is none, or its time is over
     std::chrono::milliseconds endsIn{0};
   };
-  /// These requests of the claim were refused: not tried again until they are others, or the time is over. How long that is, is longer each
-  /// time, and at most `atMost`.
+  /// These requests of the claim were refused: not tried again until they are others, or the time is over, `first` and twice as long each time, at
+  /// most `longest`.
   void refused(const std::string& claimUid, const core::StringMap& requests, std::string_view reason,
-               const std::string& message, std::chrono::milliseconds atMost);
+               const std::string& message, std::chrono::milliseconds first, std::chrono::milliseconds longest);
   Refusal refusal(const std::string& claimUid, const core::StringMap& requests) const;
   /// Why these requests don't fit may be said again only kExplainEvery after the last time: true = now (and noted).
   bool mayExplain(const std::string& claimUid, const core::StringMap& requests);

@@ -17,8 +17,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kPluginRefuses{300'000};  ///< what a plugin refused is not asked for again before, at most
-constexpr milliseconds kLedgerRefuses{60'000};
+constexpr milliseconds kPluginRefuses{300'000};  ///< what a plugin refused is not asked for again before
+constexpr milliseconds kLedgerRefuses{1'000}, kLongestOfLedger{60'000};
 constexpr milliseconds kPluginAway{5'000};
 
 /// Its class as it was when the device was made: by that its amounts are read, whatever became of the class.
@@ -157,7 +157,7 @@ Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& dev
     if (entries.code() == base::Code::conflict) return Outcome::again();
     if (entries.code() != base::Code::invalid) return Outcome::retry(entries);
     waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeInfeasible,
-                             "the ledger refuses: " + entries.message(), kLedgerRefuses);
+                             "the ledger refuses: " + entries.message(), kLedgerRefuses, kLongestOfLedger);
     return goBack(claim, device, entries, stop);
   }
   const auto reply = provisioning_.resize(device);  // R3
@@ -171,7 +171,7 @@ Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& dev
     case plugin::ReplyCode::exists:
     case plugin::ReplyCode::invalid:
       waiting_.resizes.refused(claim.metadata.uid, device.spec.target->requests, reason::kResizeFailed, text,
-                               kPluginRefuses);
+                               kPluginRefuses, kPluginRefuses);
       return goBack(claim, device, {base::Code::unavailable, text}, stop);
     default:
       return Outcome::retry({base::Code::unavailable, text})
