@@ -140,7 +140,7 @@ class Gathering {
     return true;
   }
 
-  /// All of one pod's, on one node. Else nothing of them is placed, and the answer is the first that lacks it.
+  /// All of one pod's, on one node. Else nothing of them is placed, and the answer is the one that lacks it where most fit.
   std::optional<std::size_t> unitIn(const Unit& unit, std::optional<InGroup>& inGroup,
                                     std::optional<QuotaExcess>& excess) {
     std::set<std::string, std::less<>> tried;
@@ -150,7 +150,7 @@ class Gathering {
       for (const std::size_t i : unit) {
         decisions_[i] = one(i, inGroup, tried, excess);
         if (!decisions_[i].fits) {
-          if (!lacks) lacks = i;
+          lacks = std::max(lacks.value_or(i), i);
           break;
         }
         take(i);

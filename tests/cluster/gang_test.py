@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gangs on a real cluster: Jobs whose pods say that they are of use together only, with amounts on the pods and with a claim template, of
+"""Gangs on a real cluster: Deployments whose pods say that they are of use together only, with amounts on the pods and with a claim template, of
 classes of either binding mode. One pod too few and nothing is held; two gangs for the same cards and one of them runs, then the other; the
 controller is killed meanwhile. With the stock scheduler and controller manager. Needs 1.36.
 
@@ -19,7 +19,7 @@ from pods_test import expect_clean, gpu_class
 
 NODES = [f"n-{index}" for index in range(3)]
 CARDS_EACH = 2
-JOBS = "/apis/batch/v1/namespaces/default/jobs"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"  # kwok ends a Job's pods as soon as they run
 TEMPLATES = "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaimtemplates"
 
 
@@ -30,8 +30,8 @@ class Ground:
         self.check = report.check
         self.report = report
 
-    def gang(self, name, size, by, cls="late", cpu="1", parallel=None, topology=None):
-        """A Job, each pod of which asks for one whole card."""
+    def gang(self, name, size, by, cls="late", cpu="1", replicas=None, topology=None):
+        """A Deployment, each pod of which asks for one whole card."""
         says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
         if by == "amounts":
             annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **says}
@@ -40,11 +40,11 @@ class Ground:
             self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
                                            "spec": {"metadata": {"annotations": says}, "spec": {
                                                "egpuClassName": cls, "resources": {"requests": {"elasticgpu.io/gpu": 1}}}}})
-        spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}], "restartPolicy": "Never",
-                "terminationGracePeriodSeconds": 0}
-        count = parallel or size
-        self.client.create(JOBS, {"metadata": {"name": name}, "spec": {"parallelism": count, "completions": count, "template": {
-            "metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}}})
+        spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}], "terminationGracePeriodSeconds": 0}
+        count = replicas or size
+        self.client.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {
+            "replicas": count, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}}})
 
     def pods_of(self, name):
         return self.client.items(pods(), f"&labelSelector=app%3D{name}")
@@ -69,8 +69,8 @@ class Ground:
         return sum(len(each["spec"].get("allocations") or {}) for each in self.client.items(GPUS) if "card" in each["spec"])
 
     def goes(self, name):
-        self.client.call("DELETE", f"{JOBS}/{name}", {"propagationPolicy": "Foreground"})
-        until(f"gang {name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{JOBS}/{name}"))
+        self.client.call("DELETE", f"{DEPLOYMENTS}/{name}", {"propagationPolicy": "Foreground"})
+        until(f"gang {name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
         if self.client.exists(f"{TEMPLATES}/{name}"):
             self.client.delete(f"{TEMPLATES}/{name}")
 
@@ -94,15 +94,16 @@ def whole(ground):
 
 def one_too_few(ground):
     """Nothing is held while one is missing; with the last pod all go."""
-    ground.gang("few", 4, "amounts", parallel=3)
+    ground.gang("few", 4, "amounts", replicas=3)
     ground.says("3 of 4 members of gang few are here")
     ground.check("nothing is held", ground.held() == 0, ground.held())
     ground.check("all wait behind the gate", all(each["spec"].get("schedulingGates") for each in ground.pods_of("few")))
     last = ground.pods_of("few")[0]
-    made = {"metadata": {"name": "last", "labels": {"app": "few"}, "annotations": last["metadata"]["annotations"]},
+    made = {"metadata": {"name": "last", "labels": {"gang": "few"}, "annotations": last["metadata"]["annotations"]},
             "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}}
     ground.client.create(pods(), made)
-    ground.runs("few", 4)
+    ground.runs("few", 3)
+    until("the last one runs", lambda: ground.client.get(f"{pods()}/last")["status"].get("phase") == "Running")
     ground.client.delete(f"{pods()}/last")
     ground.goes("few")
     ground.away()
@@ -139,7 +140,7 @@ def two_for_the_same(ground):
 
 
 def one_comes_again(ground):
-    """A pod of a gang that runs is deleted: its Job makes another one, which joins the others."""
+    """A pod of a gang that runs is deleted: its Deployment makes another one, which joins the others."""
     ground.gang("again", 4, "amounts")
     ground.runs("again", 4)
     before = {each["metadata"]["name"] for each in ground.pods_of("again")}

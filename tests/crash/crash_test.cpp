@@ -121,12 +121,14 @@ Run run(const std::vector<Act>& acts, int at, bool after) {
   return result;
 }
 
-void everyWrite(const std::vector<Act>& acts, int atLeast) {
+/// alsoBefore: what a death before a write leaves is what one after the write before it does; it only comes later.
+void everyWrite(const std::vector<Act>& acts, int atLeast, bool alsoBefore = true) {
   const auto reference = run(acts, -1, false);
   ASSERT_EQ(reference.problem, "");
   ASSERT_GT(reference.writes, atLeast) << "the workload is not what it was";
   for (int at = 0; at < reference.writes; ++at)
     for (const bool after : {false, true}) {
+      if (!after && !alsoBefore) continue;
       const auto result = run(acts, at, after);
       const auto where =
           std::string(after ? "after" : "before") + " write " + std::to_string(at) + " (" + reference.names[at] + ")";
@@ -144,7 +146,7 @@ TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50)
 
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 
-TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60); }
+TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60, false); }
 
 TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
 

@@ -352,6 +352,17 @@ TEST_F(GangFails, C14_AMemberThatGoesFreesThoseThatNoPodUses) {
   EXPECT_EQ(bound(), 3);
 }
 
+TEST_F(GangFails, ADeviceThatAUserDeletesIsHeldAsAnyOther) {
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", deviceOf("a")}));
+  driver->run(std::chrono::minutes(2));
+  EXPECT_EQ(bound(), 3);
+  const auto before = writes();
+  driver->run(std::chrono::minutes(2));
+  EXPECT_EQ(writes(), before);
+  EXPECT_EQ(world.gpu(deviceOf("a")).status.reason, "InUse");
+}
+
 TEST_F(GangFails, C14_WhatIsMarkedIsKeptIfTheGangIsWholeAgain) {
   for (const auto* name : {"a", "b", "c"}) member(name);
   world.removeClaim("c");

@@ -269,26 +269,24 @@ class Plain {
                                     std::vector<Decision>& so) const {
     std::optional<std::size_t> lacks;
     std::vector<std::string> tried;
+    const World before = unit.size() > 1 ? world : World();
+    const auto decided = so;
     while (true) {
-      World here = world;
-      auto with = so;
       std::size_t fit = 0;
       for (; fit < unit.size(); ++fit) {
         const auto i = unit[fit];
-        with[i] = one(here, i, group, with, tried);
-        if (!with[i].fits) break;
+        so[i] = one(world, i, group, so, tried);
+        if (!so[i].fits) break;
         NodeAmount ofNode{members_[i].request.cpuMilli, members_[i].request.podMemory};
-        for (const auto& p : with[i].placements)
-          here.take(p.card, "m" + std::to_string(i), p.charged, std::exchange(ofNode, {}));
+        for (const auto& p : so[i].placements)
+          world.take(p.card, "m" + std::to_string(i), p.charged, std::exchange(ofNode, {}));
       }
-      if (fit == unit.size()) {
-        world = here;
-        so = with;
-        return std::nullopt;
-      }
-      if (!lacks) lacks = unit[fit];
+      if (fit == unit.size()) return std::nullopt;
+      lacks = std::max(lacks.value_or(unit[fit]), unit[fit]);
       if (fit == 0) return lacks;
-      tried.push_back(with[unit.front()].node);
+      tried.push_back(so[unit.front()].node);
+      world = before;
+      so = decided;
     }
   }
 

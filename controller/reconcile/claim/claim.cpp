@@ -125,7 +125,11 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   }
   const bool member = inGang(*claim);
   if (auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty()) {
-    if (member) cluster_.forget(claim->metadata.uid);  // what its gang decided for it
+    if (member && cluster_.decidedInGang(claim->metadata.uid)) {
+      cluster_.forget(claim->metadata.uid);
+      for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata)))
+        enqueue_(podKey(core::keyOf(pod->metadata)));  // it counts where it was promised a place
+    }
     return refused(*claim, refusal);
   }
   if (member) return withGang(claim, asked, stop);

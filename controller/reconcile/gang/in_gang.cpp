@@ -202,6 +202,7 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
 
 bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
   const auto device = deviceOf(claim);
+  if (device && device->status.phase == keys::phase::kBound) return true;  // one that a user deletes is held, too
   if (!device || device->metadata.deleting()) return false;
   const auto& cards = device->spec.cards;
   return committed(*device) || std::all_of(cards.begin(), cards.end(), [&](const auto& share) {
