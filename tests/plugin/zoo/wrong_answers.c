@@ -6,8 +6,8 @@
 
 #include "api/plugin/provisioner.h"
 static int provision(const egpu_call* call, const egpu_device* device) {
-  /* type 3 (answer), id, outcome ok, message, four texts of the description, that it does not prefer, and eleven lists, all empty */
-  static unsigned char frame[4 + 9 + 1 + 16 * 4 + 1];
+  /* type 3 (answer), id, outcome ok, message, four texts of the description, that it neither prefers nor resizes, and eleven lists, all empty */
+  static unsigned char frame[4 + 9 + 1 + 16 * 4 + 2];
   (void)call, (void)device;
   frame[0] = sizeof frame - 4;
   frame[4] = 3;
