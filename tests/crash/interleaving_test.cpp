@@ -233,7 +233,7 @@ TEST(InterleavingTest, C15_ResizedTwice) {
 /// A gang of two on two cards, one of which another claim may have first: all of it is bound, or nothing of it is held.
 TEST(InterleavingTest, C14_AGangBesideAnother) {
   Scenario scenario;
-  scenario.stride = 5;
+  scenario.stride = 3;
   scenario.start = [](World& world) {
     for (const auto* name : {"a", "b"})
       world.addMember(name, "share", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "g"}, {"elasticgpu.io/gang-size", "2"}});
