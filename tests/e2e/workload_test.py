@@ -78,6 +78,13 @@ class Ground:
         counts = {name: sum(each["metadata"]["labels"]["app"] == name and each["status"].get("phase") == "Running" for each in there) for name in SMALLER}
         return counts == SMALLER and all(each["status"].get("phase") in ("Running", "Succeeded", "Failed") for each in there)
 
+    def waiting(self):
+        """Of each pod that does not run: what it and its claims say."""
+        picture = self.auditor.look()
+        return "".join(f"\n  {each['metadata']['name']} on {each['spec'].get('nodeName')}: {each['status'].get('conditions')} "
+                       f"{[(claim['metadata']['name'], claim.get('status')) for claim in picture.claims_of(each)]}"
+                       for each in picture.pods if each["status"].get("phase") != "Running")
+
     def left(self):
         self.tend()
         picture = self.auditor.look()
@@ -90,7 +97,7 @@ def work(ground, report):
         for each in ground.sample if name == "workload.yaml" else ground.read(name):
             if each["kind"] != "PodDisruptionBudget":  # evictions are deletions there
                 ground.client.apply(each)
-    report.check("everything runs as applied", until(ground.running))
+    report.check("everything runs as applied", until(ground.running), ground.waiting())
     ground.auditor.start()
     ground.operations.start()
     end = time.monotonic() + SECONDS
@@ -101,7 +108,7 @@ def work(ground, report):
     ground.tend()
     report.check("the operations went on", not ground.operations.failure, ground.operations.failure)
     ground.operations.restore()
-    report.check("everything runs at rest", until(ground.running))
+    report.check("everything runs at rest", until(ground.running), ground.waiting())
     ground.auditor.over.set()
     ground.auditor.join()
     for path in list(ground.client.kept):

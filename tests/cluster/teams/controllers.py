@@ -32,6 +32,7 @@ class Controllers(Client):
     def __init__(self, url):
         super().__init__(url)
         self.lock = threading.Lock()
+        self.namespaces = set()  # where there ever was one of them
         self.kept = {}  # path → document
 
     def call(self, method, path, body=None, content_type="application/json"):
@@ -42,6 +43,7 @@ class Controllers(Client):
             if method == "POST":
                 bare = f"{bare}/{body['metadata']['name']}"
                 self.kept[bare] = copy.deepcopy(body)
+                self.namespaces.add(body["metadata"]["namespace"])
             if bare not in self.kept:
                 raise Refused(404, {"message": f"{bare} is not there"})
             if method == "PATCH":
@@ -64,7 +66,7 @@ class Controllers(Client):
         for document in kept.values():
             self._tend(document)
         # What was deleted takes its pods along.
-        for namespace in {each["metadata"]["namespace"] for each in kept.values()}:
+        for namespace in self.namespaces:
             there = {each["metadata"]["name"] for each in kept.values() if each["metadata"]["namespace"] == namespace}
             for lease in self.items(LEASES.format(namespace)):
                 if lease["metadata"]["name"] not in there:
