@@ -30,6 +30,7 @@ from parts import WHOLE, stages
 
 SECONDS = float(os.environ.get("EGPU_WORKLOAD") or 75)
 PAUSE = (0.2, 1.5) if SECONDS < 300 else (0.5, 3.5)  # seconds between operations
+BETWEEN_KILLS = 30  # seconds
 NODE_NAMES = [f"n-{index:02}" for index in range(50)]
 CARDS = 8
 SAMPLES = installation.MANIFESTS / "samples" / "two-teams"
@@ -93,7 +94,7 @@ class Ground:
         self.replicas = Replicas(cluster, bin_dir)
         self.sample = list(yaml.safe_load_all((SAMPLES / "workload.yaml").read_text()))
         self.auditor = Auditor(installation.client_of(cluster), TEAMS)
-        self.operations = Operations(installation.client_of(cluster), seed, self.sample, self.replicas, PAUSE)
+        self.operations = Operations(installation.client_of(cluster), seed, self.sample, self.replicas, PAUSE, BETWEEN_KILLS)
 
     def apply(self):
         for name in ("cluster.yaml", "workload.yaml"):
@@ -162,7 +163,7 @@ class Ground:
         print(f"{seconds:.0f} s: {sum(done.values())} operations ({', '.join(f'{count} {name}' for name, count in sorted(done.items()))}); refused: "
               f"{dict(self.operations.refused)}")
         print(f"{len(auditor.ran)} pods ran, {len(auditor.bound)} claims were bound, {len(auditor.gangs)} gangs whole; looked at {auditor.looks} times; "
-              f"what waited said {dict(auditor.reasons)}; longest, in seconds: { {key: round(value) for key, value in auditor.lasted.items()} }", flush=True)
+              f"what waited said {dict(auditor.reasons)}; longest, in seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
 
 
 def run(cluster, report, bin_dir, seed):

@@ -57,7 +57,7 @@ class Auditor(threading.Thread):
         self.allowed = rules.Allowance()
         self.whole = {}  # (namespace, gang) → uids of its members when it was whole last
         self.looks = 0
-        self.lasted = collections.Counter()  # how long the longest of a kind lasted
+        self.lasted = {}  # kind → how long the longest of it lasted, and what it was
         self.reasons = collections.Counter()  # what waiting claims said
         self.bound, self.ran, self.gangs = set(), set(), set()
 
@@ -103,7 +103,7 @@ class Auditor(threading.Thread):
         self.since = {key: self.since.get(key, at) for key in now}
         for key, what in now.items():
             lasted = at - self.since[key]
-            self.lasted[key[0]] = max(self.lasted[key[0]], lasted)
+            self.lasted[key[0]] = max(self.lasted.get(key[0], (0, "")), (round(lasted), what))
             if lasted > self.patience:
                 self.say(f"{what} (for {self.patience} s)")
 

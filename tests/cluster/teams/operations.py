@@ -25,9 +25,10 @@ OFTEN = {"scale": 5, "roll": 2, "delete_pods": 3, "drain": 3, "uncordon": 3, "ki
 
 
 class Operations(threading.Thread):
-    """On a thread of its own until `over`. replicas: kills and starts controllers, or None. sample: the documents of workload.yaml."""
+    """On a thread of its own until `over`. sample: the documents of workload.yaml. replicas: kills and starts controllers, every
+    `between` seconds at most: a lease outlasts its holder for 15 s. pause: seconds between operations, at random."""
 
-    def __init__(self, client, seed, sample, replicas=None, pause=(0.5, 4.0)):
+    def __init__(self, client, seed, sample, replicas, pause, between):
         super().__init__(name="operations", daemon=True)
         self.client, self.random, self.sample, self.replicas, self.pause = client, random.Random(seed), sample, replicas, pause
         self.over = threading.Event()
@@ -38,6 +39,8 @@ class Operations(threading.Thread):
         self.made = 0
         self.original = {}  # limits that were changed, as they were
         self.failure = None
+        self.begun = self.killed = time.monotonic()
+        self.between = between
 
     def run(self):
         names = list(OFTEN)
@@ -55,7 +58,7 @@ class Operations(threading.Thread):
                 raise
 
     def log(self, what):
-        print(f"        {what}", flush=True)
+        print(f"{time.monotonic() - self.begun:6.0f} s  {what}", flush=True)
 
     # What teams do.
 
@@ -191,8 +194,9 @@ class Operations(threading.Thread):
         self.client.patch(f"{quotas(namespace)}/{name}", {"spec": {"hard": {key: value}}})
 
     def kill(self):
-        if self.replicas is None:
+        if time.monotonic() < self.killed + self.between:
             return False
+        self.killed = time.monotonic()
         self.log(self.replicas.kill(self.random))
         return True
 

@@ -6,7 +6,7 @@ import time
 GANG, SIZE = "elasticgpu.io/gang", "elasticgpu.io/gang-size"
 GATE = "elasticgpu.io/claims"
 UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-SETTLED = 20  # seconds after which a limit that was lowered holds for all that is decided
+SETTLED = 30  # seconds after which a limit that was lowered holds for all that is decided
 MARGIN = 4  # nodes more than are needed before a wait counts as one without need: some are kept for others
 
 
@@ -73,12 +73,24 @@ def leaks(picture):
             yield ("deleted", claim["metadata"]["uid"]), f"claim {claim['metadata']['name']} is deleted and still there: {words(claim)}"
 
 
-def charged(picture, quota):
-    """What the ledgers charge to a quota, by its keys."""
+def promised(picture):
+    """Entries, and what devices name of which there is no entry yet: who was killed between the two leaves that to the next."""
+    shares = {(card, uid): entry for card, uid, entry in entries(picture)}
+    for device in picture.devices.values():
+        meta, ref = device["metadata"], device["spec"].get("claimRef") or {}
+        for share in device["spec"].get("cards", []):
+            if "deletionTimestamp" not in meta and ref and (share["name"], meta["uid"]) not in shares:
+                shares[share["name"], meta["uid"]] = {"claim": f"{ref['namespace']}/{ref['name']}", "core": share.get("chargedCore", 0),
+                                                      "memory": share.get("chargedMemory", 0)}
+    return [(card, uid, entry) for (card, uid), entry in shares.items()]
+
+
+def charged(picture, quota, shares=None):
+    """What the ledgers, or these shares, charge to a quota, by its keys."""
     selected = quota["spec"].get("selector", {}).get("classes")
     used, devices = collections.Counter(), set()
-    classes = {each["metadata"]["uid"]: each["spec"].get("egpuClassName") or each["spec"].get("className") for each in picture.devices.values()}
-    for _, uid, entry in entries(picture):
+    classes = {each["metadata"]["uid"]: each["spec"].get("egpuClassName") for each in picture.devices.values()}
+    for _, uid, entry in entries(picture) if shares is None else shares:
         if not entry["claim"].startswith(quota["metadata"]["namespace"] + "/") or (selected and classes.get(uid) not in selected):
             continue
         used["gpu"] += 1
@@ -98,10 +110,12 @@ class Allowance:
 
     def __init__(self):
         self.most = {}  # (namespace, quota, key) → (limit, since when, what may be there)
+        self.seen = collections.defaultdict(lambda: collections.deque(maxlen=30))  # → the latest (time, limit, used)
 
     def exceeded(self, picture):
+        shares = promised(picture)
         for quota in picture.quotas:
-            used = charged(picture, quota)
+            used = charged(picture, quota, shares)
             for key, limit in limits(quota).items():
                 who = (quota["metadata"]["namespace"], quota["metadata"]["name"], key)
                 was, since, may = self.most.get(who, (limit, 0, limit))
@@ -110,8 +124,10 @@ class Allowance:
                 if time.monotonic() > since + SETTLED:
                     may = max(limit, min(may, used[key]))
                 self.most[who] = (limit, since, may)
+                self.seen[who].append((round(time.monotonic()), limit, used[key]))
                 if used[key] > may:
-                    yield f"quota {who[0]}/{who[1]}: {used[key]} {key} given out, {limit} may be, and {may} were before it was lowered"
+                    yield (f"quota {who[0]}/{who[1]}: {used[key]} {key} given out, {limit} may be, and {may} were before it was lowered; "
+                           f"time, limit, used: {list(self.seen[who])}")
 
 
 def gangs(picture):
