@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cluster"))
 import apiserver  # noqa: E402  (not a package)
 import installation  # noqa: E402
 import nodes  # noqa: E402
-from client import CLASSES, GPUS, GROUP, carriers, claims, pods, until  # noqa: E402
+from client import CLASSES, GPUS, GROUP, Refused, carriers, claims, pods, until  # noqa: E402
 from parts import WHOLE  # noqa: E402
 from pods_test import SHARE, gpu_class  # noqa: E402
 
@@ -104,14 +104,19 @@ POD = {"metadata": {"name": "stands-for-a-patch"}, "spec": {"containers": [{"nam
 
 def raw_part(url, pki, stored, numbers):
     client = apiserver_client(url, pki)
-    with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
-        list(pool.map(lambda number: write_raw(client, stored, number), numbers))
+    try:
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(lambda number: write_raw(client, stored, number), numbers))
+    except Refused as refused:
+        raise RuntimeError(str(refused)) from None  # which another process can take in
 
 
 def apiserver_client(url, pki):
     from client import Client  # pylint: disable=import-outside-toplevel  (in the other process)
     from pki import admin_context  # pylint: disable=import-outside-toplevel
-    return Client(url, admin_context(pathlib.Path(pki)))
+    client = Client(url, admin_context(pathlib.Path(pki)))
+    client.separators = (",", ":")  # or a ResourceClaim with parameters can't be changed any more
+    return client
 
 
 def raw(cluster, client, stored, replicas):

@@ -125,8 +125,8 @@ def work(ground, report):
 def main(bin_dir, seed):
     r = Report()
     print(f"seed {seed}")
-    with tempfile.TemporaryDirectory(prefix="egpu-data-") as data:
-        ground = Ground(bin_dir, data, seed)
+    with tempfile.TemporaryDirectory(prefix="egpu-e2e-") as folder:  # the plugins' folder lies beside the data
+        ground = Ground(bin_dir, os.path.join(folder, "data"), seed)
         try:
             work(ground, r)
         finally:
