@@ -26,6 +26,7 @@ import nodes  # noqa: E402
 from client import CLASSES, GPUS, GROUP, Refused, carriers, claims, pods, until  # noqa: E402
 from parts import WHOLE  # noqa: E402
 from pods_test import SHARE, gpu_class  # noqa: E402
+from processes import used  # noqa: E402
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 TEMPLATES = f"{GROUP}/namespaces/default/elasticgpuclaimtemplates"
@@ -123,7 +124,10 @@ def raw(cluster, client, stored, replicas):
     started = time.monotonic()
     with concurrent.futures.ProcessPoolExecutor(PROCESSES) as pool:
         list(pool.map(raw_part, *zip(*[(cluster.url, str(cluster.pki), stored, list(range(part, replicas, PROCESSES))) for part in range(PROCESSES)])))
-    took = time.monotonic() - started
+    return time.monotonic() - started
+
+
+def clear_raw(client):
     for path, keep in ((claims(), lambda _: False), (carriers(), lambda _: False), (GPUS, lambda each: "card" in each["spec"])):
         for each in client.items(path):
             if keep(each):
@@ -131,33 +135,47 @@ def raw(cluster, client, stored, replicas):
                 continue
             client.patch(f"{path}/{each['metadata']['name']}", {"metadata": {"finalizers": None}})
             client.delete(f"{path}/{each['metadata']['name']}")
-    return took
 
 
 def spread(values):
     return f"{statistics.median(values):.1f} (from {min(values):.1f} to {max(values):.1f})"
 
 
+def processor(cluster):
+    """Seconds so far, by process."""
+    return {name: used(child.pid)[0] for name, child in cluster.processes.children.items()}
+
+
+def measured(cluster, took, cpu, what, act):
+    before = processor(cluster)
+    took[what].append(act())
+    cpu[what].append({name: after - before[name] for name, after in processor(cluster).items()})
+
+
 def measure(cluster, client, options):
-    took = {"claims": [], "plain": [], "raw": []}
+    took, cpu = ({"claims": [], "plain": [], "raw": []} for _ in range(2))
     for _ in range(options.rounds):
         installation.start_controller(cluster, options.bin_dir)
         until("the template is Ready", lambda: any(c["type"] == "Ready" and c["status"] == "True" for c in
               client.get(f"{TEMPLATES}/quarter").get("status", {}).get("conditions", [])))
-        took["claims"].append(runs(client, options.replicas, {"egpuct.elasticgpu.io/gpu": "quarter"}))
+        measured(cluster, took, cpu, "claims", lambda: runs(client, options.replicas, {"egpuct.elasticgpu.io/gpu": "quarter"}))
         until("all are bound", lambda: all(each.get("status", {}).get("phase") == "Bound" for each in client.items(claims())))
         stored = sample(client)
         away(client)
-        took["plain"].append(runs(client, options.replicas, {}))
+        measured(cluster, took, cpu, "plain", lambda: runs(client, options.replicas, {}))
         away(client)
         cluster.processes.stop("controller")
-        took["raw"].append(raw(cluster, client, stored, options.replicas))
+        measured(cluster, took, cpu, "raw", lambda: raw(cluster, client, stored, options.replicas))
+        clear_raw(client)
         print({key: round(values[-1], 1) for key, values in took.items()}, flush=True)
     ratios = [a / b for a, b in zip(took["claims"], took["plain"])]
     of_raw = [a / (b + c) for a, b, c in zip(took["claims"], took["plain"], took["raw"])]
     print(f"{options.replicas} replicas, apply to Running: with claims {spread(took['claims'])} s, without {spread(took['plain'])} s, what claims add sent "
           f"raw {spread(took['raw'])} s; with ÷ without {statistics.median(ratios):.2f}, with ÷ (without + raw) {statistics.median(of_raw):.2f} "
           f"({min(of_raw):.2f} – {max(of_raw):.2f})")
+    for what, rounds in cpu.items():
+        each = {name: statistics.median(one.get(name, 0) for one in rounds) / options.replicas * 1000 for name in rounds[0]}
+        print(f"  processor time {what}, ms a replica: " + ", ".join(f"{name} {value:.1f}" for name, value in each.items()) + f"; all {sum(each.values()):.1f}")
 
 
 def main():

@@ -35,6 +35,7 @@ NODE_NAMES = [f"n-{index:02}" for index in range(50)]
 CARDS = 8
 SAMPLES = installation.MANIFESTS / "samples" / "two-teams"
 TEAMS = ("vision", "language")
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/{installation.CONTROLLER}"
 LEASE_LOST = 3  # exit status of a controller that may no longer lead
 
 
@@ -93,7 +94,7 @@ class Ground:
         until("the nodes are ready", lambda: nodes.all_ready(self.client, NODE_NAMES))
         self.replicas = Replicas(cluster, bin_dir)
         self.sample = list(yaml.safe_load_all((SAMPLES / "workload.yaml").read_text()))
-        self.auditor = Auditor(installation.client_of(cluster), TEAMS)
+        self.auditor = Auditor(installation.client_of(cluster), TEAMS, lease=LEASE)
         self.operations = Operations(installation.client_of(cluster), seed, self.sample, self.replicas, PAUSE, BETWEEN_KILLS)
 
     def apply(self):
@@ -163,7 +164,7 @@ class Ground:
         print(f"{seconds:.0f} s: {sum(done.values())} operations ({', '.join(f'{count} {name}' for name, count in sorted(done.items()))}); refused: "
               f"{dict(self.operations.refused)}")
         print(f"{len(auditor.ran)} pods ran, {len(auditor.bound)} claims were bound, {len(auditor.gangs)} gangs whole; looked at {auditor.looks} times; "
-              f"what waited said {dict(auditor.reasons)}; longest, in seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
+              f"what waited said {dict(auditor.reasons)}; what lasted longest, in looks and seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
 
 
 def run(cluster, report, bin_dir, seed):

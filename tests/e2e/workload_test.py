@@ -43,7 +43,7 @@ class Ground:
         for each in self.sample:
             if each["metadata"]["name"] in SMALLER and "replicas" in each["spec"]:
                 each["spec"]["replicas"] = SMALLER[each["metadata"]["name"]]
-        self.auditor = Auditor(self.client, TEAMS, patience=30, pause=0.3, may_be_away=True)
+        self.auditor = Auditor(self.client, TEAMS, patience=80, pause=0.3, may_be_away=True)
         self.operations = Operations(self.client, seed, self.sample, self, pause=(0.1, 0.6), between=5)
         self.asked = queue.SimpleQueue()
 
@@ -117,7 +117,7 @@ def work(ground, report):
     report.check("nothing is left", until(lambda: not ground.left()), ground.left()[:10])
     print(f"operations {dict(ground.operations.done)}, refused {dict(ground.operations.refused)}; {len(ground.auditor.ran)} pods ran, "
           f"{len(ground.auditor.bound)} claims were bound, {len(ground.auditor.gangs)} gangs whole; looked at {ground.auditor.looks} times; "
-          f"what waited said {dict(ground.auditor.reasons)}; longest, in seconds: {ground.auditor.lasted}")
+          f"what waited said {dict(ground.auditor.reasons)}; longest, in looks and seconds: {ground.auditor.lasted}")
     for what in ground.auditor.found:
         report.check("what must hold", False, what)
 

@@ -13,6 +13,7 @@ from client import GPUS, GROUP, NODES, Refused
 
 UNREACHABLE = (OSError, http.client.HTTPException)
 CLAIMS = f"{GROUP}/elasticgpuclaims"
+RENEWED = 6  # seconds; a leader renews its lease every two
 QUOTAS = f"{GROUP}/elasticgpuquotas"
 
 
@@ -43,21 +44,25 @@ class Picture:
 
 
 class Auditor(threading.Thread):
-    """Looks every few seconds, on a thread of its own. `found`: what was wrong, once each. patience: seconds that what is on its way
-    may take, no leader for a lease's time and a gang's minute included."""
+    """Looks every few seconds, on a thread of its own. `found`: what was wrong, once each. patience: how many looks in a row may find
+    what is on its way still there, of those while somebody leads: a machine that is slow for all is slow for these, too. lease: the
+    path of the lease that tells who does; None: somebody always does. may_be_away: the API server is killed as well."""
 
-    def __init__(self, client, namespaces, patience=150, pause=1.0, may_be_away=False):
+    def __init__(self, client, namespaces, patience=100, pause=1.0, lease=None, may_be_away=False):
         super().__init__(name="auditor", daemon=True)
         self.client, self.namespaces, self.patience, self.pause = client, set(namespaces), patience, pause
-        self.may_be_away = may_be_away
+        self.lease, self.may_be_away = lease, may_be_away
+        self.renewed = 0.0  # when it was last seen to be renewed
+        self.led = None  # whom the lease named, and its renewal, at the last look
         self.over = threading.Event()
         self.found = {}  # what → when, in seconds since the start
-        self.since = {}  # what must not last → since when it is so
+        self.since = {}  # what must not last → how many looks found it so, and since when
+        self.told = set()  # what lasted too long, and was said
         self.begun = time.monotonic()
         self.allowed = rules.Allowance()
         self.whole = {}  # (namespace, gang) → uids of its members when it was whole last
         self.looks = 0
-        self.lasted = {}  # kind → how long the longest of it lasted, and what it was
+        self.lasted = {}  # kind → what lasted for most looks: how many, how many seconds, what it was
         self.reasons = collections.Counter()  # what waiting claims said
         self.bound, self.ran, self.gangs = set(), set(), set()
 
@@ -99,13 +104,29 @@ class Auditor(threading.Thread):
 
     def _lasting(self, now):
         """now: what must not last, by a key that stays the same as long as it is the same."""
-        at = time.monotonic()
-        self.since = {key: self.since.get(key, at) for key in now}
+        counts, at = self._led(), time.monotonic()
+        self.since = {key: (self.since.get(key, (0, at))[0] + counts, self.since.get(key, (0, at))[1]) for key in now}
         for key, what in now.items():
-            lasted = at - self.since[key]
-            self.lasted[key[0]] = max(self.lasted.get(key[0], (0, "")), (round(lasted), what))
-            if lasted > self.patience:
-                self.say(f"{what} (for {self.patience} s)")
+            looks, since = self.since[key]
+            self.lasted[key[0]] = max(self.lasted.get(key[0], (0, 0, "")), (looks, round(at - since), what))
+            if looks > self.patience and key not in self.told:
+                self.told.add(key)
+                self.say(f"{what} (for {looks} looks, {at - since:.0f} s)")
+
+    def _led(self):
+        """Whether whoever led at the last look has gone on since."""
+        if self.lease is None:
+            return True
+        try:
+            spec = self.client.get(self.lease)["spec"]
+        except Refused:
+            return False
+        before, self.led = self.led, (spec.get("holderIdentity"), spec.get("renewTime"))
+        if before is None or before[0] != self.led[0]:
+            return False
+        if before[1] != self.led[1]:
+            self.renewed = time.monotonic()
+        return time.monotonic() < self.renewed + RENEWED
 
     def early(self, picture):
         """A pod of a gang runs though not all of it was ever bound."""
