@@ -31,6 +31,7 @@ from parts import WHOLE, stages
 SECONDS = float(os.environ.get("EGPU_WORKLOAD") or 75)
 PAUSE = (0.2, 1.5) if SECONDS < 300 else (0.5, 3.5)  # seconds between operations
 BETWEEN_KILLS = 30  # seconds
+PATIENCE = 900  # seconds until all is at rest; half a minute on an idle machine
 NODE_NAMES = [f"n-{index:02}" for index in range(50)]
 CARDS = 8
 SAMPLES = installation.MANIFESTS / "samples" / "two-teams"
@@ -108,16 +109,23 @@ class Ground:
     def whole(self, when):
         """Everything runs as the files say; nothing is swapped, lost or counted twice."""
         def arrived():
+            self.tend()
             return all(self.client.get(path)["status"].get("readyReplicas", 0) == self.client.get(path)["spec"]["replicas"]
                        == self.client.get(path)["status"].get("updatedReplicas") for path in SCALES) and not self.not_running()
 
-        until(f"{when}: everything runs", arrived)
+        until(f"{when}: everything runs", arrived, patience=PATIENCE)
         for team in TEAMS:
             found = verify.violations(verify.World(self.client, team))
             self.check(f"{when}: nothing of {team} is swapped, lost or double-booked", not found, found[:5])
         until(f"{when}: the quotas say what the ledgers say", self.counted)
 
+    def tend(self):
+        """Whoever lost its lease is started again, as its Deployment would."""
+        for wrong in self.replicas.tend():
+            self.check("controllers don't end by themselves", False, wrong)
+
     def counted(self):
+        self.tend()
         picture = self.auditor.look()
         return all(self.said(quota)[key] == rules.charged(picture, quota)[key] for quota in picture.quotas for key in rules.limits(quota))
 
@@ -130,15 +138,13 @@ class Ground:
         self.auditor.start()
         self.operations.start()
         end = time.monotonic() + SECONDS
-        wrong = []
         while time.monotonic() < end and not self.operations.failure:
-            wrong += self.replicas.tend()
+            self.tend()
             time.sleep(0.2)
         self.operations.over.set()
         self.operations.join()
-        until("both controllers are there", lambda: [wrong.extend(self.replicas.tend())] and self.replicas.all_back())
+        until("both controllers are there", lambda: [self.tend()] and self.replicas.all_back())
         self.check("the operations went on", not self.operations.failure, repr(self.operations.failure))
-        self.check("controllers don't end by themselves", not wrong, "\n".join(wrong))
 
     def away(self):
         """What is applied is deleted, and nothing is left."""
@@ -148,13 +154,14 @@ class Ground:
             installation.kubectl(self.cluster, "delete", "--ignore-not-found", "--wait=false", "-f", SAMPLES / name)
 
         def left():
+            self.tend()
             picture = self.auditor.look()
             return [*picture.devices, *[each["metadata"]["name"] for each in picture.claims], *[entry for entry in rules.entries(picture)],
                     *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(carriers(team))],
                     *[team for team in TEAMS if self.client.exists(f"/api/v1/namespaces/{team}")]]
 
         try:
-            until("nothing is left", lambda: not left())
+            until("nothing is left", lambda: not left(), patience=PATIENCE)
         except AssertionError:
             print(f"left: {left()[:20]}", file=sys.stderr)
             raise
