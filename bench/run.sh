@@ -17,4 +17,5 @@ if [ $# -lt 2 ]; then
   python3 "$(dirname "$0")/churn_table.py" "$bin"
   printf '\n== against a real API server\n'
   python3 "$(dirname "$0")/real_server.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
+  python3 "$(dirname "$0")/deployment.py" "$bin" || { status=$?; [ "$status" -eq 77 ] || exit "$status"; }
 fi

@@ -56,7 +56,8 @@
 //   W6 claim status          computed from claim and device at any time
 //   W7 create ResourceClaim  AlreadyExists: of this claim → go on, its marks (finalizer, owner reference) put back if somebody took
 //                            them off; of an earlier claim → (S4) lets it go; else CarrierTaken. Whose it is: Carrier::of. Of a claim
-//                            that was made for a ResourceClaim that one is its carrier: its finalizer alone is put on, before W8
+//                            that was made for a ResourceClaim that one is its carrier: its finalizer alone is put on, before W8, if
+//                            the API server lets anybody change that ResourceClaim (Carrier::markedAsCanBe)
 //   W8 its allocation        equal → done; another's: said (CarrierTaken) as long as a pod names the claim or has it reserved,
 //                            then taken back and, as if it was cleared, written again (of one taken back nothing has to be known
 //                            after a crash); cleared: bound → again with back-off; unprovisioned → moveAway. Where the scheduler makes room

@@ -184,22 +184,26 @@ int WorkQueue::retries(const std::string& key) const {
 
 std::optional<std::string> WorkQueue::get(std::stop_token stop) {
   std::unique_lock lock(mutex_);
-  readyChanged_.wait(lock, stop, [this] { return shutDown_ || nextTurn() != turns_.end(); });
+  // Asked once: a step may turn slow between two looks, and then there is no turn.
+  auto turn = turns_.end();
+  readyChanged_.wait(lock, stop, [&] { return shutDown_ || (turn = nextTurn()) != turns_.end(); });
   if (shutDown_ || stop.stop_requested()) {
     wakeWorker();  // this one may have eaten a notification meant for another
     return std::nullopt;
   }
-  return take(std::move(lock));
+  return take(std::move(lock), turn);
 }
 
 std::optional<std::string> WorkQueue::tryGet() {
   std::unique_lock lock(mutex_);
-  if (shutDown_ || nextTurn() == turns_.end()) return std::nullopt;
-  return take(std::move(lock));
+  if (shutDown_) return std::nullopt;
+  const auto turn = nextTurn();
+  if (turn == turns_.end()) return std::nullopt;
+  return take(std::move(lock), turn);
 }
 
-std::string WorkQueue::take(std::unique_lock<std::mutex> lock) {
-  std::string key = takeFrom(nextTurn());
+std::string WorkQueue::take(std::unique_lock<std::mutex> lock, std::deque<std::string>::iterator turn) {
+  std::string key = takeFrom(turn);
   auto& since = processing_.at(key).since;
   const Steady now = clock_.now();
   const duration<double> waited = now - since;

@@ -114,7 +114,7 @@ class WorkQueue {
   /// The key's step is over.
   void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took);
   std::string takeFrom(std::deque<std::string>::iterator turn);
-  std::string take(std::unique_lock<std::mutex> lock);  ///< unlocks
+  std::string take(std::unique_lock<std::mutex> lock, std::deque<std::string>::iterator turn);  ///< unlocks
   void wakeWorker();
   std::chrono::milliseconds bucketDelay(const std::string& group);
 

@@ -45,10 +45,10 @@ class Cluster:
 
     wanted: names of parts, API_SERVER or more. stays: it outlives this process. audit: audit.log in the folder holds every
     request of our service accounts. features: feature gates of the API server, as its flag takes them; flags: more of its flags.
-    fsync: etcd's writes reach the disk, as they do where performance is measured. Parts can be stopped, killed, paused and restarted
+    kwok_stages: the file of parts.stages(). fsync: etcd's writes reach the disk, as they do where performance is measured. Parts can be stopped, killed, paused and restarted
     by name (processes); they keep their ports and data. Not thread-safe."""
 
-    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features="", flags=(), fsync=False):
+    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features="", flags=(), fsync=False, kwok_stages=None):
         self.folder = pathlib.Path(folder).resolve()
         self.pki = self.folder / "pki"
         self.kubeconfig = self.folder / "kubeconfig"
@@ -60,6 +60,7 @@ class Cluster:
         self.features = features
         self.flags = flags
         self.fsync = fsync
+        self.kwok_stages = kwok_stages
         self.processes = Processes(self.folder, stays)
         self.binaries = None
 
@@ -119,7 +120,7 @@ class Cluster:
         self.processes.start(name, {
             "kube-controller-manager": lambda: parts.kube_controller_manager(binary, kubeconfig, self.pki),
             "kube-scheduler": lambda: parts.kube_scheduler(binary, kubeconfig),
-            "kwok": lambda: parts.kwok(binary, kubeconfig),
+            "kwok": lambda: parts.kwok(binary, kubeconfig, self.kwok_stages),
         }[name]())
 
     def wait_ready(self):

@@ -19,6 +19,7 @@ from pods_test import claim, expect_clean, gpu_class, pod, running
 NODE_NAMES = ["n-0", "n-1"]
 CPU = 64  # of each node, see nodes.py
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+CARRIER_TEMPLATES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates"
 REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
 
 
@@ -139,6 +140,27 @@ def ends_of_pods(client, report):
     report.check("the finished pod is still there", client.exists(f"{pods()}/finished"))
 
 
+def written_with_blanks(client, report):
+    """ResourceClaims, and templates of them, whose parameters have blanks between their tokens, as Python writes JSON: Kubernetes lets
+    nobody change their metadata. They are served all the same, and go with their pods."""
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "elasticgpu.io"}}], "config": [{"opaque": {
+        "driver": "elasticgpu.io", "parameters": {"egpuClassName": "now", "resources": {"requests": {"elasticgpu.io/gpu-core": 10}}}}}]}}
+    client.create(carriers(), {"metadata": {"name": "blanks"}, "spec": spec})
+    client.create(CARRIER_TEMPLATES, {"metadata": {"name": "blanks"}, "spec": {"spec": spec}})
+    for name, of in (("by-hand", "resourceClaimName"), ("by-template", "resourceClaimTemplateName")):
+        made = own_claim(name, "blanks")
+        made["spec"]["resourceClaims"] = [{"name": "gpu", of: "blanks"}]
+        client.create(pods(), made)
+    report.refused("Kubernetes lets nobody change it", lambda: client.patch(f"{carriers()}/blanks", {"metadata": {"labels": {"a": "b"}}}), 422, "immutable")
+    until("both run", lambda: {"by-hand", "by-template"} <= running(client))
+    until("its claim is bound", lambda: client.get(f"{claims()}/blanks").get("status", {}).get("phase") == "Bound")
+    for name in ("by-hand", "by-template"):
+        client.delete(f"{pods()}/{name}")
+    client.delete(f"{carriers()}/blanks")
+    client.delete(f"{CARRIER_TEMPLATES}/blanks")
+    until("their claims go", lambda: not [each for each in client.items(claims()) if each["metadata"]["name"].startswith(("blanks", "by-template"))])
+
+
 def main():
     report = Report()
     with tempfile.TemporaryDirectory(prefix="egpu-carrier-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
@@ -149,7 +171,7 @@ def main():
         installation.start_controller(cluster, sys.argv[1])
         client.create(CLASSES, gpu_class("now", "Immediate"))
         try:
-            for part in (no_starving, evicted_once, foreign, ends_of_pods):
+            for part in (no_starving, evicted_once, foreign, ends_of_pods, written_with_blanks):
                 part(client, report)
         except BaseException:
             for name in ("kube-scheduler", "controller"):

@@ -46,6 +46,8 @@ class Refused(Exception):
 class Client:
     """As the user of a TLS context, or of a token. Thread-safe."""
 
+    separators = None  # of the JSON that is sent: with blanks, as Python's clients write it; (",", ":") without, as kubectl
+
     def __init__(self, url, context=None, token=None):
         parts = urllib.parse.urlsplit(url)
         self.host = parts.netloc
@@ -63,7 +65,7 @@ class Client:
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         if self.token:
             headers["Authorization"] = f"Bearer {self.token}"
-        text = None if body is None else json.dumps(body)
+        text = None if body is None else json.dumps(body, separators=self.separators)
         for again in (method == "GET", False):  # a server may close an idle connection at any time; reading twice does no harm
             connection = getattr(self.local, "connection", None)
             if connection is not None and time.monotonic() > self.local.used + IDLE:

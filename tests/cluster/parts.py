@@ -86,7 +86,18 @@ def kube_scheduler(binary, kubeconfig):
             "--kube-api-burst=600"]
 
 
-def kwok(binary, kubeconfig):
-    return [binary, f"--kubeconfig={kubeconfig}", f"--config={binary.parent}/kwok-stages.yaml",
+def stages(folder, without):
+    """What kwok does with nodes and pods, less the stages of these names: a file in the folder."""
+    every = (binaries("kwok") / "kwok-stages.yaml").read_text().split("\n---\n")
+    kept = [each for each in every if not any(f"\n  name: {name}\n" in each for name in without)]
+    assert len(kept) == len(every) - len(without), without
+    path = folder / "kwok-stages.yaml"
+    path.write_text("\n---\n".join(kept))
+    return path
+
+
+def kwok(binary, kubeconfig, config=None):
+    """config: of stages(); without it all of them."""
+    return [binary, f"--kubeconfig={kubeconfig}", f"--config={config or binary.parent / 'kwok-stages.yaml'}",
             f"--manage-nodes-with-label-selector={SIMULATED}=true", "--enable-crds=",
             "--node-lease-duration-seconds=240"]

@@ -493,6 +493,34 @@ TEST_F(StockTest, W0_ARefusalIsSaidOnThePodAndTriedAgain) {
   driver.reset();
 }
 
+TEST_F(StockTest, W8_OneThatTheApiServerLetsNobodyChangeIsCarriedWithoutAFinalizer) {
+  support::RefusingTransport line(*world.transport);
+  line.code = 422;  // as Kubernetes answers if the parameters were written with blanks between their tokens
+  line.message = R"(ResourceClaim.resource.k8s.io \"a\" is invalid: spec: Invalid value: null: field is immutable)";
+  line.refuses = [](const auto& request) {
+    return request.method == kube::Method::patch && request.target.find("/resourceclaims/a") != std::string::npos &&
+           request.target.find("/status") == std::string::npos;
+  };
+  startOver(line);
+  add(stock("a"));
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
+  ASSERT_TRUE(world.carrier("a") && world.carrier("a")->allocation);
+  EXPECT_TRUE(world.carrier("a")->metadata.finalizers.empty());
+  EXPECT_TRUE(world.pod("p").schedulingGates.empty());
+  const int asked = line.refused;
+  world.addPod("q", {"a"});
+  settle();
+  EXPECT_TRUE(world.pod("q").schedulingGates.empty());
+  EXPECT_EQ(line.refused, asked) << "it is known by now";
+  for (const auto* pod : {"p", "q"}) world.removePod(pod);
+  World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  EXPECT_TRUE(nothingIsLeft());
+  TearDown();
+  driver.reset();
+}
+
 TEST_F(StockTest, WaitForFirstConsumerTakesAPodsNodeWithoutAGate) {
   world.addNode("n2", {{"zone", "b"}});
   world.addCard("n2", 0);

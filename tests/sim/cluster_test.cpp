@@ -134,6 +134,39 @@ TEST_F(ClusterTest, AResourceClaimIsStampedForEachTemplateOfAPod) {
   EXPECT_TRUE(until([&] { return stands().empty(); })) << "a finished pod needs none";
 }
 
+TEST_F(ClusterTest, WhatAnEarlierProcessPreparedIsGivenBackThoughItsPodGoesBeforeThisOneRanIt) {
+  support::FakeProvisioner plugin("x.example.com");
+  plugins.add(plugin);
+  core::Pod made;
+  made.metadata.name = "one";
+  made.metadata.namespace_ = "default";
+  made.nodeName = "a";
+  made.phase = "Running";
+  made.resourceClaims = {{"gpu", "c", ""}};
+  made.containers.emplace_back();
+  made.containers.back().name = "main";
+  made.containers.back().image = "x";
+  ASSERT_TRUE(client.create(made));
+  agent::cdi::Folder files(folder.path() + "/earlier/a");
+  ASSERT_TRUE(files.open().ok());
+  agent::cdi::Spec spec;
+  spec.device = "egpu-1";
+  spec.deviceUid = "a1b2";
+  spec.claimNamespace = "default";
+  spec.claimName = "c";
+  spec.claimUid = "u-1";
+  spec.provisioner = "x.example.com";
+  spec.cards = {{"gpu-1", "GPU-1", 100, 4096, 50, 2048}};
+  ASSERT_TRUE(files.write(spec).ok());
+  ASSERT_TRUE(files.publish("a1b2").ok());
+  Kubelet kubelet(client, plugins, events, clock, {}, {folder.path() + "/earlier", folder.path() + "/state"});
+  kubelet.clean({});
+  EXPECT_EQ(files.list()->size(), 1u) << "its pod is there";
+  ASSERT_TRUE(client.remove<core::Pod>({"default", "one"}).ok());
+  EXPECT_TRUE(kubelet.unreserved({"default", "c"}, {}).ok());
+  EXPECT_TRUE(files.list()->empty());
+}
+
 TEST(StampedName, IsShortenedOnBothSides) {
   core::Pod pod;
   pod.metadata.uid = "u";

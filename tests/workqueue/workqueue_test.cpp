@@ -171,6 +171,30 @@ class FairWorkQueueTest : public ::testing::Test {
   base::NoMetrics metrics;
 };
 
+/// Every look at it takes time.
+class CreepingClock final : public base::Clock {
+ public:
+  Steady now() const override { return now_ += each; }
+  Wall wall() const override { return {}; }
+  bool sleepUntil(Steady, std::stop_token stop) override { return !stop.stop_requested(); }
+  milliseconds each{0};
+
+ private:
+  mutable Steady now_{std::chrono::hours(1)};
+};
+
+TEST_F(FairWorkQueueTest, AStepMayTurnSlowWhileATurnIsTaken) {
+  CreepingClock creeping;
+  WorkQueue queue("test", creeping, metrics, {}, byPrefix(5));
+  for (const auto* group : {"a", "b", "c"}) {
+    addMany(queue, group, 1);
+    ASSERT_TRUE(queue.tryGet());
+  }
+  queue.add("a/1");
+  creeping.each = milliseconds(600);  // so the second look finds three groups slow, which is all that may be
+  EXPECT_EQ(queue.tryGet(), "a/1");
+}
+
 TEST_F(FairWorkQueueTest, GroupsTakeTurns) {
   WorkQueue queue("test", clock, metrics, {}, byPrefix(0));
   addMany(queue, "a", 3);

@@ -75,6 +75,24 @@ bool Carrier::marked(const core::ResourceClaim& carrier, const cache::Claim& cla
   return ownedBy(carrier, claim.metadata.uid);
 }
 
+bool Carrier::markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
+  if (marked(carrier, claim)) return true;
+  const std::lock_guard lock(mutex_);
+  const auto it = unchangeable_.find(core::keyOf(carrier.metadata).str());
+  return it != unchangeable_.end() && it->second == carrier.metadata.uid && of(carrier, claim);
+}
+
+bool Carrier::unchangeable(const core::ResourceClaim& carrier, const base::Status& answer) {
+  // Nothing of the spec was to be changed.
+  if (answer.code() != base::Code::invalid || !asks(carrier) ||
+      answer.message().find("spec: Invalid value") == std::string::npos ||
+      answer.message().find("field is immutable") == std::string::npos)
+    return false;
+  const std::lock_guard lock(mutex_);
+  unchangeable_[core::keyOf(carrier.metadata).str()] = carrier.metadata.uid;
+  return true;
+}
+
 std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
   for (const auto& owner : carrier.metadata.ownerReferences)
     if (isClaim(owner)) return owner.uid;
@@ -142,10 +160,10 @@ Carrier::Answer Carrier::ensure(const cache::Claim& claim, const cache::Gpu& dev
     return {State::taken, {}, {}, "ResourceClaim \"" + key.name + "\" exists and isn't owned by this claim"};
   }
   if (carrier->metadata.deleting()) return {State::leaving};
-  if (!marked(*carrier, claim)) {
+  if (!markedAsCanBe(*carrier, claim)) {
     auto marked = mark(*carrier, claim, stop);
-    if (!marked.ok()) return {State::failed, {}, marked.status()};
-    carrier = std::make_shared<const core::ResourceClaim>(*marked);
+    if (!marked.ok() && !unchangeable(*carrier, marked.status())) return {State::failed, {}, marked.status()};
+    if (marked.ok()) carrier = std::make_shared<const core::ResourceClaim>(*marked);
   }
   if (!carrier->allocation) return allocate(*carrier, device, rewrite, stop);
   auto answer = allocated(*carrier, device);
@@ -253,6 +271,7 @@ void Carrier::forget(const core::ObjectKey& claim) {
   std::lock_guard lock(mutex_);
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
+  unchangeable_.erase(claim.str());
 }
 
 void Carrier::forgetGone(const core::ObjectKey& claim) {
@@ -260,11 +279,12 @@ void Carrier::forgetGone(const core::ObjectKey& claim) {
   if (stores_.carriers.get(claim)) return;  // made anew
   written_.erase(claim.str());
   withdrawn_.erase(claim.str());
+  unchangeable_.erase(claim.str());
 }
 
 std::size_t Carrier::remembered() const {
   std::lock_guard lock(mutex_);
-  return written_.size() + withdrawn_.size();
+  return written_.size() + withdrawn_.size() + unchangeable_.size();
 }
 
 Carrier::Released Carrier::release(const core::ObjectKey& claim, const std::string& claimUid, std::string_view device,

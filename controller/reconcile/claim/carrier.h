@@ -86,6 +86,9 @@ class Carrier {
   static bool ownedBy(const core::ResourceClaim& carrier, std::string_view claimUid);
   /// It is the claim's and has all marks that it needs: of a stock one (stock.h) the finalizer is enough.
   static bool marked(const core::ResourceClaim& carrier, const cache::Claim& claim);
+  /// The same, or it can have none: Kubernetes refuses every change of the metadata of a ResourceClaim whose parameters were
+  /// written with blanks between their tokens, as what it makes of them no longer equals what it has stored.
+  bool markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const;
   static std::string ownerUid(const core::ResourceClaim& carrier);
 
  private:
@@ -101,6 +104,8 @@ class Carrier {
   /// Puts the marks back that somebody took off.
   base::Result<core::ResourceClaim> mark(const core::ResourceClaim& carrier, const cache::Claim& claim,
                                          std::stop_token stop);
+  /// Whether that answer to mark() is of a stock one that can't be changed; then it is remembered.
+  bool unchangeable(const core::ResourceClaim& carrier, const base::Status& answer);
   /// What there is says of its allocation.
   Answer allocated(const core::ResourceClaim& carrier, const cache::Gpu& device) const;
   /// W8.
@@ -121,6 +126,8 @@ class Carrier {
   std::map<std::string, Memory> written_;  ///< by "namespace/name"; guarded by mutex_
   /// When we took an allocation back that the scheduler had not cleared, by "namespace/name"; guarded by mutex_.
   std::map<std::string, base::Clock::Steady> withdrawn_;
+  /// The uids of those that can't be changed, by "namespace/name"; guarded by mutex_.
+  std::map<std::string, std::string> unchangeable_;
 };
 
 }  // namespace egpu::reconcile

@@ -109,6 +109,10 @@ class ClaimSync {
   bool waitsForConsumer(const cache::Claim& claim) const;
   /// It says that it is of a gang.
   static bool inGang(const cache::Claim& claim);
+  /// The ResourceClaim is the claim's, with all the marks that it can have.
+  bool carries(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
+    return carrier_.markedAsCanBe(carrier, claim);
+  }
   /// It is of no gang, or all members of its gang are Bound.
   bool gangIsBound(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.

@@ -677,7 +677,7 @@ bool PodSync::allCarried(const core::Pod& pod, const std::vector<Used>& used) {
     if (carrier && carrier->metadata.deleting() && !carrier->reservedFor.empty())
       tell(pod, one.claim->metadata.name, "Leaving",
            "its ResourceClaim is being deleted and is still reserved for other pods");
-    if (!carrier || carrier->metadata.deleting() || !Carrier::marked(*carrier, *one.claim) || !carrier->allocation ||
+    if (!carrier || carrier->metadata.deleting() || !claims_.carries(*carrier, *one.claim) || !carrier->allocation ||
         carrier->allocation->device != one.device->metadata.name)
       return false;
     if (!claims_.gangIsBound(*one.claim)) return false;  // routing.cpp: the last one's brings us here

@@ -456,6 +456,7 @@ bool Cluster::collectStamped(const core::ResourceClaim& claim, std::stop_token s
 
 bool Cluster::syncReservations(const core::ObjectKey& key, std::stop_token stop) {
   const auto rc = claimStore_.get(key);
+  if ((!rc || rc->reservedFor.empty()) && !kubelet_.unreserved(key, stop).ok()) return false;
   if (!rc) return true;
   if (rc->reservedFor.empty()) return collectStamped(*rc, stop);
   std::vector<core::ResourceClaimConsumer> alive;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -68,6 +69,13 @@ void Kubelet::clean(std::stop_token stop) {
     const auto node = nodeOf(each.path().filename().string());
     const Status s = node ? (*node)->preparer.leftovers(stop) : node.status();
     if (!s.ok()) log::warn("what was prepared before stays", {{"folder", each.path().string()}, {"why", s.str()}});
+    if (!node) continue;
+    const auto kept = (*node)->cdi.list();
+    for (const auto& entry : kept ? *kept : std::vector<agent::cdi::Folder::Entry>())
+      if (entry.spec) {
+        const agent::ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
+        found_.emplace(claim.str(), std::pair(each.path().filename().string(), claim));
+      }
   }
 }
 
@@ -92,6 +100,8 @@ Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod,
   }
   auto& claims = prepared_[pod.metadata.uid].claims;
   if (std::find(claims.begin(), claims.end(), *ref) == claims.end()) claims.push_back(*ref);
+  const auto [first, last] = found_.equal_range(ref->str());  // from now on it goes with this pod
+  for (auto it = first; it != last;) it = it->second.second == *ref ? found_.erase(it) : std::next(it);
   const auto ids = node.preparer.prepare(*ref, stop);
   if (!ids) return ids.status();
   const auto entry = node.cdi.find(ids->front().substr(ids->front().find('=') + 1));  // as the runtime does
@@ -176,10 +186,10 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
   return Status::okay();
 }
 
-bool Kubelet::usedByOthers(std::string_view podUid, const Prepared& pod, const agent::ClaimRef& claim) const {
+bool Kubelet::usedByOthers(std::string_view podUid, const std::string& node, const agent::ClaimRef& claim) const {
   return std::any_of(prepared_.begin(), prepared_.end(), [&](const auto& other) {
     const auto& claims = other.second.claims;
-    return other.first != podUid && other.second.node == pod.node &&
+    return other.first != podUid && other.second.node == node &&
            std::find(claims.begin(), claims.end(), claim) != claims.end();
   });
 }
@@ -188,7 +198,7 @@ Status Kubelet::release(std::string_view podUid, std::stop_token stop) {
   const auto it = prepared_.find(podUid);
   if (it == prepared_.end()) return Status::okay();
   for (const auto& claim : it->second.claims) {
-    if (usedByOthers(podUid, it->second, claim)) continue;
+    if (usedByOthers(podUid, it->second.node, claim)) continue;
     const auto node = nodeOf(it->second.node);
     if (!node) return node.status();
     if (auto s = (*node)->preparer.unprepare(claim, stop); !s.ok()) {
@@ -197,6 +207,18 @@ Status Kubelet::release(std::string_view podUid, std::stop_token stop) {
     }
   }
   prepared_.erase(it);
+  return Status::okay();
+}
+
+Status Kubelet::unreserved(const core::ObjectKey& claim, std::stop_token stop) {
+  for (auto it = found_.find(claim.str()); it != found_.end(); it = found_.find(claim.str())) {
+    const auto& [name, ref] = it->second;
+    const auto node = nodeOf(name);
+    if (!node) return node.status();
+    if (!usedByOthers({}, name, ref))
+      if (auto s = (*node)->preparer.unprepare(ref, stop); !s.ok()) return s;
+    found_.erase(it);
+  }
   return Status::okay();
 }
 

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api/core/objects.h"
@@ -34,13 +35,16 @@ class Kubelet {
   Kubelet(kube::Client& client, plugin::Registry& plugins, kube::EventSink& events, base::Clock& clock,
           std::map<std::string, std::string> addresses, NodeFolders folders);
 
-  /// At the start: what an earlier process left prepared and no pod uses any more is given back.
+  /// At the start: what an earlier process left prepared and no pod uses any more is given back. The rest is remembered.
   void clean(std::stop_token stop);
   /// For a pod with a node. Ok: it runs (idempotent). Otherwise the pod waits with the reason in its status, and the
   /// caller tries again.
   base::Status run(const core::Pod& pod, std::stop_token stop);
   /// For a pod that is gone or finished: gives its claims back. Else the caller tries again.
   base::Status release(std::string_view podUid, std::stop_token stop);
+  /// For a ResourceClaim that is gone or that nobody has reserved: gives back what an earlier process prepared for it, as
+  /// its pod may have gone before run() was asked. Else the caller tries again.
+  base::Status unreserved(const core::ObjectKey& claim, std::stop_token stop);
 
  private:
   struct Node {
@@ -70,7 +74,7 @@ class Kubelet {
   base::Status annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop);
   std::string addressOf(const std::string& node) const;
   base::Status refuse(const core::Pod& pod, const base::Status& why, std::stop_token stop);
-  bool usedByOthers(std::string_view podUid, const Prepared& pod, const agent::ClaimRef& claim) const;
+  bool usedByOthers(std::string_view podUid, const std::string& node, const agent::ClaimRef& claim) const;
 
   kube::Client& client_;
   plugin::Registry& plugins_;
@@ -80,6 +84,8 @@ class Kubelet {
   const NodeFolders folders_;
   std::map<std::string, std::unique_ptr<Node>> nodes_;     ///< those that had a claim to prepare
   std::map<std::string, Prepared, std::less<>> prepared_;  ///< by pod uid
+  /// What an earlier process prepared and no pod has asked this one for: the node, by "namespace/name".
+  std::multimap<std::string, std::pair<std::string, agent::ClaimRef>> found_;
 };
 
 }  // namespace egpu::sim

@@ -1,0 +1,161 @@
+"""Is what two teams have what they may have? Summed up anew from the API's objects alone, again and again while everything changes.
+
+What one list shows is judged at once: cards with their entries, and quotas by these. What needs several lists is judged by claims that
+are the same before and after the others were read. What may be so for a while, as it is being done, must not last."""
+
+import collections
+import http.client
+import threading
+import time
+
+import rules
+from client import GPUS, GROUP, NODES, Refused
+
+UNREACHABLE = (OSError, http.client.HTTPException)
+CLAIMS = f"{GROUP}/elasticgpuclaims"
+RENEWED = 6  # seconds; a leader renews its lease every two
+QUOTAS = f"{GROUP}/elasticgpuquotas"
+
+
+class Picture:
+    """What there is, each kind read at once: claims, cards and devices, pods, and claims again."""
+
+    def __init__(self, client, namespaces):
+        def of(path):
+            return [each for each in client.items(path) if each["metadata"].get("namespace") in namespaces]
+
+        before = {each["metadata"]["uid"]: each["metadata"]["resourceVersion"] for each in of(CLAIMS)}
+        gpus = client.items(GPUS)
+        self.cards = {each["metadata"]["name"]: each for each in gpus if "card" in each["spec"]}
+        self.devices = {each["metadata"]["name"]: each for each in gpus if "card" not in each["spec"]}
+        self.pods = of("/api/v1/pods")
+        self.quotas = of(QUOTAS)
+        self.nodes = {each["metadata"]["name"]: each for each in client.items(NODES)}
+        self.claims = of(CLAIMS)
+        self.by_name = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in self.claims}
+        # These were as they are all the while.
+        self.still = [each for each in self.claims if before.get(each["metadata"]["uid"]) == each["metadata"]["resourceVersion"]]
+
+    def claims_of(self, pod):
+        """The claims of a pod that are there, by the names in its status or its spec."""
+        names = {each.get("resourceClaimName") for each in (*pod["spec"].get("resourceClaims", []), *pod["status"].get("resourceClaimStatuses", []))}
+        found = (self.by_name.get((pod["metadata"]["namespace"], name)) for name in names)
+        return [each for each in found if each]
+
+
+class Auditor(threading.Thread):
+    """Looks every few seconds, on a thread of its own. `found`: what was wrong, once each. patience: how many looks in a row may find
+    what is on its way still there, of those while somebody leads: a machine that is slow for all is slow for these, too. lease: the
+    path of the lease that tells who does; None: somebody always does. may_be_away: the API server is killed as well."""
+
+    def __init__(self, client, namespaces, patience=100, pause=1.0, lease=None, may_be_away=False):
+        super().__init__(name="auditor", daemon=True)
+        self.client, self.namespaces, self.patience, self.pause = client, set(namespaces), patience, pause
+        self.lease, self.may_be_away = lease, may_be_away
+        self.renewed = 0.0  # when it was last seen to be renewed
+        self.led = None  # whom the lease named, and its renewal, at the last look
+        self.over = threading.Event()
+        self.found = {}  # what → when, in seconds since the start
+        self.since = {}  # what must not last → how many looks found it so, and since when
+        self.told = set()  # what lasted too long, and was said
+        self.begun = time.monotonic()
+        self.allowed = rules.Allowance()
+        self.whole = {}  # (namespace, gang) → uids of its members when it was whole last
+        self.looks = 0
+        self.lasted = {}  # kind → what lasted for most looks: how many, how many seconds, what it was
+        self.reasons = collections.Counter()  # what waiting claims said
+        self.bound, self.ran, self.gangs = set(), set(), set()
+
+    def run(self):
+        while not self.over.wait(self.pause):
+            try:
+                self.look()
+            except (Refused, *UNREACHABLE) as error:
+                if not self.may_be_away:
+                    self.say(f"the API server did not answer: {error!r}")
+
+    def say(self, what):
+        if what not in self.found:
+            self.found[what] = time.monotonic() - self.begun
+            print(f"{self.found[what]:6.0f} s  VIOLATION {what}", flush=True)
+
+    def look(self):
+        """One pass; the picture that it judged."""
+        picture = Picture(self.client, self.namespaces)
+        for rule in (rules.over_committed, rules.bound_to, self.allowed.exceeded, self.early):
+            for what in rule(picture):
+                self.say(what)
+        self._remember(picture)
+        self._lasting(dict(line for rule in (rules.leaks, self.in_part, self.silent, rules.though_there_is_room) for line in rule(picture)))
+        self.looks += 1
+        return picture
+
+    def _remember(self, picture):
+        self.ran.update(each["metadata"]["uid"] for each in picture.pods if each["status"].get("phase") == "Running")
+        for each in picture.claims:
+            if each.get("status", {}).get("phase") == "Bound":
+                self.bound.add(each["metadata"]["uid"])
+                continue
+            self.reasons.update({c["reason"] for c in each.get("status", {}).get("conditions", []) if c["status"] == "False"})
+        for key, members in rules.gangs(picture).items():
+            if rules.is_whole(members):
+                self.whole[key] = {each["metadata"]["uid"] for each in members}
+                self.gangs.add(key)
+
+    def _lasting(self, now):
+        """now: what must not last, by a key that stays the same as long as it is the same."""
+        counts, at = self._led(), time.monotonic()
+        self.since = {key: (self.since.get(key, (0, at))[0] + counts, self.since.get(key, (0, at))[1]) for key in now}
+        for key, what in now.items():
+            looks, since = self.since[key]
+            self.lasted[key[0]] = max(self.lasted.get(key[0], (0, 0, "")), (looks, round(at - since), what))
+            if looks > self.patience and key not in self.told:
+                self.told.add(key)
+                self.say(f"{what} (for {looks} looks, {at - since:.0f} s)")
+
+    def _led(self):
+        """Whether whoever led at the last look has gone on since."""
+        if self.lease is None:
+            return True
+        try:
+            spec = self.client.get(self.lease)["spec"]
+        except Refused:
+            return False
+        before, self.led = self.led, (spec.get("holderIdentity"), spec.get("renewTime"))
+        if before is None or before[0] != self.led[0]:
+            return False
+        if before[1] != self.led[1]:
+            self.renewed = time.monotonic()
+        return time.monotonic() < self.renewed + RENEWED
+
+    def early(self, picture):
+        """A pod of a gang runs though not all of it was ever bound."""
+        for key, members in rules.gangs(picture).items():
+            if rules.is_whole(members) or key in self.whole:
+                continue
+            uids = {each["metadata"]["uid"] for each in members}
+            for pod in picture.pods:
+                mine = {each["metadata"]["uid"] for each in picture.claims_of(pod)}
+                if mine & uids and pod["status"].get("phase") == "Running" and len(members) == rules.size_of(members[0]):
+                    yield f"pod {pod['metadata']['name']} runs though its gang {key[1]} is not whole"
+
+    def in_part(self, picture):
+        """A gang has cards for some of its members. One that was whole may have lost a member since: that one waits, and says why."""
+        for key, members in rules.gangs(picture).items():
+            has = {each["metadata"]["uid"] for each in members if each.get("status", {}).get("phase") == "Bound"}
+            if has and len(has) < rules.size_of(members[0]) and not has & self.whole.get(key, set()):
+                yield ("in part", *key, frozenset(has)), f"gang {key[0]}/{key[1]} has {len(has)} of {rules.size_of(members[0])} members bound"
+
+    def silent(self, picture):
+        """A pod does not run, and nothing on it says what it waits for."""
+        waiting = [each for each in picture.pods if each["status"].get("phase") == "Pending" and "deletionTimestamp" not in each["metadata"]]
+        if not waiting:
+            return
+        told = collections.defaultdict(set)
+        for each in self.client.items("/api/v1/events"):
+            told[each["involvedObject"].get("uid")].add(each["reason"])
+        for pod in waiting:
+            meta = pod["metadata"]
+            if not rules.says_why(pod, told[meta["uid"]]):
+                claims = [(each["metadata"]["name"], rules.words(each)) for each in picture.claims_of(pod)]
+                yield ("silent", meta["uid"]), f"pod {meta['namespace']}/{meta['name']} does not run and does not say why; its claims: {claims}"

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Two teams on a real cluster, with the files that they would write (manifests/samples/two-teams): replicas that serve with parts of
+cards, trainings of 8 pods with 8 cards each as gangs, notebooks, sweeps that make room; quotas and priorities; 50 simulated nodes. All
+of it is scaled, updated, deleted, drained, finished and limited at random while controllers are killed, and judged all the while from
+the API's objects alone. At the end everything runs, and when all is deleted nothing is left.
+
+    workload_test.py BIN_DIR [SEED]        EGPU_WORKLOAD: seconds of that (default: 75)
+"""
+
+import os
+import pathlib
+import queue
+import sys
+import tempfile
+import time
+
+# flake8: noqa: E402  (what is judged and done lies in a folder of its own)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "teams"))
+
+import installation
+import nodes
+import rules
+import verify
+import yaml
+from apiserver import Cluster, guarded
+from auditor import Auditor
+from client import Report, carriers, claims, pods, until
+from operations import SCALES, Operations
+from parts import WHOLE, stages
+
+SECONDS = float(os.environ.get("EGPU_WORKLOAD") or 75)
+PAUSE = (0.2, 1.5) if SECONDS < 300 else (0.5, 3.5)  # seconds between operations
+BETWEEN_KILLS = 30  # seconds
+PATIENCE = 900  # seconds until all is at rest; half a minute on an idle machine
+NODE_NAMES = [f"n-{index:02}" for index in range(50)]
+CARDS = 8
+SAMPLES = installation.MANIFESTS / "samples" / "two-teams"
+TEAMS = ("vision", "language")
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{installation.NAMESPACE}/leases/{installation.CONTROLLER}"
+LEASE_LOST = 3  # exit status of a controller that may no longer lead
+
+
+class Replicas:
+    """Two controllers that elect. kill() may be asked by any thread; it is done by who tends them, with whose thread they would end."""
+
+    def __init__(self, cluster, bin_dir):
+        self.cluster, self.bin_dir = cluster, bin_dir
+        self.asked = queue.SimpleQueue()
+        self.back = {}  # name → when it is started again
+        self.starts = self.kills = 0
+        for name in ("first", "second"):
+            self.start(name)
+
+    def start(self, name):
+        self.starts += 1
+        installation.start_controller(self.cluster, self.bin_dir, name, [
+            "--leader-elect", f"--leader-elect-identity={name}-{self.starts}", f"--leader-elect-resource-namespace={installation.NAMESPACE}"])
+
+    def kill(self, source):
+        """One or both, soon; which. source: a Random."""
+        names = source.choice((["first"], ["second"], ["first", "second"]))
+        for name in names:
+            self.asked.put((name, source.choice((0, 1, 5))))
+        return f"kill {' and '.join(names)}"
+
+    def tend(self):
+        """Kills, and starts again, also whoever ended because it lost its lease (status 3). What is wrong."""
+        children, wrong = self.cluster.processes.children, []
+        for name in [each for each in children if each in ("first", "second") and children[each].poll() is not None]:
+            if children[name].returncode != LEASE_LOST:
+                wrong.append(f"controller {name} ended with {children[name].returncode}:\n{self.cluster.processes.tail(name, 30)}")
+            self.cluster.processes.stop(name)
+            self.back[name] = time.monotonic()
+        while not self.asked.empty():
+            name, pause = self.asked.get()
+            if name in children:
+                self.cluster.processes.kill(name)
+                self.kills += 1
+                self.back[name] = time.monotonic() + pause
+        for name in [each for each, when in self.back.items() if when <= time.monotonic()]:
+            del self.back[name]
+            self.start(name)
+        return wrong
+
+    def all_back(self):
+        return not self.back and self.asked.empty()
+
+
+class Ground:
+    def __init__(self, cluster, report, bin_dir, seed):
+        self.cluster, self.report, self.check = cluster, report, report.check
+        self.client = installation.client_of(cluster)
+        installation.apply_manifests(cluster)
+        nodes.publish(self.client, NODE_NAMES, CARDS)
+        until("the nodes are ready", lambda: nodes.all_ready(self.client, NODE_NAMES))
+        self.replicas = Replicas(cluster, bin_dir)
+        self.sample = list(yaml.safe_load_all((SAMPLES / "workload.yaml").read_text()))
+        self.auditor = Auditor(installation.client_of(cluster), TEAMS, lease=LEASE)
+        self.operations = Operations(installation.client_of(cluster), seed, self.sample, self.replicas, PAUSE, BETWEEN_KILLS)
+
+    def apply(self):
+        for name in ("cluster.yaml", "workload.yaml"):
+            installation.kubectl(self.cluster, "apply", "-f", SAMPLES / name)
+
+    def not_running(self):
+        return [f"{each['metadata']['name']} is {each['status'].get('phase')}" for team in TEAMS for each in self.client.items(pods(team))
+                if each["status"].get("phase") not in ("Running", "Succeeded", "Failed") or "deletionTimestamp" in each["metadata"]]
+
+    def whole(self, when):
+        """Everything runs as the files say; nothing is swapped, lost or counted twice."""
+        def arrived():
+            self.tend()
+            return all(self.client.get(path)["status"].get("readyReplicas", 0) == self.client.get(path)["spec"]["replicas"]
+                       == self.client.get(path)["status"].get("updatedReplicas") for path in SCALES) and not self.not_running()
+
+        until(f"{when}: everything runs", arrived, patience=PATIENCE)
+        for team in TEAMS:
+            found = verify.violations(verify.World(self.client, team))
+            self.check(f"{when}: nothing of {team} is swapped, lost or double-booked", not found, found[:5])
+        until(f"{when}: the quotas say what the ledgers say", self.counted)
+
+    def tend(self):
+        """Whoever lost its lease is started again, as its Deployment would."""
+        for wrong in self.replicas.tend():
+            self.check("controllers don't end by themselves", False, wrong)
+
+    def counted(self):
+        self.tend()
+        picture = self.auditor.look()
+        return all(self.said(quota)[key] == rules.charged(picture, quota)[key] for quota in picture.quotas for key in rules.limits(quota))
+
+    @staticmethod
+    def said(quota):
+        used = quota.get("status", {}).get("used", {})
+        return {key: rules.amount(value) if key == "gpu-memory" else float(value) for key, value in used.items()}
+
+    def work(self):
+        self.auditor.start()
+        self.operations.start()
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end and not self.operations.failure:
+            self.tend()
+            time.sleep(0.2)
+        self.operations.over.set()
+        self.operations.join()
+        until("both controllers are there", lambda: [self.tend()] and self.replicas.all_back())
+        self.check("the operations went on", not self.operations.failure, repr(self.operations.failure))
+
+    def away(self):
+        """What is applied is deleted, and nothing is left."""
+        for job in list(self.operations.jobs):
+            self.operations._away(job)
+        for name in ("workload.yaml", "cluster.yaml"):
+            installation.kubectl(self.cluster, "delete", "--ignore-not-found", "--wait=false", "-f", SAMPLES / name)
+
+        def left():
+            self.tend()
+            picture = self.auditor.look()
+            return [*picture.devices, *[each["metadata"]["name"] for each in picture.claims], *[entry for entry in rules.entries(picture)],
+                    *[each["metadata"]["name"] for team in TEAMS for each in self.client.items(carriers(team))],
+                    *[team for team in TEAMS if self.client.exists(f"/api/v1/namespaces/{team}")]]
+
+        try:
+            until("nothing is left", lambda: not left(), patience=PATIENCE)
+        except AssertionError:
+            print(f"left: {left()[:20]}", file=sys.stderr)
+            raise
+
+    def figures(self, seconds):
+        auditor, done = self.auditor, self.operations.done
+        print(f"{seconds:.0f} s: {sum(done.values())} operations ({', '.join(f'{count} {name}' for name, count in sorted(done.items()))}); refused: "
+              f"{dict(self.operations.refused)}")
+        print(f"{len(auditor.ran)} pods ran, {len(auditor.bound)} claims were bound, {len(auditor.gangs)} gangs whole; looked at {auditor.looks} times; "
+              f"what waited said {dict(auditor.reasons)}; what lasted longest, in looks and seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
+
+
+def run(cluster, report, bin_dir, seed):
+    ground = Ground(cluster, report, bin_dir, seed)
+    started = time.monotonic()
+    try:
+        ground.apply()
+        ground.whole("as applied")
+        print(f"{time.monotonic() - started:.0f} s until everything ran as applied", flush=True)
+        ground.work()
+        ground.operations.restore()
+        ground.whole("at rest")
+        ground.auditor.over.set()
+        ground.auditor.join()
+        ground.away()
+    except BaseException:
+        for name in ("first", "second"):
+            print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
+        for line in waiting(ground.client):
+            print(line, file=sys.stderr)
+        raise
+    finally:
+        ground.figures(time.monotonic() - started)
+    for what, when in ground.auditor.found.items():
+        report.check(f"at {when:.0f} s", False, what)
+    report.check("gangs were whole", ground.auditor.gangs)
+
+
+def waiting(client):
+    """Of each pod that does not run: what it and its claims say."""
+    for team in TEAMS:
+        there = {each["metadata"]["name"]: each for each in client.items(claims(team))}
+        for each in client.items(pods(team)):
+            if each["status"].get("phase") == "Pending":
+                names = [named.get("resourceClaimName") for named in each["status"].get("resourceClaimStatuses", [])]
+                yield (f"{team}/{each['metadata']['name']} on {each['spec'].get('nodeName')}, gates {each['spec'].get('schedulingGates')}, "
+                       f"claims {[(name, there.get(name, {}).get('status')) for name in names]}")
+
+
+def main():
+    report = Report()
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    print(f"seed {seed}, {SECONDS:.0f} s", flush=True)
+    with tempfile.TemporaryDirectory(prefix="egpu-workload-") as folder:
+        # Pods of Jobs run until their training is said to end.
+        with Cluster(folder, wanted=WHOLE, kwok_stages=stages(pathlib.Path(folder), without=("pod-complete",))) as cluster:
+            run(cluster, report, sys.argv[1], seed)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
