@@ -146,7 +146,7 @@ TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
 
 TEST_F(GpuShareTest, ResizeChangesWhatIsKnown) {
   EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 100, kGiB)}))), ReplyCode::ok);  // of an earlier process
-  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 100, kGiB)}))), ReplyCode::ok);
+  EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 100, kGiB)}))), ReplyCode::noChange);
   EXPECT_EQ(outcomeOf(plugin->resize(device("r", {card(0, 200, kGiB)}))), ReplyCode::ok);
   EXPECT_EQ(outcomeOf(plugin->provision(device("r", {card(0, 200, kGiB)}))), ReplyCode::noChange);
   EXPECT_EQ(outcomeOf(plugin->deprovision("r")), ReplyCode::ok);
