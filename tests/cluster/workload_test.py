@@ -4,7 +4,7 @@ cards, trainings of 8 pods with 8 cards each as gangs, notebooks, sweeps that ma
 of it is scaled, updated, deleted, drained, finished and limited at random while controllers are killed, and judged all the while from
 the API's objects alone. At the end everything runs, and when all is deleted nothing is left.
 
-    workload_test.py BIN_DIR [SEED]        EGPU_WORKLOAD: seconds of that (default: 75)
+    workload_test.py BIN_DIR [SEED]        EGPU_WORKLOAD: seconds of that (default: 75, and seed 1)
 """
 
 import os
@@ -213,7 +213,7 @@ def waiting(client):
 
 def main():
     report = Report()
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else int(time.time())
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1 if SECONDS < 300 else int(time.time())
     print(f"seed {seed}, {SECONDS:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="egpu-workload-") as folder:
         # Pods of Jobs run until their training is said to end.

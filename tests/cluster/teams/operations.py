@@ -204,6 +204,8 @@ class Operations(threading.Thread):
 
     def restore(self):
         """Nothing more happens: every node is there, every limit and size as it was written, and of trainings none is left."""
+        for job in list(self.jobs):  # several at once may be more than the quota
+            self._away(job)
         while self.cordoned:
             self.uncordon()
         for (namespace, name, key), value in self.original.items():
