@@ -11,8 +11,8 @@ namespace egpu::reconcile {
 namespace reason = v1alpha::keys::reason;
 
 namespace {
-constexpr int64_t kLedgerEntries =
-    128;  ///< claims that have something of one card; its CRD leaves 16 entries more for those that observe
+/// Claims that have something of one card; its CRD leaves 16 entries more for those that observe.
+constexpr int64_t kLedgerEntries = 128;
 
 int64_t secondsOf(base::Timestamp at) {
   return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
