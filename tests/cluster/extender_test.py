@@ -87,14 +87,16 @@ def placed(client, report):
     """Shares, several claims of a pod, claims that are bound and claims that wait, pods without any."""
     client.create(CLASSES, gpu_class("now", "Immediate"))
     client.create(CLASSES, gpu_class("late", "WaitForFirstConsumer"))
+    # First: once the shares fill the node of what is bound, nothing lets this pod in.
+    client.create(claims(), claim("fixed", "now", 30, "4Gi"))
+    client.create(claims(), claim("open", "late", 30, "4Gi"))
+    client.create(pods(), own(pod("mixed", {"a": "fixed", "b": "open"})))
+    until("the pod with two claims runs", lambda: "mixed" in running(client))
     names = []
     for index in range(12):
         client.create(claims(), claim(f"share-{index}", "late", 20, "4Gi"))
         names.append(f"one-{index}")
         client.create(pods(), own(pod(f"one-{index}", {"main": f"share-{index}"})))
-    client.create(claims(), claim("fixed", "now", 30, "4Gi"))
-    client.create(claims(), claim("open", "late", 30, "4Gi"))
-    client.create(pods(), own(pod("mixed", {"a": "fixed", "b": "open"})))
     client.create(pods(), own(pod("plain", {})))
     client.create(claims(), claim("stock", "late", 20, "4Gi"))
     client.create(pods(), pod("by-stock", {"main": "stock"}))

@@ -96,7 +96,8 @@ def bindings(world):
             yield f"device {device} is bound to claims {bound_to[device]} and {name}"
         bound_to[device] = name
         if device not in world.devices:
-            yield f"claim {name} is bound to {device}, which is not there"
+            if "deletionTimestamp" not in claim["metadata"]:  # its device goes first, then the claim
+                yield f"claim {name} is bound to {device}, which is not there"
         elif world.devices[device]["spec"].get("claimRef", {}).get("uid") != claim["metadata"]["uid"]:
             yield f"claim {name} is bound to {device}, which belongs to {world.devices[device]['spec'].get('claimRef')}"
 

@@ -118,6 +118,10 @@ def main():
     report = Report()
     report.check("the sound world is sound", not verify.violations(sound()), verify.violations(sound()))
     report.check("so is one in which room is made", not verify.violations(made_room(sound())), verify.violations(made_room(sound())))
+    going = sound()
+    going.claims["c"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    going.claims["c"]["status"].update(elasticGPUName="egpu-gone")
+    report.check("so is one in which a claim's device went before it", not [each for each in verify.violations(going) if "bound to" in each])
     report.check("so is one in which a claim was resized", not verify.violations(resized(sound())), verify.violations(resized(sound())))
     for words, plant in PLANTED.items():
         world = sound()

@@ -106,12 +106,17 @@ class Ground:
         return [f"{each['metadata']['name']} is {each['status'].get('phase')}" for team in TEAMS for each in self.client.items(pods(team))
                 if each["status"].get("phase") not in ("Running", "Succeeded", "Failed") or "deletionTimestamp" in each["metadata"]]
 
+    def settled(self):
+        """Every claim is bound and none is going: the collector lags behind the pods that are gone."""
+        there = [each for team in TEAMS for each in self.client.items(claims(team))]
+        return all(each.get("status", {}).get("phase") == "Bound" and "deletionTimestamp" not in each["metadata"] for each in there)
+
     def whole(self, when):
         """Everything runs as the files say; nothing is swapped, lost or counted twice."""
         def arrived():
             self.tend()
             return all(self.client.get(path)["status"].get("readyReplicas", 0) == self.client.get(path)["spec"]["replicas"]
-                       == self.client.get(path)["status"].get("updatedReplicas") for path in SCALES) and not self.not_running()
+                       == self.client.get(path)["status"].get("updatedReplicas") for path in SCALES) and not self.not_running() and self.settled()
 
         until(f"{when}: everything runs", arrived, patience=PATIENCE)
         for team in TEAMS:

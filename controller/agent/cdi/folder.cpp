@@ -132,10 +132,14 @@ Read Folder::read(const File& file) {
 }
 
 Folder::Entry Folder::entry(const std::string& uid, const File* ready, const File* part) {
-  auto spec = read(ready != nullptr ? *ready : *part);
-  if (ready != nullptr && part != nullptr && !spec)
-    if (auto other = read(*part); other) spec = other;
-  return {uid, ready != nullptr, part != nullptr, spec};
+  Entry out{uid, ready != nullptr, part != nullptr, read(ready != nullptr ? *ready : *part)};
+  if (ready == nullptr || part == nullptr) return out;
+  auto other = read(*part);
+  if (other && out.spec)
+    out.coming = std::move(other);
+  else if (other)
+    out.spec = std::move(other);
+  return out;
 }
 
 Result<std::vector<Folder::Entry>> Folder::list() {

@@ -132,7 +132,10 @@ void Server::serve(int timeoutMs) {
   for (std::size_t i = 0; i < sockets.size(); ++i) {
     if ((fds[i].revents & POLLIN) == 0) continue;
     const int connection = sockets[i]->accept();
-    if (connection >= 0) grpc::AddInsecureChannelFromFd(services_->server.get(), connection);
+    if (connection >= 0)
+      grpc::AddInsecureChannelFromFd(services_->server.get(), connection);
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+      ::poll(&fds[2], 1, timeoutMs);  // the caller goes on waiting, and poll() would tell of it at once
   }
 }
 

@@ -38,6 +38,14 @@ Amounts on(const cdi::Spec& spec, const std::string& uuid) {
   return out;
 }
 
+/// Of a device that is made anew the larger: it has what the file says, and will have what the part says.
+Amounts held(const cdi::Folder::Entry& holder, const std::string& uuid) {
+  const Amounts now = on(*holder.spec, uuid);
+  if (!holder.coming) return now;
+  const Amounts then = on(**holder.coming, uuid);
+  return {std::max(now.core, then.core), std::max(now.memory, then.memory)};
+}
+
 Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::vector<cdi::Folder::Entry>& holders) {
   const Amounts mine = on(wanted, card.uuid);
   if (mine.core == 0 && mine.memory == 0) return Status::okay();  // it only observes
@@ -46,7 +54,7 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
   std::size_t count = 0;
   for (const auto& holder : holders) {
     if (holder.deviceUid == wanted.deviceUid) continue;
-    const Amounts its = on(*holder.spec, card.uuid);
+    const Amounts its = held(holder, card.uuid);
     if (its.core == 0 && its.memory == 0) continue;
     all.core = sum(all.core, its.core);
     all.memory = sum(all.memory, its.memory);

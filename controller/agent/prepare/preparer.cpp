@@ -84,6 +84,17 @@ bool same(cdi::Spec file, const cdi::Spec& wanted) {
   return file == wanted;
 }
 
+/// Containers that run have what the file gave them: of a claim that was made smaller since, that counts until it is
+/// unprepared.
+void countWhatRuns(cdi::Spec& wanted, const cdi::Spec& file) {
+  for (auto& share : wanted.cards)
+    for (const auto& before : file.cards) {
+      if (before.uuid != share.uuid) continue;
+      share.chargedCore = std::max(share.chargedCore, before.chargedCore);
+      share.chargedMemory = std::max(share.chargedMemory, before.chargedMemory);
+    }
+}
+
 plugin::DeviceRequest requestFor(const Entitled& entitled) {
   const auto& device = entitled.device;
   plugin::DeviceRequest out;
@@ -177,6 +188,7 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   cdi::Spec spec = specOf(claim, grant->device, *company);
   const auto there = folder_.find(spec.deviceUid);
   if (!there) return there.status();
+  if (*there && (*there)->ready && (*there)->spec) countWhatRuns(spec, *(*there)->spec);
   if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec))
     return idsOf(*(*there)->spec);  // (P5)
 

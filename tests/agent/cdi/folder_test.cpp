@@ -178,8 +178,11 @@ TEST_F(FolderTest, OfAFileAndItsPartTheFileCounts) {
   auto entry = folder.list()->at(0);
   EXPECT_TRUE(entry.ready && entry.part);
   EXPECT_EQ(entry.spec->claimName, "c");
+  ASSERT_TRUE(entry.coming.has_value());
+  EXPECT_EQ((*entry.coming)->claimName, "newer");
   put(fileOf("a"), "{");
   EXPECT_EQ(folder.list()->at(0).spec->claimName, "newer") << "the file can't be read";
+  EXPECT_FALSE(folder.list()->at(0).coming.has_value());
 }
 
 TEST_F(FolderTest, L3_TemporariesOfADeadProcessGoAtTheStart) {

@@ -1,10 +1,13 @@
 // Sockets and the dialogue by which the kubelet takes a driver.
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <fstream>
 
+#include "controller/base/subprocess.h"
 #include "tests/agent/dra/kubelet.h"
 
 namespace egpu::agent::dra {
@@ -149,6 +152,26 @@ TEST_F(KubeletTest, AnAgentThatWasPushedAsideServesAgainWhenTheOtherEnds) {
   EXPECT_TRUE(eventually([&] { return fs::exists(registrySocket()) && fs::exists(pluginSocket()); }));
   EXPECT_TRUE(registered());
   EXPECT_EQ(server->missing(), "");
+}
+
+TEST_F(KubeletTest, WithoutDescriptorsItServesLater) {
+  start();
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  registrySocket().copy(address.sun_path, sizeof address.sun_path - 1);
+  const base::UniqueFd caller(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{3, before.rlim_max};  // all that poll() may be given, and none for a caller
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(::connect(caller.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  char word = 0;
+  EXPECT_LT(::recv(caller.get(), &word, 1, MSG_DONTWAIT), 0) << "nobody took the call";
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  pollfd answer{caller.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&answer, 1, 30'000), 1) << "gRPC's first words";
+  EXPECT_TRUE(registered());
 }
 
 TEST_F(KubeletTest, FoldersThatNoSocketFitsInAreNamed) {

@@ -65,6 +65,15 @@ TEST(Fence, WhoOnlyObservesFitsOnAFullCardAndTakesNothingOfIt) {
   EXPECT_TRUE(fits(spec("a", 1000, 80 * kGi), cards(), {entry(spec("eye", 0, 0))}).ok());
 }
 
+TEST(Fence, WhatIsMadeAnewCountsAsTheLargerOfFileAndPart) {
+  auto made = entry(spec("b", 200, kGi));
+  made.coming = spec("b", 500, 80 * kGi);
+  EXPECT_FALSE(fits(spec("a", 501, 0), cards(), {made}).ok());
+  EXPECT_TRUE(fits(spec("a", 500, 0), cards(), {made}).ok());
+  made.coming = spec("b", 100, 0);
+  EXPECT_FALSE(fits(spec("a", 801, 0), cards(), {made}).ok());
+}
+
 TEST(Fence, SumsDontGoRound) {
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
   EXPECT_FALSE(fits(spec("a", most, 1), cards(), {entry(spec("b", most, 1))}).ok());

@@ -120,6 +120,30 @@ TEST_F(PrepareTest, OfAResizedDeviceContainersGetWhatIsInForce) {
   EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::invalid) << "less than what is in force";
 }
 
+TEST_F(PrepareTest, WhatRunsSinceBeforeItWasMadeSmallerCountsUntilItIsUnprepared) {
+  const auto claim = claimed("a", "60");
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  const auto device = deviceOf(claim);
+  v1alpha::DeviceSize size{1, {}, device.spec.cards};
+  size.cards[0].core = size.cards[0].chargedCore = 200;
+  auto status = device.status;
+  status.inForce = size;
+  world.json<cache::Gpu>({"", device.metadata.name}, codec::patch::deviceTarget({}, {}, {}, size));
+  world.json<cache::Gpu>({"", device.metadata.name}, codec::patch::gpuStatus({}, {}, device.status, status), "status");
+  const v1alpha::LedgerEntry entry{device.metadata.name, "default/a", 200, size.cards[0].chargedMemory, 1};
+  world.json<cache::Gpu>({"", "gpu-n1-0"}, codec::patch::ledgerEntry({}, device.metadata.uid, entry));
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok()) << "for another pod";
+  EXPECT_EQ(plugin.last.cards.at(0).core, 200) << "it gets what is in force";
+  (void)plugin.calls();
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  EXPECT_EQ(plugin.calls(), Calls{}) << "answered from the file";
+  const auto other = claimed("b", "80");
+  EXPECT_EQ(preparer.prepare(other, {}).status().code(), Code::invalid);
+  EXPECT_TRUE(told("b", "default/a with core 600"));
+  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_TRUE(preparer.prepare(other, {}).ok());
+}
+
 TEST_F(PrepareTest, ASecondPrepareHasTheSameChecks) {
   const auto claim = claimed("a");
   ASSERT_TRUE(preparer.prepare(claim, {}).ok());
