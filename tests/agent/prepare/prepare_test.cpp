@@ -130,8 +130,10 @@ TEST_F(PrepareTest, WhatRunsSinceBeforeItWasMadeSmallerCountsUntilItIsUnprepared
   status.inForce = size;
   world.json<cache::Gpu>({"", device.metadata.name}, codec::patch::deviceTarget({}, {}, {}, size));
   world.json<cache::Gpu>({"", device.metadata.name}, codec::patch::gpuStatus({}, {}, device.status, status), "status");
-  const v1alpha::LedgerEntry entry{device.metadata.name, "default/a", 200, size.cards[0].chargedMemory, 1};
-  world.json<cache::Gpu>({"", "gpu-n1-0"}, codec::patch::ledgerEntry({}, device.metadata.uid, entry));
+  for (const int64_t core : {600, 200}) {  // R2, R5
+    const v1alpha::LedgerEntry entry{device.metadata.name, "default/a", core, size.cards[0].chargedMemory, 1};
+    world.json<cache::Gpu>({"", "gpu-n1-0"}, codec::patch::ledgerEntry({}, device.metadata.uid, entry));
+  }
   ASSERT_TRUE(preparer.prepare(claim, {}).ok()) << "for another pod";
   EXPECT_EQ(plugin.last.cards.at(0).core, 200) << "it gets what is in force";
   (void)plugin.calls();
