@@ -77,9 +77,9 @@ class Folder {
 
   struct Entry {
     std::string deviceUid;
-    bool ready = false;  ///< there is a file that runtimes read
-    bool part = false;   ///< there is one that is being made or taken away
-    Read spec;           ///< of the first if it can be read, else of the other; else why neither can
+    bool ready = false;            ///< there is a file that runtimes read
+    bool part = false;             ///< there is one that is being made or taken away
+    Read spec;                     ///< of the first if it can be read, else of the other; else why neither can
     std::optional<Read> coming{};  ///< of the part, where the file and it can both be read
   };
   /// By uid. Files that did not change since they were last read are not read again.
