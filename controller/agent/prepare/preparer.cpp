@@ -296,7 +296,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
     if (auto s = undo(entry); !s.ok()) return s;
   }
   if (prepared) return Status::okay();
-  const auto unread = unreadableOf(claim, *entries, stop);
+  auto unread = unreadableOf(claim, *entries, stop);
   if (unread.code() == Code::conflict) return unread;
   // The next start looks again.
   if (!unread.ok()) log::warn("a CDI file stays that can't be read", {{"why", unread.str()}});
