@@ -133,7 +133,7 @@ class Execution {
     if (maker == nullptr) return {Code::conflict, "pod " + move.pods.front() + " has no controller"};
     const auto placed = placedOf(*pod, *maker);
     say("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
-    if (const auto s = evict(move, false); !s.ok()) return s;
+    if (auto s = evict(move, false); !s.ok()) return s;
     const auto gone = [&] {
       return client_.get<v1alpha::ElasticGPU>({"", move.device}).status().code() == Code::notFound;
     };

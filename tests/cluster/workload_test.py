@@ -107,9 +107,16 @@ class Ground:
                 if each["status"].get("phase") not in ("Running", "Succeeded", "Failed") or "deletionTimestamp" in each["metadata"]]
 
     def settled(self):
-        """Every claim is bound and none is going: the collector lags behind the pods that are gone."""
-        there = [each for team in TEAMS for each in self.client.items(claims(team))]
-        return all(each.get("status", {}).get("phase") == "Bound" and "deletionTimestamp" not in each["metadata"] for each in there)
+        """Every claim is bound, and none is going: the collector lags behind the pods that are gone. A claim that was deleted under
+        its pod stays as long as that runs."""
+        for team in TEAMS:
+            used = {each.get("resourceClaimName") for pod in self.client.items(pods(team)) for each in pod["status"].get("resourceClaimStatuses", [])}
+            for each in self.client.items(claims(team)):
+                if each.get("status", {}).get("phase") != "Bound":
+                    return False
+                if "deletionTimestamp" in each["metadata"] and each["metadata"]["name"] not in used:
+                    return False
+        return True
 
     def whole(self, when):
         """Everything runs as the files say; nothing is swapped, lost or counted twice."""
