@@ -104,6 +104,7 @@ class Gathering {
 
   std::vector<const TopologyGroup*> inTurn(const std::vector<TopologyGroup>& within) const {
     std::vector<const TopologyGroup*> turn;
+    turn.reserve(within.size());
     for (const TopologyGroup& group : within) turn.push_back(&group);
     const std::string liked = scheduler::decide(cluster_, members_.front().request, members_.front().suits).node;
     const auto first = std::find_if(turn.begin(), turn.end(), [&liked](const TopologyGroup* group) {
@@ -169,7 +170,7 @@ class Gathering {
   NodePredicate nodesFor(std::size_t i, const std::set<std::string, std::less<>>& tried) const {
     const GangMember& member = members_[i];
     if (!member.hasRoom && tried.empty()) return member.suits;
-    return [this, i, &member, &tried](std::string_view node) {
+    return [this, &member, &tried](std::string_view node) {
       if (tried.contains(node) || (member.suits && !member.suits(node))) return false;
       const auto there = on_.find(node);
       return !member.hasRoom || member.hasRoom(node, there == on_.end() ? kNobody : there->second);

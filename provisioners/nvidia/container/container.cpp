@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <set>
 
 #include "provisioners/nvidia/container/cdi_files.h"
 #include "provisioners/nvidia/container/device_nodes.h"
@@ -12,6 +14,8 @@
 
 namespace egpu::nvidia {
 namespace {
+
+constexpr std::size_t kMostSaid = 64;  // remarks
 
 /// What this machine has, as far as a container needs to know.
 struct Machine {
@@ -81,14 +85,23 @@ void mountSimulated(sdk::Call& call, const sdk::Device& device) {
   call.deviceNode("/dev/nvidia-uvm");
 }
 
+/// Whether it was not said yet: what is so for all containers of a machine is said once, not for each.
+bool isNews(const std::string& remark) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  return said.size() < kMostSaid && said.insert(remark).second;
+}
+
 /// True if the container gets the driver, too.
-bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64_t>& minors) {
+bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64_t>& minors,
+                std::vector<std::string>& remarks) {
   for (const std::string& path : deviceNodes(minors)) call.deviceNode(path, "rw", rooted(path));
   const auto files = driverFiles(machine.driver);
   for (const auto& file : files) call.mount(rooted(file.from), file.to, file.options);
   if (files.empty())
-    call.log(EGPU_WARN, "no library of NVIDIA's driver " + machine.driver +
-                            " is in the host's /etc/ld.so.cache: containers get their cards' device nodes alone");
+    remarks.push_back("no library of NVIDIA's driver " + machine.driver +
+                      " is in the host's /etc/ld.so.cache: containers get their cards' device nodes alone");
   return !files.empty();
 }
 
@@ -111,9 +124,10 @@ sdk::Status mountCards(sdk::Call& call, const sdk::Device& device) {
     for (const std::string& uuid : uuids) call.cdiDevice("nvidia.com/gpu=" + uuid);
     complete = true;
   } else {
-    complete = mountFiles(call, machine, minors);
+    complete = mountFiles(call, machine, minors, remarks);
   }
-  for (const std::string& remark : remarks) call.log(EGPU_WARN, remark);
+  for (const std::string& remark : remarks)
+    if (isNews(remark)) call.log(EGPU_WARN, remark);
   // Where NVIDIA's runtime is the node's, it adds what this names. Nothing is left to add.
   call.env("NVIDIA_VISIBLE_DEVICES", complete ? "void" : joined);
   return sdk::ok();
