@@ -187,8 +187,8 @@ class PlacingPod {
 
 }  // namespace
 
-PodSimulation simulatePod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject,
-                          const scheduler::QuotaBook& quotas, std::string onlyNode,
+PodSimulation simulatePod(const cache::Stores& stores, const scheduler::Cluster& cluster, const PodSubject& subject,
+                          const scheduler::QuotaBook& quotas, const std::string& onlyNode,
                           const scheduler::SimulationLimits& limits) {
   std::vector<std::size_t> counts;
   for (const auto& claim : subject.claims)

@@ -28,8 +28,8 @@ struct PodSimulation {
 /// each for itself; the pod must be able to run where they are. Of the others the first one's filter and ranking are
 /// those of nodes that have room for all of them; the further ones go where it goes. Each is held to what quotas
 /// leave beside the ones before it. onlyNode: empty = any.
-PodSimulation simulatePod(const cache::Stores& stores, scheduler::Cluster cluster, PodSubject subject,
-                          const scheduler::QuotaBook& quotas, std::string onlyNode,
+PodSimulation simulatePod(const cache::Stores& stores, const scheduler::Cluster& cluster, const PodSubject& subject,
+                          const scheduler::QuotaBook& quotas, const std::string& onlyNode,
                           const scheduler::SimulationLimits& limits);
 
 }  // namespace egpu::server

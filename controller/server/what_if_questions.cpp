@@ -416,8 +416,8 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& aski
     auto pod = asking.pod(stores_);
     if (!pod) return pod.status();
     for (const auto& claim : pod->claims) releaseTrial(snapshot.situation, claim);
-    answer.pod = simulatePod(stores_, std::move(snapshot.situation.cluster), std::move(*pod), snapshot.situation.quotas,
-                             asking.node, {asking.namesShown(), asking.top, patience.pause()});
+    answer.pod = simulatePod(stores_, snapshot.situation.cluster, *pod, snapshot.situation.quotas, asking.node,
+                             {asking.namesShown(), asking.top, patience.pause()});
   }
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
 }

@@ -129,6 +129,7 @@ void Store::keep(const std::vector<Pending*>& admitted) {
   const uint64_t version = admitted.back()->object->version;
   if (journal_) {
     std::vector<Journal::Record> records;
+    records.reserve(admitted.size());
     for (const Pending* p : admitted)
       records.push_back({p->write->resource, p->object.get(), p->write->change == Change::remove});
     if (base::Status kept = journal_->append(records, version); !kept.ok()) {
