@@ -90,7 +90,7 @@ void WorkQueue::noteStep(const std::string& key, const std::string& group, Stead
   }
 }
 
-std::string WorkQueue::takeFrom(std::deque<std::string>::iterator turn) {
+std::string WorkQueue::takeFrom(const std::deque<std::string>::iterator& turn) {
   std::string name = std::move(*turn);
   turns_.erase(turn);
   auto& group = groups_.at(name);
@@ -202,7 +202,7 @@ std::optional<std::string> WorkQueue::tryGet() {
   return take(std::move(lock), turn);
 }
 
-std::string WorkQueue::take(std::unique_lock<std::mutex> lock, std::deque<std::string>::iterator turn) {
+std::string WorkQueue::take(std::unique_lock<std::mutex> lock, const std::deque<std::string>::iterator& turn) {
   std::string key = takeFrom(turn);
   auto& since = processing_.at(key).since;
   const Steady now = clock_.now();

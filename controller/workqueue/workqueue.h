@@ -113,8 +113,8 @@ class WorkQueue {
   int noteSlow();
   /// The key's step is over.
   void noteStep(const std::string& key, const std::string& group, base::Clock::Steady::duration took);
-  std::string takeFrom(std::deque<std::string>::iterator turn);
-  std::string take(std::unique_lock<std::mutex> lock, std::deque<std::string>::iterator turn);  ///< unlocks
+  std::string takeFrom(const std::deque<std::string>::iterator& turn);
+  std::string take(std::unique_lock<std::mutex> lock, const std::deque<std::string>::iterator& turn);  ///< unlocks
   void wakeWorker();
   std::chrono::milliseconds bucketDelay(const std::string& group);
 
