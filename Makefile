@@ -34,7 +34,7 @@ test: deps ## everything: unit, API server, kubectl, crash and (with Go) real AP
 	@$(MAKE) --no-print-directory build PRESET=dev
 	@tests/setup/run_tests.sh build/dev
 
-check: ## what a developer runs again and again: all that needs no cluster, but for the longest two
+check: ## what a developer runs again and again: all that needs no cluster, but for the longest (ctest -L long)
 	@$(MAKE) --no-print-directory build PRESET=dev
 	@tests/setup/run_tests.sh build/dev -LE 'cluster|long'
 
