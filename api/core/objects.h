@@ -1,5 +1,5 @@
 // The parts that this project reads and writes of Kubernetes' own kinds: Namespace, Node, Pod, ResourceClaim, volumes,
-// DeviceTaintRule, Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
+// DeviceTaintRule, PodGroup, Event, Lease. Fields not named here survive because writes are patches, never whole objects. Standard library only.
 #pragma once
 
 #include <optional>
@@ -102,6 +102,7 @@ struct Pod {
   ObjectMeta metadata;
   std::string nodeName;
   std::string schedulerName;
+  std::string podGroupName;  ///< of schedulingGroup: the PodGroup that it is of; empty: of none
   std::vector<std::string> schedulingGates;
   std::vector<PodResourceClaim> resourceClaims;
   std::vector<Container> initContainers;
@@ -213,6 +214,14 @@ struct PriorityClass {
   bool operator==(const PriorityClass&) const = default;
 };
 
+/// Pods that are scheduled together, as far as its policy says so.
+struct PodGroup {
+  ObjectMeta metadata;
+  int64_t minCount = 0;  ///< of schedulingPolicy.gang; 0: it has another policy
+  std::string topology;  ///< key of the first of schedulingConstraints.topology: a node label; empty: anywhere
+  bool operator==(const PodGroup&) const = default;
+};
+
 struct ObjectReference {
   std::string apiVersion, kind, namespace_, name, uid, resourceVersion;
 };
@@ -261,5 +270,8 @@ template <>
 inline constexpr Kind kindOf<DeviceTaintRule>{"resource.k8s.io", "v1", "DeviceTaintRule", "devicetaintrules", false};
 template <>
 inline constexpr Kind kindOf<PriorityClass>{"scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", false};
+/// The version of 1.37; who follows it asks which one there is.
+template <>
+inline constexpr Kind kindOf<PodGroup>{"scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups", true};
 
 }  // namespace egpu::core

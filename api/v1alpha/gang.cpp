@@ -44,6 +44,13 @@ bool isLabelKey(std::string_view text) {
 
 std::optional<FieldError> gangMistake(const core::StringMap& annotations) {
   const auto has = [&](std::string_view key) { return annotations.contains(std::string(key)); };
+  if (has(keys::kGangPodGroupAnnotation)) {
+    if (has(keys::kGangAnnotation))
+      return mistake(keys::kGangPodGroupAnnotation,
+                     "says another gang than " + std::string(keys::kGangAnnotation) + ": take one of them off");
+    if (!isDnsSubdomain(valueOf(annotations, keys::kGangPodGroupAnnotation)))
+      return mistake(keys::kGangPodGroupAnnotation, "must be the name of a PodGroup");
+  }
   if (!has(keys::kGangAnnotation)) {
     for (const auto key : {keys::kGangSizeAnnotation, keys::kGangTopologyAnnotation})
       if (has(key)) return mistake(key, "means something beside " + std::string(keys::kGangAnnotation) + " only");
@@ -57,6 +64,11 @@ std::optional<FieldError> gangMistake(const core::StringMap& annotations) {
   if (has(keys::kGangTopologyAnnotation) && !isLabelKey(valueOf(annotations, keys::kGangTopologyAnnotation)))
     return mistake(keys::kGangTopologyAnnotation, "must be the key of a node label, as topology.kubernetes.io/zone");
   return std::nullopt;
+}
+
+std::optional<Gang> gangOf(const core::PodGroup& group) {
+  if (group.minCount < 1 || (group.minCount == 1 && group.topology.empty())) return std::nullopt;
+  return Gang{group.metadata.name, static_cast<std::size_t>(group.minCount), group.topology, true};
 }
 
 std::optional<Gang> gangOf(const core::StringMap& annotations) {

@@ -38,6 +38,8 @@ inline constexpr std::string_view kPreparedAnnotationPrefix = "prepared.elasticg
 inline constexpr std::string_view kGangAnnotation = "elasticgpu.io/gang";
 inline constexpr std::string_view kGangSizeAnnotation = "elasticgpu.io/gang-size";
 inline constexpr std::string_view kGangTopologyAnnotation = "elasticgpu.io/gang-topology";
+/// claim, instead of these: its gang is as this PodGroup says it. Written by us on claims that are made for such a pod.
+inline constexpr std::string_view kGangPodGroupAnnotation = "elasticgpu.io/gang-pod-group";
 
 /// namespace: "true" where claims may observe (spec.adminAccess). Kubernetes' own; who may label namespaces is no tenant.
 inline constexpr std::string_view kAdminAccessLabel = "resource.kubernetes.io/admin-access";

@@ -34,6 +34,7 @@ template class StoreSink<core::PriorityClass>;
 template class StoreSink<ClaimTemplate>;
 template class StoreSink<core::ResourceClaimTemplate>;
 template class StoreSink<core::DeviceTaintRule>;
+template class StoreSink<core::PodGroup>;
 
 void GpuSink::beginList() {
   stores_.cards.listBegins();
@@ -61,7 +62,7 @@ void PodSink::beginList() {
 
 void PodSink::listed(const core::Pod& pod) {
   usage_.listed(pod);
-  if (namesClaims(pod) || pods_.get(core::keyOf(pod.metadata))) inner_.listed(pod);
+  if (isKept(pod) || pods_.get(core::keyOf(pod.metadata))) inner_.listed(pod);
 }
 
 void PodSink::unlisted(const core::Pod& pod) {
@@ -80,8 +81,7 @@ void PodSink::apply(codec::WatchEvent<core::Pod>&& event) {
   if (event.type == codec::EventType::deleted)
     usage_.gone(core::keyOf(event.object.metadata), event.object.metadata.uid);
   // An annotation may be taken away again: what is known is told of that.
-  if (!object || namesClaims(event.object) || pods_.get(core::keyOf(event.object.metadata)))
-    inner_.apply(std::move(event));
+  if (!object || isKept(event.object) || pods_.get(core::keyOf(event.object.metadata))) inner_.apply(std::move(event));
 }
 
 }  // namespace egpu::cache

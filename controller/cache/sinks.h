@@ -37,7 +37,7 @@ class GpuSink final : public kube::Sink<Gpu> {
   Stores& stores_;
 };
 
-/// Of pods that name no claims only what they ask of their nodes is kept.
+/// Of pods that isKept() leaves out only what they ask of their nodes is kept.
 class PodSink final : public kube::Sink<core::Pod> {
  public:
   explicit PodSink(Stores& stores) : usage_(stores.usage), pods_(stores.pods), inner_(stores.pods) {}

@@ -244,5 +244,6 @@ template class Store<core::PriorityClass>;
 template class Store<v1alpha::ElasticGPUClaimTemplate>;
 template class Store<core::ResourceClaimTemplate>;
 template class Store<core::DeviceTaintRule>;
+template class Store<core::PodGroup>;
 
 }  // namespace egpu::cache

@@ -66,8 +66,8 @@ constexpr auto kGang = v1alpha::keys::kGangAnnotation;  ///< and the others begi
 bool onlyUsageDiffers(const Gpu& before, const Gpu& after) { return differInUsage(before, after); }
 bool onlyUsageDiffers(const Claim& before, const Claim& after) { return differInUsage(before, after); }
 
-bool namesClaims(const core::Pod& pod) {
-  bool any = !pod.resourceClaims.empty();
+bool isKept(const core::Pod& pod) {
+  bool any = !pod.resourceClaims.empty() || !pod.podGroupName.empty();
   eachAnnotated(pod, [&](const std::string&) { any = true; });
   return any;
 }
@@ -92,6 +92,10 @@ Stores::Stores() {
   taintRules.leaveOut([](core::DeviceTaintRule& r) {
     r.metadata.labels = {};
     r.metadata.annotations = {};
+  });
+  podGroups.leaveOut([](core::PodGroup& g) {
+    g.metadata.labels = {};
+    g.metadata.annotations = {};
   });
   indexGpus();
   indexClaims();
@@ -152,6 +156,8 @@ void Stores::indexClaims() {
   byGang_ = claims.addIndex([](const Claim& c, const Emit& emit) {
     const auto gang = c.metadata.annotation(kGang);
     if (!gang.empty()) emit(std::string(c.metadata.namespace_).append("/").append(gang));
+    const auto group = c.metadata.annotation(keys::kGangPodGroupAnnotation);  // no gang's name begins so
+    if (!group.empty()) emit(std::string(c.metadata.namespace_).append("//").append(group));
   });
   // Of those that name none only the open ones are looked for.
   byPriorityClass_ = claims.addIndex([](const Claim& c, const Emit& emit) {
@@ -167,6 +173,12 @@ void Stores::indexPods() {
   byGate_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     if (std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end())
       emit("gated");
+  });
+  byPodGroup_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
+    if (!p.podGroupName.empty()) emit(p.metadata.namespace_ + "/" + p.podGroupName);
+  });
+  bySucceeded_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
+    if (p.phase == "Succeeded") emit(p.metadata.namespace_);
   });
   byPodAnnotation_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     eachAnnotated(p, [&](const std::string& claim) {
@@ -242,7 +254,7 @@ bool Stores::synced() const {
 
 void Stores::sawPod(const core::Pod& pod) {
   usage.seen(pod);
-  if (namesClaims(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
+  if (isKept(pod) || pods.get(core::keyOf(pod.metadata))) pods.observed(pod);
 }
 
 }  // namespace egpu::cache

@@ -1,6 +1,7 @@
 // The informers' stores of everything this project looks at, with the indexes that reconciling needs.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -36,8 +37,8 @@ bool onlyUsageDiffers(const Claim& before, const Claim& after);
 /// Whether the rule keeps claims off what is called so on the node: its effect is NoSchedule or NoExecute, and its
 /// selector means our driver, the node's pool and that name, or leaves them open.
 bool keepsOff(const core::DeviceTaintRule& rule, std::string_view node, std::string_view device);
-/// By resourceClaims or by annotation.
-bool namesClaims(const core::Pod& pod);
+/// Whether the pod is kept: it names claims, by resourceClaims or by annotation, or a PodGroup, of which every pod counts.
+bool isKept(const core::Pod& pod);
 
 /// Thread-safe, as its stores are. Listeners are registered before the reflectors start. Claims are kept without labels
 /// and annotations (but for their policies and gangs), ElasticGPUs without labels, capacity, source and node affinity.
@@ -53,7 +54,7 @@ class Stores {
   Store<Claim> claims;
   Store<Class> classes;
   Store<Quota> quotas;
-  Store<core::Pod> pods;  ///< only those that name claims, by resourceClaims or by annotation
+  Store<core::Pod> pods;  ///< only those that isKept() says
   Store<core::Node> nodes;
   Store<core::ResourceClaim> carriers;
   Store<core::Namespace> namespaces;
@@ -61,6 +62,8 @@ class Stores {
   Store<core::PriorityClass> priorityClasses;
   Store<core::ResourceClaimTemplate> carrierTemplates;  ///< what Kubernetes stamps ResourceClaims from
   Store<core::DeviceTaintRule> taintRules;              ///< empty where the API server has no such kind
+  Store<core::PodGroup> podGroups;                      ///< empty where the API server has no such kind
+  std::atomic<bool> podGroupsServed{false};             ///< it has the kind, and lets us read it
   NodeTaints taints{nodes};
   NodeUsage usage;  ///< of all pods, those without claims too
 
@@ -98,6 +101,18 @@ class Stores {
   /// Claims of a namespace that say they are of this gang.
   std::vector<Store<Claim>::Ptr> claimsOfGang(std::string_view namespace_, std::string_view gang) const {
     return claims.find(byGang_, std::string(namespace_).append("/").append(gang));
+  }
+  /// Claims of a namespace that say they are of the gang of this PodGroup.
+  std::vector<Store<Claim>::Ptr> claimsOfPodGroup(std::string_view namespace_, std::string_view group) const {
+    return claimsOfGang(namespace_, std::string("/").append(group));
+  }
+  /// Pods of this PodGroup, finished ones too.
+  std::vector<Store<core::Pod>::Ptr> podsOfPodGroup(std::string_view namespace_, std::string_view group) const {
+    return pods.find(byPodGroup_, std::string(namespace_).append("/").append(group));
+  }
+  /// Pods of a namespace that have Succeeded.
+  std::vector<Store<core::Pod>::Ptr> succeededPods(std::string_view namespace_) const {
+    return pods.find(bySucceeded_, namespace_);
   }
   /// Claims whose spec names this PriorityClass; "" = those that name none.
   std::vector<Store<Claim>::Ptr> claimsOfPriority(std::string_view name) const {
@@ -139,11 +154,12 @@ class Stores {
   void observed(const core::ResourceClaimTemplate& o) { carrierTemplates.observed(o); }
   void observed(const core::Namespace& o) { namespaces.observed(o); }
   void observed(const core::DeviceTaintRule& o) { taintRules.observed(o); }
+  void observed(const core::PodGroup& o) { podGroups.observed(o); }
   void observed(const core::PriorityClass& o) { priorityClasses.observed(o); }
   template <class T>
   void observedGone(const core::ObjectKey& key, std::string_view uid);
 
-  /// Every store has had its first list. That of the DeviceTaintRules may never have one.
+  /// Every store has had its first list. Those of DeviceTaintRules and PodGroups may never have one.
   bool synced() const;
 
  private:
@@ -154,7 +170,8 @@ class Stores {
 
   int byClaimUid_ = 0, byCard_ = 0, byProvisioner_ = 0, byCardNode_ = 0, byGpuName_ = 0, byClass_ = 0, byPodClaim_ = 0,
       byGate_ = 0, byAvoided_ = 0, byReservation_ = 0, byPhase_ = 0, byTrouble_ = 0, byPodAnnotation_ = 0,
-      byQuotaNamespace_ = 0, byVictim_ = 0, byPriorityClass_ = 0, byPreemptible_ = 0, byGang_ = 0;
+      byQuotaNamespace_ = 0, byVictim_ = 0, byPriorityClass_ = 0, byPreemptible_ = 0, byGang_ = 0, byPodGroup_ = 0,
+      bySucceeded_ = 0;
 };
 
 template <class T>
@@ -181,6 +198,8 @@ void Stores::observedGone(const core::ObjectKey& key, std::string_view uid) {
     namespaces.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::DeviceTaintRule>) {
     taintRules.observedGone(key, uid);
+  } else if constexpr (std::is_same_v<T, core::PodGroup>) {
+    podGroups.observedGone(key, uid);
   } else if constexpr (std::is_same_v<T, core::PriorityClass>) {
     priorityClasses.observedGone(key, uid);
   } else {

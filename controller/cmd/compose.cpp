@@ -8,6 +8,7 @@
 #include "controller/base/log.h"
 #include "controller/base/private_files.h"
 #include "controller/base/subprocess.h"
+#include "controller/http/plain.h"
 
 namespace egpu::cmd {
 
@@ -43,6 +44,9 @@ std::unique_ptr<journal::Journal> openJournal(const CoreOptions& options, const 
   return opened ? std::move(*opened) : nullptr;
 }
 
+using Answers = std::function<http::Response(const http::Request&, std::stop_token)>;
+
+/// Of calls for which somebody waits.
 kube::ClientOptions reviewOptions() {
   kube::ClientOptions o;
   o.maxAttempts = 2;
@@ -73,7 +77,8 @@ base::Status named(const char* flag, const base::Status& status) {
 
 }  // namespace
 
-Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options)
+Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options,
+           kube::Transport* asCaller)
     : options_(options),
       clock_(clock),
       journal_(openJournal(options, clock, metrics_, journalOpened_)),
@@ -85,16 +90,28 @@ Core::Core(kube::Transport& transport, base::Clock& clock, base::Random& random,
       questions_(controller_.stores(), controller_.cluster(), clock),
       reviews_(transport, clock, random, metrics_, reviewOptions()),
       callers_(reviews_, clock),
-      operations_({[this] { return controller_.cluster().map(); }, [this] { return metricsText(); },
-                   [this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); },
-                   [this](const http::Request& request, std::stop_token stop) {
-                     return questions_.answer(request, std::move(stop));
-                   },
-                   callersOf(options, callers_),
-                   [this](const server::AllocationMap& map) { return server::podsOf(map, controller_.stores()); }}),
+      operations_(
+          {[this] { return controller_.cluster().map(); }, [this] { return metricsText(); }, [this] { return wrong(); },
+           [this] { return missing(); }, [this] { return role(); },
+           [this](const http::Request& request, std::stop_token stop) {
+             return questions_.answer(request, std::move(stop));
+           },
+           callersOf(options, callers_),
+           [this](const server::AllocationMap& map) { return server::podsOf(map, controller_.stores()); },
+           asCaller == nullptr ? Answers() : Answers([this](const http::Request& request, std::stop_token stop) {
+             const auto why = notDeciding();
+             return why.empty() ? moves_->answer(request, std::move(stop)) : http::plain(503, why + "\n");
+           })}),
       probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return role(); }}),
       extender_(controller_.stores(), controller_.cluster(), controller_.reconciler(), metrics_,
                 [this] { return notDeciding(); }) {
+  if (asCaller != nullptr)
+    moves_.emplace(
+        controller_.stores(),
+        [this](const http::Request& request, std::stop_token stop) {
+          return questions_.answer(request, std::move(stop));
+        },
+        kube::Client(*asCaller, clock, random, metrics_, reviewOptions()), clock);
   if (options_.election) elector_.emplace(transport, clock, random, metrics_, *options_.election);
   for (const auto& file : plugins_.files())
     base::log::info(

@@ -24,6 +24,7 @@
 #include "controller/plugin/hosted_registry.h"
 #include "controller/reconcile/controller.h"
 #include "controller/server/extender/extender.h"
+#include "controller/server/moves/moves.h"
 #include "controller/server/operations/callers.h"
 #include "controller/server/operations/operations.h"
 #include "controller/server/operations/probes.h"
@@ -39,8 +40,10 @@ namespace egpu::cmd {
 /// mirror the cluster and are ready.
 class Core {
  public:
-  /// References must outlive it.
-  Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options);
+  /// References must outlive it. asCaller: reaches the same API server without any credentials, for what is done with the rights of
+  /// whoever asks for it; null: none of that is.
+  Core(kube::Transport& transport, base::Clock& clock, base::Random& random, const CoreOptions& options,
+       kube::Transport* asCaller = nullptr);
   ~Core();
 
   /// Fails if an address can't be bound; the message begins with its flag.
@@ -87,6 +90,7 @@ class Core {
   server::WhatIfQuestions questions_;
   kube::Client reviews_;  ///< gives up soon: a caller waits
   server::Callers callers_;
+  std::optional<server::Moves> moves_;
   server::Operations operations_;
   server::Probes probes_;
   server::Extender extender_;

@@ -76,10 +76,12 @@ int runCommand(const RunOptions& options) {
   base::Random random;
   auto transport = kube::curlTransport(*endpoint, clock);
   if (!transport) return fail(endpoint->origin, transport.status());
+  auto asCaller = kube::curlTransport(kube::withoutCredentials(*endpoint), clock);
+  if (!asCaller) return fail(endpoint->origin, asCaller.status());
   const CoreOptions controller = controllerOptions(options, *endpoint, random);
   if (controller.election)
     if (auto s = controller.election->check(); !s.ok()) return fail("", s, 2);
-  Core core(**transport, clock, random, controller);
+  Core core(**transport, clock, random, controller, asCaller->get());
   base::log::info("starting", {{"server", endpoint->server}, {"configuration", endpoint->origin}});
   if (auto s = core.start([&signals] { signals.wake(); }); !s.ok()) return fail("", s);
   return untilStopped(core, signals);

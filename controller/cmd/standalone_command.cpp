@@ -108,7 +108,7 @@ int runCluster(const StandaloneOptions& options, const std::string& url, std::ve
   if (!transport) return fail("API server", transport.status());
   PluginState state;
   if (auto s = state.open(options.data); !s.ok()) return fail("--data", s);
-  Core core(**transport, clock, random, controllerOptions(options, state.path()));
+  Core core(**transport, clock, random, controllerOptions(options, state.path()), transport->get());
   kube::EventRecorder simEvents(core.client(), "simulated-node");
   sim::Cluster cluster(std::move(nodes), core.client(), core.plugins(), simEvents, clock,
                        {(options.data.empty() ? state.path() : options.data) + "/cdi", state.path()});

@@ -179,6 +179,7 @@ void fields(auto& v, Is<core::Pod> auto& o) {
   v.objectAlways("spec", [&] {
     v("nodeName", o.nodeName);
     v("schedulerName", o.schedulerName);
+    v.object("schedulingGroup", [&] { v("podGroupName", o.podGroupName); });
     v.names("schedulingGates", o.schedulingGates);
     v.adding("resourceClaims", o.resourceClaims);
     v("initContainers", o.initContainers);
@@ -304,6 +305,13 @@ void fields(auto& v, Is<core::DeviceTaintRule> auto& o) {
       v("device", o.device);
     });
     v.always("taint", o.taint);
+  });
+}
+
+void fields(auto& v, Is<core::PodGroup> auto& o) {
+  v.objectAlways("spec", [&] {
+    v.object("schedulingPolicy", [&] { v.object("gang", [&] { v("minCount", o.minCount); }); });
+    v.object("schedulingConstraints", [&] { v.first("topology", [&] { v("key", o.topology); }); });
   });
 }
 

@@ -146,6 +146,7 @@ EGPU_CODEC(core::PersistentVolumeClaim);
 EGPU_CODEC(core::PersistentVolume);
 EGPU_CODEC(core::DeviceClass);
 EGPU_CODEC(core::DeviceTaintRule);
+EGPU_CODEC(core::PodGroup);
 EGPU_CODEC(core::Event);
 EGPU_CODEC(core::Lease);
 

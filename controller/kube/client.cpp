@@ -331,6 +331,7 @@ EGPU_CLIENT(core::PersistentVolumeClaim);
 EGPU_CLIENT(core::PersistentVolume);
 EGPU_CLIENT(core::DeviceClass);
 EGPU_CLIENT(core::DeviceTaintRule);
+EGPU_CLIENT(core::PodGroup);
 EGPU_CLIENT(core::Event);
 EGPU_CLIENT(core::Lease);
 

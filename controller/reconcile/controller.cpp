@@ -43,7 +43,9 @@ Controller::Controller(kube::Client& client, plugin::Registry& registry, base::C
       templates_(client, templateSink_, options_.reflector),
       carrierTemplates_(client, carrierTemplateSink_, options_.reflector),
       priorityClasses_(client, priorityClassSink_, options_.reflector),
-      taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}) {
+      taintRules_(client, stores_.taintRules, {.reflector = options_.reflector}),
+      podGroups_(client, stores_.podGroups,
+                 {.reflector = options_.reflector, .served = [this](bool is) { stores_.podGroupsServed = is; }}) {
   if (options_.listener != nullptr) cluster_.listen(*options_.listener);
   cluster_.onDecision([this](bool fits, double seconds) {
     metrics_.add("elasticgpu_decisions_total", 1, {{"result", fits ? "fits" : "no_fit"}});
@@ -66,6 +68,7 @@ void Controller::start() {
   carrierTemplates_.start();
   priorityClasses_.start();
   taintRules_.start();
+  podGroups_.start();
   starter_ = std::jthread([this](std::stop_token stop) { gather(std::move(stop)); });
 }
 
@@ -74,7 +77,8 @@ void Controller::gather(std::stop_token stop) {
   if (!gpus_.waitForSync(stop) || !claims_.waitForSync(stop) || !classes_.waitForSync(stop) ||
       !quotas_.waitForSync(stop) || !pods_.waitForSync(stop) || !nodes_.waitForSync(stop) ||
       !carriers_.waitForSync(stop) || !namespaces_.waitForSync(stop) || !templates_.waitForSync(stop) ||
-      !carrierTemplates_.waitForSync(stop) || !priorityClasses_.waitForSync(stop) || !taintRules_.waitForSync(stop))
+      !carrierTemplates_.waitForSync(stop) || !priorityClasses_.waitForSync(stop) || !taintRules_.waitForSync(stop) ||
+      !podGroups_.waitForSync(stop))
     return;
   if (!awaitLead(stop)) return;
   enqueueAll();
@@ -207,6 +211,7 @@ void Controller::stop() {
   carrierTemplates_.stop();
   priorityClasses_.stop();
   taintRules_.stop();
+  podGroups_.stop();
 }
 
 }  // namespace egpu::reconcile

@@ -14,9 +14,9 @@
 #include "controller/base/clock.h"
 #include "controller/base/metrics.h"
 #include "controller/cache/cluster_view.h"
+#include "controller/cache/optional_mirror.h"
 #include "controller/cache/sinks.h"
 #include "controller/cache/stores.h"
-#include "controller/cache/taint_rules_mirror.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 #include "controller/kube/reflector.h"
@@ -110,7 +110,8 @@ class Controller {
   kube::Reflector<cache::ClaimTemplate> templates_;
   kube::Reflector<core::ResourceClaimTemplate> carrierTemplates_;
   kube::Reflector<core::PriorityClass> priorityClasses_;
-  cache::TaintRulesMirror taintRules_;
+  cache::OptionalMirror<core::DeviceTaintRule> taintRules_;
+  cache::OptionalMirror<core::PodGroup> podGroups_;
 
   std::mutex readyMutex_;
   std::condition_variable_any readyChanged_;

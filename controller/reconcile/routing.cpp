@@ -12,6 +12,7 @@
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -76,6 +77,7 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   stores_.templates.listen([this](const auto& b, const auto& a) { onTemplate(b, a); });
   stores_.carrierTemplates.listen(
       [this](const auto& b, const auto& a) { enqueue_(templateKey(core::keyOf((a ? a : b)->metadata))); });
+  stores_.podGroups.listen([this](const auto& b, const auto& a) { onPodGroup(b, a); });
   stores_.taintRules.listen([this](const auto& b, const auto& a) { onTaintRule(b, a); });
   stores_.priorityClasses.listen([this](const auto& b, const auto& a) { onPriorityClass(b, a); });
   cluster.onCapacity([this] {
@@ -132,13 +134,12 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
 }
 
 void Routing::allOfGang(const cache::Claim& claim) {
-  const auto name = claim.metadata.annotation(v1alpha::keys::kGangAnnotation);
-  if (name.empty()) return;
-  for (const auto& member : olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, name)))
-    enqueue_(claimKey(core::keyOf(member->metadata)));
+  for (const auto& member : olderFirst(namingGangOf(stores_, claim))) enqueue_(claimKey(core::keyOf(member->metadata)));
 }
 
 void Routing::gangOf(const cache::Claim& claim, bool bound) {
+  if (const auto group = claim.metadata.annotation(v1alpha::keys::kGangPodGroupAnnotation); !group.empty())
+    groupChanged(claim.metadata.namespace_, std::string(group));
   const auto gang = v1alpha::gangOf(claim.metadata.annotations);
   if (!gang) return;
   const auto members = olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, gang->name));
@@ -152,6 +153,40 @@ void Routing::gangOf(const cache::Claim& claim, bool bound) {
   for (const auto& member : members) {
     enqueue_(claimKey(core::keyOf(member->metadata)));
     if (members.size() < gang->size) return;
+  }
+}
+
+void Routing::groupChanged(const std::string& namespace_, const std::string& group) {
+  const auto object = stores_.podGroups.get({namespace_, group});
+  const auto gang = object ? v1alpha::gangOf(*object) : std::nullopt;
+  if (!gang) return;
+  std::vector<cache::Store<cache::Claim>::Ptr> open;
+  std::vector<cache::Store<core::Pod>::Ptr> waiting;
+  std::size_t bound = 0;
+  const auto pods = podsOfGroup(stores_, namespace_, group, [](const auto&) { return false; });
+  for (const auto& [pod, claims, letGo, whole] : pods) {
+    const auto opens = open.size();
+    for (const auto& claim : claims)
+      if (claim->status.phase != phase::kBound) open.push_back(claim);
+    if (!whole || open.size() > opens) continue;
+    ++bound;
+    if (!letGo) waiting.push_back(pod);
+  }
+  open = olderFirst(std::move(open));
+  if (pods.size() < gang->size && !open.empty()) open.resize(1);  // the oldest says how many are here
+  if (bound > gang->size) open.clear();  // those of further pods look once the first are Bound, and from time to time
+  if (bound < gang->size) waiting.clear();
+  for (const auto& pod : waiting) enqueue_(podKey(core::keyOf(pod->metadata)));
+  for (const auto& claim : open) enqueue_(claimKey(core::keyOf(claim->metadata)));
+}
+
+void Routing::onPodGroup(const core::PodGroup* before, const core::PodGroup* after) {
+  if (before && after && before->minCount == after->minCount && before->topology == after->topology)
+    return;  // its status
+  const auto& meta = (after ? after : before)->metadata;
+  for (const auto& claim : olderFirst(stores_.claimsOfPodGroup(meta.namespace_, meta.name))) {
+    enqueue_(claimKey(core::keyOf(claim->metadata)));
+    podsOf(core::keyOf(claim->metadata));
   }
 }
 
@@ -281,6 +316,9 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
     enqueue_(claimKey({pod.metadata.namespace_, claim}));
     heldFor({pod.metadata.namespace_, claim});
   }
+  const auto counts = [](const core::Pod* side) { return side == nullptr ? 0 : alive(*side) ? 1 + gated(*side) : 3; };
+  if (!pod.podGroupName.empty() && counts(before) != counts(after))
+    groupChanged(pod.metadata.namespace_, pod.podGroupName);
   // What was held for it where it is of no use to others may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
     for (const auto& claim : before->resourceClaims)

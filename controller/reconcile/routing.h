@@ -47,6 +47,9 @@ class Routing {
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
   /// Members of the claim's gang, one of which came, went or was bound; with the last one bound their pods.
   void gangOf(const cache::Claim& claim, bool bound);
+  /// The same of a PodGroup, one of whose pods or claims came, went or was bound.
+  void groupChanged(const std::string& namespace_, const std::string& group);
+  void onPodGroup(const core::PodGroup* before, const core::PodGroup* after);
   /// One of them has lost its device, or goes: those that are Bound keep theirs for a while only.
   void allOfGang(const cache::Claim& claim);
   /// Claims whose device is named by one that room is made for, or was.

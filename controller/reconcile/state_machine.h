@@ -36,13 +36,17 @@
 //   (C14) of a gang, before (C5) and (C6): waits as WaitingForGang until as many are here as they say, with their pods if their class
 //        waits for these; then the oldest that nothing is decided for decides for all such (ClusterView::decideGang), and the step of
 //        each writes its own W1. Whatever its class, it is Bound as one of an Immediate class, without a reservation
+//        "All" is as many claims as the annotations say, exactly; of a PodGroup (gang/gang_of.h) the claims of minCount pods: those let go
+//        first, then those that hold something, then the oldest. Its further pods are decided one by one once all of these are Bound,
+//        by the same steps. A pod that has Succeeded counts, its claims are gone
 //   (C15) resizing: a (C10) whose spec asks for other amounts than its device has or is on its way to have; or whose device is on its way
 //   (C9) static: spec names an Available device, or its claimRef without uid names the claim: claimRef (intent), then as C7
 //
 // ORDER OF WRITES. Each is idempotent or carries uid and resourceVersion; after a crash at any of them the next step does this:
 //   W0 create claim          for a ResourceClaim that others made and that asks for a GPU by itself (claim/stock.h): found by name and
 //                            owner reference; that ResourceClaim gone → deleted; one that was not made for it is left alone
-//                            it is of the gang that its pod says, if it says none itself: before W0, as decided alone it would be too late
+//                            it is of the gang that its pod says, by annotations or else by its PodGroup, if it says none itself: part of
+//                            W0, as decided alone it would be too late
 //                            amounts on a pod: before W0 their ResourceClaimTemplate (template/amounts.h), found by its name
 //   W1 create device         intent found by name: adopt it, forget what was decided, W2 as it says; its claim gone: rollBack.
 //                            Of several claims of a pod some written: gather or startOver
@@ -135,7 +139,7 @@
 //             W8 to W3 without a reservation. Over without W10, or forgotten by a crash: what is not Bound is given up by the pod's
 //             step (leaveToScheduler), or, of a pod that no --extender-scheduler names, waits for a reservation as ever
 //
-// WHAT BRINGS A WAITING CLAIM BACK. A gang's members: routing.cpp, the oldest with each that comes, all with the last one, and with each that goes or loses
+// WHAT BRINGS A WAITING CLAIM BACK. A gang's members (of a PodGroup: its pods' and its own changes, too; by time a further pod's, and while it is not there): routing.cpp, the oldest with each that comes, all with the last one, and with each that goes or loses
 // its device; by time, while one is Bound and another is not, and where a pod lacks CPU or memory. Room: ClusterView::onCapacity, for all in Waiting, those of
 // higher priority first. A PriorityClass: routing.cpp. A nomination that changes: the claims of the devices that it names. Class, namespace's labels, plugin, named
 // ElasticGPU, carrier, pods: routing.cpp. A quota (QuotaExceeded, said where (C6) says NoFit): ClusterView::onQuota, for those of its

@@ -17,8 +17,30 @@ TEST(GangAnnotations, AreRead) {
   EXPECT_EQ(gangOf(saying("a.b_c-D", "256", "topology.kubernetes.io/zone")),
             (Gang{"a.b_c-D", 256, "topology.kubernetes.io/zone"}));
   EXPECT_EQ(gangOf(saying("train", "2", "rack"))->topology, "rack");
-  EXPECT_FALSE(gangOf({{"other", "x"}}));
+  EXPECT_FALSE(gangOf(core::StringMap{{"other", "x"}}));
   EXPECT_FALSE(gangMistake({{"other", "x"}}));
+}
+
+TEST(GangAnnotations, OrAPodGroupIsNamed) {
+  EXPECT_FALSE(gangMistake({{"elasticgpu.io/gang-pod-group", "train.v1"}}));
+  EXPECT_FALSE(gangOf(core::StringMap{{"elasticgpu.io/gang-pod-group", "train"}}))
+      << "what it says stands in the PodGroup";
+  auto both = saying("train", "2");
+  both["elasticgpu.io/gang-pod-group"] = "train";
+  for (const auto& wrong : {both, core::StringMap{{"elasticgpu.io/gang-pod-group", "Train"}}}) {
+    const auto mistake = gangMistake(wrong);
+    ASSERT_TRUE(mistake);
+    EXPECT_EQ(mistake->field, "metadata.annotations[elasticgpu.io/gang-pod-group]");
+  }
+  core::PodGroup group;
+  group.metadata.name = "train";
+  EXPECT_FALSE(gangOf(group)) << "basic";
+  group.minCount = 1;
+  EXPECT_FALSE(gangOf(group)) << "each is enough by itself";
+  group.topology = "rack";
+  EXPECT_EQ(gangOf(group), (Gang{"train", 1, "rack", true}));
+  group.minCount = 3;
+  EXPECT_EQ(gangOf(group)->text(), "PodGroup train");
 }
 
 TEST(GangAnnotations, MistakesNameTheAnnotation) {

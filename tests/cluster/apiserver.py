@@ -45,10 +45,11 @@ class Cluster:
 
     wanted: names of parts, API_SERVER or more. stays: it outlives this process. audit: audit.log in the folder holds every
     request of our service accounts. features: feature gates of the API server, as its flag takes them; flags: more of its flags.
+    client_features: those of scheduler and controller manager.
     kwok_stages: the file of parts.stages(). fsync: etcd's writes reach the disk, as they do where performance is measured. Parts can be stopped, killed, paused and restarted
     by name (processes); they keep their ports and data. Not thread-safe."""
 
-    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features="", flags=(), fsync=False, kwok_stages=None):
+    def __init__(self, folder, stays=False, wanted=API_SERVER, audit=False, features="", flags=(), fsync=False, kwok_stages=None, client_features=""):
         self.folder = pathlib.Path(folder).resolve()
         self.pki = self.folder / "pki"
         self.kubeconfig = self.folder / "kubeconfig"
@@ -59,6 +60,7 @@ class Cluster:
         self.audit = audit
         self.features = features
         self.flags = flags
+        self.client_features = client_features
         self.fsync = fsync
         self.kwok_stages = kwok_stages
         self.processes = Processes(self.folder, stays)
@@ -118,8 +120,8 @@ class Cluster:
         write_kubeconfig(kubeconfig, self.url, self.pki, name)
         binary = self.binaries / name
         self.processes.start(name, {
-            "kube-controller-manager": lambda: parts.kube_controller_manager(binary, kubeconfig, self.pki),
-            "kube-scheduler": lambda: parts.kube_scheduler(binary, kubeconfig),
+            "kube-controller-manager": lambda: parts.kube_controller_manager(binary, kubeconfig, self.pki, self.client_features),
+            "kube-scheduler": lambda: parts.kube_scheduler(binary, kubeconfig, self.client_features),
             "kwok": lambda: parts.kwok(binary, kubeconfig, self.kwok_stages),
         }[name]())
 

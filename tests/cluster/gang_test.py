@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Gangs on a real cluster: Deployments whose pods say that they are of use together only, with amounts on the pods and with a claim template, of
 classes of either binding mode. One pod too few and nothing is held; two gangs for the same cards and one of them runs, then the other; the
-controller is killed meanwhile. With the stock scheduler and controller manager. Needs 1.36.
+controller is killed meanwhile. With the stock scheduler and controller manager. Needs 1.36. Then the same by PodGroups, on a cluster of the
+newest Kubernetes where they are switched on.
 
     gang_test.py BIN_DIR [PART...]
 """
@@ -20,6 +21,9 @@ from pods_test import expect_clean, gpu_class
 NODES = [f"n-{index}" for index in range(3)]
 CARDS_EACH = 2
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"  # kwok ends a Job's pods as soon as they run
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+GROUPS_ON = {"features": "GenericWorkload=true", "client_features": "GenericWorkload=true", "flags": ("--runtime-config=scheduling.k8s.io/v1beta1=true",)}
+EVENTS = "/api/v1/namespaces/default/events"
 TEMPLATES = "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaimtemplates"
 
 
@@ -31,20 +35,28 @@ class Ground:
         self.report = report
 
     def gang(self, name, size, by, cls="late", cpu="1", replicas=None, topology=None):
-        """A Deployment, each pod of which asks for one whole card."""
+        """A Deployment, each pod of which asks for one whole card. by a group: its pods say of which PodGroup they are, and no more."""
         says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size), **({"elasticgpu.io/gang-topology": topology} if topology else {})}
-        if by == "amounts":
-            annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **says}
+        if by in ("amounts", "group", "both"):
+            annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu": "1", **({} if by == "group" else says)}
         else:
             annotations = {"egpuct.elasticgpu.io/main": name}
             self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
                                            "spec": {"metadata": {"annotations": says}, "spec": {
                                                "egpuClassName": cls, "resources": {"requests": {"elasticgpu.io/gpu": 1}}}}})
         spec = {"containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": cpu}}}], "terminationGracePeriodSeconds": 0}
+        if by in ("group", "both"):
+            spec["schedulingGroup"] = {"podGroupName": name}
         count = replicas or size
         self.client.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {
             "replicas": count, "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec}}})
+
+    def group(self, name, count):
+        self.client.create(GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": count}}}})
+
+    def scale(self, name, replicas):
+        self.client.patch(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas}})
 
     def pods_of(self, name):
         return self.client.items(pods(), f"&labelSelector=app%3D{name}")
@@ -71,8 +83,9 @@ class Ground:
     def goes(self, name):
         self.client.call("DELETE", f"{DEPLOYMENTS}/{name}", {"propagationPolicy": "Foreground"})
         until(f"gang {name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
-        if self.client.exists(f"{TEMPLATES}/{name}"):
-            self.client.delete(f"{TEMPLATES}/{name}")
+        for path in (f"{TEMPLATES}/{name}", f"{GROUPS}/{name}"):
+            if self.client.exists(path):
+                self.client.delete(path)
 
     def away(self):
         until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
@@ -151,29 +164,97 @@ def one_comes_again(ground):
     ground.away()
 
 
-PARTS = (whole, one_too_few, beside_each_other, two_for_the_same, one_comes_again)
+def without_pod_groups(ground):
+    """Where they are off the API server drops what pods say of them: each goes by itself."""
+    ground.check("the API server has no PodGroups", not ground.client.exists(GROUPS))
+    ground.gang("off", 4, "group", replicas=2)
+    ground.runs("off", 2)
+    ground.goes("off")
+    ground.away()
 
 
-def main():
-    report = Report()
-    wanted = sys.argv[2:]
-    with tempfile.TemporaryDirectory(prefix="egpu-gang-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+def by_pod_group(ground):
+    """Nothing is held before minCount pods are there, of a class of either binding mode; with the last one all run."""
+    for cls in ("late", "now"):
+        name = f"group-{cls}"
+        ground.group(name, 4)
+        ground.gang(name, 4, "group", cls, replicas=3)
+        ground.says(f"3 of 4 pods of PodGroup {name} are here")
+        ground.check(f"{name}: nothing is held", ground.held() == 0, ground.held())
+        ground.scale(name, 4)
+        ground.runs(name, 4)
+        expect_clean(ground.client, ground.report, f"with {name}")
+        ground.goes(name)
+    ground.away()
+
+
+def group_comes_last(ground):
+    """The pods come first, more of them than minCount: Kubernetes stamps no ResourceClaim before the PodGroup is there; then the first go
+    together, and the rest follow. The controller is killed meanwhile."""
+    ground.gang("tardy", 6, "group")
+    until("its pods are there", lambda: len(ground.pods_of("tardy")) == 6)
+    ground.check("nothing is held without it", ground.held() == 0, ground.held())
+    ground.group("tardy", 4)
+    ground.cluster.processes.kill("controller")
+    installation.start_controller(ground.cluster, ground.bin_dir)
+    ground.runs("tardy", 6)
+    ground.scale("tardy", 7)
+    ground.says("members of PodGroup tardy fit")
+    ground.check("six cards are held", ground.held() == 6, ground.held())
+    ground.goes("tardy")
+    ground.away()
+
+
+def min_count_changes(ground):
+    """Scaled down while it waits: what is there is enough then."""
+    ground.group("less", 8)
+    ground.gang("less", 3, "group")
+    ground.says("3 of 8 pods of PodGroup less are here")
+    ground.client.patch(f"{GROUPS}/less", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}})
+    ground.runs("less", 3)
+    ground.goes("less")
+    ground.away()
+
+
+def annotations_count(ground):
+    """A pod of a PodGroup whose annotations say another gang: these count, and it hears of it."""
+    ground.group("both", 2)
+    ground.gang("both", 2, "both")
+    ground.runs("both", 2)
+    until("its pods hear of it", lambda: any(each["reason"] == "AnnotationCounts" for each in ground.client.items(EVENTS)))
+    ground.goes("both")
+    ground.away()
+
+
+PARTS = (whole, one_too_few, beside_each_other, two_for_the_same, one_comes_again, without_pod_groups)
+WITH_GROUPS = (by_pod_group, group_comes_last, min_count_changes, annotations_count)
+
+
+def on_cluster(report, bin_dir, parts, options):
+    with tempfile.TemporaryDirectory(prefix="egpu-gang-") as folder, Cluster(folder, wanted=WHOLE, **options) as cluster:
         installation.apply_manifests(cluster)
-        ground = Ground(cluster, report, sys.argv[1])
+        ground = Ground(cluster, report, bin_dir)
         for name, mode in (("late", "WaitForFirstConsumer"), ("now", "Immediate")):
             ground.client.create(CLASSES, gpu_class(name, mode))
         nodes.publish(ground.client, NODES, CARDS_EACH)
-        installation.start_controller(cluster, sys.argv[1])
+        installation.start_controller(cluster, bin_dir)
         try:
-            for part in PARTS:
-                if not wanted or part.__name__ in wanted:
-                    print(f"{part.__name__}: {part.__doc__}", flush=True)
-                    part(ground)
+            for part in parts:
+                print(f"{part.__name__}: {part.__doc__}", flush=True)
+                part(ground)
         except BaseException:
             print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)
             for each in [*ground.client.items(claims()), *ground.client.items(pods())]:
                 print(each["metadata"]["name"], each.get("status"), file=sys.stderr)
             raise
+
+
+def main():
+    report = Report()
+    for parts, options in ((PARTS, {}), (WITH_GROUPS if not installation.VERSION else (), GROUPS_ON)):
+        wanted = [part for part in parts if not sys.argv[2:] or part.__name__ in sys.argv[2:]]
+        if wanted:
+            on_cluster(report, sys.argv[1], wanted, options)
     return report.close()
 
 

@@ -73,17 +73,17 @@ def kube_apiserver(binary, pki, etcd_url, port, service_accounts, audit=None, fe
             *([f"--audit-policy-file={audit[0]}", f"--audit-log-path={audit[1]}", "--audit-log-maxsize=2000"] if audit else [])]
 
 
-def kube_controller_manager(binary, kubeconfig, pki):
+def kube_controller_manager(binary, kubeconfig, pki, features=""):
     # Faster than its defaults, which would make five hundred pods wait for it and not for what is under test.
     return [binary, f"--kubeconfig={kubeconfig}", "--use-service-account-credentials", "--leader-elect=false", "--secure-port=0",
             "--kube-api-qps=300", "--kube-api-burst=600", f"--service-account-private-key-file={pki}/sa.key", f"--root-ca-file={pki}/ca.crt",
             # A machine short of CPU must not look like nodes that died.
-            "--node-monitor-grace-period=300s"]
+            "--node-monitor-grace-period=300s", *([f"--feature-gates={features}"] if features else [])]
 
 
-def kube_scheduler(binary, kubeconfig):
+def kube_scheduler(binary, kubeconfig, features=""):
     return [binary, f"--kubeconfig={kubeconfig}", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=300",
-            "--kube-api-burst=600"]
+            "--kube-api-burst=600", *([f"--feature-gates={features}"] if features else [])]
 
 
 def stages(folder, without):

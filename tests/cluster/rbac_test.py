@@ -24,6 +24,7 @@ from pods_test import claim, gpu_class, pod, running
 FOR_ALL = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/elastic-gpu-classes"
 ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/elastic-gpu-controller"
 TAINT_RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/podgroups"
 LOCAL_ROLE = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{installation.NAMESPACE}/roles/elastic-gpu-controller"
 USER = f"system:serviceaccount:{installation.NAMESPACE}:{installation.ACCOUNT}"
 # Checked by the API server itself inside another request.
@@ -214,8 +215,9 @@ def whole_life(client, log, report):
 def audited(client, log, report, elects):
     rights = granted(client)
     leases = {right for right in rights if right[1] == "leases"}
-    # Before 1.37 the kind is looked for, and not found.
-    rules = set() if client.exists(TAINT_RULES) else {("resource.k8s.io", "devicetaintrules", "watch")}
+    # Kinds that are looked for, and not found: before 1.37, or where they are off.
+    rules = {(group, kind, "watch") for path, group, kind in ((TAINT_RULES, "resource.k8s.io", "devicetaintrules"),
+                                                              (POD_GROUPS, "scheduling.k8s.io", "podgroups")) if not client.exists(path)}
 
     def unused():
         return set(rights) - UNLOGGED - rules - (set() if elects else leases) - set(log.update().used)

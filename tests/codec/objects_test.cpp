@@ -13,11 +13,11 @@ using testing::same;
 
 template <class T>
 class EveryKind : public ::testing::Test {};
-using Kinds =
-    ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass, v1alpha::ElasticGPUQuota,
-                     v1alpha::ElasticGPUClaimTemplate, core::ResourceClaimTemplate, core::Namespace, core::Node,
-                     core::Pod, core::PersistentVolumeClaim, core::PersistentVolume, core::ResourceClaim,
-                     core::DeviceClass, core::DeviceTaintRule, core::PriorityClass, core::Event, core::Lease>;
+using Kinds = ::testing::Types<v1alpha::ElasticGPU, v1alpha::ElasticGPUClaim, v1alpha::ElasticGPUClass,
+                               v1alpha::ElasticGPUQuota, v1alpha::ElasticGPUClaimTemplate, core::ResourceClaimTemplate,
+                               core::Namespace, core::Node, core::Pod, core::PersistentVolumeClaim,
+                               core::PersistentVolume, core::ResourceClaim, core::DeviceClass, core::DeviceTaintRule,
+                               core::PriorityClass, core::PodGroup, core::Event, core::Lease>;
 TYPED_TEST_SUITE(EveryKind, Kinds);
 
 TYPED_TEST(EveryKind, comesBackWithEveryField) {

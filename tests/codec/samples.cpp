@@ -370,6 +370,7 @@ class Fill {
     out.metadata = metadata();
     out.nodeName = text();
     out.schedulerName = text();
+    out.podGroupName = text();
     out.schedulingGates = texts();
     for (std::size_t n = count(); n > 0; --n) {
       core::PodResourceClaim claim;
@@ -470,6 +471,12 @@ class Fill {
     out.taint = {text(), text(), text()};
   }
 
+  void operator()(core::PodGroup& out) {
+    out.metadata = metadata();
+    out.minCount = number();
+    out.topology = text();
+  }
+
   void operator()(core::Event& out) {
     out.metadata = metadata();
     auto& o = out.involvedObject;
@@ -535,6 +542,7 @@ EGPU_SAMPLE(core::PersistentVolumeClaim);
 EGPU_SAMPLE(core::PersistentVolume);
 EGPU_SAMPLE(core::DeviceClass);
 EGPU_SAMPLE(core::DeviceTaintRule);
+EGPU_SAMPLE(core::PodGroup);
 EGPU_SAMPLE(core::PriorityClass);
 EGPU_SAMPLE(core::Event);
 EGPU_SAMPLE(core::Lease);
@@ -572,6 +580,7 @@ bool same(const core::DeviceClass& a, const core::DeviceClass& b) {
   return a.metadata == b.metadata && a.celSelector == b.celSelector;
 }
 bool same(const core::DeviceTaintRule& a, const core::DeviceTaintRule& b) { return a == b; }
+bool same(const core::PodGroup& a, const core::PodGroup& b) { return a == b; }
 bool same(const core::PriorityClass& a, const core::PriorityClass& b) { return a == b; }
 bool same(const core::Event& a, const core::Event& b) {
   const auto tie = [](const core::Event& e) {

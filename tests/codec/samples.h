@@ -40,6 +40,7 @@ bool same(const core::PersistentVolume& a, const core::PersistentVolume& b);
 bool same(const core::ResourceClaim& a, const core::ResourceClaim& b);
 bool same(const core::DeviceClass& a, const core::DeviceClass& b);
 bool same(const core::DeviceTaintRule& a, const core::DeviceTaintRule& b);
+bool same(const core::PodGroup& a, const core::PodGroup& b);
 bool same(const core::PriorityClass& a, const core::PriorityClass& b);
 bool same(const core::Event& a, const core::Event& b);
 bool same(const core::Lease& a, const core::Lease& b);

@@ -147,6 +147,7 @@ TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50)
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 
 TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60, false); }
+TEST(CrashTest, C14_EveryWriteOfPodGroups) { everyWrite(podGroups(), 40, false); }
 
 TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
 

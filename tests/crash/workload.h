@@ -275,6 +275,65 @@ inline std::vector<Act> resizes() {
   };
 }
 
+/// A PodGroup that comes after some of its pods; with the last one all are bound, a further one follows, one succeeds.
+inline std::vector<Act> podGroups() {
+  const auto claimOf = [](const std::string& pod) { return pod + "-gpu-x7x7x"; };
+  const auto pod = [claimOf](World& w, const std::string& name) {
+    w.nextSecond();
+    auto made = World::podOf(name, {}, true);
+    made.podGroupName = "train";
+    made.resourceClaims.push_back({"gpu", "", "template"});
+    (void)World::must(w.client.create(made));
+    core::ResourceClaim stamped;
+    stamped.metadata.name = claimOf(name);
+    stamped.metadata.namespace_ = "default";
+    stamped.metadata.ownerReferences.push_back({"v1", "Pod", name, w.pod(name).metadata.uid, true, false});
+    stamped.deviceClassName = "elasticgpu.io";
+    stamped.requestName = "gpu";
+    stamped.config.push_back(
+        {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":10}}})"});
+    (void)World::must(w.client.create(stamped));
+    w.json<core::Pod>(
+        {"default", name},
+        R"({"status":{"resourceClaimStatuses":[{"name":"gpu","resourceClaimName":")" + claimOf(name) + R"("}]}})",
+        "status");
+  };
+  const auto goes = [claimOf](World& w, const std::string& name) {
+    World::mustOk(w.client.remove<core::ResourceClaim>({"default", claimOf(name)}));
+  };
+  return {
+      {"two of three pods",
+       [pod](World& w) {
+         for (const auto* name : {"p0", "p1"}) pod(w, name);
+       }},
+      {"their PodGroup",
+       [](World& w) {
+         core::PodGroup group;
+         group.metadata.name = "train";
+         group.metadata.namespace_ = "default";
+         group.minCount = 3;
+         (void)World::must(w.client.create(group));
+       }},
+      {"the third pod", [pod](World& w) { pod(w, "p2"); }},
+      {"a further one", [pod](World& w) { pod(w, "p3"); }},
+      {"one is scheduled, and succeeds",
+       [goes, claimOf](World& w) {
+         w.schedule("p0");
+         w.finishPod("p0");
+         w.unreserve(claimOf("p0"), "p0");
+         goes(w, "p0");
+       }},
+      {"one more", [pod](World& w) { pod(w, "p4"); }},
+      {"all go",
+       [goes](World& w) {
+         for (const auto* name : {"p1", "p2", "p3", "p4"}) {
+           w.removePod(name);
+           goes(w, name);
+         }
+       }},
+  };
+}
+
 /// Gangs that are bound with the last member, whose pods go together, that give back what they hold while one is missing and none of
 /// their pods runs, and come back; of either binding mode.
 inline std::vector<Act> gangs() {

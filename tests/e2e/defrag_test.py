@@ -1,8 +1,12 @@
-"""defrag --execute on the standalone controller: a pod is evicted, made anew, and its claim goes where it makes room.  defrag_test.py BIN_DIR"""
+"""defrag --execute on the standalone controller: a pod is evicted, made anew, and its claim goes where it makes room. The same over
+HTTP, one move per request.  defrag_test.py BIN_DIR"""
+import json
 import os
 import subprocess
 import sys
 import threading
+import urllib.error
+import urllib.request
 
 from standalone import Kubectl, Report, Standalone, until
 
@@ -108,11 +112,46 @@ def moves(r, k, s, binary):
     r.check("plan or execute", both.returncode == 2, both)
 
 
+def posted(s, query):
+    """Status and body of one request for a move."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{s.ops}/defrag?{query}", data=b""), timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def moves_over_http(r, k, s):
+    """small and large share a card; a tiny one is alone on the other, until small goes: then tiny is to follow it."""
+    runs = lambda app: any(p.get("status", {}).get("phase") == "Running" for p in k.json("get", "pods", "-l", "app=" + app)["items"])
+    k.ok("create", "-f", "-", stdin=pod(k, "tiny-0", "tiny", 30))
+    r.check("tiny runs", until(lambda: runs("tiny"), 20))
+    before = card_of(k, "tiny-")
+    k.ok("delete", "pods", "-l", "app=small")
+    r.check("small is gone", until(lambda: card_of(k, "small-") is None, 20))
+    replicas = ReplicaSet(k, "tiny", 30)
+    replicas.start()
+    status, body = posted(s, "execute=true&moves=1")
+    moved = json.loads(body) if status == 200 else {}
+    r.check("one move is made", status == 200 and moved["left"] == 0 and moved["moved"]["pods"] == ["default/tiny-0"], (status, body))
+    r.check("its pod is made anew elsewhere", until(lambda: replicas.made == 1 and runs("tiny") and card_of(k, "tiny-") not in (None, before), 30))
+    r.check("then nothing is left", until(lambda: posted(s, "execute=true&moves=0")[0] == 200, 30), posted(s, "execute=true&moves=0"))
+    status, body = posted(s, "execute=true")
+    r.check("nor is more to be freed", status == 200 and json.loads(body)["left"] == 0 and "moved" not in json.loads(body), (status, body))
+    r.check("one pod was evicted for it", replicas.made == 1, replicas.made)
+    status, body = posted(s, "execute=perhaps")
+    r.check("what is asked for is said clearly", status == 400 and "known is true" in body, (status, body))
+    replicas.stopping.set()
+    replicas.join()
+
+
 def main(bin_dir):
     r = Report()
     s = Standalone(bin_dir, NODES)
     try:
-        moves(r, Kubectl("kubectl", s.kubeconfig, s.work), s, os.path.join(s.bin, "elastic-gpu-controller"))
+        kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
+        moves(r, kubectl, s, os.path.join(s.bin, "elastic-gpu-controller"))
+        moves_over_http(r, kubectl, s)
     finally:
         if r.failed:
             s.dump_log()

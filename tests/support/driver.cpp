@@ -140,6 +140,7 @@ template class ManualInformer<core::PriorityClass>;
 template class ManualInformer<cache::ClaimTemplate>;
 template class ManualInformer<core::ResourceClaimTemplate>;
 template class ManualInformer<core::DeviceTaintRule>;
+template class ManualInformer<core::PodGroup>;
 
 Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Registry& registry, base::ManualClock& clock,
                std::chrono::milliseconds summaryDelay)
@@ -162,7 +163,8 @@ Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Regist
       templates(server, directClient_, templateSink_),
       carrierTemplates(server, directClient_, carrierTemplateSink_),
       taintRules(server, directClient_, taintRuleSink_),
-      priorityClasses(server, directClient_, priorityClassSink_) {}
+      priorityClasses(server, directClient_, priorityClassSink_),
+      podGroups(server, directClient_, podGroupSink_) {}
 
 Driver::~Driver() = default;
 
@@ -177,6 +179,8 @@ void Driver::start() {
   templates.list();
   carrierTemplates.list();
   taintRules.listIfServed();
+  podGroups.listIfServed();
+  stores.podGroupsServed = podGroups.served();
   priorityClasses.list();
   nodes.list();
   classes.list();
@@ -201,13 +205,14 @@ bool Driver::poll() {
   any = carrierTemplates.poll() || any;
   any = taintRules.poll() || any;
   any = priorityClasses.poll() || any;
+  any = podGroups.poll() || any;
   return any;
 }
 
 bool Driver::settled() const {
   return gpus.settled() && claims.settled() && classes.settled() && quotas.settled() && pods.settled() &&
          nodes.settled() && carriers.settled() && namespaces.settled() && templates.settled() &&
-         carrierTemplates.settled() && taintRules.settled() && priorityClasses.settled();
+         carrierTemplates.settled() && taintRules.settled() && priorityClasses.settled() && podGroups.settled();
 }
 
 bool Driver::stepOnce() {

@@ -154,6 +154,7 @@ class Driver {
   cache::StoreSink<core::ResourceClaimTemplate> carrierTemplateSink_{stores.carrierTemplates};
   cache::StoreSink<core::DeviceTaintRule> taintRuleSink_{stores.taintRules};
   cache::StoreSink<core::PriorityClass> priorityClassSink_{stores.priorityClasses};
+  cache::StoreSink<core::PodGroup> podGroupSink_{stores.podGroups};
 
  public:
   ManualInformer<cache::Gpu> gpus;
@@ -168,6 +169,7 @@ class Driver {
   ManualInformer<core::ResourceClaimTemplate> carrierTemplates;
   ManualInformer<core::DeviceTaintRule> taintRules;
   ManualInformer<core::PriorityClass> priorityClasses;
+  ManualInformer<core::PodGroup> podGroups;
 };
 
 }  // namespace egpu::support

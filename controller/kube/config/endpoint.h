@@ -41,4 +41,18 @@ struct Endpoint {
   bool inCluster = false;              ///< from a pod's service account
 };
 
+/// The same server, for requests that bring credentials of their own.
+inline Endpoint withoutCredentials(Endpoint endpoint) {
+  Endpoint to;
+  to.server = std::move(endpoint.server);
+  to.caData = std::move(endpoint.caData);
+  to.caFile = std::move(endpoint.caFile);
+  to.tlsServerName = std::move(endpoint.tlsServerName);
+  to.insecureSkipTlsVerify = endpoint.insecureSkipTlsVerify;
+  to.proxyUrl = std::move(endpoint.proxyUrl);
+  to.namespace_ = std::move(endpoint.namespace_);
+  to.origin = std::move(endpoint.origin);
+  return to;
+}
+
 }  // namespace egpu::kube

@@ -1,6 +1,7 @@
 // The claim's half of the state machine (state_machine.h).
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -107,8 +108,8 @@ class ClaimSync {
   /// Its class says WaitForFirstConsumer (a class that is gone says nothing), and it is of no gang: those are decided for all
   /// their pods at once, and Bound before any of these goes.
   bool waitsForConsumer(const cache::Claim& claim) const;
-  /// It says that it is of a gang.
-  static bool inGang(const cache::Claim& claim);
+  /// It is of a gang, or says so wrongly (gang/gang_of.h).
+  bool inGang(const cache::Claim& claim) const;
   /// The ResourceClaim is the claim's, with all the marks that it can have.
   bool carries(const core::ResourceClaim& carrier, const cache::Claim& claim) const {
     return carrier_.markedAsCanBe(carrier, claim);
@@ -150,11 +151,20 @@ class ClaimSync {
   bool classWaits(const cache::Claim& claim) const;
   Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
-  /// The members of a gang, as far as they are here: the oldest first, no more than its size.
+  /// The members of a gang, as far as they are here: the oldest first, no more than its size. Of a PodGroup the claims of the first
+  /// pods that make it up, and, for one of a further pod, those of its own.
   struct GangMembers {
     std::vector<ClaimPtr> here;
     std::vector<ClaimPtr> open;  ///< of those, the ones that nothing is decided for
     std::string standsOn;        ///< a node of one that has its device; empty: none has
+    bool missing = false;        ///< some are not here
+    bool gone = false;           ///< and those that are not have Succeeded; of a PodGroup some have
+    bool looksAgain = false;     ///< what it lacks may come without an event of its own
+    std::string lacks;           ///< empty, or why nothing can be decided for the claim
+    bool has(const cache::Claim& claim) const {
+      return std::any_of(here.begin(), here.end(),
+                         [&](const auto& m) { return m->metadata.uid == claim.metadata.uid; });
+    }
   };
   /// (C14) Nothing is decided for it alone.
   Outcome withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
@@ -181,11 +191,12 @@ class ClaimSync {
                      std::stop_token stop);
   Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                     const GangPods& pods, const scheduler::GangShort& lacking);
-  /// Those that count, in no order: the oldest, if there are more than its size.
-  std::vector<ClaimPtr> membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
+  /// Without which of them are open.
+  GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
+  GangMembers membersOfGroup(const cache::Claim& claim, const v1alpha::Gang& gang) const;
   GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
-  /// Empty, or why the gang can't be decided.
-  std::string notWhole(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members) const;
+  /// A pod of some member was let go: the gang was whole once.
+  bool letGo(const GangMembers& members) const;
   /// Where the device was refused before only if it fits nowhere else.
   scheduler::Decision decide(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                              const std::string& nodes);

@@ -170,11 +170,11 @@ std::optional<Outcome> StockSync::allocatedBefore(const core::ResourceClaim& car
 
 base::Status StockSync::joinGang(const core::ResourceClaim& carrier, cache::Claim& claim, std::stop_token stop) {
   const auto ofGang = [](const auto& annotation) { return annotation.first.starts_with(keys::kGangAnnotation); };
+  auto& says = claim.metadata.annotations;
   const auto& owners = carrier.metadata.ownerReferences;
   const auto owner = std::find_if(owners.begin(), owners.end(), [](const auto& each) { return each.kind == "Pod"; });
-  if (owner == owners.end() ||
-      std::any_of(claim.metadata.annotations.begin(), claim.metadata.annotations.end(), ofGang))
-    return {};
+  const bool itself = std::any_of(says.begin(), says.end(), ofGang);
+  if (owner == owners.end() || (itself && !stores_.podGroupsServed)) return {};
   const core::ObjectKey key{carrier.metadata.namespace_, owner->name};
   auto pod = stores_.pods.get(key);
   if (!pod || pod->metadata.uid != owner->uid) {  // they come by different watches
@@ -184,7 +184,16 @@ base::Status StockSync::joinGang(const core::ResourceClaim& carrier, cache::Clai
     pod = std::make_shared<const core::Pod>(*now);
   }
   for (const auto& annotation : pod->metadata.annotations)
-    if (ofGang(annotation)) claim.metadata.annotations.insert(annotation);
+    if (!itself && ofGang(annotation)) says.insert(annotation);
+  if (pod->podGroupName.empty() || !stores_.podGroupsServed) return {};
+  const std::string named(keys::kGangPodGroupAnnotation);
+  if (std::none_of(says.begin(), says.end(), ofGang))
+    says[named] = pod->podGroupName;
+  else if (says.count(named) == 0 || says[named] != pod->podGroupName)
+    events_.event(kube::referenceTo(*pod), "Warning", "AnnotationCounts",
+                  "claim " + claim.metadata.name + " is of the gang that annotations " +
+                      std::string(keys::kGangAnnotation) + "… say, not of PodGroup " + pod->podGroupName +
+                      ": take one of the two off");
   return {};
 }
 

@@ -48,7 +48,8 @@ class StockSync {
   std::optional<Outcome> ownerGone(const cache::Claim& claim, std::stop_token stop);
   Outcome leaving(const core::ResourceClaim& carrier, const ClaimPtr& claim, std::stop_token stop);
   Outcome make(const core::ResourceClaim& carrier, std::stop_token stop);  // W0
-  /// One that says nothing of a gang is of the gang that the pod says it is made for. Before W0: decided alone it would be too late.
+  /// One that says nothing of a gang is of the gang that the pod says it is made for, by annotations or else by the PodGroup that it
+  /// is of. Before W0: decided alone it would be too late.
   base::Status joinGang(const core::ResourceClaim& carrier, cache::Claim& claim, std::stop_token stop);
   /// Allocated for a claim that is no more. Nothing: it can be made anew.
   std::optional<Outcome> allocatedBefore(const core::ResourceClaim& carrier, std::stop_token stop);

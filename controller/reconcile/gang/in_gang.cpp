@@ -8,6 +8,7 @@
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/gang/gang_pods.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -22,6 +23,8 @@ namespace {
 constexpr std::chrono::milliseconds kGangWithin{60'000};
 /// And so long it says nothing of it, and looks again after it.
 constexpr std::chrono::milliseconds kGangSays{5'000};
+/// That the API server has PodGroups no more is no event.
+constexpr std::chrono::milliseconds kGroupComes{60'000};
 /// What is in the way goes by itself, and no event may tell it.
 constexpr std::chrono::milliseconds kLookSoon{500};
 
@@ -40,6 +43,11 @@ std::string decidedByItself(const cache::Claim& claim, bool takesDevice) {
   if (takesDevice) return "a claim that names its ElasticGPU is decided by itself";
   if (!claim.spec.firstAvailable.empty()) return "a member of a gang has no spec.firstAvailable";
   return claim.spec.adminAccess ? "a member of a gang has no spec.adminAccess" : "";
+}
+
+bool allBound(const std::vector<cache::Store<cache::Claim>::Ptr>& claims) {
+  return std::all_of(claims.begin(), claims.end(),
+                     [](const auto& each) { return each->status.phase == keys::phase::kBound; });
 }
 
 /// Nodes by the value of a label; without `only`, or those of that node's value alone.
@@ -61,19 +69,75 @@ std::vector<scheduler::TopologyGroup> groupsOf(const cache::Stores& stores, cons
 
 }  // namespace
 
-std::vector<ClaimSync::ClaimPtr> ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
-  auto here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
+ClaimSync::GangMembers ClaimSync::membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+  if (gang.podGroup) return membersOfGroup(claim, gang);
+  GangMembers members;
+  auto& here = members.here;
+  here = stores_.claimsOfGang(claim.metadata.namespace_, gang.name);
   std::erase_if(here, [](const auto& each) { return each->metadata.deleting(); });
-  if (here.size() <= gang.size) return here;
   std::sort(here.begin(), here.end(), older);
-  here.resize(gang.size);
-  return here;
+  if (here.size() > gang.size) here.resize(gang.size);
+  members.missing = here.size() < gang.size;
+  if (members.missing) {
+    const bool alone = here.size() == 1;
+    members.lacks = std::to_string(here.size()) + " of " + std::to_string(gang.size) + " members of " + gang.text() +
+                    (alone ? " is here" : " are here");
+    members.gone = here.size() + succeededMembers(stores_, claim.metadata.namespace_, gang) >= gang.size;
+    // An earlier gang of that name may have left such pods: only beside a pod that was let go do they make it whole.
+    members.missing = !members.gone || !letGo(members);
+    if (!members.missing) members.lacks.clear();
+  }
+  const auto differs = std::find_if(here.begin(), here.end(),
+                                    [&](const auto& m) { return v1alpha::gangOf(m->metadata.annotations) != gang; });
+  if (differs != here.end())
+    members.lacks = "claim " + (*differs)->metadata.name + " says another size or topology of " + gang.text();
+  if (!members.has(claim)) members.lacks = gang.text() + " has its " + std::to_string(gang.size) + " members already";
+  return members;
+}
+
+ClaimSync::GangMembers ClaimSync::membersOfGroup(const cache::Claim& claim, const v1alpha::Gang& gang) const {
+  GangMembers members;
+  const auto pods = podsOfGroup(stores_, claim.metadata.namespace_, gang.name, [this](const auto& each) {
+    return deviceOf(each) != nullptr || cluster_.decidedInGang(each.metadata.uid).has_value();
+  });
+  const auto add = [&](const GroupPod& pod) {
+    members.here.insert(members.here.end(), pod.claims.begin(), pod.claims.end());
+    members.gone = members.gone || pod.pod->phase == "Succeeded";
+    if (pod.whole || !members.lacks.empty()) return;
+    members.lacks = "claims of pod " + pod.pod->metadata.name + " are not made yet";
+    members.missing = members.looksAgain = true;
+  };
+  const auto first = std::min(pods.size(), gang.size);
+  std::for_each_n(pods.begin(), first, add);
+  if (pods.size() < gang.size) {
+    members.missing = true;
+    members.lacks = std::to_string(pods.size()) + " of " + std::to_string(gang.size) + " pods of " + gang.text() +
+                    (pods.size() == 1 ? " is here" : " are here");
+  } else if (!members.has(claim)) {
+    const auto own = std::find_if(pods.begin() + static_cast<std::ptrdiff_t>(first), pods.end(), [&](const auto& pod) {
+      return std::any_of(pod.claims.begin(), pod.claims.end(),
+                         [&](const auto& each) { return each->metadata.uid == claim.metadata.uid; });
+    });
+    const bool further = members.looksAgain = own != pods.end();
+    if (further && members.lacks.empty() && !allBound(members.here))
+      members.lacks = "the first " + std::to_string(gang.size) + " pods of " + gang.text() + " come before it";
+    if (further) add(*own);
+  }
+  std::sort(members.here.begin(), members.here.end(), older);
+  members.here.erase(std::unique(members.here.begin(), members.here.end()), members.here.end());  // pods may share one
+  if (!members.has(claim) && members.lacks.empty()) members.lacks = "no pod of " + gang.text() + " uses it";
+  if (members.here.size() > v1alpha::Gang::kMost)
+    members.lacks = gang.text() + " has " + std::to_string(members.here.size()) + " claims, and " +
+                    std::to_string(v1alpha::Gang::kMost) + " at most are decided together";
+  return members;
+}
+
+bool ClaimSync::letGo(const GangMembers& members) const {
+  return std::any_of(members.here.begin(), members.here.end(), [this](const auto& each) { return wasLetGo(*each); });
 }
 
 ClaimSync::GangMembers ClaimSync::openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const {
-  GangMembers members;
-  members.here = membersOf(claim, gang);
-  std::sort(members.here.begin(), members.here.end(), older);
+  auto members = membersOf(claim, gang);
   for (const auto& each : members.here) {
     const auto device = deviceOf(*each);
     if (device && device->metadata.deleting()) continue;  // it is decided anew once that is gone
@@ -83,31 +147,15 @@ ClaimSync::GangMembers ClaimSync::openOf(const cache::Claim& claim, const v1alph
   return members;
 }
 
-std::string ClaimSync::notWhole(const cache::Claim& claim, const v1alpha::Gang& gang,
-                                const GangMembers& members) const {
-  const auto isThis = [&](const auto& each) { return each->metadata.uid == claim.metadata.uid; };
-  if (std::none_of(members.here.begin(), members.here.end(), isThis))
-    return "gang " + gang.name + " has its " + std::to_string(gang.size) + " members already";
-  for (const auto& each : members.here)
-    if (v1alpha::gangOf(each->metadata.annotations) != gang)
-      return "claim " + each->metadata.name + " says another size or topology of gang " + gang.name;
-  if (members.here.size() == gang.size) return {};
-  return std::to_string(members.here.size()) + " of " + std::to_string(gang.size) + " members of gang " + gang.name +
-         (members.here.size() == 1 ? " is here" : " are here");
-}
-
 bool ClaimSync::gangIsBound(const cache::Claim& claim) const {
-  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
-  if (!gang) return true;
+  if (!inGang(claim)) return true;
+  const auto gang = gangOf(stores_, claim);
+  if (!gang) return false;
   const auto members = membersOf(claim, *gang);
-  return members.size() == gang->size && std::all_of(members.begin(), members.end(), [](const auto& each) {
-           return each->status.phase == v1alpha::keys::phase::kBound;
-         });
+  return allBound(members.here) && (!members.missing || members.gone || letGo(members));
 }
 
-bool ClaimSync::inGang(const cache::Claim& claim) {
-  return claim.metadata.annotations.contains(std::string(keys::kGangAnnotation));
-}
+bool ClaimSync::inGang(const cache::Claim& claim) const { return reconcile::inGang(stores_, claim); }
 
 Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
@@ -117,17 +165,26 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop
         Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
                  mistake ? mistake->field + ": " + mistake->message
                          : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " + apart));
-  const auto gang = *v1alpha::gangOf(claim->metadata.annotations);
   if (const auto decided = cluster_.decidedInGang(claim->metadata.uid))
     return intend(*claim, *asked.cls, *decided, stop);
+  const auto found = gangOf(stores_, *claim);
+  if (!found)
+    return Outcome::after(kGroupComes)
+        .says(notBound(
+            *claim, reason::kWaitingForGang,
+            "there is no PodGroup " + std::string(claim->metadata.annotation(keys::kGangPodGroupAnnotation)) + " yet"));
+  const auto& gang = *found;
   const auto members = openOf(*claim, gang);
   const auto speaks = [&](const auto& who) {
-    return waits(*claim, "claim " + who->metadata.name + " says what gang " + gang.name + " waits for");
+    return waits(*claim, "claim " + who->metadata.name + " says what " + gang.text() + " waits for");
   };
-  if (auto why = notWhole(*claim, gang, members); !why.empty()) {
+  if (!members.lacks.empty()) {
     // One says how many are here: each of 256 would be a write on each.
-    const bool others = members.here.size() < gang.size && members.here.front()->metadata.uid != claim->metadata.uid;
-    return others ? speaks(members.here.front()) : waits(*claim, std::move(why));
+    const bool others = members.missing && members.has(*claim) && !members.open.empty() &&
+                        members.open.front()->metadata.uid != claim->metadata.uid;
+    if (others) return speaks(members.open.front());
+    auto outcome = waits(*claim, members.lacks);
+    return members.looksAgain ? Outcome::after(kGangSays).says(std::move(outcome.said)) : outcome;
   }
   if (members.open.empty()) return Outcome::after(kLookSoon);  // decided meanwhile
   if (members.open.front()->metadata.uid != claim->metadata.uid) {
@@ -140,7 +197,7 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop
 std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alpha::Gang& gang,
                                           const GangMembers& members, GangPods& pods,
                                           std::vector<cache::ClusterView::Ask>& asks, std::stop_token stop) {
-  const auto because = [&](const std::string& why) { return waits(claim, "gang " + gang.name + ": " + why); };
+  const auto because = [&](const std::string& why) { return waits(claim, gang.text() + ": " + why); };
   for (const auto& each : members.open) {
     if (auto refusal = waiting_.provisioners.refusal(each->metadata.uid); !refusal.empty()) {
       auto outcome = because("claim " + each->metadata.name + ": " + refusal);
@@ -189,9 +246,10 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
                              const GangPods& pods, const scheduler::GangShort& lacking) {
   const auto standing = members.here.size() - members.open.size();
   const auto& name = members.open[lacking.member]->metadata.name;
-  auto why = std::to_string(standing + lacking.fit) + " of " + std::to_string(gang.size) + " members of gang " +
-             gang.name + " fit" + (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) +
-             "; claim " + name + " does not";
+  auto why = std::to_string(standing + lacking.fit) + " of " +
+             std::to_string(gang.podGroup ? members.here.size() : gang.size) + " members of " + gang.text() + " fit" +
+             (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) + "; claim " + name +
+             " does not";
   if (lacking.excess) why += ": " + lacking.excess->text();
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
@@ -212,13 +270,14 @@ bool ClaimSync::hasItsCards(const cache::Claim& claim) const {
 }
 
 std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
   if (!gang || isStatic(claim)) return std::nullopt;
   const auto& uid = claim.metadata.uid;
-  const auto members = membersOf(claim, *gang);
+  const auto found = membersOf(claim, *gang);
+  const auto& members = found.here;
   const auto lacks =
       std::find_if_not(members.begin(), members.end(), [this](const auto& m) { return hasItsCards(*m); });
-  if (members.size() >= gang->size && lacks == members.end()) {
+  if (!found.missing && lacks == members.end()) {
     waiting_.gangs.over(GangTimes::What::cards, uid);
     for (const auto& member : members)  // who came before waits for this
       if (waiting_.gangs.over(GangTimes::What::cards, member->metadata.uid))
@@ -226,8 +285,8 @@ std::optional<Outcome> ClaimSync::awaitGang(const cache::Claim& claim, const cac
     return std::nullopt;
   }
   const auto why = lacks == members.end()
-                       ? "a member of gang " + gang->name + " is gone"
-                       : "claim " + (*lacks)->metadata.name + " of gang " + gang->name + " has no cards yet";
+                       ? "a member of " + gang->text() + " is gone"
+                       : "claim " + (*lacks)->metadata.name + " of " + gang->text() + " has no cards yet";
   const auto waited = waiting_.gangs.since(GangTimes::What::cards, uid, device.metadata.uid);
   if (waited >= kGangWithin) {
     waiting_.gangs.over(GangTimes::What::cards, uid);

@@ -7,6 +7,7 @@
 #include "controller/base/log.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/gang/gang_of.h"
 
 namespace egpu::reconcile {
 
@@ -31,15 +32,14 @@ bool ClaimSync::wasLetGo(const cache::Claim& claim) const {
 }
 
 std::string ClaimSync::gangLacking(const cache::Claim& claim, const cache::Gpu& device) const {
-  const auto gang = v1alpha::gangOf(claim.metadata.annotations);
+  const auto gang = inGang(claim) ? gangOf(stores_, claim) : std::nullopt;
   // What is to be retained may hold what its user made there.
   if (!gang || isStatic(claim) || device.spec.reclaimPolicy != "Delete") return {};
   const auto members = membersOf(claim, *gang);
-  const auto isThis = [&](const auto& each) { return each->metadata.uid == claim.metadata.uid; };
-  if (std::none_of(members.begin(), members.end(), isThis)) return {};  // one too many: nobody waits for it
-  for (const auto& each : members)
-    if (!hasItsCards(*each)) return "claim " + each->metadata.name + " of gang " + gang->name + " has no cards";
-  return members.size() < gang->size ? "a member of gang " + gang->name + " is gone" : std::string();
+  if (!members.has(claim)) return {};  // one too many: nobody waits for it
+  for (const auto& each : members.here)
+    if (!hasItsCards(*each)) return "claim " + each->metadata.name + " of " + gang->text() + " has no cards";
+  return members.missing ? "a member of " + gang->text() + " is gone" : std::string();
 }
 
 std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
@@ -50,9 +50,9 @@ std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr
   if (device->metadata.deleting() || !hardwareGone(*device).empty()) return std::nullopt;  // has a word of its own
   const auto& uid = claim->metadata.uid;
   const auto why = gangLacking(*claim, *device);
-  const auto members =
-      why.empty() ? std::vector<ClaimPtr>() : membersOf(*claim, *v1alpha::gangOf(claim->metadata.annotations));
-  const bool runs = std::any_of(members.begin(), members.end(), [this](const auto& each) { return wasLetGo(*each); });
+  const auto gang = why.empty() ? std::nullopt : gangOf(stores_, *claim);
+  const auto members = gang ? membersOf(*claim, *gang) : GangMembers();
+  const bool runs = members.gone || letGo(members);
   if (why.empty() || runs) {
     waiting_.gangs.over(GangTimes::What::whole, uid);
     if (runs) *again = kLooksWhileRunning;

@@ -9,6 +9,7 @@
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/gang/gang_of.h"
 
 namespace egpu::reconcile {
 
@@ -46,7 +47,7 @@ cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache:
   auto claim = stores.claims.get({spec.claimRef->namespace_, spec.claimRef->name});
   const bool own = claim && claim->metadata.uid == spec.claimRef->uid && deviceNameFor(*claim) == device.metadata.name;
   // Without one of its members a gang is of no use, and it goes as a whole or not at all: not at all.
-  if (own && claim->metadata.annotations.contains(std::string(v1alpha::keys::kGangAnnotation))) return nullptr;
+  if (own && inGang(stores, *claim)) return nullptr;
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include "controller/codec/json/text.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
+#include "controller/server/moves/moves.h"
 #include "controller/server/what_if_questions.h"
 
 namespace egpu::server {
@@ -16,7 +17,7 @@ namespace {
 
 constexpr std::string_view kPaths =
     "there is /healthz, /readyz, /metrics, /allocation-map (?format=json|yaml|backendai|text), /explain, "
-    "/simulate, /forecast and /defrag (?format=json|yaml|text)\n";
+    "/simulate, /forecast and /defrag (?format=json|yaml|text; POST with execute=true moves)\n";
 
 /// A Kubernetes Status, as the API server refuses.
 http::Response refusal(int status, const std::string& message) {
@@ -166,10 +167,14 @@ http::Response Operations::handle(const http::Request& request, std::stop_token 
 
 /// What only those may see who are known.
 http::Response Operations::guarded(const http::Request& request, std::stop_token stop) {
-  if (sources_.questions && WhatIfQuestions::serves(request.path)) {
+  const bool moves = Moves::serves(request);
+  if (moves && !sources_.moves)
+    return http::plain(404, "nothing is moved here: elastic-gpu-controller defrag --execute does\n");
+  if (moves || (sources_.questions && WhatIfQuestions::serves(request.path))) {
     if (stopping_.stop_requested()) return refusal(503, "the controller is stopping");
     const std::string missing = sources_.ready ? sources_.ready() : std::string();
-    return missing.empty() ? sources_.questions(request, std::move(stop)) : http::plain(503, missing + "\n");
+    if (!missing.empty()) return http::plain(503, missing + "\n");
+    return moves ? sources_.moves(request, std::move(stop)) : sources_.questions(request, std::move(stop));
   }
   if (request.method != "GET" && request.method != "HEAD") {
     auto r = http::plain(405, "only GET is served here\n");

@@ -35,9 +35,11 @@ struct OperationsSources {
   std::function<Callers::Verdict(std::string_view, std::stop_token)> callers{};
   /// Who uses the claims of a map; empty = not known.
   std::function<ClaimPods(const AllocationMap&)> pods{};
+  /// Answers what Moves::serves(), as whoever calls; asked as questions are. Empty = nothing is moved here.
+  std::function<http::Response(const http::Request&, std::stop_token)> moves{};
 };
 
-/// GET only, but for questions. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes &limit= &continue=
+/// GET only, but for questions and moves. /allocation-map?format=json|yaml|backendai|text (&node= &idle=nodes &limit= &continue=
 /// &color=1 &columns= &width=); unknown formats and paths are refused with a line that says what there is. Four answers
 /// at most are worked on at once: one question, one of /metrics, kMaps maps; the others wait. All who wait for /metrics
 /// share the next text. Thread-safe.

@@ -165,6 +165,7 @@ TEST_F(GangTest, C14_AMemberThatGoesWhileTheOthersWaitIsNoticed) {
 
 TEST_F(GangTest, OfALateClassIsBoundOnceAllItsPodsAreThere) {
   world.addMember("a", "late", {{"gpu", "1"}}, {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "2"}});
+  world.nextSecond();  // a speaks
   late("b", "2", {}, {{"gpu", "1"}});
   EXPECT_EQ(used(), 0);
   EXPECT_EQ(world.reason("a"), "WaitingForGang");

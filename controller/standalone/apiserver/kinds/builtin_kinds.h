@@ -14,7 +14,7 @@
 namespace egpu::apiserver {
 
 /// Namespace, Node, Pod, Event, Lease, ResourceClaim, ResourceClaimTemplate, DeviceClass, DeviceTaintRule,
-/// PriorityClass.
+/// PriorityClass, PodGroup.
 base::Status addBuiltinKinds(ResourceTable& table);
 
 /// metadata: name (by the kind's rule), generateName, namespace, labels, annotations (256 KiB in all), finalizers,

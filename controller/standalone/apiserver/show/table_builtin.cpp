@@ -195,6 +195,7 @@ const std::vector<std::pair<std::string_view, BuiltinTable>>& tables() {
       {"deviceclasses", {{kName, kAge}, plainCells}},
       {"devicetaintrules", {{kName, kAge}, plainCells}},
       {"priorityclasses", {{kName, kAge}, plainCells}},
+      {"podgroups", {{kName, kAge}, plainCells}},
   };
   return all;
 }

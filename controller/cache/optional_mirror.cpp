@@ -1,4 +1,4 @@
-#include "controller/cache/taint_rules_mirror.h"
+#include "controller/cache/optional_mirror.h"
 
 #include <array>
 #include <utility>
@@ -13,7 +13,13 @@ using base::Code;
 
 namespace {
 
-constexpr std::array<std::string_view, 2> kVersions = {"v1", "v1beta2"};
+/// The newest first.
+template <class T>
+constexpr std::array<std::string_view, 0> kVersions{};
+template <>
+constexpr std::array<std::string_view, 2> kVersions<core::DeviceTaintRule>{"v1", "v1beta2"};
+template <>
+constexpr std::array<std::string_view, 3> kVersions<core::PodGroup>{"v1beta1", "v1alpha3", "v1alpha2"};
 
 kube::Client askingOnce(kube::Client& client) {
   auto options = client.options();
@@ -23,40 +29,47 @@ kube::Client askingOnce(kube::Client& client) {
 
 }  // namespace
 
-TaintRulesMirror::TaintRulesMirror(kube::Client& client, Store<core::DeviceTaintRule>& store, TaintRulesOptions options)
+template <class T>
+OptionalMirror<T>::OptionalMirror(kube::Client& client, Store<T>& store, OptionalMirrorOptions options)
     : client_(askingOnce(client)),
       mirrored_(client),
       store_(store),
       options_(std::move(options)),
       sink_(store, *this) {}
 
-void TaintRulesMirror::start() {
+template <class T>
+void OptionalMirror<T>::start() {
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-void TaintRulesMirror::stop() {
+template <class T>
+void OptionalMirror<T>::stop() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
 }
 
-bool TaintRulesMirror::waitForSync(std::stop_token stop) {
+template <class T>
+bool OptionalMirror<T>::waitForSync(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   return changed_.wait(lock, std::move(stop), [this] { return synced_; });
 }
 
-void TaintRulesMirror::setSynced() {
+template <class T>
+void OptionalMirror<T>::setSynced() {
   const std::lock_guard lock(mutex_);
   synced_ = true;
   changed_.notify_all();
 }
 
-void TaintRulesMirror::Sink::endList(const std::string& resourceVersion) {
-  StoreSink::endList(resourceVersion);
+template <class T>
+void OptionalMirror<T>::Sink::endList(const std::string& resourceVersion) {
+  StoreSink<T>::endList(resourceVersion);
   mirror_.setSynced();
 }
 
-void TaintRulesMirror::run(const std::stop_token& stop) {
+template <class T>
+void OptionalMirror<T>::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const auto now = served(stop);
     if (now && *now != version_) follow(*now);
@@ -65,11 +78,11 @@ void TaintRulesMirror::run(const std::stop_token& stop) {
   reflector_.reset();
 }
 
-base::Result<std::string_view> TaintRulesMirror::served(const std::stop_token& stop) {
-  for (const auto version : kVersions) {
+template <class T>
+base::Result<std::string_view> OptionalMirror<T>::served(const std::stop_token& stop) {
+  for (const auto version : kVersions<T>) {
     kube::HttpRequest request;
-    request.target =
-        kube::Client::path(kube::Client::inVersion(core::kindOf<core::DeviceTaintRule>, version), std::string_view());
+    request.target = kube::Client::path(kube::Client::inVersion(core::kindOf<T>, version), std::string_view());
     kube::addQuery(request.target, "limit", "1");
     const auto answer = client_.call(std::move(request), stop);
     if (answer) return version;
@@ -77,16 +90,20 @@ base::Result<std::string_view> TaintRulesMirror::served(const std::stop_token& s
     if (status.code() == Code::notFound) continue;
     if (status.code() != Code::forbidden) return status;
     if (!version_ || !version_->empty())
-      base::log::warn("not permitted to list DeviceTaintRules: none is respected", {{"error", status.str()}});
+      base::log::warn("not permitted to list a kind: none of it is respected",
+                      {{"kind", core::kindOf<T>.plural}, {"error", status.str()}});
     return std::string_view();
   }
-  if (!version_ || !version_->empty()) base::log::info("the API server has no DeviceTaintRules");
+  if (!version_ || !version_->empty())
+    base::log::info("the API server has none of a kind", {{"kind", core::kindOf<T>.plural}});
   return std::string_view();
 }
 
-void TaintRulesMirror::follow(std::string_view version) {
+template <class T>
+void OptionalMirror<T>::follow(std::string_view version) {
   reflector_.reset();
   version_ = version;
+  if (options_.served) options_.served(!version.empty());
   if (version.empty()) {
     clear();
     setSynced();
@@ -98,10 +115,14 @@ void TaintRulesMirror::follow(std::string_view version) {
   reflector_->start();
 }
 
-void TaintRulesMirror::clear() {
+template <class T>
+void OptionalMirror<T>::clear() {
   std::vector<core::ObjectMeta> all;
-  store_.forEach([&](const auto& rule) { all.push_back(rule->metadata); });
+  store_.forEach([&](const auto& each) { all.push_back(each->metadata); });
   for (const auto& meta : all) store_.observedGone(core::keyOf(meta), meta.uid);
 }
+
+template class OptionalMirror<core::DeviceTaintRule>;
+template class OptionalMirror<core::PodGroup>;
 
 }  // namespace egpu::cache

@@ -1,5 +1,5 @@
-// Where the API server has no DeviceTaintRules, or doesn't let them be read, and where it has them later.
-#include "controller/cache/taint_rules_mirror.h"
+// Where the API server has no DeviceTaintRules or PodGroups, or doesn't let them be read, and where it has them later.
+#include "controller/cache/optional_mirror.h"
 
 #include <gtest/gtest.h>
 
@@ -35,12 +35,15 @@ class Versions final : public support::ForwardingTransport {
   }
 
  private:
-  /// The embedded server has v1, whatever it is called here.
+  /// The embedded server has one version, whatever it is called here.
   bool is(kube::HttpRequest& request) const {
-    const std::string start = "/apis/resource.k8s.io/" + std::string(version.load()) + "/devicetaintrules";
-    if (request.target.rfind(start, 0) != 0) return false;
-    request.target = "/apis/resource.k8s.io/v1/devicetaintrules" + request.target.substr(start.size());
-    return true;
+    for (const auto& kind : {core::kindOf<core::DeviceTaintRule>, core::kindOf<core::PodGroup>}) {
+      const auto start = kube::Client::path(kube::Client::inVersion(kind, version.load()), {});
+      if (request.target.rfind(start, 0) != 0) continue;
+      request.target = kube::Client::path(kind, {}) + request.target.substr(start.size());
+      return true;
+    }
+    return false;
   }
   base::Result<kube::HttpResponse> no() const {
     kube::HttpResponse answer;
@@ -50,7 +53,7 @@ class Versions final : public support::ForwardingTransport {
   }
 };
 
-class TaintRulesMirrorTest : public ::testing::Test {
+class OptionalMirrorTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (world.real) GTEST_SKIP();
@@ -76,14 +79,14 @@ class TaintRulesMirrorTest : public ::testing::Test {
   Versions line{*world.transport};
   kube::Client client{line, clock, world.random, world.metrics, support::Driver::options()};
   Store<core::DeviceTaintRule> store;
-  TaintRulesMirror mirror{client, store};
+  OptionalMirror<core::DeviceTaintRule> mirror{client, store};
 };
 
-TEST_F(TaintRulesMirrorTest, EachVersionIsFollowed) {
+TEST_F(OptionalMirrorTest, EachVersionIsFollowed) {
   for (const char* version : {"v1", "v1beta2"}) {
     line.version = version;
     Store<core::DeviceTaintRule> rules;
-    TaintRulesMirror one(client, rules);
+    OptionalMirror<core::DeviceTaintRule> one(client, rules);
     one.start();
     ASSERT_TRUE(one.waitForSync({}));
     EXPECT_EQ(rules.size(), 1U) << version;
@@ -91,7 +94,31 @@ TEST_F(TaintRulesMirrorTest, EachVersionIsFollowed) {
   }
 }
 
-TEST_F(TaintRulesMirrorTest, WithoutTheKindNobodyWaitsAndItIsLookedForSeldom) {
+TEST_F(OptionalMirrorTest, PodGroupsAreFoundInEachVersionAndItIsSaidWhetherThereAreAny) {
+  core::PodGroup group;
+  group.metadata.name = "train";
+  group.metadata.namespace_ = "default";
+  group.minCount = 3;
+  world.addNamespace("default");
+  world.must(world.client.create(group));
+  for (const char* version : {"v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"}) {
+    line.version = version;
+    Store<core::PodGroup> groups;
+    std::atomic<int> served{-1};
+    OptionalMirrorOptions options;
+    options.served = [&](bool is) { served = is ? 1 : 0; };
+    OptionalMirror<core::PodGroup> one(client, groups, std::move(options));
+    one.start();
+    ASSERT_TRUE(one.waitForSync({}));
+    const bool known = std::string(version) != "v1alpha1";
+    EXPECT_EQ(served, known ? 1 : 0) << version;
+    EXPECT_EQ(groups.size(), known ? 1U : 0U) << version;
+    if (!known) continue;
+    EXPECT_EQ(groups.get({"default", "train"})->minCount, 3);
+  }
+}
+
+TEST_F(OptionalMirrorTest, WithoutTheKindNobodyWaitsAndItIsLookedForSeldom) {
   mirror.start();
   ASSERT_TRUE(mirror.waitForSync({}));
   EXPECT_EQ(store.size(), 0U);
@@ -100,7 +127,7 @@ TEST_F(TaintRulesMirrorTest, WithoutTheKindNobodyWaitsAndItIsLookedForSeldom) {
   EXPECT_TRUE(sees(true));
 }
 
-TEST_F(TaintRulesMirrorTest, WithoutTheRightNobodyWaits) {
+TEST_F(OptionalMirrorTest, WithoutTheRightNobodyWaits) {
   line.code = 403;
   mirror.start();
   ASSERT_TRUE(mirror.waitForSync({}));
@@ -109,7 +136,7 @@ TEST_F(TaintRulesMirrorTest, WithoutTheRightNobodyWaits) {
   EXPECT_TRUE(sees(true));
 }
 
-TEST_F(TaintRulesMirrorTest, AKindThatIsSwitchedOffTakesItsRulesAlong) {
+TEST_F(OptionalMirrorTest, AKindThatIsSwitchedOffTakesItsRulesAlong) {
   line.version = "v1";
   mirror.start();
   ASSERT_TRUE(mirror.waitForSync({}));
@@ -120,7 +147,7 @@ TEST_F(TaintRulesMirrorTest, AKindThatIsSwitchedOffTakesItsRulesAlong) {
   EXPECT_TRUE(sees(true)) << "the same object again";
 }
 
-TEST_F(TaintRulesMirrorTest, AServerThatCantSayIsAskedAgainBeforeAnybodyDecides) {
+TEST_F(OptionalMirrorTest, AServerThatCantSayIsAskedAgainBeforeAnybodyDecides) {
   line.code = 500;
   mirror.start();
   std::stop_source soon;

@@ -1,9 +1,10 @@
-// The mirror of the DeviceTaintRules, of which a cluster may have none: the kind is served from 1.36 on where it is
-// switched on, and by itself from 1.37 on.
+// The mirror of a kind that a cluster may not have: DeviceTaintRules, served from 1.36 on where they are switched on and by themselves
+// from 1.37 on; PodGroups, served from 1.36 on where they are switched on, in another version each release.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -19,33 +20,36 @@
 
 namespace egpu::cache {
 
-struct TaintRulesOptions {
+struct OptionalMirrorOptions {
   kube::ReflectorOptions reflector;
   std::chrono::milliseconds lookEvery{600'000};  ///< for the kind, or for another version of it
   std::chrono::milliseconds lookAgain{5'000};    ///< after an answer that told nothing
+  std::function<void(bool)> served{};  ///< told whether it can be listed, when that is known and when it changes
 };
 
-/// Fills the store from v1, else from v1beta2; v1alpha3 (1.33 to 1.35) has other fields and is not read. Where the server
-/// has neither, or doesn't permit to list them, the store is empty, the log says so once, and the kind is looked for
-/// again seldom. start() once; the destructor stops and joins. Client and store must outlive it.
-class TaintRulesMirror {
+/// Fills the store from the first version that the server has: of DeviceTaintRules v1, v1beta2 (v1alpha3, 1.33 to 1.35, has other fields
+/// and is not read), of PodGroups v1beta1, v1alpha3, v1alpha2 (1.35 has them in other objects). Where it has none, or doesn't permit to
+/// list them, the store is empty, the log says so once, and the kind is looked for again seldom. start() once; the destructor stops and
+/// joins. Client and store must outlive it.
+template <class T>
+class OptionalMirror {
  public:
-  TaintRulesMirror(kube::Client& client, Store<core::DeviceTaintRule>& store, TaintRulesOptions options = {});
-  ~TaintRulesMirror() { stop(); }
+  OptionalMirror(kube::Client& client, Store<T>& store, OptionalMirrorOptions options = {});
+  ~OptionalMirror() { stop(); }
 
   void start();
   void stop();  ///< idempotent
-  /// The rules are listed, or it is known that there can be none. Blocks until then; false if stopped first.
+  /// They are listed, or it is known that there can be none. Blocks until then; false if stopped first.
   bool waitForSync(std::stop_token stop);
 
  private:
-  class Sink final : public StoreSink<core::DeviceTaintRule> {
+  class Sink final : public StoreSink<T> {
    public:
-    Sink(Store<core::DeviceTaintRule>& store, TaintRulesMirror& mirror) : StoreSink(store), mirror_(mirror) {}
+    Sink(Store<T>& store, OptionalMirror& mirror) : StoreSink<T>(store), mirror_(mirror) {}
     void endList(const std::string& resourceVersion) override;
 
    private:
-    TaintRulesMirror& mirror_;
+    OptionalMirror& mirror_;
   };
   void run(const std::stop_token& stop);
   /// The version that can be listed, empty if none can; an error tells nothing.
@@ -56,12 +60,12 @@ class TaintRulesMirror {
 
   kube::Client client_;  ///< asks once: it comes again by itself
   kube::Client& mirrored_;
-  Store<core::DeviceTaintRule>& store_;
-  const TaintRulesOptions options_;
+  Store<T>& store_;
+  const OptionalMirrorOptions options_;
   Sink sink_;
   // Of the thread alone:
   std::optional<std::string_view> version_;  ///< that is followed; empty: none; no value: not known yet
-  std::optional<kube::Reflector<core::DeviceTaintRule>> reflector_;
+  std::optional<kube::Reflector<T>> reflector_;
 
   std::mutex mutex_;
   std::condition_variable_any changed_;

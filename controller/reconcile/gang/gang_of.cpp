@@ -1,0 +1,101 @@
+#include "controller/reconcile/gang/gang_of.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_amounts.h"
+#include "controller/reconcile/claim/stock.h"
+#include "controller/reconcile/claim/waiting_for_room.h"
+#include "controller/reconcile/device/users.h"
+#include "controller/reconcile/pod/demand.h"
+
+namespace egpu::reconcile {
+
+namespace keys = v1alpha::keys;
+
+namespace {
+
+bool saysItself(const core::StringMap& annotations) { return annotations.contains(std::string(keys::kGangAnnotation)); }
+
+std::string_view groupOf(const cache::Claim& claim) { return claim.metadata.annotation(keys::kGangPodGroupAnnotation); }
+
+/// Of a pod that waits: whether the claim of that name is none of ours, or made.
+bool isMade(const cache::Stores& stores, const core::ObjectKey& key) {
+  const auto claim = stores.claims.get(key);
+  if (claim) return !claim->metadata.deleting();
+  const auto carrier = stores.carriers.get(key);
+  return carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;  // another driver's
+}
+
+}  // namespace
+
+std::optional<v1alpha::Gang> gangOf(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto name = groupOf(claim);
+  if (name.empty() || saysItself(claim.metadata.annotations)) return v1alpha::gangOf(claim.metadata.annotations);
+  if (v1alpha::gangMistake(claim.metadata.annotations)) return std::nullopt;
+  const auto group = stores.podGroups.get({claim.metadata.namespace_, std::string(name)});
+  return group ? v1alpha::gangOf(*group) : std::nullopt;
+}
+
+bool inGang(const cache::Stores& stores, const cache::Claim& claim) {
+  if (saysItself(claim.metadata.annotations)) return true;
+  const auto name = groupOf(claim);
+  if (name.empty() || !stores.podGroupsServed) return false;
+  const auto group = stores.podGroups.get({claim.metadata.namespace_, std::string(name)});
+  return !group || v1alpha::gangOf(*group);
+}
+
+std::vector<cache::Store<cache::Claim>::Ptr> namingGangOf(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto& meta = claim.metadata;
+  if (saysItself(meta.annotations)) return stores.claimsOfGang(meta.namespace_, meta.annotation(keys::kGangAnnotation));
+  return groupOf(claim).empty() ? std::vector<cache::Store<cache::Claim>::Ptr>()
+                                : stores.claimsOfPodGroup(meta.namespace_, groupOf(claim));
+}
+
+std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string& namespace_, const std::string& group,
+                                  const std::function<bool(const cache::Claim&)>& holds) {
+  using Turn = std::tuple<bool, bool, Age>;
+  std::vector<std::pair<Turn, GroupPod>> counted;
+  for (const auto& pod : stores.podsOfPodGroup(namespace_, group)) {
+    const bool succeeded = pod->phase == "Succeeded";
+    if (!succeeded && !alive(*pod)) continue;
+    GroupPod one{pod, {}, succeeded || !gated(*pod), succeeded || pod->unstamped() == nullptr};
+    bool held = false;
+    for (const auto& name : succeeded ? std::vector<std::string>() : claimNames(*pod)) {
+      const core::ObjectKey key{namespace_, name};
+      const auto claim = stores.claims.get(key);
+      if (!one.letGo && !isMade(stores, key)) one.whole = false;
+      if (!claim || claim->metadata.deleting() || groupOf(*claim) != group) continue;
+      held = held || holds(*claim);
+      one.claims.push_back(claim);
+    }
+    counted.emplace_back(Turn{!one.letGo, !held, ageOf(pod->metadata)}, std::move(one));
+  }
+  std::sort(counted.begin(), counted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<GroupPod> pods;
+  for (auto& each : counted) pods.push_back(std::move(each.second));
+  return pods;
+}
+
+std::size_t succeededMembers(const cache::Stores& stores, const std::string& namespace_, const v1alpha::Gang& gang) {
+  std::size_t count = 0;
+  for (const auto& pod : stores.succeededPods(namespace_))
+    for (const auto& entry : pod->resourceClaims) {
+      if (entry.templateName.empty()) continue;  // a claim that was not made for the pod has not gone with it
+      const auto of = stores.carrierTemplates.get({namespace_, entry.templateName});
+      if (of ? !asks(of->claim) : !v1alpha::namesAmounts(entry.templateName)) continue;
+      const bool itself = of && saysItself(of->annotations);
+      if (v1alpha::gangOf(itself ? of->annotations : pod->metadata.annotations) != gang) continue;
+      const bool stands = std::any_of(pod->resourceClaims.begin(), pod->resourceClaims.end(), [&](const auto& made) {
+        const auto claim = made.name == entry.name && made.templateName.empty()
+                               ? stores.claims.get({namespace_, made.resourceClaimName})
+                               : nullptr;
+        return claim && !claim->metadata.deleting();
+      });
+      count += stands ? 0 : 1;
+    }
+  return count;
+}
+
+}  // namespace egpu::reconcile

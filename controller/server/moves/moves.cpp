@@ -1,0 +1,217 @@
+#include "controller/server/moves/moves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/base/log.h"
+#include "controller/codec/json/text.h"
+#include "controller/codec/patch.h"
+#include "controller/codec/yaml_text.h"
+#include "controller/http/plain.h"
+
+namespace egpu::server {
+
+namespace {
+
+using base::Code;
+using base::Status;
+using MovePlan = codec::MovePlanAnswer;
+
+core::ObjectKey keyOfName(const std::string& name) {
+  const auto slash = name.find('/');
+  return {name.substr(0, slash), name.substr(slash + 1)};
+}
+
+const core::OwnerReference* makerOf(const core::Pod& pod) {
+  const auto& owners = pod.metadata.ownerReferences;
+  const auto it = std::find_if(owners.begin(), owners.end(), [](const auto& owner) { return owner.controller; });
+  return it == owners.end() ? nullptr : &*it;
+}
+
+/// What of a query is this class's; the rest is the plan's.
+struct Asked {
+  std::string wrong, format = "json", rest = "format=json&evictable=1";
+};
+
+Asked readQuery(const http::Request& request) {
+  Asked asked;
+  std::string_view left = request.query;
+  while (!left.empty()) {
+    const auto part = left.substr(0, left.find('&'));
+    left.remove_prefix(std::min(left.size(), part.size() + 1));
+    const auto pairs = http::parseQuery(part);
+    if (pairs.empty()) continue;
+    const auto& [key, value] = pairs.front();
+    if (key == "execute" && value != "true" && value != "1")
+      asked.wrong = "execute: \"" + value + "\" is unknown; known is true\n";
+    else if (key == "format" && value != "json" && value != "yaml" && value != "text")
+      asked.wrong = "format: \"" + value + "\" is unknown; known are json, yaml, text\n";
+    else if (key == "format")
+      asked.format = value;
+    else if (key != "execute" && key != "evictable")
+      asked.rest.append("&").append(part);
+  }
+  return asked;
+}
+
+http::Response later(int status, const std::string& why, std::chrono::seconds after) {
+  auto r = http::plain(status, why + "\n");
+  r.headers.emplace_back("Retry-After", std::to_string(after.count()));
+  return r;
+}
+
+/// As the API server refused it.
+http::Response refused(const Status& why) {
+  switch (why.code()) {
+    case Code::unauthorized:
+      return http::plain(401, why.message() + "\n");
+    case Code::forbidden:
+      return http::plain(
+          403, why.message() + ": pods are evicted with the rights of whoever calls (create pods/eviction)\n");
+    case Code::throttled:
+      return later(429, why.message(),
+                   std::chrono::ceil<std::chrono::seconds>(why.retryAfter.value_or(std::chrono::seconds(5))));
+    case Code::unavailable:
+    case Code::unknownOutcome:
+    case Code::deadline:
+      return later(503, why.message(), std::chrono::seconds(1));
+    default:
+      return http::plain(409, why.message() + "\n");
+  }
+}
+
+/// move: what was done, if anything was.
+http::Response done(const MovePlan& plan, const MovePlan::Move* move, std::size_t left, const std::string& text) {
+  codec::JsonText j;
+  j.beginObject();
+  if (move != nullptr) {
+    j.key("moved").beginObject().key("claim").value(move->claim).key("device").value(move->device);
+    j.key("to").value(move->to).key("pods").beginArray();
+    for (const auto& pod : move->pods) j.value(pod);
+    j.endArray().endObject();
+  }
+  j.key("left").value(static_cast<int64_t>(left)).key("possible").value(plan.possible).key("text").value(text);
+  j.endObject();
+  http::Response r;
+  r.body = j.take();
+  return r;
+}
+
+http::Response inFormat(http::Response json, const std::string& format, const std::string& text) {
+  if (json.status != 200 || format == "json") return json;
+  if (format == "text") return http::plain(200, text + "\n");
+  json.body = codec::jsonToYaml(json.body);
+  json.contentType = "application/yaml";
+  return json;
+}
+
+}  // namespace
+
+bool Moves::serves(const http::Request& request) {
+  const auto query = http::parseQuery(request.query);
+  return request.path == "/defrag" &&
+         std::any_of(query.begin(), query.end(), [](const auto& each) { return each.first == "execute"; });
+}
+
+http::Response Moves::answer(const http::Request& request, std::stop_token stop) {
+  if (request.method != "POST") {
+    auto r = http::plain(405, "execute: only a POST moves anything; without it the plan is shown\n");
+    r.headers.emplace_back("Allow", "POST");
+    return r;
+  }
+  const auto asked = readQuery(request);
+  if (!asked.wrong.empty()) return http::plain(400, asked.wrong);
+  const std::unique_lock lock(one_, std::try_to_lock);
+  if (!lock.owns_lock()) return later(409, "another move is being made", std::chrono::seconds(1));
+  if (auto waits = waitsFor()) return std::move(*waits);
+  auto question = request;
+  question.query = asked.rest;
+  if (question.body.empty()) question.method = "GET";
+  auto planned = plan_(question, stop);
+  if (planned.status != 200) return planned;
+  const auto plan = codec::decodeMovePlan(planned.body);
+  if (!plan) return http::plain(400, "one claim at a time is let in by moves; " + plan.status().message() + "\n");
+  const bool bound = plan->ofClaim && plan->phase == "Bound";
+  const auto text = bound ? "claim " + plan->claim + " is Bound" : plan->text;
+  if (bound || !plan->possible || plan->moves.empty())
+    return inFormat(done(*plan, nullptr, 0, text), asked.format, text);
+  const auto& move = plan->moves.front();
+  const auto left = plan->moves.size() - 1;
+  const auto moved = "claim " + move.claim + ": its pod is evicted, so that it goes to node " + move.to + "; " +
+                     std::to_string(left) + (left == 1 ? " move is left" : " moves are left");
+  if (auto stopped = carryOut(request, *plan, std::move(stop)); stopped.status != 200) return stopped;
+  return inFormat(done(*plan, &move, left, moved), asked.format, moved);
+}
+
+std::optional<http::Response> Moves::waitsFor() {
+  if (!underWay_) return std::nullopt;
+  const auto& move = *underWay_;
+  const bool there = stores_.devices.get({"", move.device}) != nullptr;
+  if (!there && placedOf(move.namespace_, move.maker) >= move.placed) {
+    underWay_.reset();
+    return std::nullopt;
+  }
+  const auto what = there ? "device " + move.device + " of claim " + move.claim + " is still there"
+                          : "no pod has come in the place of " + move.pod;
+  if (clock_.now() - move.since < kDoneWithin)
+    return later(409, "a move is under way: " + what, std::chrono::seconds(1));
+  const auto stopped = "stopped: " + what + " after 20 minutes; the next request plans anew\n";
+  underWay_.reset();
+  return http::plain(409, stopped);
+}
+
+http::Response Moves::carryOut(const http::Request& request, const MovePlan& plan, std::stop_token stop) {
+  const auto& first = plan.moves.front();
+  if (!plan.holds)
+    return http::plain(409, "stopped: claim " + first.claim + ", made anew, would not go where it had to\n");
+  for (const auto& move : plan.moves)  // nobody goes for what can't be done
+    for (const auto& name : move.pods) {
+      const auto pod = stores_.pods.get(keyOfName(name));
+      const auto gone = Status(Code::conflict, "pod " + name + " is gone: ask again");
+      if (const auto s = pod ? evict(request, *pod, true, stop) : gone; !s.ok()) return refused(s);
+    }
+  const auto pod = first.pods.size() == 1 ? stores_.pods.get(keyOfName(first.pods.front())) : nullptr;
+  const auto* maker = pod ? makerOf(*pod) : nullptr;
+  const auto device = stores_.devices.get({"", first.device});
+  if (maker == nullptr || !device || device->metadata.deleting() || pod->metadata.deleting())
+    return later(409, "claim " + first.claim + " is on its way already, or used by other pods than one",
+                 std::chrono::seconds(1));
+  UnderWay move{first.claim,        first.device,
+                first.pods.front(), pod->metadata.namespace_,
+                maker->uid,         placedOf(pod->metadata.namespace_, maker->uid),
+                clock_.now()};
+  const auto evicted = evict(request, *pod, false, std::move(stop));
+  if (evicted.code() == Code::unknownOutcome || evicted.ok()) underWay_ = std::move(move);
+  if (!evicted.ok()) return refused(evicted);
+  base::log::info("a claim is moved", {{"claim", first.claim}, {"pod", first.pods.front()}, {"to", first.to}});
+  return {};
+}
+
+std::size_t Moves::placedOf(const std::string& namespace_, const std::string& maker) const {
+  std::size_t count = 0;
+  stores_.pods.forEach([&](const auto& pod) {
+    const auto* owner = pod->metadata.namespace_ == namespace_ ? makerOf(*pod) : nullptr;
+    if (owner != nullptr && owner->uid == maker && !pod->nodeName.empty() && !pod->finished() &&
+        !pod->metadata.deleting())
+      ++count;
+  });
+  return count;
+}
+
+Status Moves::evict(const http::Request& request, const core::Pod& pod, bool dry, std::stop_token stop) {
+  kube::HttpRequest eviction;
+  eviction.method = kube::Method::post;
+  eviction.headers = {{"Content-Type", "application/json"}};
+  if (const auto who = request.header("authorization"); !who.empty())
+    eviction.headers.emplace_back("Authorization", std::string(who));
+  eviction.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "eviction");
+  eviction.body = codec::patch::eviction(pod, dry);
+  const auto answer = asCaller_.call(std::move(eviction), std::move(stop));
+  if (answer) return Status::okay();
+  auto why = answer.status();
+  Status refused(why.code(), "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + why.message());
+  refused.retryAfter = why.retryAfter;
+  return refused;
+}
+
+}  // namespace egpu::server

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Moves on a real cluster: shares of a Deployment lie alone on cards that others could use whole, within a disruption budget that permits one at a
+time. defrag --execute, and the same over HTTP move by move, bring them together with the rights of whoever calls; who may not evict moves
+nothing.
+
+    defrag_test.py BIN_DIR [PART...]
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+
+import installation
+import nodes
+import verify
+from apiserver import Cluster, guarded
+from client import CLASSES, GPUS, Report, carriers, pods, until
+from parts import WHOLE
+from pki import write_kubeconfig
+from pods_test import expect_clean, gpu_class
+
+NODES = ["n-0", "n-1"]
+CARDS_EACH = 2
+CARDS = len(NODES) * CARDS_EACH
+SMALL = 2  # of its pods
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+RIGHTS = {"looks": [(["elasticgpu.io"], ["elasticgpus"], ["get"])],
+          "moves": [(["elasticgpu.io"], ["elasticgpus"], ["get"]), ([""], ["pods"], ["get", "list"]), ([""], ["pods/eviction"], ["create"])]}
+PATIENCE = 300
+
+
+class Ground:
+    def __init__(self, cluster, report, bin_dir):
+        self.cluster, self.report, self.check = cluster, report, report.check
+        self.binary = pathlib.Path(bin_dir) / "elastic-gpu-controller"
+        self.client = installation.client_of(cluster)
+        self.operations = ""
+        self.tokens = {name: self.account(name, rules) for name, rules in RIGHTS.items()}
+
+    def account(self, name, rules):
+        """A service account that may do this and no more; its token."""
+        self.client.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
+        self.client.create(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": [
+            {"apiGroups": groups, "resources": resources, "verbs": verbs} for groups, resources, verbs in rules]})
+        self.client.create(f"{RBAC}/clusterrolebindings", {
+            "metadata": {"name": name}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}]})
+        return self.client.token_for("default", name)
+
+    def deployment(self, name, replicas, core, cls="fixed"):
+        annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu-core": str(core)}
+        self.client.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}, "annotations": annotations},
+                         "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}}}})
+        until(f"{name} runs", lambda: len(self.running(name)) == replicas)
+
+    def pods_of(self, name):
+        return self.client.items(pods(), f"&labelSelector=app%3D{name}")
+
+    def running(self, name):
+        return {each["metadata"]["uid"] for each in self.pods_of(name)
+                if each["status"].get("phase") == "Running" and "deletionTimestamp" not in each["metadata"]}
+
+    def used(self):
+        """Cards of which something is given out."""
+        return sum(bool(each["spec"].get("allocations")) for each in self.client.items(GPUS) if "card" in each["spec"])
+
+    def goes(self, name):
+        self.client.call("DELETE", f"{DEPLOYMENTS}/{name}", {"propagationPolicy": "Foreground"})
+        until(f"{name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
+
+    def scattered(self, budget):
+        """Small ones, each alone on a card of one node, as cards of the other were full when they came. The uids of their pods."""
+        self.deployment("filler", SMALL, 60)
+        self.deployment("anchor", SMALL, 40)
+        self.deployment("small", SMALL, 60, "share")
+        self.client.create(BUDGETS, {"metadata": {"name": "small"}, "spec": {"selector": {"matchLabels": {"app": "small"}}, **budget}})
+        until("the budget counts", lambda: self.client.get(f"{BUDGETS}/small").get("status", {}).get("currentHealthy") == SMALL)
+        self.goes("filler")
+        until("each is alone on its card", lambda: self.used() == CARDS and len(verify.World(self.client).devices) == CARDS)
+        return self.running("small")
+
+    def loosen(self):
+        self.client.patch(f"{BUDGETS}/small", {"spec": {"maxUnavailable": 1}})
+        until("the budget permits one", lambda: self.client.get(f"{BUDGETS}/small").get("status", {}).get("disruptionsAllowed") == 1)
+
+    def gathered(self, before):
+        """Each fits beside one that stayed: two moves free two cards."""
+        until("all run again", lambda: len(self.running("small")) == SMALL and self.used() == CARDS - SMALL)
+        self.check("both were evicted, once", not self.running("small") & before)
+        expect_clean(self.client, self.report, "with two cards freed")
+
+    def away(self):
+        for name in ("small", "anchor"):
+            self.goes(name)
+        self.client.delete(f"{BUDGETS}/small")
+        until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
+        expect_clean(self.client, self.report, "once all is given back")
+
+
+def by_command(ground):
+    """defrag --execute stops at a budget, and goes on when it is called again."""
+    before = ground.scattered({"maxUnavailable": 0})
+    kubeconfig = ground.cluster.folder / "moves.kubeconfig"
+    write_kubeconfig(kubeconfig, ground.cluster.url, ground.cluster.pki, "moves", ground.tokens["moves"])
+
+    def execute():
+        return subprocess.run([ground.binary, "defrag", "--execute", f"--kubeconfig={kubeconfig}", f"--server={ground.operations}"],
+                              capture_output=True, text=True, timeout=1300, check=False)
+
+    held = execute()
+    ground.check("a budget that permits none: nothing is moved, in its words",
+                 held.returncode == 1 and "nothing is moved" in held.stderr and "disruption budget" in held.stderr, held)
+    ground.check("nobody went", ground.running("small") == before)
+    ground.loosen()
+    stopped = []
+
+    def carried_out():
+        done = execute()
+        if done.returncode == 1 and "may not be evicted now" in done.stderr:  # the last one's successor is not ready yet
+            stopped.append(done.stderr.strip())
+            return False
+        assert done.returncode == 0, done
+        return done
+
+    done = until("the moves are made", carried_out, PATIENCE)
+    print(f"stopped {len(stopped)} times at the budget; at last: {done.stdout.strip()}", flush=True)
+    ground.gathered(before)
+    ground.away()
+
+
+def posted(ground, query, token):
+    """Status, body and Retry-After of one request for a move."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"{ground.operations}/defrag?{query}", data=b"", headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode(), None
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode(), refused.headers.get("Retry-After")
+
+
+def over_http(ground):
+    """One move per request, with the token of whoever calls."""
+    before = ground.scattered({"maxUnavailable": 0})
+    for who, token, status, words in (("nobody", "", 401, "bearer token"), ("a stranger", "none", 401, "does not know"),
+                                      ("who may only look", ground.tokens["looks"], 403, "pods/eviction"),
+                                      ("a budget that permits none", ground.tokens["moves"], 429, "disruption budget")):
+        code, body, again = posted(ground, "execute=true", token)
+        ground.check(f"{who}: {status}, in words", (code, words in body, again is not None) == (status, True, status == 429), (code, body, again))
+    ground.check("nobody went", ground.running("small") == before)
+    ground.loosen()
+    answers = []
+
+    def nothing_left():
+        # The last move answers that none is left; what is done then is over once another request says so.
+        code, body, again = posted(ground, "execute=true", ground.tokens["moves"])
+        answers.append((code, body))
+        assert code == 200 or (code in (409, 429, 503) and again), (code, body)
+        return code == 200 and "moved" not in json.loads(body)
+
+    until("nothing is left", nothing_left, PATIENCE)
+    moves = [json.loads(body) for code, body in answers if code == 200 and "moved" in body]
+    ground.check("two moves were made", [each["left"] for each in moves] == [1, 0], answers)
+    ground.gathered(before)
+    ground.away()
+
+
+PARTS = (by_command, over_http)
+
+
+def main():
+    report = Report()
+    wanted = sys.argv[2:]
+    with tempfile.TemporaryDirectory(prefix="egpu-defrag-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
+        installation.apply_manifests(cluster)
+        ground = Ground(cluster, report, sys.argv[1])
+        for name, movable in (("share", "true"), ("fixed", "false")):
+            ground.client.create(CLASSES, gpu_class(name, "WaitForFirstConsumer", reclaimPolicy="Delete", parameters={"movable": movable}))
+        nodes.publish(ground.client, NODES, CARDS_EACH)
+        address = installation.start_controller(cluster, sys.argv[1])
+        ground.operations = address if address.startswith("http") else f"http://{address}"
+        try:
+            for part in PARTS:
+                if not wanted or part.__name__ in wanted:
+                    print(f"{part.__name__}: {part.__doc__}", flush=True)
+                    part(ground)
+        except BaseException:
+            print(f"controller:\n{cluster.processes.tail('controller', 40)}", file=sys.stderr)
+            raise
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

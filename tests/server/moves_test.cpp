@@ -1,0 +1,157 @@
+// /defrag with execute: one eviction per request, with the caller's own token, planned anew for each.
+#include "controller/server/moves/moves.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "controller/base/ids.h"
+#include "controller/base/metrics.h"
+#include "tests/server/questions.h"
+
+namespace egpu::server {
+namespace {
+
+/// Takes evictions, of whoever has the token "ann".
+class Evictions final : public kube::Transport {
+ public:
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token) override {
+    const bool dry = request.body.find("dryRun") != std::string::npos;
+    std::string token;
+    for (const auto& [name, value] : request.headers)
+      if (name == "Authorization") token = value;
+    asked.push_back(request.target + (dry ? " dry " : " ") + token);
+    if (token != "Bearer ann") return no(403, "Forbidden", "User \\\"bob\\\" cannot create resource");
+    if (budget) return no(429, "TooManyRequests", "would violate the pod's disruption budget");
+    return kube::HttpResponse{201, {}, "{}"};
+  }
+  base::Result<kube::HttpResponse> stream(const kube::HttpRequest&, const std::function<bool(std::string_view)>&,
+                                          std::stop_token) override {
+    return base::Status(base::Code::internal, "not asked for");
+  }
+  bool budget = false;
+  std::vector<std::string> asked;
+
+ private:
+  static kube::HttpResponse no(int code, const std::string& reason, const std::string& message) {
+    return {code,
+            {{"retry-after", "10"}},
+            R"({"kind":"Status","status":"Failure","code":)" + std::to_string(code) + R"(,"reason":")" + reason +
+                R"(","message":")" + message + "\"}"};
+  }
+};
+
+class MovesTest : public QuestionsTest {
+ protected:
+  void SetUp() override {
+    QuestionsTest::SetUp();
+    for (const std::string name : {"c", "d"}) {
+      movable(name);
+      auto stamped = *stores.claims.get({"default", name});
+      stamped.metadata.resourceVersion = next();
+      stamped.metadata.ownerReferences = {{"resource.k8s.io/v1", "ResourceClaim", name, "uid-of-" + name, true}};
+      stores.claims.informed(stamped);
+      stores.pods.informed(podOn2("p-" + name, {name}, "ReplicaSet"));
+    }
+  }
+  http::Response move(const std::string& query, const std::string& token = "ann", const std::string& method = "POST") {
+    http::Request r;
+    r.method = method;
+    r.path = "/defrag";
+    r.query = query;
+    if (!token.empty()) r.headers = {{"authorization", "Bearer " + token}};
+    EXPECT_TRUE(Moves::serves(r)) << query;
+    return moves.answer(r, {});
+  }
+  void refusesMove(int status, const std::string& says, const std::string& query, const std::string& token = "ann",
+                   const std::string& method = "POST") {
+    const auto r = move(query, token, method);
+    EXPECT_EQ(r.status, status) << query;
+    EXPECT_NE(r.body.find(says), std::string::npos) << r.body;
+  }
+  static bool hasHeader(const http::Response& r, const std::string& name) {
+    for (const auto& each : r.headers)
+      if (each.first == name) return true;
+    return false;
+  }
+  static kube::ClientOptions once() {
+    kube::ClientOptions options;
+    options.maxAttempts = 1;
+    return options;
+  }
+  Evictions api;
+  base::Random random;
+  base::NoMetrics metrics;
+  Moves moves{stores, [this](const http::Request& r, std::stop_token) { return questions.answer(r); },
+              kube::Client(api, clock, random, metrics, once()), clock};
+};
+
+TEST_F(MovesTest, OneMoveIsOneEvictionAsWhoeverCalls) {
+  const auto r = move("claim=waits&execute=true");
+  EXPECT_EQ(r.status, 200) << r.body;
+  has(r.body, R"({"moved":{"claim":"default/c","device":"egpu-c","to":"n)");
+  has(r.body, R"("pods":["default/p-c"]},"left":0,"possible":true,"text":"claim default/c: its pod is evicted)");
+  EXPECT_EQ(api.asked, (std::vector<std::string>{"/api/v1/namespaces/default/pods/p-c/eviction dry Bearer ann",
+                                                 "/api/v1/namespaces/default/pods/p-c/eviction Bearer ann"}));
+}
+
+TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {
+  ASSERT_EQ(move("claim=waits&execute=true").status, 200);
+  const auto waits = move("claim=waits&execute=true");
+  EXPECT_EQ(waits.status, 409);
+  EXPECT_TRUE(hasHeader(waits, "Retry-After"));
+  has(waits.body, "a move is under way: device egpu-c of claim default/c is still there");
+  EXPECT_EQ(api.asked.size(), 2U);
+  stores.devices.informedGone(*stores.devices.get({"", "egpu-c"}));
+  stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
+  stores.claims.informedGone(*stores.claims.get({"default", "c"}));
+  has(move("claim=waits&execute=true").body, "no pod has come in the place of default/p-c");
+  stores.pods.informed(podOn2("p-c2", {}, "ReplicaSet"));
+  has(move("claim=waits&execute=true").body, R"({"moved":{"claim":"default/d")");
+}
+
+TEST_F(MovesTest, AMoveThatDoesNotEndIsSaidOnceAndForgotten) {
+  ASSERT_EQ(move("claim=waits&execute=true").status, 200);
+  clock.advance(Moves::kDoneWithin);
+  const auto stopped = move("claim=waits&execute=true");
+  EXPECT_EQ(stopped.status, 409);
+  EXPECT_FALSE(hasHeader(stopped, "Retry-After"));
+  has(stopped.body, "stopped: device egpu-c of claim default/c is still there after 20 minutes");
+  EXPECT_EQ(move("claim=waits&execute=true").status, 200);
+}
+
+TEST_F(MovesTest, WhoMayNotEvictIsRefusedAndNobodyGoes) {
+  refusesMove(403, "User \"bob\" cannot create resource", "claim=waits&execute=true", "bob");
+  refusesMove(403, "with the rights of whoever calls", "claim=waits&execute=true", "");
+  for (const auto& each : api.asked) EXPECT_NE(each.find(" dry "), std::string::npos) << each;
+}
+
+TEST_F(MovesTest, ABudgetHoldsItUp) {
+  api.budget = true;
+  const auto r = move("claim=waits&execute=true");
+  EXPECT_EQ(r.status, 429) << r.body;
+  EXPECT_TRUE(hasHeader(r, "Retry-After"));
+  has(r.body, "pod default/p-c may not be evicted now");
+  api.budget = false;
+  EXPECT_EQ(move("claim=waits&execute=true").status, 200);
+}
+
+TEST_F(MovesTest, WhereThereIsNothingToDoNobodyGoes) {
+  has(move("class=share&gpu-core=40&execute=true").body, R"({"left":0,"possible":true,"text":"it fits as it is"})");
+  has(move("moves=0&execute=true").body, R"({"left":0,"possible":false,"text":"no move would free a whole card)");
+  has(move("claim=a&execute=true&format=text").body, "claim default/a is Bound\n");
+  EXPECT_TRUE(api.asked.empty());
+}
+
+TEST_F(MovesTest, RefusalsNameTheField) {
+  refusesMove(405, "only a POST moves", "execute=true", "ann", "GET");
+  refusesMove(400, "execute: \"maybe\" is unknown; known is true", "execute=maybe");
+  refusesMove(400, "format: \"xml\" is unknown", "execute=true&format=xml");
+  refusesMove(400, "moves: is for freeing whole cards", "claim=waits&moves=3&execute=true");
+  refusesMove(404, "there is no ElasticGPUClaim \"default/x\"", "claim=x&execute=true");
+  EXPECT_TRUE(api.asked.empty());
+}
+
+}  // namespace
+}  // namespace egpu::server
