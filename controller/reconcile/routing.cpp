@@ -123,6 +123,7 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   for (const auto* side : {before, after})
     if (side != nullptr && side->status.nominated) victimsOf(*side);
+  if (before && after && before->status.nominated.has_value() != after->status.nominated.has_value()) allOfGang(*after);
   if (!before || !after || before->status.phase != after->status.phase) {
     podsOf(key);
     for (const auto* side : {before, after})

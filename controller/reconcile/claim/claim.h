@@ -155,6 +155,12 @@ class ClaimSync {
     std::vector<ClaimPtr> here;
     std::vector<ClaimPtr> open;  ///< of those, the ones that nothing is decided for
     std::string standsOn;        ///< a node of one that has its device; empty: none has
+    bool oneLeaves = false;      ///< the device of one is going: it is open once that is gone
+  };
+  /// What the open ones ask for.
+  struct GangAsks {
+    std::vector<cache::ClusterView::Ask> asks;
+    bool preempt = true;  ///< others may have to make room for each of them
   };
   /// (C14) Nothing is decided for it alone.
   Outcome withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
@@ -176,11 +182,16 @@ class ClaimSync {
   bool hasItsCards(const cache::Claim& claim) const;
   /// What the open members ask for. An outcome: nothing can be decided now.
   std::optional<Outcome> askGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                                 GangPods& pods, std::vector<cache::ClusterView::Ask>& asks, std::stop_token stop);
+                                 GangPods& pods, GangAsks& asks, std::stop_token stop);
+  /// The turn of all is that of the one that comes first by age and last by priority.
+  static void askAsOne(std::vector<cache::ClusterView::Ask>& asks);
+  /// Names who has to make room for all open members, and keeps the room (V1). Nothing: nobody can, or may, for all of them.
+  std::optional<Outcome> makeRoomForGang(const cache::Claim& claim, const v1alpha::Gang& gang, AskedTogether asked,
+                                         std::stop_token stop);
   Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                      std::stop_token stop);
   Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                    const GangPods& pods, const scheduler::GangShort& lacking);
+                    const GangPods& pods, const scheduler::GangShort& lacking, bool preempts);
   /// Those that count, in no order: the oldest, if there are more than its size.
   std::vector<ClaimPtr> membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
   GangMembers openOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
@@ -277,9 +288,17 @@ class ClaimSync {
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
   /// (C13) The claim has to make room for another one, or need not any more. Nothing: nobody asks that of it.
   std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
-  /// Whether the plan of the claim still helps, and not without this device.
-  bool stillNeeds(const cache::Claim& preemptor, const cache::Gpu& device);
-  Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
+  /// For whom the device has to go, or null: after a quorum read of that claim and of those that preempt with it.
+  base::Result<ClaimPtr> preemptorNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// The claims of which all are helped by its plan, or none: the open members of its gang, else it alone. Empty: the gang is not whole.
+  std::vector<ClaimPtr> preemptsWith(const ClaimPtr& preemptor) const;
+  /// Whether their plan still helps all of them, and not without the holder's device.
+  bool stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);
+  /// The devices that have to go by their plan.
+  std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
+  /// So long the claim is not to be planned for; 0: it isn't said yet why it waits, either. Nothing: it may be.
+  std::optional<milliseconds> restsFromPlans(const cache::Claim& claim);
+  Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
   Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
   Outcome madeRoom(const cache::Gpu& device, std::stop_token stop);
   /// Nothing: all of its pods may be evicted now.

@@ -165,7 +165,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     ask.request.perCard = {1000, 1};
     ask.turn.priority = 1000;
     const int before = asked;
-    EXPECT_FALSE(preemption.planFor(who, ask, [&](std::string_view) {
+    EXPECT_FALSE(preemption.planFor(std::make_shared<const cache::Claim>(who), ask, [&](std::string_view) {
       ++asked;
       world.clock.advance(kPerNode);
       return false;
