@@ -319,7 +319,7 @@ class ClusterView {
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
   void refreshNomination(const Claim& claim, bool gone);
-  /// Since when its turn counts: of a gang's, as its oldest's.
+  /// Since when its turn counts: of a gang's, or one of several of a pod, as of the oldest of them.
   int64_t sinceOf(const Claim& claim) const;
   static scheduler::Waiting waiterOf(const Ask& ask);
   bool waitsNoMore(const std::string& claimUid) const;

@@ -59,10 +59,15 @@ scheduler::Cluster aloneOf(const scheduler::Cluster& cluster, const std::string&
 
 int64_t ClusterView::sinceOf(const Claim& claim) const {
   int64_t since = secondsOf(claim.metadata.creationTimestamp);
+  const auto beside = [&since](const Claim& other) {
+    since = std::min(since, secondsOf(other.metadata.creationTimestamp));
+  };
   const auto gang = claim.metadata.annotation(v1alpha::keys::kGangAnnotation);
-  if (gang.empty()) return since;
-  for (const auto& member : stores_.claimsOfGang(claim.metadata.namespace_, gang))
-    since = std::min(since, secondsOf(member->metadata.creationTimestamp));
+  if (!gang.empty())
+    for (const auto& member : stores_.claimsOfGang(claim.metadata.namespace_, gang)) beside(*member);
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    for (const auto& entry : pod->resourceClaims)
+      if (const auto other = stores_.claims.get({claim.metadata.namespace_, entry.resourceClaimName})) beside(*other);
   return since;
 }
 

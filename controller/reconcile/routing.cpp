@@ -129,7 +129,10 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
     for (const auto* side : {before, after})
       if (side != nullptr) gangOf(*side, after != nullptr && after->status.phase == phase::kBound);
   }
-  if (before && !before->metadata.deleting() && (!after || meta.deleting())) allOfGang(*before);
+  if (before && !before->metadata.deleting() && (!after || meta.deleting())) {
+    allOfGang(*before);
+    plannedWith(key);
+  }
 }
 
 void Routing::allOfGang(const cache::Claim& claim) {
@@ -137,6 +140,14 @@ void Routing::allOfGang(const cache::Claim& claim) {
   if (name.empty()) return;
   for (const auto& member : olderFirst(stores_.claimsOfGang(claim.metadata.namespace_, name)))
     enqueue_(claimKey(core::keyOf(member->metadata)));
+}
+
+void Routing::plannedWith(const core::ObjectKey& claim) {
+  for (const auto& pod : stores_.podsOfClaim(claim))
+    for (const auto& entry : pod->resourceClaims) {
+      const core::ObjectKey key{claim.namespace_, entry.resourceClaimName};
+      if (const auto other = stores_.claims.get(key); other && other->status.nominated) enqueue_(claimKey(key));
+    }
 }
 
 void Routing::gangOf(const cache::Claim& claim, bool bound) {

@@ -47,8 +47,10 @@ class Routing {
   void onPriorityClass(const core::PriorityClass* before, const core::PriorityClass* after);
   /// Members of the claim's gang, one of which came, went or was bound; with the last one bound their pods.
   void gangOf(const cache::Claim& claim, bool bound);
-  /// One of them has lost its device, or goes: those that are Bound keep theirs for a while only.
+  /// One of them has lost its device, or goes, or room is being made for it, or no more.
   void allOfGang(const cache::Claim& claim);
+  /// Claims of the same pods that room is being made for: together with this one.
+  void plannedWith(const core::ObjectKey& claim);
   /// Claims whose device is named by one that room is made for, or was.
   void victimsOf(const cache::Claim& claim);
   void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);

@@ -7,8 +7,8 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   gang/in_gang.cpp (C14)     gang/room_for_gang.cpp (C14) V1 of a gang     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
-//   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
+//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
+//   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp     priority/room_for_all.cpp V1 of several claims
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
 //   card/auditor.cpp which hardware is gone, drift
@@ -119,6 +119,8 @@
 //             nominated, and fit where they are nominated without all who have to go, and not with this one. Crash after some of V1: nobody goes
 //             (model: room.py room=partial, room=bare), and the next step of the one that speaks writes all of it. A member keeps its nomination
 //             as long as the one that speaks has one (room=left): a nomination that comes or goes brings all members back
+//             a pod's claims (C5) that don't fit on one node: likewise, for what the pod chooses for, if it is the only pod of each; its step writes V1,
+//             and drops it. One of them gone: the step of each other one drops its own
 //   resize:   (C15) only where the class says resizable and the device was made for the claim; one order for more and for less, so that an
 //             entry is never below what is in force. Each target has a number, higher than the one before; a new one may come at any
 //             time. Too large, over quota, no such slot: said (Resized is False), and nothing is written

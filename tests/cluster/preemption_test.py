@@ -441,7 +441,7 @@ def killed(ground):
 def gangs(ground):
     """For a gang of three, three of four go, each once, and all at once; whenever the controller is killed. For one of five nobody goes."""
     ground.fill("many", CARDS)
-    for delay in (None, 0.05, 0.15, 0.3, 0.6):
+    for delay in (None, 0.6, 0.9, 1.2, 1.6, 2):
         before, made = ground.whole("many", CARDS), ground.made()
         with contextlib.ExitStack() as stack:
             if delay is None:

@@ -123,6 +123,14 @@ class ClaimSync {
   /// or may. Who waits is noted before deciding.
   std::optional<Outcome> makeRoom(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                                   std::stop_token stop);
+  /// (C6) Likewise for claims that are of use together only, all or none: a gang's open members, a pod's claims. The first one speaks for
+  /// all; what: whose they are, for people.
+  std::optional<Outcome> makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop);
+  /// It was found lately that nobody's going would help all of those for which this one speaks.
+  bool preemptsInVain(const cache::Claim& claim) const { return preemption_.inVain(claim.metadata.uid); }
+  /// The claims of which all are helped by its plan, or none: the open members of its gang; where it waits for its pod, and that is its
+  /// only one, what that pod chooses for; else it alone. Empty: not all of them are here.
+  std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;
   /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding.
   Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess);
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
@@ -148,7 +156,7 @@ class ClaimSync {
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
   /// Its class says WaitForFirstConsumer.
   bool classWaits(const cache::Claim& claim) const;
-  Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
+  Outcome leaveToConsumer(const ClaimPtr& claim);                                       // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// The members of a gang, as far as they are here: the oldest first, no more than its size.
   struct GangMembers {
@@ -185,9 +193,6 @@ class ClaimSync {
                                  GangPods& pods, GangAsks& asks, std::stop_token stop);
   /// The turn of all is that of the one that comes first by age and last by priority.
   static void askAsOne(std::vector<cache::ClusterView::Ask>& asks);
-  /// Names who has to make room for all open members, and keeps the room (V1). Nothing: nobody can, or may, for all of them.
-  std::optional<Outcome> makeRoomForGang(const cache::Claim& claim, const v1alpha::Gang& gang, AskedTogether asked,
-                                         std::stop_token stop);
   Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                      std::stop_token stop);
   Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
@@ -290,8 +295,8 @@ class ClaimSync {
   std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// For whom the device has to go, or null: after a quorum read of that claim and of those that preempt with it.
   base::Result<ClaimPtr> preemptorNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// The claims of which all are helped by its plan, or none: the open members of its gang, else it alone. Empty: the gang is not whole.
-  std::vector<ClaimPtr> preemptsWith(const ClaimPtr& preemptor) const;
+  /// What its only pod chooses for, it among them; empty: something of that is not there yet.
+  std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
   /// Whether their plan still helps all of them, and not without the holder's device.
   bool stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);
   /// The devices that have to go by their plan.

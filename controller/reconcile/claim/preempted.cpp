@@ -1,5 +1,5 @@
 // (C6) a claim for which others have to make room, and (C13) one that has to make it. Who that is, is found in
-// priority/preemption.h. A gang for which they have to: gang/room_for_gang.cpp.
+// priority/preemption.h. A gang for which they have to: priority/room_for_all.cpp.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -58,9 +58,28 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
 
 std::vector<ClaimSync::ClaimPtr> ClaimSync::preemptsWith(const ClaimPtr& preemptor) const {
   const auto gang = v1alpha::gangOf(preemptor->metadata.annotations);
-  if (!gang) return {preemptor};
+  if (!gang) return waitsForConsumer(*preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
   auto members = openOf(*preemptor, *gang);
   return notWhole(*preemptor, *gang, members).empty() && !members.oneLeaves ? members.open : std::vector<ClaimPtr>();
+}
+
+std::vector<ClaimSync::ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) const {
+  auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
+  std::erase_if(pods, [](const auto& pod) { return !alive(*pod); });
+  if (pods.size() != 1) return {claim};
+  const auto& pod = *pods.front();
+  if (pod.unstamped() != nullptr) return {};
+  std::vector<ClaimPtr> open;
+  for (const auto& entry : pod.resourceClaims) {
+    const core::ObjectKey key{pod.metadata.namespace_, entry.resourceClaimName};
+    auto other = stores_.claims.get(key);
+    const auto carrier = other ? nullptr : stores_.carriers.get(key);
+    if (carrier && Carrier::isOthers(*carrier)) continue;
+    if (!other || other->metadata.deleting()) return {};
+    const bool twice = std::any_of(open.begin(), open.end(), [&](const auto& each) { return each == other; });
+    if (!twice && !deviceOf(*other)) open.push_back(std::move(other));
+  }
+  return open;
 }
 
 bool ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device) {

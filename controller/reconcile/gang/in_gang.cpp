@@ -188,7 +188,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   if (decided->lacking) {
     const bool preempts = gathered.preempt && !members.oneLeaves && !decided->lacking->excess;
     if (preempts)
-      if (auto making = makeRoomForGang(claim, gang, {members.open, asks, std::move(places), within}, stop))
+      if (auto making = makeRoomForAll("gang " + gang.name, {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);
     return gangLacks(claim, gang, members, pods, *decided->lacking, preempts);
   }

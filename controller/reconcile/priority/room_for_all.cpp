@@ -1,5 +1,6 @@
-// (C14) a gang for which others have to make room: for all of its open members, or for none. V1 is a nomination of each; what
-// follows is claim/preempted.cpp's, which asks of all members what it asks of one claim.
+// (C6), (C14) others have to make room for claims that are of use together only: a gang's open members, or what a pod chooses for.
+// For all of them, or for none. V1 is a nomination of each; what follows is claim/preempted.cpp's, which asks of all what it asks of
+// one.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
@@ -22,9 +23,8 @@ void ClaimSync::askAsOne(std::vector<cache::ClusterView::Ask>& asks) {
   }
 }
 
-std::optional<Outcome> ClaimSync::makeRoomForGang(const cache::Claim& claim, const v1alpha::Gang& gang,
-                                                  AskedTogether asked, std::stop_token stop) {
-  if (const auto rest = restsFromPlans(claim))
+std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop) {
+  if (const auto rest = restsFromPlans(*asked.claims.front()))
     return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto plans = preemption_.plans();
   if (!plans) return Outcome::after(Preemption::kOthersPlan);
@@ -34,15 +34,16 @@ std::optional<Outcome> ClaimSync::makeRoomForGang(const cache::Claim& claim, con
       return Outcome::again();
     each = std::move(current);
   }
+  askAsOne(asked.asks);
   const auto rooms = preemption_.planForAll(asked);
   if (rooms.empty()) return std::nullopt;
   // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
   for (std::size_t i = 0; i < rooms.size(); ++i) {
     const auto& each = *asked.claims[i];
     auto said = notBound(each, reason::kPreempting,
-                         i == 0 ? "gang " + gang.name + " " + preemption_.text(rooms, each.metadata.namespace_)
+                         i == 0 ? what + " " + preemption_.text(rooms, each.metadata.namespace_)
                                 : "room on node " + rooms[i].nodeName + " is kept for it; claim " +
-                                      claim.metadata.name + " says who has to go for gang " + gang.name);
+                                      asked.claims.front()->metadata.name + " says who has to go for " + what);
     said.nominated = rooms[i];
     const auto written = status_.say({std::move(said)}, stop);
     if (!written.ok()) return Outcome::nextState(written);
