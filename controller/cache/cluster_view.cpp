@@ -613,6 +613,14 @@ bool ClusterView::anyWaitsNoMore(const std::vector<Ask>& asks) const {
   return std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return waitsNoMore(ask.claimUid); });
 }
 
+std::vector<scheduler::GangMember> ClusterView::membersOf(const std::vector<Ask>& asks,
+                                                          const std::vector<GangPlace>& places) {
+  std::vector<scheduler::GangMember> members;
+  for (std::size_t i = 0; i < asks.size(); ++i)
+    members.push_back({asks[i].request, places[i].suits, counted(asks[i]), places[i].hasRoom, places[i].with});
+  return members;
+}
+
 std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector<Ask>& asks,
                                                                const std::vector<GangPlace>& places,
                                                                const std::vector<scheduler::TopologyGroup>* within) {
@@ -620,19 +628,23 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   if (anyWaitsNoMore(asks)) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   cluster_.show();
-  std::vector<scheduler::GangMember> members(asks.size());
+  auto members = membersOf(asks, places);
   std::vector<scheduler::NodePredicate> open(asks.size());
   for (std::size_t i = 0; i < asks.size(); ++i) {
     learn(asks[i]);
-    members[i] = {asks[i].request, openNodes(asks, places[i].suits, open[i]), counted(asks[i]), places[i].hasRoom,
-                  places[i].with};
+    members[i].suits = openNodes(asks, places[i].suits, open[i]);
   }
   auto held = holdBack(asks);
-  auto gang = scheduler::decideGang(cluster_, members, within, book_, [&] {
-    letHave(held);
-    giveWay(lock);
-    held = holdBack(asks);
-  });
+  const auto decide = [&](const std::vector<scheduler::GangMember>& all) {
+    return scheduler::decideGang(cluster_, all, within, book_, [&] {
+      letHave(held);
+      giveWay(lock);
+      held = holdBack(asks);
+    });
+  };
+  const auto there = inTheirRoom(asks, members);
+  auto gang = there.empty() ? scheduler::GangDecision() : decide(there);
+  if (gang.decisions.empty()) gang = decide(members);
   letHave(held);
   if (anyWaitsNoMore(asks)) return std::nullopt;  // somebody else was quicker in a pause
   if (gang.lacking && gang.lacking->excess) book_.refused(members.front().claim->namespace_);

@@ -42,13 +42,13 @@
 #include "controller/cache/explanations.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
+#include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
 #include "controller/scheduler/decide.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/gang.h"
 #include "controller/scheduler/judge.h"
-#include "controller/scheduler/preempt.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/resize.h"
 #include "controller/scheduler/waiting.h"
@@ -150,7 +150,7 @@ class ClusterView {
     std::optional<std::size_t> with{};
   };
   /// All asks, each at its place (one per ask), all or none, and the assumption of what was decided: scheduler::decideGang(),
-  /// within the namespace's quotas. `within`: groups of which one holds them all; others
+  /// within the namespace's quotas. If each is nominated for a node, they have these nodes first. `within`: groups of which one holds them all; others
   /// decide between two of them. Room that is kept from every one of the asks is left alone, and no node is kept for a gang.
   /// Nothing: one of them is decided for already, or has a device. Who asks looks again then, and of two who ask at once
   /// for the same gang only one decides.
@@ -176,11 +176,17 @@ class ClusterView {
   /// nothing changes. Assumes nothing.
   scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
                                 const scheduler::StandingOf& standing);
-  /// How often preempt() has copied the cluster.
+  /// Likewise so that all asks fit, each at its place, all or none: preemptTogether() on such a copy. What holds others' rooms and
+  /// nodes is as for decideGang().
+  scheduler::PreemptionTogether preemptTogether(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+                                                const std::vector<scheduler::TopologyGroup>* within,
+                                                const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing);
+  /// How often preempt() and preemptTogether() have copied the cluster.
   uint64_t copies() const;
-  /// Whether the claim would fit on the nominated node if all the nomination's victims were gone, and not if this one (the name
-  /// of a device) stayed. False too if it fits there as it is.
-  bool needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const;
+  /// Whether all asks would fit, each on the node that it is nominated for (one per ask), if all victims of these nominations were gone, and
+  /// not all if this one (the name of a device) stayed. False too if they fit there as it is, or one needs no room any more.
+  bool needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+             const std::string& victim) const;
   /// For whom room is kept that the ask could else have, for people: claims of its own namespace by name. Empty = for nobody.
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.
@@ -313,11 +319,29 @@ class ClusterView {
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
   void refreshNomination(const Claim& claim, bool gone);
+  /// Since when its turn counts: of a gang's, or one of several of a pod, as of the oldest of them.
+  int64_t sinceOf(const Claim& claim) const;
   static scheduler::Waiting waiterOf(const Ask& ask);
   bool waitsNoMore(const std::string& claimUid) const;
   bool anyWaitsNoMore(const std::vector<Ask>& asks) const;
   bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;
   bool roomIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const Nominated& nominated) const;
+  /// What will be, for who looks at it without the lock.
+  struct Then {
+    std::shared_ptr<const scheduler::Cluster> cluster;
+    std::vector<std::string> closed;  ///< nodes that are kept from the asks
+    /// `suits` without those. Refers to this.
+    scheduler::NodePredicate open(const scheduler::NodePredicate& suits) const;
+  };
+  /// Once what is nominated to others who come before the asks has come true. Unlocks.
+  Then then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock);
+  /// Of the devices of these names that are known.
+  std::vector<std::string> uidsOf(const std::vector<std::string>& devices) const;
+  /// With each one's quotas; rooms and nodes that are kept are not looked at.
+  std::vector<scheduler::GangMember> membersOf(const std::vector<Ask>& asks, const std::vector<GangPlace>& places);
+  /// The same, each on the node that it is nominated for; empty: not each is, or may not go there.
+  std::vector<scheduler::GangMember> inTheirRoom(const std::vector<Ask>& asks,
+                                                 std::vector<scheduler::GangMember> members) const;
   TakenBack holdBack(const std::vector<Ask>& asks);
   void letHave(const TakenBack& taken);
   /// `suits` without the nodes that are kept from the asks; `open` outlives the answer.

@@ -57,6 +57,23 @@ scheduler::Cluster aloneOf(const scheduler::Cluster& cluster, const std::string&
 
 }  // namespace
 
+int64_t ClusterView::sinceOf(const Claim& claim) const {
+  int64_t since = secondsOf(claim.metadata.creationTimestamp);
+  const auto beside = [&since](const Claim& other) {
+    since = std::min(since, secondsOf(other.metadata.creationTimestamp));
+  };
+  const auto gang = claim.metadata.annotation(v1alpha::keys::kGangAnnotation);
+  if (!gang.empty())
+    for (const auto& member : stores_.claimsOfGang(claim.metadata.namespace_, gang)) beside(*member);
+  const auto group = claim.metadata.annotation(v1alpha::keys::kGangPodGroupAnnotation);
+  if (!group.empty())
+    for (const auto& member : stores_.claimsOfPodGroup(claim.metadata.namespace_, group)) beside(*member);
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    for (const auto& entry : pod->resourceClaims)
+      if (const auto other = stores_.claims.get({claim.metadata.namespace_, entry.resourceClaimName})) beside(*other);
+  return since;
+}
+
 void ClusterView::refreshNomination(const Claim& claim, bool gone) {
   const auto& uid = claim.metadata.uid;
   {
@@ -66,9 +83,8 @@ void ClusterView::refreshNomination(const Claim& claim, bool gone) {
                         !now->metadata.deleting() && now->status.phase != phase::kBound;
     const auto known = nominated_.find(uid);
     if (stands) {
-      Nominated fresh{
-          {core::keyOf(now->metadata).str(), now->status.priority, secondsOf(now->metadata.creationTimestamp), nullptr},
-          *now->status.nominated};
+      Nominated fresh{{core::keyOf(now->metadata).str(), now->status.priority, sinceOf(*now), nullptr},
+                      *now->status.nominated};
       if (known != nominated_.end() && !(known->second.room == fresh.room)) grew_ = true;
       nominated_[uid] = std::move(fresh);
     } else if (known != nominated_.end()) {
@@ -175,6 +191,18 @@ scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::Nod
   return scheduler::decide(cluster_, ask.request, suits);
 }
 
+std::vector<scheduler::GangMember> ClusterView::inTheirRoom(const std::vector<Ask>& asks,
+                                                            std::vector<scheduler::GangMember> members) const {
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    const auto own = nominated_.find(asks[i].claimUid);
+    if (own == nominated_.end()) return {};
+    auto& pinned = members[i].request.pinnedNode;
+    if (!pinned.empty() && pinned != own->second.room.nodeName) return {};
+    pinned = own->second.room.nodeName;
+  }
+  return members;
+}
+
 void ClusterView::noteAge(const Gpu& device) {
   heldSince_[device.metadata.uid] = secondsOf(device.metadata.creationTimestamp);
 }
@@ -238,66 +266,102 @@ uint64_t ClusterView::copies() const {
   return picture_.copies;
 }
 
-scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
-                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing) {
+ClusterView::Then ClusterView::then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock) {
   struct Before {
     std::string owner;
     v1alpha::Nomination room;
     std::vector<std::string> victims;
   };
-  std::unique_lock lock(mutex_);
-  const auto now = picture();
+  Then then{picture(), {}};
   std::vector<Before> before;
-  std::vector<std::string> kept;
-  for (const auto& [uid, nominated] : nominated_) {
-    if (!roomIsKeptFrom({ask}, uid, nominated)) continue;
-    auto& each = before.emplace_back(Before{uid, nominated.room, {}});
-    for (const auto& name : nominated.room.victims)
-      if (const auto known = devices_.find(name); known != devices_.end())
-        each.victims.push_back(known->second.object->metadata.uid);
-  }
+  for (const auto& [uid, nominated] : nominated_)
+    if (roomIsKeptFrom(asks, uid, nominated)) before.push_back({uid, nominated.room, uidsOf(nominated.room.victims)});
   for (const auto& [uid, node] : keptNodes_)
-    if (nodeIsKeptFrom({ask}, uid, node)) kept.push_back(node.node);
-  auto request = ask.request;
-  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+    if (nodeIsKeptFrom(asks, uid, node)) then.closed.push_back(node.node);
   lock.unlock();
-  std::optional<scheduler::Cluster> after;
-  if (!before.empty()) after.emplace(*now);
+  if (before.empty()) return then;
+  auto after = std::make_shared<scheduler::Cluster>(*then.cluster);
   for (const auto& each : before) carryOut(*after, each.owner, each.room, each.victims);
-  const scheduler::NodePredicate open = [&](std::string_view node) {
-    return std::find(kept.begin(), kept.end(), node) == kept.end() && (!suits || suits(node));
-  };
-  return scheduler::preempt(after ? *after : *now, request, kept.empty() ? suits : open, mayGo,
-                            scheduler::kMostPreemptions, {}, {}, standing);
+  then.cluster = std::move(after);
+  return then;
 }
 
-bool ClusterView::needs(const Ask& ask, const v1alpha::Nomination& nomination, const std::string& victim) const {
+scheduler::NodePredicate ClusterView::Then::open(const scheduler::NodePredicate& suits) const {
+  if (closed.empty()) return suits;
+  return [this, suits](std::string_view node) {
+    return std::find(closed.begin(), closed.end(), node) == closed.end() && (!suits || suits(node));
+  };
+}
+
+std::vector<std::string> ClusterView::uidsOf(const std::vector<std::string>& devices) const {
+  std::vector<std::string> uids;
+  for (const auto& name : devices)
+    if (const auto known = devices_.find(name); known != devices_.end())
+      uids.push_back(known->second.object->metadata.uid);
+  return uids;
+}
+
+scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
+                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing) {
   std::unique_lock lock(mutex_);
-  if (waitsNoMore(ask.claimUid)) return false;
-  auto node = aloneOf(cluster_, nomination.nodeName);
-  const auto uidOf = [this](const std::string& name) {
-    const auto known = devices_.find(name);
-    return known == devices_.end() ? std::string() : known->second.object->metadata.uid;
+  auto request = ask.request;
+  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+  const auto now = then({ask}, lock);
+  return scheduler::preempt(*now.cluster, request, now.open(suits), mayGo, scheduler::kMostPreemptions, {}, {},
+                            standing);
+}
+
+scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Ask>& asks,
+                                                           const std::vector<GangPlace>& places,
+                                                           const std::vector<scheduler::TopologyGroup>* within,
+                                                           const scheduler::MayGo& mayGo,
+                                                           const scheduler::StandingOf& standing) {
+  std::unique_lock lock(mutex_);
+  auto members = membersOf(asks, places);
+  const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
+  const auto book = any ? book_ : scheduler::QuotaBook();
+  const auto now = then(asks, lock);
+  for (auto& member : members) member.suits = now.open(member.suits);
+  return scheduler::preemptTogether(*now.cluster, members, within, book, mayGo, standing);
+}
+
+bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+                        const std::string& victim) const {
+  struct Node {
+    scheduler::Cluster cluster;
+    std::vector<scheduler::Request> requests;
   };
-  for (const auto& [uid, other] : nominated_) {
-    if (other.room.nodeName != nomination.nodeName || !roomIsKeptFrom({ask}, uid, other)) continue;
-    std::vector<std::string> victims;
-    for (const auto& name : other.room.victims) victims.push_back(uidOf(name));
-    carryOut(node, uid, other.room, victims);
-  }
+  std::map<std::string, Node> nodes;
+  std::unique_lock lock(mutex_);
+  if (anyWaitsNoMore(asks)) return false;
   std::vector<std::string> others;
-  for (const auto& name : nomination.victims)
-    if (name != victim) others.push_back(uidOf(name));
-  const auto last = uidOf(victim);
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    const auto& room = rooms[i];
+    auto [known, fresh] = nodes.try_emplace(room.nodeName);
+    if (fresh) known->second.cluster = aloneOf(cluster_, room.nodeName);
+    known->second.requests.push_back(asks[i].request);
+    for (const auto& uid : uidsOf(room.victims)) others.push_back(uid);
+  }
+  for (const auto& [uid, other] : nominated_) {
+    const auto node = nodes.find(other.room.nodeName);
+    if (node != nodes.end() && roomIsKeptFrom(asks, uid, other))
+      carryOut(node->second.cluster, uid, other.room, uidsOf(other.room.victims));
+  }
+  const auto last = uidsOf({victim});
+  if (last.empty() || std::erase(others, last.front()) == 0) return false;
   lock.unlock();
-  auto here = ask.request;
-  here.pinnedNode = nomination.nodeName;
-  const auto fitsWithout = [&](const std::vector<std::string>& uids) {
-    for (const auto& card : node.cardsOf(nomination.nodeName))
-      for (const auto& uid : uids) node.giveBack(card, uid);
-    return scheduler::decide(node, here).fits;
-  };
-  return !last.empty() && !fitsWithout(others) && fitsWithout({last});
+  bool needed = false;
+  for (auto& [name, node] : nodes) {
+    const auto fitWithout = [&name = name, &node = node](const std::vector<std::string>& uids) {
+      for (const auto& card : node.cluster.cardsOf(name))
+        for (const auto& uid : uids) node.cluster.giveBack(card, uid);
+      return !scheduler::togetherOn(node.cluster, node.requests, name).empty();
+    };
+    const bool without = fitWithout(others);
+    if (!fitWithout(last)) return false;
+    needed = needed || !without;
+  }
+  return needed;
 }
 
 std::string ClusterView::keptFrom(const Ask& ask) const {

@@ -125,16 +125,28 @@ void Routing::onClaim(const cache::Claim* before, const cache::Claim* after) {
   if (before && (!after || before->metadata.uid != meta.uid)) waiting_.forgetClaim(before->metadata.uid);
   for (const auto* side : {before, after})
     if (side != nullptr && side->status.nominated) victimsOf(*side);
+  if (before && after && before->status.nominated.has_value() != after->status.nominated.has_value()) allOfGang(*after);
   if (!before || !after || before->status.phase != after->status.phase) {
     podsOf(key);
     for (const auto* side : {before, after})
       if (side != nullptr) gangOf(*side, after != nullptr && after->status.phase == phase::kBound);
   }
-  if (before && !before->metadata.deleting() && (!after || meta.deleting())) allOfGang(*before);
+  if (before && !before->metadata.deleting() && (!after || meta.deleting())) {
+    allOfGang(*before);
+    plannedWith(key);
+  }
 }
 
 void Routing::allOfGang(const cache::Claim& claim) {
   for (const auto& member : olderFirst(namingGangOf(stores_, claim))) enqueue_(claimKey(core::keyOf(member->metadata)));
+}
+
+void Routing::plannedWith(const core::ObjectKey& claim) {
+  for (const auto& pod : stores_.podsOfClaim(claim))
+    for (const auto& entry : pod->resourceClaims) {
+      const core::ObjectKey key{claim.namespace_, entry.resourceClaimName};
+      if (const auto other = stores_.claims.get(key); other && other->status.nominated) enqueue_(claimKey(key));
+    }
 }
 
 void Routing::gangOf(const cache::Claim& claim, bool bound) {

@@ -50,8 +50,10 @@ class Routing {
   /// The same of a PodGroup, one of whose pods or claims came, went or was bound.
   void groupChanged(const std::string& namespace_, const std::string& group);
   void onPodGroup(const core::PodGroup* before, const core::PodGroup* after);
-  /// One of them has lost its device, or goes: those that are Bound keep theirs for a while only.
+  /// One of them has lost its device, or goes, or room is being made for it, or no more.
   void allOfGang(const cache::Claim& claim);
+  /// Claims of the same pods that room is being made for: together with this one.
+  void plannedWith(const core::ObjectKey& claim);
   /// Claims whose device is named by one that room is made for, or was.
   void victimsOf(const cache::Claim& claim);
   void onTaintRule(const core::DeviceTaintRule* before, const core::DeviceTaintRule* after);

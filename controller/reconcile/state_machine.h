@@ -8,7 +8,7 @@
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
 //   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
-//   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp
+//   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp     priority/room_for_all.cpp V1 of several claims
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
 //   card/auditor.cpp which hardware is gone, drift
@@ -117,6 +117,14 @@
 //                            when the mark stands: each mark is said anew, so that an older Bound meets another version. Should the need end now, the mark goes and the claim is Bound again
 //   V5 device Failed         reason Preempted, with the marked resourceVersion, so that a stale controller can't fail a device that its claim
 //                            keeps (model: mark=skipped). The point of no return; then V6 it is deleted: again = no-op, undo, (C1)
+//             a gang (C14) that does not fit: one plan for all of its open members, or none, against claims of lower priority than any of theirs
+//             (scheduler/choice/preempt_together.h). V1 is a nomination of each, first of the one that speaks; who has to go stands in that of the
+//             first member on that node. V2, and each V3 to V5, asks of all members, by quorum read, what it asks of one claim: they are here, open and
+//             nominated, and fit where they are nominated without all who have to go, and not with this one. Crash after some of V1: nobody goes
+//             (model: room.py room=partial, room=bare), and the next step of the one that speaks writes all of it. A member keeps its nomination
+//             as long as the one that speaks has one (room=left): a nomination that comes or goes brings all members back
+//             a pod's claims (C5) that don't fit on one node: likewise, for what the pod chooses for, if it is the only pod of each; its step writes V1,
+//             and drops it. One of them gone: the step of each other one drops its own
 //   resize:   (C15) only where the class says resizable and the device was made for the claim; one order for more and for less, so that an
 //             entry is never below what is in force. Each target has a number, higher than the one before; a new one may come at any
 //             time. Too large, over quota, no such slot: said (Resized is False), and nothing is written

@@ -14,7 +14,7 @@
 //   that, and n4 empty                                                  n0, n1, n4
 //   that, all in one rack: a has n0 n1 n2, b has n3 n4                  nothing: member 2 fits nowhere in a, two do
 //
-// Nobody is preempted for a gang. Pure.
+// Who would have to go for a gang that does not fit: choice/preempt_together.h. Pure.
 #pragma once
 
 #include <cstddef>

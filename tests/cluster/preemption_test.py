@@ -102,6 +102,23 @@ class Ground:
         self.deployment(name, replicas, {"egpuct.elasticgpu.io/gpu": name}, node)
         return self.whole(name, replicas)
 
+    def gang(self, name, size, priority="high"):
+        """A Deployment whose pods are of use together only, one card each."""
+        says = {"elasticgpu.io/gang": name, "elasticgpu.io/gang-size": str(size)}
+        self.client.create(TEMPLATES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaimTemplate", "metadata": {"name": name},
+                                       "spec": {"metadata": {"annotations": says}, "spec": claim_spec("late", priority, 1)}})
+        self.deployment(name, size, {"egpuct.elasticgpu.io/gpu": name})
+
+    def goes(self, name):
+        self.client.call("DELETE", f"{DEPLOYMENTS}/{name}", {"propagationPolicy": "Foreground"})
+        until(f"{name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
+        self.client.delete(f"{TEMPLATES}/{name}")
+
+    def said(self):
+        """By claims that are not bound."""
+        return [each.get("message", "") for of in self.client.items(claims()) for each in of.get("status", {}).get("conditions", [])
+                if each["type"] == "Bound" and each["status"] == "False"]
+
     def whole(self, name, replicas):
         """Blocks until so many of its pods run, each with a bound claim. Their uids."""
         until(f"{name} runs", lambda: len(self.running(name)) == replicas)
@@ -421,6 +438,44 @@ def killed(ground):
     ground.whole("many", CARDS)
 
 
+def gangs(ground):
+    """For a gang of three, three of four go, each once, and all at once; whenever the controller is killed. For one of five nobody goes."""
+    ground.fill("many", CARDS)
+    for delay in (None, 0.6, 0.9, 1.2, 1.6, 2):
+        before, made = ground.whole("many", CARDS), ground.made()
+        with contextlib.ExitStack() as stack:
+            if delay is None:
+                stack.enter_context(ground.nodes_stand_still())
+            ground.gang("train", CARDS - 1)
+            if delay is None:
+                until("three go", lambda: len(ground.going("many")) == CARDS - 1)
+                rooms = [each["status"]["nominated"] for each in ground.client.items(claims()) if "nominated" in each.get("status", {})]
+                ground.check("each member is nominated", len(rooms) == CARDS - 1, rooms)
+                ground.check("and for so many, so many go", sum(len(each.get("victims", [])) for each in rooms) == CARDS - 1, rooms)
+                ground.check("the oldest says so", any("gang train makes room on nodes" in each for each in ground.said()), ground.said())
+            else:
+                time.sleep(delay)
+            ground.cluster.processes.kill("controller")
+            at = (len(ground.marked()), CARDS - len(ground.running("many")))
+            ground.start_controller()
+            if delay is None:
+                time.sleep(2)
+                ground.check("nobody else goes", len(ground.going("many")) == CARDS - 1)
+        print(f"killed after {delay} s: {at[0]} marked, {at[1]} gone", flush=True)
+        until("the gang runs", lambda: len(ground.running("train")) == CARDS - 1)
+        ground.check(f"killed after {delay}: three went", len(ground.running("many") & before) == len(ground.running("many")) == 1)
+        ground.check(f"killed after {delay}: none twice", ground.made() - made == 2 * (CARDS - 1), ground.made() - made)
+        ground.clean(f"killed after {delay}, with the gang there")
+        ground.goes("train")
+    before = ground.whole("many", CARDS)
+    ground.gang("five", CARDS + 1)
+    until("its oldest says that nobody goes", lambda: any("nobody has to go for it" in each for each in ground.said()))
+    time.sleep(2)
+    ground.check("nobody went", ground.running("many") == before)
+    ground.check("nobody is marked", not ground.marked(), ground.marked())
+    ground.goes("five")
+
+
 def tenant(ground):
     """Somebody with the role edit: whom he can't make go, nor keep."""
     client, report = ground.client, ground.report
@@ -467,7 +522,7 @@ def tenant(ground):
 
 
 PARTS = (youngest_of_the_lowest, fewest, budget_holds, another_goes, all_or_none, budgets_at_odds, nobody_goes, preemptor_goes,
-         terminating, killed, tenant)
+         terminating, killed, gangs, tenant)
 
 
 def prepare(client):

@@ -149,6 +149,8 @@ TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(
 TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60, false); }
 TEST(CrashTest, C14_EveryWriteOfPodGroups) { everyWrite(podGroups(), 40, false); }
 
+TEST(CrashTest, C14_V1_EveryWriteWhereClaimsMakeRoomForGangs) { everyWrite(gangPreemption(), 80); }
+
 TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
 
 /// The watch loses, repeats or delays an event, or comes back with a stale list: the world is the same in the end.

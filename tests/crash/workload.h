@@ -235,6 +235,87 @@ inline std::vector<Act> preemption() {
   };
 }
 
+/// Gangs of higher priority come: for one, three of four make room, two of which have pods; one that is deleted before they end leaves all as
+/// it was; one that is too large makes nobody go.
+inline std::vector<Act> gangPreemption() {
+  const auto claim = [](World& w, const std::string& name, const std::string& gang, const std::string& size) {
+    w.nextSecond();
+    cache::Claim made;
+    made.metadata.name = name;
+    made.metadata.namespace_ = "default";
+    made.spec.className = gang.empty() ? "spare" : "share";
+    if (!gang.empty()) {
+      made.metadata.annotations = {{"elasticgpu.io/gang", gang}, {"elasticgpu.io/gang-size", size}};
+      made.spec.priorityClassName = "high";
+    }
+    made.spec.requests["elasticgpu.io/gpu"] = "1";
+    (void)World::must(w.client.create(made));
+  };
+  const auto runs = [](World& w, const std::string& of) { w.addPod("p-" + of, {of}); };
+  const auto ends = [](World& w, const std::string& of) {
+    w.removePod("p-" + of);
+    w.unreserve(of, "p-" + of);
+  };
+  return {
+      {"its kinds",
+       [](World& w) {
+         w.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+         core::PriorityClass high;
+         high.metadata.name = "high";
+         high.value = 1000;
+         (void)World::must(w.client.create(high));
+       }},
+      {"one on each card",
+       [claim](World& w) {
+         for (const auto* name : {"s1", "s2", "s3", "s4"}) claim(w, name, "", "");
+       }},
+      {"two with pods",
+       [runs](World& w) {
+         for (const auto* name : {"s3", "s4"}) runs(w, name);
+       }},
+      {"that are scheduled",
+       [](World& w) {
+         for (const auto* name : {"p-s3", "p-s4"}) w.schedule(name);
+       }},
+      {"three of a gang",
+       [claim](World& w) {
+         for (const auto* name : {"a", "b", "c"}) claim(w, name, "train", "3");
+       }},
+      {"one pod ends", [ends](World& w) { ends(w, "s4"); }},
+      {"the other, too", [ends](World& w) { ends(w, "s3"); }},
+      {"one that is too large",
+       [claim](World& w) {
+         for (const auto* name : {"d", "e"}) claim(w, name, "large", "2");
+       }},
+      {"it goes",
+       [](World& w) {
+         for (const auto* name : {"d", "e"}) w.removeClaim(name);
+       }},
+      {"the first goes",
+       [](World& w) {
+         for (const auto* name : {"a", "b", "c"}) w.removeClaim(name);
+       }},
+      {"those who made room run again",
+       [runs](World& w) {
+         for (const auto* name : {"s3", "s4"}) runs(w, name);
+       }},
+      {"and are scheduled",
+       [](World& w) {
+         for (const auto* name : {"p-s3", "p-s4"}) w.schedule(name);
+       }},
+      {"another gang",
+       [claim](World& w) {
+         for (const auto* name : {"f", "g"}) claim(w, name, "short", "2");
+       }},
+      {"one of it goes again", [](World& w) { w.removeClaim("g"); }},
+      {"all go",
+       [ends](World& w) {
+         for (const auto* name : {"s3", "s4"}) ends(w, name);
+         for (const auto* name : {"f", "s1", "s2", "s3", "s4"}) w.removeClaim(name);
+       }},
+  };
+}
+
 /// Claims grow, shrink, want too much, change their mind, and go while they are resized.
 inline std::vector<Act> resizes() {
   const auto edit = [](const std::string& name, const std::string& core) {

@@ -93,6 +93,10 @@ bool Carrier::unchangeable(const core::ResourceClaim& carrier, const base::Statu
   return true;
 }
 
+bool Carrier::isOthers(const core::ResourceClaim& carrier) {
+  return ownerUid(carrier).empty() && !asks(carrier) && carrier.deviceClassName != keys::kDeviceClass;
+}
+
 std::string Carrier::ownerUid(const core::ResourceClaim& carrier) {
   for (const auto& owner : carrier.metadata.ownerReferences)
     if (isClaim(owner)) return owner.uid;

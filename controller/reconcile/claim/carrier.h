@@ -90,6 +90,8 @@ class Carrier {
   /// written with blanks between their tokens, as what it makes of them no longer equals what it has stored.
   bool markedAsCanBe(const core::ResourceClaim& carrier, const cache::Claim& claim) const;
   static std::string ownerUid(const core::ResourceClaim& carrier);
+  /// Another driver's: it is nobody's of ours, and asks for none of our devices.
+  static bool isOthers(const core::ResourceClaim& carrier);
 
  private:
   struct Memory {

@@ -133,7 +133,7 @@ Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
     return refused(*claim, refusal);
   }
   if (member) return withGang(claim, asked, stop);
-  return asked.cls->bindingMode == "WaitForFirstConsumer" ? leaveToConsumer(*claim) : choose(*claim, asked, stop);
+  return asked.cls->bindingMode == "WaitForFirstConsumer" ? leaveToConsumer(claim) : choose(*claim, asked, stop);
 }
 
 std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::stop_token stop) {
@@ -163,16 +163,18 @@ std::optional<Outcome> ClaimSync::withoutItsDevice(const ClaimPtr& claim, std::s
   return std::nullopt;
 }
 
-Outcome ClaimSync::leaveToConsumer(const cache::Claim& claim) {
+Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
   bool consumed = false;
-  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim->metadata))) {
     if (!alive(*pod)) continue;
     consumed = true;
     enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
   }
-  if (consumed) return Outcome::done();
+  // Room for what the pod chooses for is kept as long as all of it is there.
+  if (consumed && !(claim->status.nominated && preemptsWith(claim).empty())) return Outcome::done();
   return Outcome::done().says(
-      notBound(claim, reason::kWaitingForConsumer, "waits for the first pod that uses the claim"));
+      notBound(*claim, reason::kWaitingForConsumer,
+               consumed ? "waits for the other claims of its pod" : "waits for the first pod that uses the claim"));
 }
 
 Outcome ClaimSync::choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop) {

@@ -124,6 +124,14 @@ class ClaimSync {
   /// or may. Who waits is noted before deciding.
   std::optional<Outcome> makeRoom(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
                                   std::stop_token stop);
+  /// (C6) Likewise for claims that are of use together only, all or none: a gang's open members, a pod's claims. The first one speaks for
+  /// all; what: whose they are, for people.
+  std::optional<Outcome> makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop);
+  /// It was found lately that nobody's going would help all of those for which this one speaks.
+  bool preemptsInVain(const cache::Claim& claim) const { return preemption_.inVain(claim.metadata.uid); }
+  /// The claims of which all are helped by its plan, or none: the open members of its gang; where it waits for its pod, and that is its
+  /// only one, what that pod chooses for; else it alone. Empty: not all of them are here.
+  std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;
   /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding.
   Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess);
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
@@ -149,7 +157,7 @@ class ClaimSync {
   std::optional<Outcome> givenDevice(const ClaimPtr& claim, std::stop_token stop);
   /// Its class says WaitForFirstConsumer.
   bool classWaits(const cache::Claim& claim) const;
-  Outcome leaveToConsumer(const cache::Claim& claim);                                   // (C5)
+  Outcome leaveToConsumer(const ClaimPtr& claim);                                       // (C5)
   Outcome choose(const cache::Claim& claim, const Asked& asked, std::stop_token stop);  // (C6)
   /// The members of a gang, as far as they are here: the oldest first, no more than its size. Of a PodGroup the claims of the first
   /// pods that make it up, and, for one of a further pod, those of its own.
@@ -159,12 +167,18 @@ class ClaimSync {
     std::string standsOn;        ///< a node of one that has its device; empty: none has
     bool missing = false;        ///< some are not here
     bool gone = false;           ///< and those that are not have Succeeded; of a PodGroup some have
+    bool oneLeaves = false;      ///< the device of one is going: it is open once that is gone
     bool looksAgain = false;     ///< what it lacks may come without an event of its own
     std::string lacks;           ///< empty, or why nothing can be decided for the claim
     bool has(const cache::Claim& claim) const {
       return std::any_of(here.begin(), here.end(),
                          [&](const auto& m) { return m->metadata.uid == claim.metadata.uid; });
     }
+  };
+  /// What the open ones ask for.
+  struct GangAsks {
+    std::vector<cache::ClusterView::Ask> asks;
+    bool preempt = true;  ///< others may have to make room for each of them
   };
   /// (C14) Nothing is decided for it alone.
   Outcome withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop);
@@ -186,11 +200,13 @@ class ClaimSync {
   bool hasItsCards(const cache::Claim& claim) const;
   /// What the open members ask for. An outcome: nothing can be decided now.
   std::optional<Outcome> askGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                                 GangPods& pods, std::vector<cache::ClusterView::Ask>& asks, std::stop_token stop);
+                                 GangPods& pods, GangAsks& asks, std::stop_token stop);
+  /// The turn of all is that of the one that comes first by age and last by priority.
+  static void askAsOne(std::vector<cache::ClusterView::Ask>& asks);
   Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                      std::stop_token stop);
   Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                    const GangPods& pods, const scheduler::GangShort& lacking);
+                    const GangPods& pods, const scheduler::GangShort& lacking, bool preempts);
   /// Without which of them are open.
   GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
   GangMembers membersOfGroup(const cache::Claim& claim, const v1alpha::Gang& gang) const;
@@ -288,9 +304,17 @@ class ClaimSync {
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
   /// (C13) The claim has to make room for another one, or need not any more. Nothing: nobody asks that of it.
   std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
-  /// Whether the plan of the claim still helps, and not without this device.
-  bool stillNeeds(const cache::Claim& preemptor, const cache::Gpu& device);
-  Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
+  /// For whom the device has to go, or null: after a quorum read of that claim and of those that preempt with it.
+  base::Result<ClaimPtr> preemptorNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// What its only pod chooses for, it among them; empty: something of that is not there yet.
+  std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
+  /// Whether their plan still helps all of them, and not without the holder's device.
+  bool stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);
+  /// The devices that have to go by their plan.
+  std::vector<std::string> victimsFor(const ClaimPtr& preemptor) const;
+  /// So long the claim is not to be planned for; 0: it isn't said yet why it waits, either. Nothing: it may be.
+  std::optional<milliseconds> restsFromPlans(const cache::Claim& claim);
+  Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
   Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
   Outcome madeRoom(const cache::Gpu& device, std::stop_token stop);
   /// Nothing: all of its pods may be evicted now.

@@ -1,11 +1,12 @@
 // (C6) a claim for which others have to make room, and (C13) one that has to make it. Who that is, is found in
-// priority/preemption.h.
+// priority/preemption.h. A gang for which they have to: priority/room_for_all.cpp.
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -15,8 +16,6 @@ namespace reason = v1alpha::keys::reason;
 using std::chrono::milliseconds;
 
 namespace {
-
-constexpr milliseconds kOthersPlan{200};  ///< until another look: one claim at a time is planned for
 
 /// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
 bool mustGo(const core::Pod& pod) {
@@ -29,33 +28,96 @@ std::string evictionPath(const core::Pod& pod) {
 
 }  // namespace
 
+std::optional<milliseconds> ClaimSync::restsFromPlans(const cache::Claim& claim) {
+  const auto rest = preemption_.restsFor(claim.metadata.uid);
+  if (rest.count() == 0 || claim.status.nominated) return std::nullopt;
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  const bool told = bound != nullptr && bound->reason == reason::kNoFit && claim.status.phase == phase::kPending;
+  if (!told) return milliseconds(0);  // who says so minds the rest
+  const auto turn = preemption_.putOff(claim.metadata.uid);
+  return turn.count() > 0 ? turn : rest;
+}
+
 std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Asked& asked,
                                            const scheduler::NodePredicate& suits, std::stop_token stop) {
   if (!asked.preempts) return std::nullopt;
-  if (const auto rest = preemption_.restsFor(claim.metadata.uid); rest.count() > 0 && !claim.status.nominated) {
-    const auto* bound = findCondition(claim.status.conditions, kBound);
-    const bool told = bound != nullptr && bound->reason == reason::kNoFit && claim.status.phase == phase::kPending;
-    if (!told) return std::nullopt;  // noFit() says so, and minds the rest
-    const auto turn = preemption_.putOff(claim.metadata.uid);
-    return Outcome::after(turn.count() > 0 ? turn : rest);
-  }
+  if (const auto rest = restsFromPlans(claim))
+    return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
   const auto plans = preemption_.plans();
-  if (!plans) return Outcome::after(kOthersPlan);
+  if (!plans) return Outcome::after(Preemption::kOthersPlan);
   const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what the last plan wrote
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
-  const auto nomination = preemption_.planFor(*current, asked.of(*current), suits);
+  const auto nomination = preemption_.planFor(current, asked.of(*current), suits);
   if (!nomination) return std::nullopt;
-  auto said = notBound(*current, reason::kPreempting, preemption_.text(*nomination, current->metadata.namespace_));
+  auto said =
+      notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));
   said.nominated = nomination;
   const auto written = status_.say({std::move(said)}, stop);  // V1
   if (!written.ok()) return Outcome::nextState(written);
   return Outcome::after(Preemption::kHeldUpFor);
 }
 
-bool ClaimSync::stillNeeds(const cache::Claim& preemptor, const cache::Gpu& device) {
-  const auto asked = ask(preemptor);
-  return asked.ok() && asked.preempts && preemptor.status.nominated &&
-         cluster_.needs(asked.of(preemptor), *preemptor.status.nominated, device.metadata.name);
+std::vector<ClaimSync::ClaimPtr> ClaimSync::preemptsWith(const ClaimPtr& preemptor) const {
+  if (!inGang(*preemptor)) return waitsForConsumer(*preemptor) ? chosenWith(preemptor) : std::vector{preemptor};
+  const auto gang = gangOf(stores_, *preemptor);
+  if (!gang) return {};
+  auto members = openOf(*preemptor, *gang);
+  return members.lacks.empty() && !members.oneLeaves ? std::move(members.open) : std::vector<ClaimPtr>();
+}
+
+std::vector<ClaimSync::ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) const {
+  auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
+  std::erase_if(pods, [](const auto& pod) { return !alive(*pod); });
+  if (pods.size() != 1) return {claim};
+  const auto& pod = *pods.front();
+  if (pod.unstamped() != nullptr) return {};
+  std::vector<ClaimPtr> open;
+  for (const auto& entry : pod.resourceClaims) {
+    const core::ObjectKey key{pod.metadata.namespace_, entry.resourceClaimName};
+    auto other = stores_.claims.get(key);
+    const auto carrier = other ? nullptr : stores_.carriers.get(key);
+    if (carrier && Carrier::isOthers(*carrier)) continue;
+    if (!other || other->metadata.deleting()) return {};
+    const bool twice = std::any_of(open.begin(), open.end(), [&](const auto& each) { return each == other; });
+    if (!twice && !deviceOf(*other)) open.push_back(std::move(other));
+  }
+  return open;
+}
+
+bool ClaimSync::stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device) {
+  std::vector<cache::ClusterView::Ask> asks;
+  std::vector<v1alpha::Nomination> rooms;
+  const auto priority = priorityOf(stores_, holder).value;
+  for (const auto& each : preemptsWith(preemptor)) {
+    const auto asked = ask(*each);
+    if (!asked.ok() || !asked.preempts || asked.turn.priority <= priority || !each->status.nominated) return false;
+    asks.push_back(asked.of(*each));
+    rooms.push_back(*each->status.nominated);
+  }
+  if (asks.empty()) return false;
+  askAsOne(asks);
+  return cluster_.needs(asks, rooms, device.metadata.name);
+}
+
+std::vector<std::string> ClaimSync::victimsFor(const ClaimPtr& preemptor) const {
+  std::vector<std::string> victims;
+  for (const auto& each : preemptsWith(preemptor))
+    if (const auto& room = each->status.nominated)
+      victims.insert(victims.end(), room->victims.begin(), room->victims.end());
+  return victims;
+}
+
+base::Result<ClaimSync::ClaimPtr> ClaimSync::preemptorNow(const cache::Claim& claim, const cache::Gpu& device,
+                                                          std::stop_token stop) {
+  auto who = preemptibleClaim(stores_, device) ? preemption_.preemptorOf(device, claim) : nullptr;
+  if (!who) return who;
+  auto all = preemptsWith(who);
+  if (all.empty()) all.push_back(who);
+  for (const auto& each : all) {
+    const auto now = writer_.read<cache::Claim>(core::keyOf(each->metadata), each->metadata.uid, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
+  }
+  return preemption_.preemptorOf(device, claim);
 }
 
 std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
@@ -63,19 +125,15 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
   if (!marked && stores_.claimsPreempting(device->metadata.name).empty()) return std::nullopt;  // of nearly all
   if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
-  auto who = preemptibleClaim(stores_, *device) ? preemption_.preemptorOf(*device, *claim) : nullptr;
-  if (who) {
-    // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
-    const auto now = writer_.read<cache::Claim>(core::keyOf(who->metadata), who->metadata.uid, stop);
-    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-    who = preemption_.preemptorOf(*device, *claim);
-  }
-  if (!who || !stillNeeds(*who, *device)) {
+  // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
+  const auto who = preemptorNow(*claim, *device, stop);
+  if (!who.ok()) return Outcome::retry(who.status());
+  if (!*who || !stillNeeds(*who, *claim, *device)) {
     if (!marked) return std::nullopt;
     // The need is over: the claim keeps what it has.
     return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
   }
-  return marked ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+  return marked ? leave(*claim, *device, **who, stop) : mark(*claim, *device, *who, stop);
 }
 
 std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim& claim) const {
@@ -85,15 +143,17 @@ std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim
   return pods;
 }
 
-Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                         std::stop_token stop) {
+  const auto& who = *preemptor;
+  const auto victims = victimsFor(preemptor);
   // First whether all pods may go that have to, or, once somebody is marked, those of this claim: nobody loses his device,
   // and no pod, for what can't be done.
-  const bool first = !preemption_.begun(*who.status.nominated);
-  if (const auto rest = first ? preemption_.heldUpFor(*who.status.nominated) : milliseconds(0); rest.count() > 0)
+  const bool first = !preemption_.begun(victims);
+  if (const auto rest = first ? preemption_.heldUpFor(victims) : milliseconds(0); rest.count() > 0)
     return Outcome::after(rest);  // by one of the others' pods: said by now
   if (const auto no = mayGo(claim, device, who, stop)) return *no;
-  for (const auto& name : first ? who.status.nominated->victims : std::vector<std::string>{}) {
+  for (const auto& name : first ? victims : std::vector<std::string>{}) {
     const auto other = name == device.metadata.name ? nullptr : stores_.devices.get({"", name});
     const auto holder = other ? preemptibleClaim(stores_, *other) : nullptr;
     if (!holder) continue;

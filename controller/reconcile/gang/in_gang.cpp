@@ -140,7 +140,10 @@ ClaimSync::GangMembers ClaimSync::openOf(const cache::Claim& claim, const v1alph
   auto members = membersOf(claim, gang);
   for (const auto& each : members.here) {
     const auto device = deviceOf(*each);
-    if (device && device->metadata.deleting()) continue;  // it is decided anew once that is gone
+    if (device && device->metadata.deleting()) {
+      members.oneLeaves = true;  // it is decided anew once that is gone
+      continue;
+    }
     if (device && members.standsOn.empty()) members.standsOn = device->spec.nodeName;
     if (!device && !cluster_.decidedInGang(each->metadata.uid)) members.open.push_back(each);
   }
@@ -189,14 +192,16 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop
   if (members.open.empty()) return Outcome::after(kLookSoon);  // decided meanwhile
   if (members.open.front()->metadata.uid != claim->metadata.uid) {
     enqueue_(claimKey(core::keyOf(members.open.front()->metadata)));
+    // Its room is kept as long as the one that speaks says who has to go.
+    if (claim->status.nominated && members.open.front()->status.nominated) return Outcome::done();
     return speaks(members.open.front());
   }
   return decideGang(*claim, gang, members, stop);
 }
 
 std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alpha::Gang& gang,
-                                          const GangMembers& members, GangPods& pods,
-                                          std::vector<cache::ClusterView::Ask>& asks, std::stop_token stop) {
+                                          const GangMembers& members, GangPods& pods, GangAsks& asks,
+                                          std::stop_token stop) {
   const auto because = [&](const std::string& why) { return waits(claim, gang.text() + ": " + why); };
   for (const auto& each : members.open) {
     if (auto refusal = waiting_.provisioners.refusal(each->metadata.uid); !refusal.empty()) {
@@ -210,7 +215,8 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alp
     if (!asked.ok()) return because("claim " + each->metadata.name + ": " + asked.message);
     if (const auto apart = decidedByItself(*each, takesDevice(*each)); !apart.empty())
       return because("claim " + each->metadata.name + ": " + apart);
-    asks.push_back(asked.of(*each));
+    asks.asks.push_back(asked.of(*each));
+    asks.preempt = asks.preempt && asked.preempts;
     std::optional<scheduler::NodePredicate> tolerated;
     if (asked.cls->bindingMode != "WaitForFirstConsumer") tolerated = toleratedNodes(stores_, *asked.cls);
     const auto lacks = pods.add(each, tolerated, stop);
@@ -222,17 +228,27 @@ std::optional<Outcome> ClaimSync::askGang(const cache::Claim& claim, const v1alp
 
 Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                               std::stop_token stop) {
-  std::vector<cache::ClusterView::Ask> asks;
+  GangAsks gathered;
   GangPods pods(stores_, volumes_, waiting_.nodes);
-  if (auto outcome = askGang(claim, gang, members, pods, asks, stop)) return *std::move(outcome);
+  if (auto outcome = askGang(claim, gang, members, pods, gathered, stop)) return *std::move(outcome);
+  auto& asks = gathered.asks;
+  askAsOne(asks);
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   waiting_.room.add(queueKey, ageOf(claim.metadata), asks.front().turn.priority);
   waiting_.quota.add(claim.metadata.namespace_, queueKey, ageOf(claim.metadata));
   const auto groups = gang.topology.empty() ? std::vector<scheduler::TopologyGroup>()
                                             : groupsOf(stores_, gang.topology, members.standsOn);
-  const auto decided = cluster_.decideGang(asks, pods.places(), gang.topology.empty() ? nullptr : &groups);
+  const auto* within = gang.topology.empty() ? nullptr : &groups;
+  auto places = pods.places();
+  const auto decided = cluster_.decideGang(asks, places, within);
   if (!decided) return Outcome::after(kLookSoon);  // a member has a decision of its own, or one as of now
-  if (decided->lacking) return gangLacks(claim, gang, members, pods, *decided->lacking);
+  if (decided->lacking) {
+    const bool preempts = gathered.preempt && !members.oneLeaves && !decided->lacking->excess;
+    if (preempts)
+      if (auto making = makeRoomForAll(gang.text(), {members.open, asks, std::move(places), within}, stop))
+        return *std::move(making);
+    return gangLacks(claim, gang, members, pods, *decided->lacking, preempts);
+  }
   if (!pods.promise(decided->decisions)) {  // another pod was promised it meanwhile
     for (const auto& ask : asks) cluster_.forget(ask.claimUid);
     return Outcome::again();
@@ -243,7 +259,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
 }
 
 Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                             const GangPods& pods, const scheduler::GangShort& lacking) {
+                             const GangPods& pods, const scheduler::GangShort& lacking, bool preempts) {
   const auto standing = members.here.size() - members.open.size();
   const auto& name = members.open[lacking.member]->metadata.name;
   auto why = std::to_string(standing + lacking.fit) + " of " +
@@ -253,9 +269,14 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
   if (lacking.excess) why += ": " + lacking.excess->text();
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
+  if (preempts && preemption_.inVain(claim.metadata.uid))
+    why +=
+        "; nobody has to go for it: all claims of lower priority that may would not make room for all of its members";
+  const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : std::chrono::milliseconds(0);
   auto said = notBound(claim, lacking.excess ? reason::kQuotaExceeded : reason::kNoFit, std::move(why));
   // That CPU or memory is given back is no event of a claim's.
-  return (pods.anyShort() ? Outcome::after(kGangSays) : Outcome::done()).says(std::move(said));
+  const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
+  return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).says(std::move(said));
 }
 
 bool ClaimSync::hasItsCards(const cache::Claim& claim) const {

@@ -128,8 +128,7 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     }
     const auto carrier = stores_.carriers.get(claimKeyOf);
     if (!claim) {
-      if (carrier && Carrier::ownerUid(*carrier).empty() && !asks(*carrier) &&
-          carrier->deviceClassName != keys::kDeviceClass && annotated.count(entry.resourceClaimName) == 0)
+      if (carrier && Carrier::isOthers(*carrier) && annotated.count(entry.resourceClaimName) == 0)
         continue;  // another driver's: not ours to wait for
       tellMissing(pod, entry, carrier.get());
       return std::nullopt;  // the claim's creation is an event
@@ -360,13 +359,24 @@ Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, con
   if (!anyShort) notShort(core::keyOf(pod.metadata));
   if (started) return *started;
   if (together.excess) return overQuota(pod, choice, *together.excess);
-  // Room is made for one claim, which is what nearly all pods have.
-  if (choice.open.size() == 1)
-    if (auto making = claims_.makeRoom(
-            *choice.open.front()->claim, choice.asked.front(),
-            [&nodes](std::string_view name) { return nodes.suits(name); }, stop))
-      return *std::move(making);
+  if (auto making = makeRoom(pod, choice, nodes, stop)) return *std::move(making);
   return noFit(pod, used, choice, together.alone, nodes);
+}
+
+std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& choice, NodeChoice& nodes,
+                                         std::stop_token stop) {
+  const scheduler::NodePredicate suits = [&nodes](std::string_view name) { return nodes.suits(name); };
+  const auto& open = choice.open;
+  if (open.size() == 1) return claims_.makeRoom(*open.front()->claim, choice.asked.front(), suits, stop);
+  AskedTogether all;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const auto& claim = open[i]->claim;
+    if (!choice.asked[i].preempts || claims_.preemptsWith(claim).size() != open.size()) return std::nullopt;
+    all.claims.push_back(claim);
+    all.places.push_back({suits, {}, i == 0 ? std::nullopt : std::optional<std::size_t>(0)});
+  }
+  all.asks = choice.asks;
+  return claims_.makeRoomForAll("pod " + pod.metadata.name, std::move(all), stop);
 }
 
 bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {
@@ -383,7 +393,13 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   const auto& open = choice.open;
   // If each fits by itself, none of them is to blame.
   const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
-  const auto more = [&] { return whyNotTogether(pod, choice, each, nodes); };
+  const auto more = [&] {
+    auto text = whyNotTogether(pod, choice, each, nodes);
+    if (open.size() > 1 && claims_.preemptsInVain(*open.front()->claim))
+      text += (text.empty() ? "" : "; ") + ("nobody has to go for pod " + pod.metadata.name) +
+              ": all claims of lower priority that may would not make room for all of its claims";
+    return text;
+  };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   milliseconds wait{0};
   const auto within = [&wait](milliseconds time) {
@@ -391,7 +407,7 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   };
   std::vector<Said> said;
   for (std::size_t i = 0; i < open.size(); ++i) {
-    if (!each && alone[i]) continue;
+    if (!each && alone[i] && !open[i]->claim->status.nominated) continue;
     if (olderSays(pod, *open[i]->claim)) continue;
     const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
     said.insert(said.end(), outcome.said.begin(), outcome.said.end());

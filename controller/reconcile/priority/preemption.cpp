@@ -1,6 +1,7 @@
 #include "controller/reconcile/priority/preemption.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which nobody could make room
 constexpr int kRestPerLook = 9;                     ///< times what a look took: looks have a tenth of the time at most
 constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
+constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
 
 int64_t secondsOf(const std::string& time) {
   const auto at = base::parseRfc3339(time);
@@ -51,6 +53,32 @@ cache::Store<cache::Claim>::Ptr claimThatMay(const char* parameter, const cache:
   return own && !claim->metadata.deleting() && !outlivesItsPods(stores, *claim) ? claim : nullptr;
 }
 
+/// All that have to go for them.
+std::vector<std::string> victimsOf(std::span<const v1alpha::Nomination> rooms) {
+  std::vector<std::string> victims;
+  for (const auto& room : rooms) victims.insert(victims.end(), room.victims.begin(), room.victims.end());
+  return victims;
+}
+
+int64_t lowestOf(const std::vector<cache::ClusterView::Ask>& asks) {
+  const auto lowest = std::min_element(asks.begin(), asks.end(),
+                                       [](const auto& a, const auto& b) { return a.turn.priority < b.turn.priority; });
+  return lowest->turn.priority;
+}
+
+/// For people.
+std::string nodesOf(std::span<const v1alpha::Nomination> rooms) {
+  std::set<std::string> nodes;
+  for (const auto& room : rooms) nodes.insert(room.nodeName);
+  std::string text = nodes.size() > 1 ? "nodes" : "node";
+  std::size_t named = 0;
+  for (const auto& node : nodes) {
+    if (++named > kNodesNamed) return text + ", …";
+    text += (named > 1 ? ", " : " ") + node;
+  }
+  return text;
+}
+
 }  // namespace
 
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device) {
@@ -72,30 +100,59 @@ bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {
   });
 }
 
-core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
+core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
+                                                    const cache::ClusterView::Ask& ask,
                                                     const scheduler::NodePredicate& suits) {
-  auto now = standing(claim, ask, suits);
-  if (now && (begun(*now) || std::none_of(now->victims.begin(), now->victims.end(),
-                                          [this](const auto& device) { return heldUp(device).has_value(); })))
-    return now;
-  auto other = restsFor(claim.metadata.uid).count() > 0 ? std::nullopt : fresh(claim, ask, suits);
-  return other ? other : now;
+  auto rooms = planForAll({{claim}, {ask}, {{suits, {}, {}}}});
+  return rooms.empty() ? core::Rare<v1alpha::Nomination>() : core::Rare<v1alpha::Nomination>(std::move(rooms.front()));
 }
 
-core::Rare<v1alpha::Nomination> Preemption::standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                                     const scheduler::NodePredicate& suits) const {
-  if (!claim.status.nominated || (suits && !suits(claim.status.nominated->nodeName))) return std::nullopt;
-  auto left = *claim.status.nominated;
-  std::erase_if(left.victims, [&](const std::string& name) {
-    const auto device = stores_.devices.get({"", name});
-    if (device && leaves(*device)) return false;
-    const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
-    return !holder || priorityOf(stores_, *holder).value >= ask.turn.priority;
-  });
-  for (const auto& victim : std::vector<std::string>(left.victims))
-    if (!cluster_.needs(ask, left, victim)) std::erase(left.victims, victim);
-  if (left.victims.empty()) return std::nullopt;
-  return left;
+std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& asked) {
+  auto now = standing(asked);
+  const auto victims = victimsOf(now);
+  if (!now.empty() && (begun(victims) || std::none_of(victims.begin(), victims.end(), [this](const auto& device) {
+                         return heldUp(device).has_value();
+                       })))
+    return now;
+  auto other =
+      restsFor(asked.claims.front()->metadata.uid).count() > 0 ? std::vector<v1alpha::Nomination>() : fresh(asked);
+  return other.empty() ? now : other;
+}
+
+std::vector<v1alpha::Nomination> Preemption::standing(const AskedTogether& asked) const {
+  std::vector<v1alpha::Nomination> left;
+  for (std::size_t i = 0; i < asked.claims.size(); ++i) {
+    const auto& nominated = asked.claims[i]->status.nominated;
+    const auto& suits = asked.places[i].suits;
+    if (!nominated || (suits && !suits(nominated->nodeName))) return {};
+    left.push_back(*nominated);
+  }
+  if (asked.within != nullptr &&
+      std::none_of(asked.within->begin(), asked.within->end(), [&left](const scheduler::TopologyGroup& group) {
+        return std::all_of(left.begin(), left.end(), [&group](const auto& room) {
+          return std::find(group.nodes.begin(), group.nodes.end(), room.nodeName) != group.nodes.end();
+        });
+      }))
+    return {};
+  const auto priority = lowestOf(asked.asks);
+  for (auto& room : left)
+    std::erase_if(room.victims, [&](const std::string& name) {
+      const auto device = stores_.devices.get({"", name});
+      if (device && leaves(*device)) return false;
+      const auto holder = device ? preemptibleClaim(stores_, *device) : nullptr;
+      return !holder || priorityOf(stores_, *holder).value >= priority;
+    });
+  return needed(asked, std::move(left));
+}
+
+std::vector<v1alpha::Nomination> Preemption::needed(const AskedTogether& asked,
+                                                    std::vector<v1alpha::Nomination> rooms) const {
+  for (const auto& victim : victimsOf(rooms)) {
+    if (cluster_.needs(asked.asks, rooms, victim)) continue;
+    for (auto& room : rooms) std::erase(room.victims, victim);
+  }
+  if (victimsOf(rooms).empty()) rooms.clear();
+  return rooms;
 }
 
 bool Preemption::leaves(const cache::Gpu& device) const {
@@ -112,38 +169,67 @@ bool Preemption::leaves(const cache::Gpu& device) const {
   });
 }
 
-Preemption::Candidates Preemption::candidatesFor(const cache::Claim& claim, int64_t priority) const {
+Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) const {
   Candidates candidates;
+  const auto priority = lowestOf(asked.asks);
   for (const auto& device : stores_.preemptibleDevices()) {
     const auto holder = preemptibleClaim(stores_, *device);
     if (!holder) continue;
     const auto theirs = priorityOf(stores_, *holder).value;
-    if (theirs >= priority || shareAPod(claim, *holder) || heldUp(device->metadata.name)) continue;
+    if (theirs >= priority || heldUp(device->metadata.name)) continue;
+    if (std::any_of(asked.claims.begin(), asked.claims.end(),
+                    [&](const auto& claim) { return shareAPod(*claim, *holder); }))
+      continue;
     candidates[device->metadata.uid] = {device->metadata.name, {theirs, secondsOf(device->metadata.creationTimestamp)}};
   }
   return candidates;
 }
 
-core::Rare<v1alpha::Nomination> Preemption::fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                                  const scheduler::NodePredicate& suits) {
+std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked) {
   const auto began = clock_.now();
-  const auto candidates = candidatesFor(claim, ask.turn.priority);
-  if (candidates.empty()) {
-    looked(claim.metadata.uid, began, false);
-    return std::nullopt;
+  const auto candidates = candidatesFor(asked);
+  auto rooms = candidates.empty() ? std::vector<v1alpha::Nomination>() : needed(asked, search(asked, candidates));
+  looked(asked.claims.front()->metadata.uid, began, !candidates.empty() && rooms.empty());
+  return rooms;
+}
+
+std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates) {
+  const scheduler::MayGo mayGo = [&](std::string_view device) { return candidates.contains(std::string(device)); };
+  const scheduler::StandingOf standing = [&](std::string_view device) {
+    return candidates.at(std::string(device)).standing;
+  };
+  std::vector<scheduler::Decision> decisions;
+  std::vector<scheduler::Victim> victims;
+  if (asked.asks.size() > 1 || asked.within != nullptr) {
+    auto asks = asked.asks;
+    for (auto& ask : asks) ask.turn.priority = lowestOf(asked.asks);
+    auto found = cluster_.preemptTogether(asks, asked.places, asked.within, mayGo, standing);
+    if (found.after.lacking) return {};
+    decisions = std::move(found.after.decisions);
+    victims = std::move(found.victims);
+  } else {
+    auto found = cluster_.preempt(asked.asks.front(), asked.places.front().suits, mayGo, standing);
+    if (!found.possible) return {};
+    decisions.push_back(std::move(found.decision));
+    victims = std::move(found.victims);
   }
-  const auto found = cluster_.preempt(
-      ask, suits, [&](std::string_view device) { return candidates.contains(std::string(device)); },
-      [&](std::string_view device) { return candidates.at(std::string(device)).standing; });
-  const bool inVain = !found.possible || found.victims.empty();
-  looked(claim.metadata.uid, began, inVain);
-  if (inVain) return std::nullopt;
-  v1alpha::Nomination nomination;
-  nomination.nodeName = found.node;
-  for (const auto& placement : found.decision.placements)
-    nomination.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
-  for (const auto& victim : found.victims) nomination.victims.push_back(candidates.at(victim.device).device);
-  return nomination;
+  std::vector<v1alpha::Nomination> rooms;
+  for (const auto& decision : decisions) {
+    auto& room = rooms.emplace_back();
+    room.nodeName = decision.node;
+    for (const auto& placement : decision.placements)
+      room.cards.push_back({placement.card, placement.charged.core, placement.charged.memory});
+  }
+  for (const auto& victim : victims) {
+    const auto& name = candidates.at(victim.device).device;
+    const auto device = stores_.devices.get({"", name});
+    const auto room = std::find_if(rooms.begin(), rooms.end(), [&device](const auto& each) {
+      return device && each.nodeName == device->spec.nodeName;
+    });
+    if (room == rooms.end()) return {};  // gone meanwhile, or of use nowhere
+    room->victims.push_back(name);
+  }
+  return rooms;
 }
 
 void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, bool inVain) {
@@ -172,6 +258,11 @@ std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) cons
   return std::max(ownRest(claimUid), until(rest_.until));
 }
 
+bool Preemption::inVain(const std::string& claimUid) const {
+  const std::lock_guard lock(mutex_);
+  return ownRest(claimUid).count() > 0;
+}
+
 std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool fresh) {
   const std::lock_guard lock(mutex_);
   if (ownRest(claimUid).count() > 0 || until(rest_.until).count() == 0) return {};
@@ -182,25 +273,25 @@ std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool f
   return until(turn);
 }
 
-bool Preemption::begun(const v1alpha::Nomination& nomination) const {
-  return std::any_of(nomination.victims.begin(), nomination.victims.end(), [this](const std::string& name) {
+bool Preemption::begun(const std::vector<std::string>& victims) const {
+  return std::any_of(victims.begin(), victims.end(), [this](const std::string& name) {
     const auto device = stores_.devices.get({"", name});
     return device && device->status.reason == reason::kPreempted;
   });
 }
 
-std::chrono::milliseconds Preemption::heldUpFor(const v1alpha::Nomination& nomination) const {
+std::chrono::milliseconds Preemption::heldUpFor(const std::vector<std::string>& victims) const {
   std::chrono::milliseconds longest{0};
-  for (const auto& name : nomination.victims)
+  for (const auto& name : victims)
     if (const auto held = heldUp(name))
       longest = std::max(longest, std::chrono::ceil<std::chrono::milliseconds>(held->until - clock_.now()));
   return longest;
 }
 
-std::string Preemption::text(const v1alpha::Nomination& nomination, const std::string& reader) const {
+std::string Preemption::text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const {
   std::string who, held;
   std::size_t named = 0, others = 0;
-  for (const auto& name : nomination.victims) {
+  for (const auto& name : victimsOf(rooms)) {
     const auto device = stores_.devices.get({"", name});
     if (!device || !device->spec.claimRef) continue;
     const auto& ref = *device->spec.claimRef;
@@ -219,7 +310,7 @@ std::string Preemption::text(const v1alpha::Nomination& nomination, const std::s
   if (others > 0)
     who += (named > 0 ? " and " : "") + std::to_string(others) +
            (others > 1 ? " claims of other namespaces" : " claim of another namespace");
-  return "makes room on node " + nomination.nodeName + ", which is kept for it" +
+  return "makes room on " + nodesOf(rooms) + ", which is kept for it" +
          (who.empty() ? "" : ": " + who + (named + others > 1 ? " have to go" : " has to go")) +
          (held.empty() ? "" : "; " + held);
 }

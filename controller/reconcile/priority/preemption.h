@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +23,14 @@ cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, co
 /// Likewise the claim that may be moved: its class says movable, and nobody's need sends it away already.
 cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device);
 
+/// Claims that are of use together only, and what they ask for; one of each per claim.
+struct AskedTogether {
+  std::vector<cache::Store<cache::Claim>::Ptr> claims;
+  std::vector<cache::ClusterView::Ask> asks;
+  std::vector<cache::ClusterView::GangPlace> places;
+  const std::vector<scheduler::TopologyGroup>* within = nullptr;  ///< as in ClusterView::decideGang()
+};
+
 /// Thread-safe. Stores, view and clock must outlive it.
 class Preemption {
  public:
@@ -31,18 +40,25 @@ class Preemption {
   /// Held while somebody plans and writes what was planned: two must not name the same victims for room that only one can have.
   /// Not to be had: another one does.
   std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
+  static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< until another look then
   /// What the claim is to get, and who has to go. What it has been nominated for already stays, less those who need not go any
   /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps. Only with plans().
-  core::Rare<v1alpha::Nomination> planFor(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                          const scheduler::NodePredicate& suits);
+  core::Rare<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
+                                          const cache::ClusterView::Ask& ask, const scheduler::NodePredicate& suits);
+  /// Likewise for all of them, or for none: one nomination per claim, or nothing. Each victim is named by the first of them that goes to its
+  /// node. They preempt with the lowest of their priorities.
+  std::vector<v1alpha::Nomination> planForAll(const AskedTogether& asked);
   /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
   /// whole cluster, or such looks, whoever they were for, have had their share of the time. 0 = it may be.
   std::chrono::milliseconds restsFor(const std::string& claimUid) const;
+  /// It has been found that nobody's going helps, and nothing else since.
+  bool inVain(const std::string& claimUid) const;
   /// The latter alone: then it was not looked for at all, and asks again after so long. Who asks later comes
   /// later; fresh: it has just come, and does not queue up behind those who have been put off before.
   std::chrono::milliseconds putOff(const std::string& claimUid, bool fresh = false);
   /// For who reads that namespace, and maybe no other: who goes, and what holds that up. Claims of other namespaces are counted.
-  std::string text(const v1alpha::Nomination& nomination, const std::string& reader) const;
+  /// rooms: of one claim, or of several that are planned for together.
+  std::string text(std::span<const v1alpha::Nomination> rooms, const std::string& reader) const;
   /// Likewise, for whom room is made.
   std::string textFor(const cache::Claim& preemptor, const std::string& reader) const;
 
@@ -53,10 +69,10 @@ class Preemption {
   void heldUp(const std::string& device, const std::string& why);
   /// How long until it is tried again.
   static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
-  /// The longest of that for any of its victims; 0 = none is held up.
-  std::chrono::milliseconds heldUpFor(const v1alpha::Nomination& nomination) const;
-  /// One of its victims is marked.
-  bool begun(const v1alpha::Nomination& nomination) const;
+  /// The longest of that for any of these devices; 0 = none is held up.
+  std::chrono::milliseconds heldUpFor(const std::vector<std::string>& victims) const;
+  /// One of these devices is marked.
+  bool begun(const std::vector<std::string>& victims) const;
 
  private:
   struct HeldUp {
@@ -64,21 +80,23 @@ class Preemption {
     std::string why;
   };
   std::optional<HeldUp> heldUp(const std::string& device) const;
-  /// What is left of the nomination that the claim has; nothing if it is of no use.
-  core::Rare<v1alpha::Nomination> standing(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                           const scheduler::NodePredicate& suits) const;
+  /// What is left of the nominations that the claims have; nothing if they are of no use.
+  std::vector<v1alpha::Nomination> standing(const AskedTogether& asked) const;
+  /// Without those who need not go any more; nothing if nobody has to.
+  std::vector<v1alpha::Nomination> needed(const AskedTogether& asked, std::vector<v1alpha::Nomination> rooms) const;
   /// It failed for it, or its claim is gone or going and no pod would keep it: a claim of a template's goes with its pod, so the
   /// claim of a pod that was evicted does. Its room is the preemptor's as soon as it is free.
   bool leaves(const cache::Gpu& device) const;
-  core::Rare<v1alpha::Nomination> fresh(const cache::Claim& claim, const cache::ClusterView::Ask& ask,
-                                        const scheduler::NodePredicate& suits);
+  std::vector<v1alpha::Nomination> fresh(const AskedTogether& asked);
   /// Who may have to go for one of that priority, by uid of the device.
   struct Candidate {
     std::string device;
     scheduler::Standing standing;
   };
   using Candidates = std::unordered_map<std::string, Candidate>;
-  Candidates candidatesFor(const cache::Claim& claim, int64_t priority) const;
+  Candidates candidatesFor(const AskedTogether& asked) const;
+  /// Who has to go, by the asks' nodes. Nothing: nobody's going helps.
+  std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates);
   /// A pod names both: it would have neither.
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
 

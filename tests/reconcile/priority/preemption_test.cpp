@@ -165,7 +165,7 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     ask.request.perCard = {1000, 1};
     ask.turn.priority = 1000;
     const int before = asked;
-    EXPECT_FALSE(preemption.planFor(who, ask, [&](std::string_view) {
+    EXPECT_FALSE(preemption.planFor(std::make_shared<const cache::Claim>(who), ask, [&](std::string_view) {
       ++asked;
       world.clock.advance(kPerNode);
       return false;
@@ -290,6 +290,81 @@ TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
   ends("runs", "a");
   driver->run();
   EXPECT_EQ(phase("big"), "Bound");
+}
+
+TEST_F(PreemptionTest, C6_V1_V5_OthersGoForAllClaimsOfAPodAtOnce) {
+  claim("a", "spare");
+  claim("b", "spare");
+  pod("runs-a", "a");
+  pod("runs-b", "b");
+  for (const auto* name : {"x", "y"}) claim(name, "late", "high");
+  world.addPod("both", {"x", "y"});
+  settle();
+  EXPECT_EQ(world.message("x").rfind("pod both makes room on node n1, which is kept for it: claims default/", 0), 0u)
+      << world.message("x");
+  EXPECT_EQ(world.message("y"), "room on node n1 is kept for it; claim x says who has to go for pod both");
+  EXPECT_EQ(victims("x").size() + victims("y").size(), 2u);
+  EXPECT_FALSE(podIsThere("runs-a"));
+  EXPECT_FALSE(podIsThere("runs-b"));
+  ends("runs-a", "a");
+  claim("small", "share", {}, {{"gpu-core", "10"}});
+  start();  // the next leader
+  EXPECT_EQ(phase("small"), "Pending") << "the room is kept for both";
+  EXPECT_EQ(world.reason("x"), "Preempting");
+  ends("runs-b", "b");
+  driver->run();
+  world.schedule("both");
+  driver->run();
+  EXPECT_EQ(phase("x"), "Bound") << world.message("x");
+  EXPECT_EQ(phase("y"), "Bound") << world.message("y");
+  EXPECT_EQ(phase("a"), "Pending");
+  EXPECT_FALSE(world.claim("x").status.nominated || world.claim("y").status.nominated);
+}
+
+TEST_F(PreemptionTest, NobodyGoesForOneOfAPodsClaims) {
+  claim("fixed", "share");
+  claim("a", "spare");
+  pod("runs-a", "a");
+  for (const auto* name : {"x", "y"}) claim(name, "late", "high");
+  world.addPod("both", {"x", "y"});
+  driver->run(std::chrono::minutes(1));
+  EXPECT_TRUE(podIsThere("runs-a"));
+  EXPECT_EQ(victims("x").size() + victims("y").size(), 0u);
+  EXPECT_EQ(world.reason("x"), "NoFit");
+  EXPECT_NE(world.message("x").find("nobody has to go for pod both: all claims of lower priority"), std::string::npos)
+      << world.message("x");
+  world.removeClaim("fixed");
+  driver->run();
+  EXPECT_FALSE(podIsThere("runs-a")) << "now it helps both";
+  ends("runs-a", "a");
+  driver->run();
+  world.schedule("both");
+  driver->run();
+  EXPECT_EQ(phase("x"), "Bound") << world.message("x");
+  EXPECT_EQ(phase("y"), "Bound") << world.message("y");
+}
+
+TEST_F(PreemptionTest, V2_AClaimOfAPodThatGoesEndsTheNeedOfAll) {
+  claim("a", "spare");
+  claim("b", "spare");
+  pod("runs-a", "a");
+  pod("runs-b", "b");
+  startOver(line);
+  line.code = 0;  // marked, and not evicted yet
+  line.refuses = [](const kube::HttpRequest& request) {
+    return request.target.ends_with("/eviction") && request.body.find("dryRun") == std::string::npos;
+  };
+  for (const auto* name : {"x", "y"}) claim(name, "late", "high");
+  world.addPod("both", {"x", "y"});
+  settle();
+  ASSERT_EQ(world.reason("x"), "Preempting") << world.message("x");
+  world.removeClaim("y");
+  line.refuses = nullptr;
+  driver->run(std::chrono::minutes(1));
+  EXPECT_TRUE(victims("x").empty());
+  EXPECT_EQ(world.message("x"), "waits for the other claims of its pod");
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.gpu(deviceOf(name)).status.reason, "") << name;
+  EXPECT_TRUE(podIsThere("runs-a") && podIsThere("runs-b"));
 }
 
 TEST_F(PreemptionTest, BudgetsHoldAndAnotherOneGoesIfThereIsOne) {

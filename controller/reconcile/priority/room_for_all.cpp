@@ -1,0 +1,58 @@
+// (C6), (C14) others have to make room for claims that are of use together only: a gang's open members, or what a pod chooses for.
+// For all of them, or for none. V1 is a nomination of each; what follows is claim/preempted.cpp's, which asks of all what it asks of
+// one.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/queue_key.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+
+void ClaimSync::askAsOne(std::vector<cache::ClusterView::Ask>& asks) {
+  auto turn = asks.front().turn;
+  for (const auto& ask : asks) {
+    turn.priority = std::min(turn.priority, ask.turn.priority);
+    turn.since = std::min(turn.since, ask.turn.since);
+  }
+  for (auto& ask : asks) {
+    ask.turn.priority = turn.priority;
+    ask.turn.since = turn.since;
+  }
+}
+
+std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop) {
+  if (const auto rest = restsFromPlans(*asked.claims.front()))
+    return rest->count() > 0 ? std::optional(Outcome::after(*rest)) : std::nullopt;
+  const auto plans = preemption_.plans();
+  if (!plans) return Outcome::after(Preemption::kOthersPlan);
+  for (auto& each : asked.claims) {
+    auto current = stores_.claims.get(core::keyOf(each->metadata));  // with what the last plan wrote
+    if (!current || current->metadata.uid != each->metadata.uid || current->metadata.deleting())
+      return Outcome::again();
+    each = std::move(current);
+  }
+  askAsOne(asked.asks);
+  const auto rooms = preemption_.planForAll(asked);
+  if (rooms.empty()) return std::nullopt;
+  // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    const auto& each = *asked.claims[i];
+    auto said = notBound(each, reason::kPreempting,
+                         i == 0 ? what + " " + preemption_.text(rooms, each.metadata.namespace_)
+                                : "room on node " + rooms[i].nodeName + " is kept for it; claim " +
+                                      asked.claims.front()->metadata.name + " says who has to go for " + what);
+    said.nominated = rooms[i];
+    const auto written = status_.say({std::move(said)}, stop);
+    if (!written.ok()) return Outcome::nextState(written);
+  }
+  for (const auto& room : rooms)  // who looked before the last room was written found that nothing is needed
+    for (const auto& name : room.victims)
+      if (const auto device = stores_.devices.get({"", name}); device && device->spec.claimRef)
+        enqueue_(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
+  return Outcome::after(Preemption::kHeldUpFor);
+}
+
+}  // namespace egpu::reconcile

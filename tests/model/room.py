@@ -1,0 +1,129 @@
+"""Explicit-state check of V1 to V5 in controller/reconcile/state_machine.h for a gang of two members, each of which needs a card of two that
+victims have, and two controllers that act on stale snapshots and may crash (drop theirs) at any point. A member may be deleted and made
+anew; a victim may come to be one that has to go for nobody, and back; a claim of lower priority takes a card that is free and not kept.
+  python3 room.py [room=partial|room=left|room=bare|mark=skipped]
+What is built: no violation. room=partial (who has to go goes before all members' rooms are kept), room=left (a member keeps its room
+though the one that speaks for the gang has none any more), room=bare (only the one that speaks is nominated) and mark=skipped (who makes
+room is not marked before, so that a stale controller fails what is needed no more) each print the shortest run to a violation."""
+import sys
+from collections import deque
+PARTIAL, LEFT, BARE = ('room=' + each in sys.argv for each in ('partial', 'left', 'bare'))
+UNMARKED = 'mark=skipped' in sys.argv
+MAXGONE, MAXPRIOR, MAXRV = 1, 2, 5
+# member: (here, nominated, bound); the first speaks for both. card: (who has it, its rv): B a victim, M a marked one, E one whose pods were
+# evicted, F a failed one, '' nobody, g the gang, r a claim of lower priority.
+# state: (members, cards, may: whether the second victim may have to go, deleted so often, may changed so often, c1, c2, wrong)
+
+def helped(members, cards, may):
+    """Whether the gang is whole, and would fit if all went that may."""
+    return all(m[0] for m in members) and all(who in ('', *'BMEF') for who, _ in cards) and (may or cards[1][0] in ('', 'F'))
+
+def needed(members, cards, may, i):
+    kept = all(m[1] for m in members) or (members[0][1] and BARE) or (members[i][1] and PARTIAL)
+    return helped(members, cards, may) and kept
+
+def writes(snap):
+    """Every write that this snapshot may lead to."""
+    members, cards, may = snap
+    all_ = []
+    first, second = members
+    if not any(m[2] for m in members):
+        if all(m[0] for m in members) and all(who == '' for who, _ in cards): return [('bind',)]
+        help_ = helped(members, cards, may)
+        if first[0] and help_ and not first[1]: all_.append(('nominate', 0))
+        if help_ and first[1] and not second[1] and not BARE: all_.append(('nominate', 1))
+        if first[0] and first[1] and not help_: all_.append(('drop', 0))
+        if second[0] and second[1] and not first[1] and not LEFT: all_.append(('drop', 1))
+        if second[0] and second[1] and not first[0]: all_.append(('drop', 1))
+    for i, (who, rv) in enumerate(cards):
+        need = needed(members, cards, may, i)
+        hasty = not all(m[1] for m in members) and not BARE
+        if who == 'B' and need and UNMARKED: all_.append(('fail', i, None, hasty))
+        elif who == 'B' and need: all_.append(('mark', i, rv))
+        elif who in 'ME' and who and not need: all_.append(('clear', i, rv))
+        elif who == 'M': all_.append(('evict', i, hasty))
+        elif who == 'E': all_.append(('fail', i, rv, hasty))
+        elif who == 'F': all_.append(('undo', i, rv))
+    return all_
+
+def apply(s, w):
+    members, cards, may, gone, prior, c1, c2, wrong = s
+    members, cards = list(members), list(cards)
+    op, i = w[0], w[1] if len(w) > 1 else 0
+    def put(who): cards[i] = (who, min(cards[i][1] + 1, MAXRV))
+    here, nominated, bound = members[i]
+    who, rv = cards[i]
+    if op == 'bind':
+        if all(m[0] for m in members) and all(c[0] == '' for c in cards):
+            members, cards = [(True, False, True)] * 2, [('g', c[1]) for c in cards]
+    elif op in ('nominate', 'drop'):
+        if here and not bound: members[i] = (here, op == 'nominate', bound)
+    elif op == 'mark':
+        if who == 'B' and rv == w[2]: put('M')
+    elif op == 'clear':
+        if who in ('M', 'E') and rv == w[2]: put('B')
+    elif op == 'evict':
+        if who == 'M':
+            cards[i] = ('E', rv)  # of a pod: the device is not written
+            wrong = wrong or w[2]
+    elif op == 'fail':
+        if who in ('B', 'M', 'E') and w[2] in (None, rv):
+            wrong = wrong or w[3] or (w[2] is None and not needed(members, cards, may, i))
+            put('F')
+    elif op == 'undo':
+        if who == 'F' and rv == w[2]: put('')
+    return (tuple(members), tuple(cards), may, gone, prior, c1, c2, wrong)
+
+def succ(s):
+    members, cards, may, gone, prior, c1, c2, wrong = s
+    for i in (0, 1):
+        if members[i][0] and not members[i][2] and gone < MAXGONE:
+            yield f'member {i} is deleted', (members[:i] + ((False, False, False),) + members[i + 1:], cards, may, gone + 1, *s[4:])
+        if not members[i][0]:
+            yield f'member {i} is made anew', (members[:i] + ((True, False, False),) + members[i + 1:], *s[1:])
+        who, rv = cards[i]
+        kept = any(m[0] for m in members) and members[i][1]
+        if who == '' and not kept:
+            yield f'a lower one takes card {i}', (members, cards[:i] + (('r', rv),) + cards[i + 1:], *s[2:])
+        if who == 'r': yield 'the lower one leaves', (members, cards[:i] + (('', rv),) + cards[i + 1:], *s[2:])
+    if prior < MAXPRIOR: yield f'victim 1 {"need not" if may else "may have to"} go', (members, cards, not may, gone, prior + 1, *s[5:])
+    for at, c in ((5, c1), (6, c2)):
+        def put(st, v): return st[:at] + (v,) + st[at + 1:]
+        if not c:
+            for w in writes((members, cards, may)): yield f'c{at - 4} reads', put(s, w)
+        else:
+            yield f'c{at - 4} {c}', put(apply(s, c), None)
+            yield f'c{at - 4} crash', put(s, None)
+
+def bad(s, via):
+    members, cards, may, gone, prior, c1, c2, wrong = s
+    if wrong: return 'one goes while not all members have their rooms, or are helped'
+    if via.startswith('a lower one takes') and any(c[0] in ('M', 'E', 'F') and needed(members, cards, True, i) for i, c in enumerate(cards)):
+        return 'room that others make is taken by a lower one'
+    if c1 is None and c2 is None and not writes((members, cards, may)):
+        if any(m[1] for m in members) and not helped(members, cards, may): return 'room is kept for nobody at rest'
+        if any(c[0] in ('M', 'E', 'F') for c in cards): return 'one is on its way out at rest'
+        if helped(members, cards, may) and not members[0][2]: return 'all would fit, and nobody does anything'
+    return None
+
+def taken(s, name):
+    """A lower one took it: as it was before, with that card free."""
+    i = int(name[-1])
+    return s[0], s[1][:i] + (('', s[1][i][1]),) + s[1][i + 1:], *s[2:]
+
+start = (((True, False, False),) * 2, (('B', 0), ('B', 0)), True, 0, 0, None, None, False)
+seen = {start: None}; q = deque([start]); found = None
+while q and not found:
+    s = q.popleft()
+    for name, t in succ(s):
+        b = bad(taken(t, name), name) if name.startswith('a lower one takes') else None
+        if t not in seen:
+            seen[t] = (s, name); q.append(t)
+            b = b or bad(t, '')
+        if b: found = (b, t); break
+if found:
+    print('VIOLATION:', found[0]); p = []; t = found[1]
+    while seen[t]: p.append(seen[t][1]); t = seen[t][0]
+    for x in reversed(p): print('  ', x)
+    sys.exit(1)
+print(f'{len(seen)} states, no violation')

@@ -1,0 +1,316 @@
+// Room that others make for a gang: for all of its members or for none, and what a crash between two of its writes leaves.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/reconcile/fixture.h"
+#include "tests/support/refusing_transport.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using support::World;
+using Names = std::vector<std::string>;
+
+/// Two nodes of two cards, in racks x and y.
+class RoomForGangTest : public ReconcileTest {
+ protected:
+  void SetUp() override {
+    ReconcileTest::SetUp();
+    world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"rack":"x"}}})");
+    world.addNode("n2", {{"rack", "y"}});
+    world.addCard("n2", 0);
+    world.addCard("n2", 1);
+    world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+    world.addClass("spare-keep", "Retain", "Immediate", {{"preemptible", "true"}});
+    priorityClass("high", 1000);
+    priorityClass("middle", 500, false);
+    priorityClass("patient", 2000, false);
+    settle();
+  }
+  void priorityClass(const std::string& name, int64_t value, bool preempts = true) {
+    core::PriorityClass made;
+    made.metadata.name = name;
+    made.value = value;
+    made.preempts = preempts;
+    (void)World::must(world.client.create(made));
+  }
+  /// Of one whole card, younger than those before.
+  void claim(const std::string& name, const std::string& cls, const std::string& priority = {},
+             core::StringMap annotations = {}) {
+    world.nextSecond();
+    cache::Claim made;
+    made.metadata.name = name;
+    made.metadata.namespace_ = "default";
+    made.metadata.annotations = std::move(annotations);
+    made.spec.className = cls;
+    made.spec.priorityClassName = priority;
+    made.spec.requests["elasticgpu.io/gpu"] = "1";
+    (void)World::must(world.client.create(made));
+    settle();
+  }
+  /// A claim on each card, the first of them the oldest.
+  void fill(const Names& names, const std::string& cls = "spare") {
+    for (const auto& name : names) claim(name, cls);
+    for (const auto& name : names) ASSERT_EQ(phase(name), "Bound") << name;
+  }
+  void member(const std::string& name, const std::string& size, const std::string& priority = "high",
+              core::StringMap more = {}, const std::string& gang = "train") {
+    more["elasticgpu.io/gang"] = gang;
+    more["elasticgpu.io/gang-size"] = size;
+    claim(name, "share", priority, std::move(more));
+  }
+  void runs(const std::string& name) {
+    world.addPod("p-" + name, {name});
+    settle();
+    world.schedule("p-" + name);
+    settle();
+  }
+  void ends(const std::string& name) {
+    world.removePod("p-" + name);
+    world.unreserve(name, "p-" + name);
+    settle();
+  }
+  bool podStays(const std::string& name) {
+    const auto found = world.client.get<core::Pod>({"default", "p-" + name});
+    return found.ok() && !found->metadata.deleting();
+  }
+  std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
+  std::string mark(const std::string& claim) { return world.gpu(deviceOf(claim)).status.reason; }
+  /// Of these, who is in this phase.
+  Names in(const std::string& wanted, const Names& names) {
+    Names found;
+    for (const auto& name : names)
+      if (phase(name) == wanted) found.push_back(name);
+    return found;
+  }
+  /// Of these, whose status says that room is made for it.
+  Names nominated(const Names& names) {
+    Names found;
+    for (const auto& name : names)
+      if (world.claim(name).status.nominated) found.push_back(name);
+    return found;
+  }
+  Names victims(const Names& names) {
+    Names all;
+    for (const auto& name : names)
+      if (const auto now = world.claim(name).status.nominated)
+        all.insert(all.end(), now->victims.begin(), now->victims.end());
+    return all;
+  }
+  support::RefusingTransport line{*world.transport};
+  const Names abc{"a", "b", "c"}, spares{"s1", "s2", "s3", "s4"};
+};
+
+TEST_F(RoomForGangTest, C14_V1_V5_AsManyGoAsAllOfItNeedAndTheYoungest) {
+  fill(spares);
+  for (const auto& name : abc) member(name, "3");
+  driver->run();
+  EXPECT_EQ(in("Bound", abc), abc) << world.message("a");
+  EXPECT_EQ(in("Bound", spares), Names{"s1"});
+  EXPECT_EQ(nominated(abc), Names());
+  for (const auto* name : {"s2", "s3", "s4"}) {
+    EXPECT_EQ(world.reason(name), "NoFit") << "they wait, and make nobody go";
+    EXPECT_EQ(world.message(name, "Preempted").rfind("makes room for claim default/", 0), 0U)
+        << world.message(name, "Preempted");
+  }
+  const auto before = writes();
+  driver->run(std::chrono::minutes(10));
+  EXPECT_LT(writes() - before, 40U) << "and all stays as it is";
+  EXPECT_EQ(in("Bound", abc), abc);
+  for (const auto& name : abc) world.removeClaim(name);
+  driver->run();
+  EXPECT_EQ(in("Bound", spares), spares);
+}
+
+TEST_F(RoomForGangTest, NobodyGoesIfNotAllCanBeHelped) {
+  fill({"fixed", "fixed2"}, "share");
+  claim("s1", "spare");
+  claim("s2", "spare");
+  for (const auto& name : abc) member(name, "3");
+  driver->run(std::chrono::minutes(2));
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(
+      world.message("a").find("nobody has to go for it: all claims of lower priority that may would not make room"),
+      std::string::npos)
+      << world.message("a");
+  EXPECT_EQ(nominated(abc), Names());
+  EXPECT_EQ(in("Bound", {"s1", "s2"}), (Names{"s1", "s2"}));
+  EXPECT_EQ(told("s1 Warning Preempted") + told("s2 Warning Preempted"), 0);
+  world.removeClaim("fixed");
+  driver->run(std::chrono::minutes(1));
+  EXPECT_EQ(in("Bound", abc), abc) << "with one more card it is whole";
+  EXPECT_EQ(in("Bound", {"s1", "s2"}), Names());
+}
+
+TEST_F(RoomForGangTest, NeitherEqualsNorWhatIsKeptNorForOneThatNeverPreempts) {
+  claim("equal", "spare", "high");
+  claim("kept", "spare-keep");
+  claim("fixed", "share");
+  claim("s1", "spare");
+  for (const auto* name : {"a", "b"}) member(name, "2");
+  for (const auto* name : {"d", "e"}) member(name, "2", "patient", {}, "patient");
+  member("f", "2", "high", {}, "mixed");
+  member("g", "2", "", {}, "mixed");  // as low as s1
+  driver->run(std::chrono::minutes(2));
+  EXPECT_EQ(nominated({"a", "b", "d", "e", "f", "g"}), Names());
+  EXPECT_EQ(in("Bound", {"equal", "kept", "fixed", "s1"}), (Names{"equal", "kept", "fixed", "s1"}));
+  for (const auto* name : {"a", "b", "d", "e", "f", "g", "kept"}) world.removeClaim(name);
+  driver->run();
+  for (const auto& device : World::must(world.client.listAll<cache::Gpu>({})))
+    if (device.isDevice() && device.status.phase == "Released")
+      World::mustOk(world.client.remove<cache::Gpu>({"", device.metadata.name}));
+}
+
+TEST_F(RoomForGangTest, WithinOneValueOfItsLabel) {
+  fill({"s1", "fixed"});
+  world.removeClaim("fixed");
+  settle();
+  claim("fixed", "share");  // beside s1, on n1
+  fill({"s2", "s3"});
+  for (const auto* name : {"a", "b"}) member(name, "2", "high", {{"elasticgpu.io/gang-topology", "rack"}});
+  driver->run();
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.claim(name).status.nodeName, "n2") << world.message(name);
+  EXPECT_EQ(in("Bound", {"s1", "s2", "s3"}), Names{"s1"});
+}
+
+TEST_F(RoomForGangTest, V2_V3_ItsRoomIsKeptUntilThePodsOfAllHaveEnded) {
+  fill(spares);
+  for (const auto& name : spares) runs(name);
+  for (const auto& name : abc) member(name, "3");
+  EXPECT_EQ(nominated(abc), abc);
+  EXPECT_EQ(victims(abc).size(), 3U);
+  for (const auto& name : abc) EXPECT_EQ(world.reason(name), "Preempting");
+  EXPECT_EQ(
+      world.message("a").rfind("gang train makes room on nodes n1, n2, which is kept for it: claims default/s", 0), 0U)
+      << world.message("a");
+  EXPECT_TRUE(podStays("s1"));
+  for (const auto* name : {"s2", "s3", "s4"}) EXPECT_FALSE(podStays(name)) << name;
+  ends("s2");
+  claim("middle", "share", "middle");
+  start();  // the next leader
+  claim("low", "share");
+  EXPECT_EQ(in("Bound", {"a", "b", "c", "middle", "low", "s2"}), Names()) << "one card is free, and kept";
+  ends("s3");
+  ends("s4");
+  driver->run();
+  EXPECT_EQ(in("Bound", abc), abc);
+  EXPECT_EQ(in("Bound", {"middle", "low"}), Names());
+  EXPECT_TRUE(podStays("s1"));
+}
+
+TEST_F(RoomForGangTest, V2_ABudgetThatHoldsOneSparesAll) {
+  fill(spares);
+  for (const auto& name : spares) runs(name);
+  startOver(line);
+  line.code = 429;
+  line.message = "Cannot evict pod as it would violate the pod's disruption budget.";
+  line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/p-s2/eviction"); };
+  const Names four{"a", "b", "c", "d"};
+  for (const auto& name : four) member(name, "4");
+  driver->run(std::chrono::seconds(40));
+  EXPECT_EQ(in("Bound", spares), spares);
+  for (const auto& name : spares) {
+    EXPECT_EQ(mark(name), "") << name;
+    EXPECT_TRUE(podStays(name)) << name;
+  }
+  EXPECT_NE(world.message("a").find("pod default/p-s2 may not be evicted now"), std::string::npos)
+      << world.message("a");
+  line.refuses = nullptr;
+  driver->run(std::chrono::seconds(40));
+  for (const auto& name : spares) {
+    EXPECT_FALSE(podStays(name)) << name;
+    ends(name);
+  }
+  driver->run();
+  EXPECT_EQ(in("Bound", four), four);
+}
+
+TEST_F(RoomForGangTest, V1_OfSomeMembersMakesNobodyGo) {
+  fill(spares);
+  startOver(line);
+  const auto path = "/elasticgpuclaims/b/status";
+  line.code = 0;
+  line.refuses = [&](const kube::HttpRequest& request) {
+    return request.method == kube::Method::patch && request.target.find(path) != std::string::npos &&
+           request.body.find("\"nominated\":{") != std::string::npos;
+  };
+  for (const auto& name : abc) member(name, "3");
+  EXPECT_EQ(nominated(abc), Names{"a"}) << "the write of b's does not come through";
+  for (const auto& name : spares) EXPECT_EQ(mark(name), "") << name;
+  EXPECT_EQ(in("Bound", spares), spares);
+  line.refuses = nullptr;
+  start();  // the next leader
+  driver->run();
+  EXPECT_EQ(in("Bound", abc), abc);
+  EXPECT_EQ(in("Bound", spares), Names{"s1"});
+}
+
+TEST_F(RoomForGangTest, AMemberThatGoesEndsTheNeed) {
+  fill(spares);
+  for (const auto& name : spares) runs(name);
+  startOver(line);
+  line.code = 0;  // marked, and not evicted yet
+  line.refuses = [](const kube::HttpRequest& request) {
+    return request.target.ends_with("/eviction") && request.body.find("dryRun") == std::string::npos;
+  };
+  for (const auto& name : abc) member(name, "3");
+  int marked = 0;
+  for (const auto& name : spares) marked += mark(name) == "Preempted";
+  EXPECT_GT(marked, 0);
+  world.removeClaim("c");
+  line.refuses = nullptr;
+  driver->run(std::chrono::minutes(1));
+  EXPECT_EQ(nominated({"a", "b"}), Names());
+  EXPECT_EQ(world.reason("a"), "WaitingForGang");
+  for (const auto& name : spares) {
+    EXPECT_EQ(mark(name), "") << name;
+    EXPECT_TRUE(podStays(name)) << name;
+  }
+  EXPECT_EQ(in("Bound", spares), spares);
+}
+
+TEST_F(RoomForGangTest, OfTwoOnlyTheOlderMakesOthersGo) {
+  fill(spares);
+  for (const auto& name : spares) runs(name);
+  member("a", "3");
+  member("d", "3", "high", {}, "other");
+  member("b", "3");
+  member("e", "3", "high", {}, "other");
+  member("f", "3", "high", {}, "other");
+  member("c", "3");
+  driver->run(std::chrono::seconds(30));
+  const auto first = nominated({"a", "b", "c", "d", "e", "f"});
+  EXPECT_EQ(first.size(), 3U) << "for both there are not enough cards";
+  int go = 0;
+  for (const auto& name : spares) go += !podStays(name);
+  EXPECT_EQ(go, 3);
+  for (const auto& name : spares)
+    if (!podStays(name)) ends(name);
+  driver->run();
+  EXPECT_EQ(in("Bound", {"a", "b", "c", "d", "e", "f"}).size(), 3U);
+  int left = 0;
+  for (const auto& name : spares) left += phase(name) == "Bound" && podStays(name);
+  EXPECT_EQ(left, 1) << "the fourth never goes for the other gang, which it would not help";
+}
+
+TEST_F(RoomForGangTest, RoomElsewhereSparesThem) {
+  fill(spares);
+  for (const auto& name : spares) runs(name);
+  for (const auto* name : {"a", "b"}) member(name, "2");
+  ASSERT_EQ(nominated({"a", "b"}), (Names{"a", "b"}));
+  world.addNode("n3");
+  world.addCard("n3", 0);
+  world.addCard("n3", 1);
+  driver->run();
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.claim(name).status.nodeName, "n3") << world.message(name);
+  for (const auto& name : spares)
+    if (!podStays(name)) ends(name);
+  driver->run();
+  EXPECT_EQ(in("Bound", spares), spares) << "who had to go has its card again";
+}
+
+}  // namespace
+}  // namespace egpu::reconcile

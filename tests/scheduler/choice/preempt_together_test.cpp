@@ -1,0 +1,226 @@
+// Who has to go for several, all or none, is compared with trying every set of holders.
+#include "controller/scheduler/choice/preempt_together.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/scheduler/crowd.h"
+
+namespace egpu::scheduler::testing {
+namespace {
+
+Request whole(int64_t cards) {
+  Request request;
+  request.cards = cards;
+  request.wholeCards = true;
+  return request;
+}
+
+std::vector<std::string> victimsOf(const PreemptionTogether& found) {
+  std::vector<std::string> victims;
+  for (const Victim& each : found.victims) victims.push_back(each.device);
+  return victims;
+}
+
+/// Few values, so that there are ties; made of the uid alone.
+Standing standingOf(std::string_view device) {
+  uint64_t hash = 14695981039346656037U;
+  for (const char c : device) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  return {static_cast<int64_t>(hash % 4) * 100, static_cast<int64_t>(hash / 4 % 3) * 1000};
+}
+
+/// Whether all fit once those of these holders are gone whose bits are set; in one of the groups, each looked at by itself.
+bool fitWithout(const Cluster& cluster, const Holdings& holders, std::size_t set,
+                const std::vector<GangMember>& members, const std::vector<TopologyGroup>* within) {
+  Cluster copy = cluster;
+  std::size_t i = 0;
+  for (const auto& [device, holdings] : holders)
+    if (set >> i++ & 1) release(copy, device, holdings);
+  return !decideGang(copy, members, within).lacking;
+}
+
+/// Of all sets that make room.
+std::optional<std::size_t> fewestOf(const Cluster& cluster, const Holdings& holders,
+                                    const std::vector<GangMember>& members, const std::vector<TopologyGroup>* within) {
+  std::optional<std::size_t> fewest;
+  for (std::size_t set = 0; set < std::size_t{1} << holders.size(); ++set) {
+    const auto size = static_cast<std::size_t>(__builtin_popcountll(set));
+    if (fewest && size >= *fewest) continue;
+    if (fitWithout(cluster, holders, set, members, within)) fewest = size;
+  }
+  return fewest;
+}
+
+struct Case {
+  std::vector<GangMember> members;
+  std::vector<TopologyGroup> groups;
+  const std::vector<TopologyGroup>* within = nullptr;
+  MayGo mayGo{};
+};
+
+Case caseOf(Crowd& crowd, int i) {
+  Case made;
+  auto& random = crowd.random;
+  auto request = crowd.request();
+  const bool alike = i % 2 == 0, onePod = i % 5 == 4;
+  for (int64_t m = pick(random, 1, 3); m >= 0; --m) {
+    auto& member = made.members.emplace_back(GangMember{alike ? request : crowd.request()});
+    if (onePod && made.members.size() > 1) member.with = 0;
+    if (pick(random, 0, 5) == 0)
+      member.suits = [odd = pick(random, 0, 1)](std::string_view node) { return node.back() % 2 == odd; };
+    if (pick(random, 0, 5) == 0)
+      member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+  }
+  if (i % 3 == 0) made.mayGo = [](std::string_view device) { return standingOf(device).priority < 200; };
+  if (i % 4 == 1) made.groups = {{"x", {"node-0", "node-2"}}, {"y", {"node-1"}}, {"none", {}}};
+  return made;
+}
+
+/// The answer of each is as said, and what is asked stays as it was.
+void expectSound(const Cluster& cluster, const Case& each, const Holdings& holders, const PreemptionTogether& got) {
+  Cluster without = cluster;
+  for (const Victim& victim : got.victims) {
+    ASSERT_TRUE(holders.contains(victim.device)) << "one that may not go";
+    ASSERT_EQ(holders.at(victim.device), victim.holdings);
+    release(without, victim.device, victim.holdings);
+  }
+  ASSERT_TRUE(got.exact);
+  const auto group = std::find_if(each.groups.begin(), each.groups.end(),
+                                  [&](const TopologyGroup& one) { return one.value == got.after.group; });
+  const auto only = group == each.groups.end() ? std::vector<TopologyGroup>() : std::vector{*group};
+  const auto* within = each.within == nullptr ? nullptr : &only;
+  ASSERT_EQ(got.after.decisions, decideGang(without, each.members, within).decisions);
+  ASSERT_EQ(got.after.decisions.size(), each.members.size());
+  for (const Victim& victim : got.victims) {
+    hold(without, victim.device, victim.holdings);
+    ASSERT_TRUE(decideGang(without, each.members, within).lacking) << victim.device << " goes for nothing";
+    release(without, victim.device, victim.holdings);
+  }
+}
+
+TEST(PreemptTogether, MakesRoomWhereAnySetWouldAndNobodyGoesForNothing) {
+  int asItIs = 0, needed = 0, several = 0, impossible = 0, grouped = 0, fewest = 0, more = 0;
+  int missed[] = {0, 0};  // where members are alike, and where they are not
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    CrowdShape shape;
+    shape.nodes = 3;
+    shape.cardsPerNode = 2;
+    shape.claims = 10;
+    Crowd crowd(seed, shape);
+    const Cluster& cluster = crowd.situation.cluster;
+    const std::string before = dump(cluster);
+    for (int i = 0; i < 10; ++i) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", case " + std::to_string(i));
+      Case each = caseOf(crowd, i);
+      each.within = each.groups.empty() ? nullptr : &each.groups;
+      Holdings holders = holdingsOf(cluster);
+      std::erase_if(holders, [&](const auto& of) { return each.mayGo && !each.mayGo(of.first); });
+      const auto got = preemptTogether(cluster, each.members, each.within, {}, each.mayGo, standingOf);
+      const auto want = fewestOf(cluster, holders, each.members, each.within);
+      ASSERT_EQ(dump(cluster), before);
+      if (got.after.lacking) {
+        ASSERT_TRUE(got.victims.empty()) << "nobody goes where not all are helped";
+        ++(want ? missed[i % 2] : impossible);
+        continue;
+      }
+      ASSERT_TRUE(want);
+      ASSERT_NO_FATAL_FAILURE(expectSound(cluster, each, holders, got));
+      if (*want == 0) {
+        ASSERT_TRUE(got.victims.empty());
+        ++asItIs;
+        continue;
+      }
+      ++needed;
+      several += got.victims.size() > 1;
+      grouped += each.within != nullptr;
+      ++(got.victims.size() == *want ? fewest : more);
+    }
+  }
+  EXPECT_GT(asItIs, 15);
+  EXPECT_GT(needed, 75);
+  EXPECT_GT(several, 40);
+  EXPECT_GT(grouped, 10);
+  EXPECT_GT(impossible, 50);
+  // decideGang() tries no more than two orders: with all gone it may miss what it finds with fewer gone.
+  EXPECT_EQ(missed[0], 0);
+  EXPECT_LE(missed[1] * 100, needed);
+  EXPECT_LT(more * 10, needed) << fewest;
+}
+
+/// One member is a request like any other.
+TEST(PreemptTogether, OfOneIsPreempt) {
+  int needed = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CrowdShape shape;
+    shape.nodes = 3;
+    shape.claims = 14;
+    Crowd crowd(seed, shape);
+    for (int i = 0; i < 4; ++i) {
+      const Request request = crowd.request();
+      const auto one = preempt(crowd.situation.cluster, request, {}, {}, kMostPreemptions, {}, {}, standingOf);
+      const auto got = preemptTogether(crowd.situation.cluster, {GangMember{request}}, nullptr, {}, {}, standingOf);
+      ASSERT_EQ(got.after.lacking.has_value(), !one.possible) << "seed " << seed << ", request " << i;
+      if (!one.possible) continue;
+      ASSERT_EQ(got.victims, one.victims) << "seed " << seed << ", request " << i;
+      ASSERT_EQ(got.after.decisions.at(0), one.decision);
+      needed += !one.victims.empty();
+    }
+  }
+  EXPECT_GT(needed, 40);
+}
+
+TEST(PreemptTogether, TheHeadersExample) {
+  Cluster cluster;
+  for (const auto* node : {"n0", "n1"}) {
+    cluster.upsertNode({node, true});
+    for (int c = 0; c < 2; ++c) cluster.upsertCard(makeCard(node + std::to_string(c), node, c));
+  }
+  const Amount all{1000, 32 * kGi};
+  cluster.take("n00", "a", all);
+  cluster.take("n01", "b", all);
+  cluster.take("n10", "c", all);
+  cluster.take("n11", "d", all);
+  const std::vector<GangMember> members(2, GangMember{whole(1)});
+  const auto standing = [](std::string_view device) { return Standing{device == "c" ? 5 : 0, 0}; };
+  const std::vector<TopologyGroup> racks{{"x", {"n0"}}, {"y", {"n1"}}};
+  std::string stay = "b";
+  const MayGo mayGo = [&stay](std::string_view device) { return stay.find(device) == std::string::npos; };
+  const auto names = [&](const std::vector<TopologyGroup>* within) {
+    const auto found = preemptTogether(cluster, members, within, {}, mayGo, standing);
+    EXPECT_EQ(found.after.lacking.has_value(), found.victims.empty());
+    return victimsOf(found);
+  };
+  EXPECT_EQ(names(nullptr), (std::vector<std::string>{"a", "d"}));
+  EXPECT_EQ(names(&racks), (std::vector<std::string>{"c", "d"}));
+  stay = "bd";
+  EXPECT_EQ(names(nullptr), (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(names(&racks), std::vector<std::string>());
+}
+
+TEST(PreemptTogether, QuotasCountAllMembers) {
+  Cluster cluster;
+  cluster.upsertNode({"n", true});
+  for (int c = 0; c < 2; ++c) {
+    cluster.upsertCard(makeCard("c" + std::to_string(c), "n", c));
+    cluster.take("c" + std::to_string(c), "old" + std::to_string(c), {1000, 32 * kGi});
+  }
+  QuotaBook book;
+  v1alpha::ElasticGPUQuota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "ns";
+  quota.spec.hard = {{"gpu", "1"}};
+  book.setQuotas("ns", {readQuota(quota)});
+  std::vector<GangMember> members(2, GangMember{whole(1)});
+  for (std::size_t i = 0; i < members.size(); ++i)
+    members[i].claim = QuotaClaim{"ns", "ns/m" + std::to_string(i), "m" + std::to_string(i), "share"};
+  EXPECT_TRUE(preemptTogether(cluster, members, nullptr, book).victims.empty()) << "both are more than the quota";
+  members.pop_back();
+  EXPECT_EQ(preemptTogether(cluster, members, nullptr, book).victims.size(), 1U);
+}
+
+}  // namespace
+}  // namespace egpu::scheduler::testing
