@@ -102,6 +102,30 @@ TEST_F(PodGroupTest, C14_HoldsNothingBeforeMinCountPodsAreHere) {
   }
 }
 
+TEST_F(PodGroupTest, C14_V1_OthersMakeRoomForAllOfItOrForNone) {
+  world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+  const std::vector<std::string> spares{"s1", "s2", "s3", "s4"};
+  for (const auto& name : spares) world.addClaim(name, "spare", {{"gpu", "1"}});
+  settle();
+  const auto bound = [&] {
+    return std::count_if(spares.begin(), spares.end(),
+                         [&](const auto& name) { return world.claim(name).status.phase == "Bound"; });
+  };
+  ASSERT_EQ(bound(), 4);
+  group(2);
+  const auto high = [](core::Pod& made) { made.priority = 1000; };
+  pod("a", {"gpu"}, "share", high);
+  driver->run(std::chrono::seconds(30));
+  EXPECT_EQ(bound(), 4) << "one is missing";
+  pod("b", {"gpu"}, "share", high);
+  driver->run(std::chrono::seconds(60));
+  for (const auto* name : {"a", "b"}) {
+    EXPECT_EQ(phase(name), "Bound") << name << message(name);
+    EXPECT_TRUE(goes(name)) << name;
+  }
+  EXPECT_EQ(bound(), 2);
+}
+
 TEST_F(PodGroupTest, APodWithoutClaimsCountsAndOneWithTwoIsOnePod) {
   group(2);
   pod("a", {"gpu", "more"});
