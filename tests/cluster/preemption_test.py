@@ -476,6 +476,32 @@ def gangs(ground):
     ground.goes("five")
 
 
+def several_claims(ground):
+    """For a pod's two claims two go, of the one node where two may; the controller is killed meanwhile. For three, which no node has, nobody."""
+    client, check = ground.client, ground.check
+    ground.fill("fixed", 1, node="n-0", cls="late")
+    beside, others = ground.fill("beside", 1, node="n-0"), ground.fill("others", 2, node="n-1")
+    for name in "xyz":
+        client.create(claims(), card_claim(name, "late", "high"))
+    client.create(pods(), pod("three", {"a": "x", "b": "y", "c": "z"}, ("a", "b", "c")))
+    until("nobody goes for three", lambda: any("nobody has to go for pod three" in each for each in ground.said()))
+    time.sleep(2)
+    check("nobody went", ground.running("beside") == beside and ground.running("others") == others and not ground.marked())
+    client.delete(f"{pods()}/three")
+    client.delete(f"{claims()}/z")
+    with ground.nodes_stand_still():
+        client.create(pods(), pod("two", {"a": "x", "b": "y"}, ("a", "b")))
+        until("two go", lambda: len(ground.going("others")) == 2)
+        check("one says so for both", any("pod two makes room on node n-1" in each for each in ground.said()), ground.said())
+        ground.cluster.processes.kill("controller")
+        ground.start_controller()
+    until("the pod runs", lambda: client.get(f"{pods()}/two")["status"].get("phase") == "Running")
+    until("its claims are bound", lambda: all(ground.status(name).get("phase") == "Bound" for name in "xy"))
+    check("both on the node where two may go", all(ground.status(name)["nodeName"] == "n-1" for name in "xy"))
+    check("the others run on", ground.running("beside") == beside)
+    ground.clean("with the pod there")
+
+
 def tenant(ground):
     """Somebody with the role edit: whom he can't make go, nor keep."""
     client, report = ground.client, ground.report
@@ -522,7 +548,7 @@ def tenant(ground):
 
 
 PARTS = (youngest_of_the_lowest, fewest, budget_holds, another_goes, all_or_none, budgets_at_odds, nobody_goes, preemptor_goes,
-         terminating, killed, gangs, tenant)
+         terminating, killed, gangs, several_claims, tenant)
 
 
 def prepare(client):

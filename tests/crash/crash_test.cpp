@@ -149,7 +149,9 @@ TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(
 TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60, false); }
 TEST(CrashTest, C14_EveryWriteOfPodGroups) { everyWrite(podGroups(), 40, false); }
 
-TEST(CrashTest, C14_V1_EveryWriteWhereClaimsMakeRoomForGangs) { everyWrite(gangPreemption(), 80); }
+TEST(CrashTest, C14_V1_EveryWriteWhereClaimsMakeRoomForGangs) { everyWrite(gangPreemption(), 80, false); }
+
+TEST(CrashTest, C6_V1_EveryWriteWhereClaimsMakeRoomForAPodsClaims) { everyWrite(podPreemption(), 60, false); }
 
 TEST(CrashTest, EveryWriteWhereClaimsHaveAlternativesOrObserve) { everyWrite(alternatives(), 50); }
 

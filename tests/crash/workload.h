@@ -316,6 +316,67 @@ inline std::vector<Act> gangPreemption() {
   };
 }
 
+/// A pod of higher priority with two claims: two make room on one node, one of which has a pod; then a claim of another one goes before that is done.
+inline std::vector<Act> podPreemption() {
+  const auto claim = [](World& w, const std::string& name, const std::string& cls, const std::string& priority,
+                        const std::string& cards) {
+    w.nextSecond();
+    cache::Claim made;
+    made.metadata.name = name;
+    made.metadata.namespace_ = "default";
+    made.spec.className = cls;
+    made.spec.priorityClassName = priority;
+    made.spec.requests["elasticgpu.io/gpu"] = cards;
+    (void)World::must(w.client.create(made));
+  };
+  const auto two = [claim](World& w, const std::string& a, const std::string& b) {
+    for (const auto& name : {a, b}) claim(w, name, "late", "high", "1");
+    w.addPod("p-" + a, {a, b});
+  };
+  return {
+      {"its kinds",
+       [](World& w) {
+         w.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+         core::PriorityClass high;
+         high.metadata.name = "high";
+         high.value = 1000;
+         (void)World::must(w.client.create(high));
+       }},
+      {"one node is full", [claim](World& w) { claim(w, "fixed", "share", "high", "2"); }},
+      {"the other, too",
+       [claim](World& w) {
+         for (const auto* name : {"s1", "s2"}) claim(w, name, "spare", "", "1");
+       }},
+      {"one with a pod", [](World& w) { w.addPod("p-s1", {"s1"}); }},
+      {"that is scheduled", [](World& w) { w.schedule("p-s1"); }},
+      {"both make room", [two](World& w) { two(w, "x", "y"); }},
+      {"its pod ends",
+       [](World& w) {
+         w.removePod("p-s1");
+         w.unreserve("s1", "p-s1");
+       }},
+      {"they are reserved", [](World& w) { w.schedule("p-x"); }},
+      {"all leave",
+       [](World& w) {
+         w.removePod("p-x");
+         for (const auto* name : {"x", "y"}) {
+           w.unreserve(name, "p-x");
+           w.removeClaim(name);
+         }
+       }},
+      {"one runs again", [](World& w) { w.addPod("p-s1", {"s1"}); }},
+      {"it is scheduled", [](World& w) { w.schedule("p-s1"); }},
+      {"another pod", [two](World& w) { two(w, "v", "w"); }},
+      {"a claim of it goes", [](World& w) { w.removeClaim("w"); }},
+      {"all go",
+       [](World& w) {
+         for (const auto* name : {"p-v", "p-s1"}) w.removePod(name);
+         w.unreserve("s1", "p-s1");
+         for (const auto* name : {"v", "s1", "s2", "fixed"}) w.removeClaim(name);
+       }},
+  };
+}
+
 /// Claims grow, shrink, want too much, change their mind, and go while they are resized.
 inline std::vector<Act> resizes() {
   const auto edit = [](const std::string& name, const std::string& core) {

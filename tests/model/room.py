@@ -9,7 +9,7 @@ import sys
 from collections import deque
 PARTIAL, LEFT, BARE = ('room=' + each in sys.argv for each in ('partial', 'left', 'bare'))
 UNMARKED = 'mark=skipped' in sys.argv
-MAXGONE, MAXPRIOR, MAXRV = 1, 2, 5
+MAXGONE, MAXPRIOR, MAXRV = 1, 1, 4
 # member: (here, nominated, bound); the first speaks for both. card: (who has it, its rv): B a victim, M a marked one, E one whose pods were
 # evicted, F a failed one, '' nobody, g the gang, r a claim of lower priority.
 # state: (members, cards, may: whether the second victim may have to go, deleted so often, may changed so often, c1, c2, wrong)
