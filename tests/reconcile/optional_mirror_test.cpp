@@ -37,6 +37,7 @@ class Versions final : public support::ForwardingTransport {
  private:
   /// The embedded server has one version, whatever it is called here.
   bool is(kube::HttpRequest& request) const {
+    if (std::string_view(version.load()).empty()) return false;
     for (const auto& kind : {core::kindOf<core::DeviceTaintRule>, core::kindOf<core::PodGroup>}) {
       const auto start = kube::Client::path(kube::Client::inVersion(kind, version.load()), {});
       if (request.target.rfind(start, 0) != 0) continue;

@@ -66,6 +66,28 @@ TEST_F(OperationsTest, WrongFormatsPathsAndMethodsSayWhatThereIs) {
   EXPECT_TRUE(get("/allocation-map", "format=yaml").body.starts_with("nodes: []\ntotals:\n  nodes: 0\n"));
 }
 
+TEST_F(OperationsTest, MovesAreMadeOnlyWhereTheyCanBe) {
+  missing_.clear();
+  const auto none = get("/defrag", "execute=true", "POST");
+  EXPECT_EQ(none.status, 404);
+  EXPECT_NE(none.body.find("defrag --execute"), std::string::npos) << none.body;
+  OperationsSources sources{[] { return AllocationMap{}; }, [] { return std::string(); }, [] { return std::string(); },
+                            [] { return std::string(); }};
+  sources.moves = [](const http::Request& request, std::stop_token) {
+    http::Response r;
+    r.body = "moved by " + request.query;
+    return r;
+  };
+  Operations operations{std::move(sources)};
+  http::Request request;
+  request.method = "POST";
+  request.path = "/defrag";
+  request.query = "execute=true";
+  EXPECT_EQ(operations.handle(request, {}).body, "moved by execute=true");
+  request.headers = {{"host", "evil.example"}};
+  EXPECT_EQ(operations.handle(request, {}).status, 403) << "a page of somebody else's";
+}
+
 TEST_F(OperationsTest, HistogramsReachFiveMinutes) {
   metrics_.observe("elasticgpu_api_request_duration_seconds", 200, {});
   const auto text = get("/metrics").body;
