@@ -19,7 +19,7 @@ early (the entry goes down before the smaller amount is in force), unpaid (in fo
 takes an entry of an earlier target), lowered (a new target's entry is not kept from being less than what stands: what an earlier target
 let the plugin give), late (the plugin takes an earlier target)."""
 import sys
-from collections import deque
+from states import reach
 COMMIT = 'claim' if 'commit=claim' in sys.argv else 'device'
 SKIP = 'lost=skipped' in sys.argv
 BLIND = 'look=skipped' in sys.argv
@@ -217,17 +217,5 @@ if RESIZE:  # it is bound already; a controller that stood still meanwhile may h
     one = frozenset({(0, 0, 1)})
     starts = [((0, True, True, 'B', False, 2, 1), (0, 0, 'B', False, 1, (0, 1), (0, 1)), one, one, 1, 0, 1, 1, None, 0, late, None, *s0[12:])
               for late in (None, ('create', 0), ('entry', 0, 0), ('prov', 0), ('bind', 0, 0), ('name', 0, 0), ('cstatus', 0, 'B', 1))]
-seen = dict.fromkeys(starts); q = deque(starts); found = None
-while q and not found:
-    s = q.popleft()
-    for name, t in succ(s):
-        if t not in seen:
-            seen[t] = (s, name); q.append(t)
-            b = bad(t)
-            if b: found = (b, t); break
-if found:
-    print('VIOLATION:', found[0]); p = []; t = found[1]
-    while seen[t]: p.append(seen[t][1]); t = seen[t][0]
-    for x in reversed(p): print('  ', x)
-    sys.exit(1)
+seen = reach(starts, succ, bad)
 print(f"{'resize' if RESIZE else 'commit=' + COMMIT}: {len(seen)} states, no violation")

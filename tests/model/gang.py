@@ -6,7 +6,7 @@ What is built: no violation. back=skipped (a Bound member keeps its card though 
 without a mark on the device, so a stale controller says Bound of a claim whose device goes) and wait=skipped (a member is
 provisioned before the other has its card) each print the shortest run to a violation. bind.py checks the order of one claim's writes."""
 import sys
-from collections import deque
+from states import reach
 KEEPS = 'back=skipped' in sys.argv
 UNMARKED = 'mark=skipped' in sys.argv
 HASTY = 'wait=skipped' in sys.argv
@@ -134,19 +134,7 @@ def bad(s):
     return None
 
 s0 = ((('P', 0, None), ('P', 0, None)), (None, None), frozenset(), 0, False, False, False, None, None, False)
-seen = {s0: None}; q = deque([s0]); found = None
-while q and not found:
-    s = q.popleft()
-    for name, t in succ(s):
-        if t not in seen:
-            seen[t] = (s, name); q.append(t)
-            b = bad(t)
-            if b: found = (b, t); break
-if found:
-    print('VIOLATION:', found[0]); p = []; t = found[1]
-    while seen[t]: p.append(seen[t][1]); t = seen[t][0]
-    for x in reversed(p): print('  ', x)
-    sys.exit(1)
+seen = reach([s0], succ, bad)
 whole = sum(1 for s in seen if all(m[0] == 'B' for m in s[0]))
 print(f'{len(seen)} states, {whole} of them whole, no violation')
 sys.exit(0 if whole else 1)

@@ -6,7 +6,7 @@ What is built: no violation. room=partial (who has to go goes before all members
 though the one that speaks for the gang has none any more), room=bare (only the one that speaks is nominated) and mark=skipped (who makes
 room is not marked before, so that a stale controller fails what is needed no more) each print the shortest run to a violation."""
 import sys
-from collections import deque
+from states import reach
 PARTIAL, LEFT, BARE = ('room=' + each in sys.argv for each in ('partial', 'left', 'bare'))
 UNMARKED = 'mark=skipped' in sys.argv
 MAXGONE, MAXPRIOR, MAXRV = 1, 1, 4
@@ -95,7 +95,7 @@ def succ(s):
             yield f'c{at - 4} {c}', put(apply(s, c), None)
             yield f'c{at - 4} crash', put(s, None)
 
-def bad(s, via):
+def bad(s, via=''):
     members, cards, may, gone, prior, c1, c2, wrong = s
     if wrong: return 'one goes while not all members have their rooms, or are helped'
     if via.startswith('a lower one takes') and any(c[0] in ('M', 'E', 'F') and needed(members, cards, True, i) for i, c in enumerate(cards)):
@@ -112,18 +112,5 @@ def taken(s, name):
     return s[0], s[1][:i] + (('', s[1][i][1]),) + s[1][i + 1:], *s[2:]
 
 start = (((True, False, False),) * 2, (('B', 0), ('B', 0)), True, 0, 0, None, None, False)
-seen = {start: None}; q = deque([start]); found = None
-while q and not found:
-    s = q.popleft()
-    for name, t in succ(s):
-        b = bad(taken(t, name), name) if name.startswith('a lower one takes') else None
-        if t not in seen:
-            seen[t] = (s, name); q.append(t)
-            b = b or bad(t, '')
-        if b: found = (b, t); break
-if found:
-    print('VIOLATION:', found[0]); p = []; t = found[1]
-    while seen[t]: p.append(seen[t][1]); t = seen[t][0]
-    for x in reversed(p): print('  ', x)
-    sys.exit(1)
+seen = reach([start], succ, bad, lambda t, step: bad(taken(t, step), step) if step.startswith('a lower one takes') else None)
 print(f'{len(seen)} states, no violation')
