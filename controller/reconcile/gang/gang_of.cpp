@@ -74,6 +74,7 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
   }
   std::sort(counted.begin(), counted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<GroupPod> pods;
+  pods.reserve(counted.size());
   for (auto& each : counted) pods.push_back(std::move(each.second));
   return pods;
 }

@@ -134,9 +134,12 @@ class Auditor(threading.Thread):
             if rules.is_whole(members) or key in self.whole:
                 continue
             uids = {each["metadata"]["uid"] for each in members}
+            lacking = [each["metadata"]["creationTimestamp"] for each in members if each.get("status", {}).get("phase") != "Bound"]
             for pod in picture.pods:
                 mine = {each["metadata"]["uid"] for each in picture.claims_of(pod)}
-                if mine & uids and pod["status"].get("phase") == "Running" and len(members) == rules.size_of(members[0]):
+                # Between two looks a gang may become whole and lose a member: what is made for that one's pod comes after the others ran.
+                if mine & uids and pod["status"].get("phase") == "Running" and len(members) == rules.size_of(members[0]) \
+                        and min(lacking) < pod["status"].get("startTime", "later"):
                     yield f"pod {pod['metadata']['name']} runs though its gang {key[1]} is not whole"
 
     def in_part(self, picture):
