@@ -149,7 +149,11 @@ class Operations(threading.Thread):
         self.log(f"take {job} away")
         self.jobs.remove(job)
         for path in (f"{JOBS}/{job}?propagationPolicy=Background", f"{TEMPLATES}/{job}"):
-            self.client.delete(path)
+            try:
+                self.client.delete(path)
+            except Refused as refused:
+                if refused.status != 404:  # the API server was killed before it was made
+                    raise
 
     # What administrators do.
 
