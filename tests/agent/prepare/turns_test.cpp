@@ -103,16 +103,20 @@ TEST_F(TurnsTest, WorkersAreLeftForTheClaimsOfOthers) {
   ClaimPreparer bounded(client, registry, events, folder, options);
   hang("stage");
   std::atomic<int> prepared{0}, refused{0};
-  std::binary_semaphore done{0};
+  std::counting_semaphore<> answered{0};  // what the hanging calls don't hold up: two refusals and the other plugin's claim
   {
     dra::ClaimQueue queue(kWorkers);
     for (const auto& claim : claims)
-      queue.add(claim.uid, [&, claim] { ++(bounded.prepare(claim, {}).ok() ? prepared : refused); });
+      queue.add(claim.uid, [&, claim] {
+        const bool ok = bounded.prepare(claim, {}).ok();
+        ++(ok ? prepared : refused);
+        if (!ok) answered.release();
+      });
     queue.add(others.uid, [&] {
       EXPECT_TRUE(bounded.prepare(others, {}).ok());
-      done.release();
+      answered.release();
     });
-    done.acquire();
+    for (int i = 0; i < 3; ++i) answered.acquire();
     hangs = false;
     letGo.release(2);
   }
