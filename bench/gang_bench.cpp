@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/gang.h"
 
 namespace egpu::scheduler {
@@ -21,6 +22,16 @@ struct Scene {
   std::vector<TopologyGroup> racks;
 };
 
+void upsert(Cluster& cluster, const std::string& name, const std::string& node, int index) {
+  CardInfo info;
+  info.name = info.card.uuid = name;
+  info.card.nodeName = node;
+  info.card.index = index;
+  info.card.model = "H100";
+  info.card.memory = 80 * kGi;
+  cluster.upsertCard(info);
+}
+
 Scene make() {
   Scene scene;
   for (int i = 0; i < kNodes; ++i) {
@@ -28,15 +39,8 @@ Scene make() {
     if (i % kPerRack == 0) scene.racks.push_back({"rack-" + std::to_string(i / kPerRack), {}});
     scene.racks.back().nodes.push_back(node);
     scene.cluster.upsertNode({node, true});
-    for (int c = 0; c < kCards; ++c) {
-      CardInfo info;
-      info.name = info.card.uuid = "gpu-" + std::to_string(i) + "-" + std::to_string(c);
-      info.card.nodeName = node;
-      info.card.index = c;
-      info.card.model = "H100";
-      info.card.memory = 80 * kGi;
-      scene.cluster.upsertCard(info);
-    }
+    for (int c = 0; c < kCards; ++c)
+      upsert(scene.cluster, "gpu-" + std::to_string(i) + "-" + std::to_string(c), node, c);
     if (i % 2 == 0) scene.cluster.take("gpu-" + std::to_string(i) + "-0", "old-" + std::to_string(i), {300, 8 * kGi});
   }
   return scene;
@@ -53,6 +57,43 @@ void row(Scene& scene, const char* what, const std::vector<GangMember>& members,
   std::sort(millis.begin(), millis.end());
   std::printf("%-58s %-10s p50 %8.2f ms   max %8.2f ms\n", what, fits ? "fits" : "does not", millis[kRounds / 2],
               millis.back());
+}
+
+/// Nodes whose cards are all held, a card each.
+Cluster taken(int nodes) {
+  Cluster cluster;
+  for (int i = 0; i < nodes; ++i) {
+    const auto node = "node-" + std::to_string(i);
+    cluster.upsertNode({node, true});
+    for (int c = 0; c < kCards; ++c) {
+      const auto name = "gpu-" + std::to_string(i) + "-" + std::to_string(c);
+      upsert(cluster, name, node, c);
+      cluster.take(name, "holder-" + name, {1000, 80 * kGi});
+    }
+  }
+  return cluster;
+}
+
+void preemptRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members) {
+  const auto from = Clock::now();
+  const auto found = preemptTogether(cluster, members);
+  const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+  std::printf("%-58s %zu go%s   %8.0f ms\n", what, found.victims.size(), found.exact ? "" : " (cut short)", millis);
+}
+
+void preemptRows() {
+  GangMember eight, share;
+  eight.request.cards = 8;
+  eight.request.wholeCards = true;
+  share.request.perCard = {250, 20 * kGi};
+  for (const int nodes : {1'000, 10'000}) {
+    const auto cluster = taken(nodes);
+    std::printf("all cards of %d nodes taken:\n", nodes);
+    preemptRow(cluster, "who goes for 8 x 8 whole cards", std::vector<GangMember>(8, eight));
+    preemptRow(cluster, "who goes for 64 x 8 whole cards", std::vector<GangMember>(64, eight));
+    preemptRow(cluster, "who goes for 256 x 8 whole cards", std::vector<GangMember>(kMembers, eight));
+    preemptRow(cluster, "who goes for 256 shares", std::vector<GangMember>(kMembers, share));
+  }
 }
 
 int run() {
@@ -78,6 +119,7 @@ int run() {
       if (i % kPerRack * (kCards - 1) + c - 1 >= 2 * (static_cast<int>(kMembers) - 1))
         scene.cluster.take("gpu-" + std::to_string(i) + "-" + std::to_string(c), "new", {300, 8 * kGi});
   row(scene, "256 x 2 whole cards in one rack: 255 at most fit in each", all(two), true);
+  preemptRows();
   return 0;
 }
 
