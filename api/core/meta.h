@@ -43,6 +43,12 @@ struct ObjectMeta {
       if (f == key) return true;
     return false;
   }
+  /// The owner that made it and sees to it, or null.
+  const OwnerReference* controller() const {
+    for (const auto& owner : ownerReferences)
+      if (owner.controller) return &owner;
+    return nullptr;
+  }
   /// The value of an annotation, or empty.
   std::string_view annotation(std::string_view key) const {
     auto it = annotations.find(key);
@@ -71,6 +77,12 @@ struct ObjectKey {
   std::string name;
   auto operator<=>(const ObjectKey&) const = default;
   std::string str() const { return namespace_.empty() ? name : namespace_ + "/" + name; }
+  /// Of what str() gave.
+  static ObjectKey of(std::string_view text) {
+    const auto slash = text.find('/');
+    if (slash == std::string_view::npos) return {"", std::string(text)};
+    return {std::string(text.substr(0, slash)), std::string(text.substr(slash + 1))};
+  }
 };
 inline ObjectKey keyOf(const ObjectMeta& m) { return {m.namespace_, m.name}; }
 

@@ -40,6 +40,8 @@ inline constexpr std::string_view kGangSizeAnnotation = "elasticgpu.io/gang-size
 inline constexpr std::string_view kGangTopologyAnnotation = "elasticgpu.io/gang-topology";
 /// claim, instead of these: its gang is as this PodGroup says it. Written by us on claims that are made for such a pod.
 inline constexpr std::string_view kGangPodGroupAnnotation = "elasticgpu.io/gang-pod-group";
+/// claim, where its class is movable: uid of the device that it is to leave, for another one, as soon as no pod uses it.
+inline constexpr std::string_view kMoveAnnotation = "elasticgpu.io/move";
 
 /// namespace: "true" where claims may observe (spec.adminAccess). Kubernetes' own; who may label namespaces is no tenant.
 inline constexpr std::string_view kAdminAccessLabel = "resource.kubernetes.io/admin-access";
@@ -109,6 +111,8 @@ inline constexpr std::string_view kCarrierGone = "CarrierGone";  ///< the same, 
 inline constexpr std::string_view kPriorityClassNotFound = "PriorityClassNotFound";
 inline constexpr std::string_view kPreempting = "Preempting";  ///< room is being made for the claim
 inline constexpr std::string_view kPreempted = "Preempted";    ///< the claim, or the device, had to make room
+inline constexpr std::string_view kMoved = "Moved";            ///< the claim left its device as kMoveAnnotation asked
+inline constexpr std::string_view kNotMoved = "NotMoved";      ///< kMoveAnnotation asks, and may not
 inline constexpr std::string_view kResizing = "Resizing";      ///< what the claim asks for now is on its way
 inline constexpr std::string_view kResizeInfeasible = "ResizeInfeasible";  ///< its cards can't hold it, now or ever
 inline constexpr std::string_view kResizeFailed = "ResizeFailed";          ///< its provisioner refuses it

@@ -77,7 +77,8 @@ Stores::Stores() {
     c.metadata.labels = {};
     core::StringMap read;
     for (const auto& [key, value] : c.metadata.annotations)
-      if (key == keys::kNodePolicyAnnotation || key == keys::kCardPolicyAnnotation || key.starts_with(kGang))
+      if (key == keys::kNodePolicyAnnotation || key == keys::kCardPolicyAnnotation || key == keys::kMoveAnnotation ||
+          key.starts_with(kGang))
         read[key] = value;
     c.metadata.annotations = std::move(read);
   });

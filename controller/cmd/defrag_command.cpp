@@ -1,4 +1,5 @@
-// defrag: shows a plan of moves, or carries it out: one eviction at a time, as whoever calls may evict, planned anew after each.
+// defrag: shows a plan of moves, or carries it out: one eviction at a time, as whoever calls may evict, planned anew after each. A claim
+// that outlives its pods is asked to move by its annotation first, and its pod goes once the controller has marked the device.
 // The process keeps nothing: killed anywhere, it leaves at most one pod evicted, and the next run plans from what is there.
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
 #include "api/v1alpha/types.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
@@ -33,6 +35,7 @@ using base::Status;
 using Plan = codec::MovePlanAnswer;
 
 constexpr std::chrono::milliseconds kLook{500};
+constexpr std::chrono::minutes kMarkedWithin{1};
 constexpr std::chrono::minutes kGoneWithin{10};    // a pod's grace, its device taken down
 constexpr std::chrono::minutes kPlacedWithin{10};  // the pod that is made in its place
 constexpr int kReplans = 40;                       // looks, until the controller knows what the API server does
@@ -40,17 +43,6 @@ constexpr int kReplans = 40;                       // looks, until the controlle
 void say(const std::string& text) {
   std::printf("%s\n", base::printable(text).c_str());
   std::fflush(stdout);
-}
-
-core::ObjectKey keyOfName(const std::string& name) {
-  const auto slash = name.find('/');
-  return {name.substr(0, slash), name.substr(slash + 1)};
-}
-
-const core::OwnerReference* makerOf(const core::Pod& pod) {
-  const auto& owners = pod.metadata.ownerReferences;
-  const auto it = std::find_if(owners.begin(), owners.end(), [](const auto& owner) { return owner.controller; });
-  return it == owners.end() ? nullptr : &*it;
 }
 
 bool until(const std::function<bool()>& done, std::chrono::minutes within) {
@@ -76,7 +68,7 @@ class Execution {
     say(plan->text);
     if (!plan->possible) return plan->ofClaim ? 1 : 0;
     for (const auto& move : plan->moves)  // nobody goes for what can't be done
-      if (const auto s = evict(move, true); !s.ok()) return fail("nothing is moved", s);
+      if (const auto s = wouldGo(move); !s.ok()) return fail("nothing is moved", s);
     for (std::size_t made = 0; !plan->moves.empty(); ++made) {
       const auto before = plan->moves.size();
       auto moved = plan->holds ? move(plan->moves.front())
@@ -121,24 +113,56 @@ class Execution {
     return {Code::conflict, "the cluster has changed: " + plan->text};
   }
 
-  /// Evicts its pod, and waits until what the claim had is free and the pod that is made instead has its place.
+  Status wouldGo(const Plan::Move& move) {
+    if (!move.annotate.empty())
+      if (auto s = annotate(move, true); !s.ok()) return s;
+    return evict(move, true);
+  }
+
+  /// Sends the claim away, and waits until what it had is free and the pod that is made instead has its place.
   Status move(const Plan::Move& move) {
-    if (move.pods.size() != 1) return {Code::conflict, "claim " + move.claim + " is not used by one pod any more"};
-    const auto pod = client_.get<core::Pod>(keyOfName(move.pods.front()));
-    if (!pod) return pod.status();
+    const bool used = move.annotate.empty() || !move.pods.empty();
+    if (used && move.pods.size() != 1)
+      return {Code::conflict, "claim " + move.claim + " is not used by one pod any more"};
     const auto device = client_.get<v1alpha::ElasticGPU>({"", move.device});
     if (!device.ok() || device->metadata.deleting())  // a pod of that name may be another one by now
       return {Code::conflict, "device " + move.device + " of claim " + move.claim + " is going already"};
-    const auto* maker = makerOf(*pod);
+    if (!move.annotate.empty())
+      if (auto s = askToMove(move, *device, used); !s.ok()) return s;
+    return used ? evictAndWait(move, *device) : waitUntilGone(*device);
+  }
+
+  /// Nobody is let go to the device once it is marked.
+  Status askToMove(const Plan::Move& move, const v1alpha::ElasticGPU& device, bool used) {
+    if (!used) say("claim " + move.claim + " is decided anew, so that it goes to node " + move.to);
+    if (auto s = annotate(move, false); !s.ok()) return s;
+    const auto marked = [&] {
+      const auto now = client_.get<v1alpha::ElasticGPU>(core::keyOf(device.metadata));
+      return now.ok() ? now->metadata.uid != device.metadata.uid || !now->status.reason.empty()
+                      : now.status().code() == Code::notFound;
+    };
+    if (until(marked, kMarkedWithin)) return Status::okay();
+    return {Code::deadline, "the controller has not marked device " + move.device + " after 1 minute"};
+  }
+
+  Status waitUntilGone(const v1alpha::ElasticGPU& device) {
+    const auto gone = [&] {
+      const auto now = client_.get<v1alpha::ElasticGPU>(core::keyOf(device.metadata));
+      return now.ok() ? now->metadata.uid != device.metadata.uid : now.status().code() == Code::notFound;
+    };
+    if (until(gone, kGoneWithin)) return Status::okay();
+    return {Code::deadline, "device " + device.metadata.name + " is still there after 10 minutes"};
+  }
+
+  Status evictAndWait(const Plan::Move& move, const v1alpha::ElasticGPU& device) {
+    const auto pod = client_.get<core::Pod>(core::ObjectKey::of(move.pods.front()));
+    if (!pod) return pod.status();
+    const auto* maker = pod->metadata.controller();
     if (maker == nullptr) return {Code::conflict, "pod " + move.pods.front() + " has no controller"};
     const auto placed = placedOf(*pod, *maker);
     say("claim " + move.claim + ": pod " + move.pods.front() + " is evicted, so that it goes to node " + move.to);
     if (auto s = evict(move, false); !s.ok()) return s;
-    const auto gone = [&] {
-      return client_.get<v1alpha::ElasticGPU>({"", move.device}).status().code() == Code::notFound;
-    };
-    if (!until(gone, kGoneWithin))
-      return {Code::deadline, "device " + move.device + " is still there after 10 minutes"};
+    if (auto s = waitUntilGone(device); !s.ok()) return s;
     if (!until([&] { return placedOf(*pod, *maker) >= placed; }, kPlacedWithin))
       return {Code::deadline, "no pod of " + maker->kind + " " + maker->name + " came in the place of " +
                                   move.pods.front() + " within 10 minutes"};
@@ -152,15 +176,31 @@ class Execution {
     const auto pods = client_.listAll<core::Pod>(all);
     if (!pods) return 0;
     return static_cast<std::size_t>(std::count_if(pods->begin(), pods->end(), [&](const core::Pod& each) {
-      const auto* owner = makerOf(each);
+      const auto* owner = each.metadata.controller();
       return owner != nullptr && owner->uid == maker.uid && !each.nodeName.empty() && !each.finished() &&
              !each.metadata.deleting();
     }));
   }
 
+  Status annotate(const Plan::Move& move, bool dry) {
+    const auto key = core::ObjectKey::of(move.claim);
+    const auto claim = client_.get<v1alpha::ElasticGPUClaim>(key);
+    if (!claim) return {claim.status().code(), "claim " + move.claim + ": " + claim.status().message()};
+    kube::HttpRequest request;
+    request.method = kube::Method::patch;
+    request.headers = {{"Content-Type", "application/merge-patch+json"}};
+    request.target = kube::Client::path(core::kindOf<v1alpha::ElasticGPUClaim>, key.namespace_, key.name) +
+                     (dry ? "?dryRun=All" : "");
+    request.body =
+        codec::patch::annotations(claim->metadata.uid, {{std::string(v1alpha::keys::kMoveAnnotation), move.annotate}});
+    const auto answer = client_.call(std::move(request));
+    if (answer.ok()) return Status::okay();
+    return {answer.status().code(), "claim " + move.claim + " may not be changed now: " + answer.status().message()};
+  }
+
   Status evict(const Plan::Move& move, bool dry) {
     for (const auto& name : move.pods) {
-      const auto pod = client_.get<core::Pod>(keyOfName(name));
+      const auto pod = client_.get<core::Pod>(core::ObjectKey::of(name));
       if (!pod) return {pod.status().code(), "pod " + name + ": " + pod.status().message()};
       kube::HttpRequest request;
       request.method = kube::Method::post;

@@ -20,7 +20,7 @@ base::Result<MovePlanAnswer> decodeMovePlan(std::string_view json) {
     for (const auto& move : root.at("moves"))
       answer.moves.push_back({move.at("claim").get<std::string>(), move.at("device").get<std::string>(),
                               move.at("to").at("node").get<std::string>(),
-                              move.at("pods").get<std::vector<std::string>>()});
+                              move.at("pods").get<std::vector<std::string>>(), move.value("annotate", "")});
     return answer;
   } catch (const Json::exception& e) {
     return base::Status(base::Code::malformed, std::string("no plan of moves: ") + e.what());

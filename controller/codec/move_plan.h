@@ -15,7 +15,9 @@ struct MovePlanAnswer {
     std::string claim;              ///< "namespace/name"
     std::string device;             ///< name of what it has
     std::string to;                 ///< node
-    std::vector<std::string> pods;  ///< "namespace/name"
+    std::vector<std::string> pods;  ///< "namespace/name"; of a claim that evictions move, one at most
+    /// Uid of the device, which the claim's annotation elasticgpu.io/move has to name before its pod goes; empty = none has to.
+    std::string annotate;
   };
   bool ofClaim = false;  ///< somebody is to be let in; false: whole cards are to be freed
   std::string claim;     ///< who; empty if it is none that is there

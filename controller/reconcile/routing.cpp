@@ -226,7 +226,7 @@ void Routing::onDevice(const cache::Gpu* before, const cache::Gpu* after) {
   for (const auto* side : {before, after}) {
     if (side == nullptr || !side->spec.claimRef) continue;
     enqueue_(claimKey(claimOf(*side->spec.claimRef)));
-    if (!before || !after) podsOf(claimOf(*side->spec.claimRef));
+    if (!before || !after || before->status.reason != after->status.reason) podsOf(claimOf(*side->spec.claimRef));
   }
   if (!before || !after || before->status.phase != after->status.phase || before->spec.claimRef != after->spec.claimRef)
     claimsOfDevice(device);

@@ -32,7 +32,7 @@
 //     │  └─ card or node gone ─► (C11) lost ── unused ─► Failed ─► (D5) ─► (C1)
 //     ▼ deleted by its user                                       (D6) Available, made by hand: finalizer, entries, Available
 //   (C12) releasing: carrier away, not in use, device (D3), finalizer off
-//   (C13) making room for a claim of higher priority: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
+//   (C13) making room for a claim of higher priority, or moving as its annotation asks: V2 marked, V3 evicted, V4 to V6 its device (D5), then (C1)
 //   (C14) of a gang, before (C5) and (C6): waits as WaitingForGang until as many are here as they say, with their pods if their class
 //        waits for these; then the oldest that nothing is decided for decides for all such (ClusterView::decideGang), and the step of
 //        each writes its own W1. Whatever its class, it is Bound as one of an Immediate class, without a reservation
@@ -117,6 +117,9 @@
 //                            when the mark stands: each mark is said anew, so that an older Bound meets another version. Should the need end now, the mark goes and the claim is Bound again
 //   V5 device Failed         reason Preempted, with the marked resourceVersion, so that a stale controller can't fail a device that its claim
 //                            keeps (model: mark=skipped). The point of no return; then V6 it is deleted: again = no-op, undo, (C1)
+//             a claim that moves, as annotation elasticgpu.io/move asks: V1 is the annotation, the uid of the device that it is to leave. V2 to V6
+//             ask for it by quorum read, and that its class is movable; V3 is not done here: the claim keeps what it has until no pod uses it, none is
+//             let go to it while it is marked, and the carrier goes then. A device of another uid is not meant, so it moves once. Crash: as above
 //             a gang (C14) that does not fit: one plan for all of its open members, or none, against claims of lower priority than any of theirs
 //             (scheduler/choice/preempt_together.h). V1 is a nomination of each, first of the one that speaks; who has to go stands in that of the
 //             first member on that node. V2, and each V3 to V5, asks of all members, by quorum read, what it asks of one claim: they are here, open and

@@ -254,6 +254,7 @@ void write(JsonText& j, const scheduler::Move& move, const MovableClaim& who) {
   j.endArray().endObject().key("to");
   write(j, move.to);
   j.key("evictable").value(who.evictable);
+  put(j, "annotate", who.annotate);
   j.key("pods").beginArray();
   for (const auto& pod : who.pods) j.value(pod);
   j.endArray().endObject();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Moves on a real cluster: shares of a Deployment lie alone on cards that others could use whole, within a disruption budget that permits one at a
 time. defrag --execute, and the same over HTTP move by move, bring them together with the rights of whoever calls; who may not evict moves
-nothing.
+nothing. Then the same with claims made by hand, which stay while they move.
 
     defrag_test.py BIN_DIR [PART...]
 """
@@ -18,7 +18,7 @@ import installation
 import nodes
 import verify
 from apiserver import Cluster, guarded
-from client import CLASSES, GPUS, Report, carriers, pods, until
+from client import CLASSES, GPUS, Report, carriers, claims, pods, until
 from parts import WHOLE
 from pki import write_kubeconfig
 from pods_test import expect_clean, gpu_class
@@ -31,7 +31,8 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 RIGHTS = {"looks": [(["elasticgpu.io"], ["elasticgpus"], ["get"])],
-          "moves": [(["elasticgpu.io"], ["elasticgpus"], ["get"]), ([""], ["pods"], ["get", "list"]), ([""], ["pods/eviction"], ["create"])]}
+          "evicts": [(["elasticgpu.io"], ["elasticgpus", "elasticgpuclaims"], ["get"]), ([""], ["pods"], ["get", "list"]), ([""], ["pods/eviction"], ["create"])],
+         "moves": [(["elasticgpu.io"], ["elasticgpus"], ["get"]), (["elasticgpu.io"], ["elasticgpuclaims"], ["get", "patch"]), ([""], ["pods"], ["get", "list"]), ([""], ["pods/eviction"], ["create"])]}
 PATIENCE = 300
 
 
@@ -54,12 +55,30 @@ class Ground:
         return self.client.token_for("default", name)
 
     def deployment(self, name, replicas, core, cls="fixed"):
-        annotations = {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu-core": str(core)}
-        self.client.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {
-            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}, "annotations": annotations},
-                         "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}}}})
+        self.deploy(name, name, replicas, {"egpu.elasticgpu.io/class": cls, "egpu.elasticgpu.io/gpu-core": str(core)})
         until(f"{name} runs", lambda: len(self.running(name)) == replicas)
+
+    def deploy(self, name, app, replicas, annotations):
+        labels = {"app": app, "part": name}
+        self.client.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels, "annotations": annotations},
+                         "spec": {"containers": [{"name": "main", "image": "none"}], "terminationGracePeriodSeconds": 0}}}})
+
+    def small_by_hand(self):
+        """Claims that their users made, each with a Deployment of one pod that names it."""
+        for index in range(SMALL):
+            name = f"small-{index}"
+            self.client.create(claims(), {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name}, "spec": {
+                "egpuClassName": "share", "resources": {"requests": {"elasticgpu.io/gpu-core": 60}}}})
+            self.deploy(name, "small", 1, {"egpuc.elasticgpu.io/gpu": name})
+        until("all run", lambda: len(self.running("small")) == SMALL)
+
+    def had(self):
+        """What the claims made by hand have: name → uid of the claim, and of its device."""
+        devices = {each["metadata"]["name"]: each["metadata"]["uid"] for each in self.client.items(GPUS)}
+        return {each["metadata"]["name"]: (each["metadata"]["uid"], devices.get(each["status"].get("elasticGPUName")))
+                for each in self.client.items(claims()) if each["metadata"]["name"].startswith("small-")}
 
     def pods_of(self, name):
         return self.client.items(pods(), f"&labelSelector=app%3D{name}")
@@ -76,11 +95,14 @@ class Ground:
         self.client.call("DELETE", f"{DEPLOYMENTS}/{name}", {"propagationPolicy": "Foreground"})
         until(f"{name} is gone", lambda: not self.pods_of(name) and not self.client.exists(f"{DEPLOYMENTS}/{name}"))
 
-    def scattered(self, budget):
+    def scattered(self, budget, make=None):
         """Small ones, each alone on a card of one node, as cards of the other were full when they came. The uids of their pods."""
         self.deployment("filler", SMALL, 60)
         self.deployment("anchor", SMALL, 40)
-        self.deployment("small", SMALL, 60, "share")
+        if make:
+            make()
+        else:
+            self.deployment("small", SMALL, 60, "share")
         self.client.create(BUDGETS, {"metadata": {"name": "small"}, "spec": {"selector": {"matchLabels": {"app": "small"}}, **budget}})
         until("the budget counts", lambda: self.client.get(f"{BUDGETS}/small").get("status", {}).get("currentHealthy") == SMALL)
         self.goes("filler")
@@ -97,41 +119,48 @@ class Ground:
         self.check("both were evicted, once", not self.running("small") & before)
         expect_clean(self.client, self.report, "with two cards freed")
 
-    def away(self):
-        for name in ("small", "anchor"):
+    def away(self, deployments=("small", "anchor"), by_hand=()):
+        for name in deployments:
             self.goes(name)
+        for name in by_hand:
+            self.client.delete(f"{claims()}/{name}")
         self.client.delete(f"{BUDGETS}/small")
         until("all is given back", lambda: not verify.World(self.client).devices and not self.client.items(carriers()))
         expect_clean(self.client, self.report, "once all is given back")
 
 
+def execute(ground, who="moves"):
+    kubeconfig = ground.cluster.folder / f"{who}.kubeconfig"
+    write_kubeconfig(kubeconfig, ground.cluster.url, ground.cluster.pki, who, ground.tokens[who])
+    return subprocess.run([ground.binary, "defrag", "--execute", f"--kubeconfig={kubeconfig}", f"--server={ground.operations}"],
+                          capture_output=True, text=True, timeout=1300, check=False)
+
+
+def carried_out(ground):
+    """As often as it takes: the last one's successor may not be ready yet, and a budget holds the next one. How often it stopped."""
+    stopped = []
+
+    def done():
+        once = execute(ground)
+        if once.returncode == 1 and "may not be evicted now" in once.stderr:
+            stopped.append(once.stderr.strip())
+            return False
+        assert once.returncode == 0, once
+        return once
+
+    last = until("the moves are made", done, PATIENCE)
+    print(f"stopped {len(stopped)} times at the budget; at last: {last.stdout.strip()}", flush=True)
+
+
 def by_command(ground):
     """defrag --execute stops at a budget, and goes on when it is called again."""
     before = ground.scattered({"maxUnavailable": 0})
-    kubeconfig = ground.cluster.folder / "moves.kubeconfig"
-    write_kubeconfig(kubeconfig, ground.cluster.url, ground.cluster.pki, "moves", ground.tokens["moves"])
-
-    def execute():
-        return subprocess.run([ground.binary, "defrag", "--execute", f"--kubeconfig={kubeconfig}", f"--server={ground.operations}"],
-                              capture_output=True, text=True, timeout=1300, check=False)
-
-    held = execute()
+    held = execute(ground)
     ground.check("a budget that permits none: nothing is moved, in its words",
                  held.returncode == 1 and "nothing is moved" in held.stderr and "disruption budget" in held.stderr, held)
     ground.check("nobody went", ground.running("small") == before)
     ground.loosen()
-    stopped = []
-
-    def carried_out():
-        done = execute()
-        if done.returncode == 1 and "may not be evicted now" in done.stderr:  # the last one's successor is not ready yet
-            stopped.append(done.stderr.strip())
-            return False
-        assert done.returncode == 0, done
-        return done
-
-    done = until("the moves are made", carried_out, PATIENCE)
-    print(f"stopped {len(stopped)} times at the budget; at last: {done.stdout.strip()}", flush=True)
+    carried_out(ground)
     ground.gathered(before)
     ground.away()
 
@@ -147,16 +176,7 @@ def posted(ground, query, token):
         return refused.code, refused.read().decode(), refused.headers.get("Retry-After")
 
 
-def over_http(ground):
-    """One move per request, with the token of whoever calls."""
-    before = ground.scattered({"maxUnavailable": 0})
-    for who, token, status, words in (("nobody", "", 401, "bearer token"), ("a stranger", "none", 401, "does not know"),
-                                      ("who may only look", ground.tokens["looks"], 403, "pods/eviction"),
-                                      ("a budget that permits none", ground.tokens["moves"], 429, "disruption budget")):
-        code, body, again = posted(ground, "execute=true", token)
-        ground.check(f"{who}: {status}, in words", (code, words in body, again is not None) == (status, True, status == 429), (code, body, again))
-    ground.check("nobody went", ground.running("small") == before)
-    ground.loosen()
+def moved_over_http(ground):
     answers = []
 
     def nothing_left():
@@ -169,11 +189,44 @@ def over_http(ground):
     until("nothing is left", nothing_left, PATIENCE)
     moves = [json.loads(body) for code, body in answers if code == 200 and "moved" in body]
     ground.check("two moves were made", [each["left"] for each in moves] == [1, 0], answers)
+
+
+def over_http(ground):
+    """One move per request, with the token of whoever calls."""
+    before = ground.scattered({"maxUnavailable": 0})
+    for who, token, status, words in (("nobody", "", 401, "bearer token"), ("a stranger", "none", 401, "does not know"),
+                                      ("who may only look", ground.tokens["looks"], 403, "pods/eviction"),
+                                      ("a budget that permits none", ground.tokens["moves"], 429, "disruption budget")):
+        code, body, again = posted(ground, "execute=true", token)
+        ground.check(f"{who}: {status}, in words", (code, words in body, again is not None) == (status, True, status == 429), (code, body, again))
+    ground.check("nobody went", ground.running("small") == before)
+    ground.loosen()
+    moved_over_http(ground)
     ground.gathered(before)
     ground.away()
 
 
-PARTS = (by_command, over_http)
+def made_by_hand(ground, over=carried_out):
+    """Claims that outlive their pods are asked to move, and stay the claims that they were."""
+    before = ground.scattered({"maxUnavailable": 1}, ground.small_by_hand)
+    had = ground.had()
+    held = execute(ground, "evicts")
+    ground.check("who may evict and not change claims moves nothing",
+                 held.returncode == 1 and "may not be changed now" in held.stderr and ground.running("small") == before, held)
+    over(ground)
+    ground.gathered(before)
+    now = ground.had()
+    ground.check("the claims are those that they were, on other devices",
+                 all(now[name][0] == claim and now[name][1] not in (None, device) for name, (claim, device) in had.items()), (had, now))
+    ground.away(("small-0", "small-1", "anchor"), ("small-0", "small-1"))
+
+
+def made_by_hand_over_http(ground):
+    """The same, move by move."""
+    made_by_hand(ground, moved_over_http)
+
+
+PARTS = (by_command, over_http, made_by_hand, made_by_hand_over_http)
 
 
 def main():

@@ -146,6 +146,8 @@ TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50)
 
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 
+TEST(CrashTest, C13_EveryWriteWhereClaimsMove) { everyWrite(moves(), 30); }
+
 TEST(CrashTest, C14_EveryWriteOfGangs) { everyWrite(gangs(), 60, false); }
 TEST(CrashTest, C14_EveryWriteOfPodGroups) { everyWrite(podGroups(), 40, false); }
 

@@ -235,6 +235,41 @@ inline std::vector<Act> preemption() {
   };
 }
 
+/// Claims are asked to move: one that nobody uses, one that a pod uses until it ends, with the next one waiting, and one that is not
+/// asked any more before its pod ends.
+inline std::vector<Act> moves() {
+  const auto ask = [](World& w, const std::string& claim, bool moves) {
+    const auto device = w.gpu("egpu-" + w.claim(claim).metadata.uid).metadata.uid;
+    w.json<cache::Claim>({"default", claim}, R"({"metadata":{"annotations":{"elasticgpu.io/move":)" +
+                                                 (moves ? '"' + device + '"' : std::string("null")) + "}}}");
+  };
+  const auto ends = [](World& w, const std::string& pod, const std::string& of) {
+    w.removePod(pod);
+    w.unreserve(of, pod);
+  };
+  return {
+      {"its kind",
+       [](World& w) {
+         w.addClass("fluid", "Delete", "Immediate", {{"movable", "true"}});
+       }},
+      {"one",
+       [](World& w) {
+         w.addClaim("one", "fluid", {{"gpu", "1"}});
+       }},
+      {"it moves", [ask](World& w) { ask(w, "one", true); }},
+      {"a pod of it", [](World& w) { w.addPod("p1", {"one"}); }},
+      {"it is scheduled", [](World& w) { w.schedule("p1"); }},
+      {"it is to move", [ask](World& w) { ask(w, "one", true); }},
+      {"the next one comes", [](World& w) { w.addPod("p2", {"one"}); }},
+      {"its pod ends", [ends](World& w) { ends(w, "p1", "one"); }},
+      {"the next one is scheduled", [](World& w) { w.schedule("p2"); }},
+      {"it is to move again", [ask](World& w) { ask(w, "one", true); }},
+      {"or not", [ask](World& w) { ask(w, "one", false); }},
+      {"its pod ends", [ends](World& w) { ends(w, "p2", "one"); }},
+      {"it leaves", [](World& w) { w.removeClaim("one"); }},
+  };
+}
+
 /// Gangs of higher priority come: for one, three of four make room, two of which have pods; one that is deleted before they end leaves all as
 /// it was; one that is too large makes nobody go.
 inline std::vector<Act> gangPreemption() {

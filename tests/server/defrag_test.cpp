@@ -90,10 +90,10 @@ TEST_F(QuestionsTest, OnlyWhoMayMoveAndComesBackIsMoved) {
 
 TEST_F(QuestionsTest, WhoeverEndsWithItsPodIsMovedByItsEviction) {
   movable("c");
+  has(answer("/defrag", "evictable=1"), R"("evictable":true,"annotate":"device-c","pods":[]}],"holds":true)");
   stores.pods.informed(podOn2("p", {"c"}, "ReplicaSet"));
-  has(answer("/defrag"), R"("evictable":false,"pods":["default/p"])");
+  has(answer("/defrag"), R"("evictable":true,"annotate":"device-c","pods":["default/p"])");
   EXPECT_EQ(answer("/defrag").find("holds"), std::string::npos);
-  has(answer("/defrag", "evictable=1"), R"("text":"no move would free a whole card; 0 claims that may move")");
   auto stamped = *stores.claims.get({"default", "c"});
   stamped.metadata.resourceVersion = next();
   stamped.metadata.ownerReferences = {{"resource.k8s.io/v1", "ResourceClaim", "c", "uid-of-c", true}};
@@ -101,6 +101,28 @@ TEST_F(QuestionsTest, WhoeverEndsWithItsPodIsMovedByItsEviction) {
   has(answer("/defrag", "evictable=1"), R"("evictable":true,"pods":["default/p"]}],"holds":true,"freedCards":1)");
   // Made anew after its pod has gone, it would go to the fuller node n1, which is as well.
   has(answer("/defrag", "evictable=1&claim=waits"), R"("holds":true,"decision":{"fits":true,"node":"n2")");
+}
+
+TEST_F(QuestionsTest, WhoIsUsedBySeveralPodsIsNotMovedByEvictions) {
+  movable("c");
+  stores.pods.informed(podOn2("p", {"c"}, "ReplicaSet"));
+  stores.pods.informed(podOn2("q", {"c"}, "ReplicaSet"));
+  has(answer("/defrag"), R"("evictable":false,"annotate":"device-c","pods":["default/p","default/q"])");
+  has(answer("/defrag", "evictable=1"), R"("text":"no move would free a whole card; 0 claims that may move")");
+}
+
+TEST_F(QuestionsTest, WhoIsOnItsWayAsItWasAskedToIsStillInThePlan) {
+  movable("c");
+  auto device = *stores.devices.get({"", "egpu-c"});
+  device.metadata.resourceVersion = next();
+  device.status.reason = "Preempted";
+  stores.devices.informed(device);
+  has(answer("/defrag", "evictable=1"), "0 claims that may move");
+  auto asked = *stores.claims.get({"default", "c"});
+  asked.metadata.resourceVersion = next();
+  asked.metadata.annotations = {{"elasticgpu.io/move", "device-c"}};
+  stores.claims.informed(asked);
+  has(answer("/defrag", "evictable=1"), R"("claim":"default/c")");
 }
 
 TEST_F(QuestionsTest, AMoveGoesWhereThePodsCanRun) {

@@ -13,11 +13,12 @@
 namespace egpu::server {
 namespace {
 
-/// Takes evictions, of whoever has the token "ann".
+/// Takes evictions and annotations, of whoever has the token "ann".
 class Evictions final : public kube::Transport {
  public:
   base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token) override {
-    const bool dry = request.body.find("dryRun") != std::string::npos;
+    const bool dry = (request.target + request.body).find("dryRun") != std::string::npos;
+    bodies.push_back(request.body);
     std::string token;
     for (const auto& [name, value] : request.headers)
       if (name == "Authorization") token = value;
@@ -31,7 +32,7 @@ class Evictions final : public kube::Transport {
     return base::Status(base::Code::internal, "not asked for");
   }
   bool budget = false;
-  std::vector<std::string> asked;
+  std::vector<std::string> asked, bodies;
 
  private:
   static kube::HttpResponse no(int code, const std::string& reason, const std::string& message) {
@@ -54,6 +55,19 @@ class MovesTest : public QuestionsTest {
       stores.claims.informed(stamped);
       stores.pods.informed(podOn2("p-" + name, {name}, "ReplicaSet"));
     }
+  }
+  /// c is nobody's but its user's.
+  void byHand() {
+    auto made = *stores.claims.get({"default", "c"});
+    made.metadata.resourceVersion = next();
+    made.metadata.ownerReferences.clear();
+    stores.claims.informed(made);
+  }
+  void annotated() {
+    auto asked = *stores.claims.get({"default", "c"});
+    asked.metadata.resourceVersion = next();
+    asked.metadata.annotations = {{"elasticgpu.io/move", "device-c"}};
+    stores.claims.informed(asked);
   }
   http::Response move(const std::string& query, const std::string& token = "ann", const std::string& method = "POST") {
     http::Request r;
@@ -119,6 +133,51 @@ TEST_F(MovesTest, AMoveThatDoesNotEndIsSaidOnceAndForgotten) {
   EXPECT_FALSE(hasHeader(stopped, "Retry-After"));
   has(stopped.body, "stopped: device egpu-c of claim default/c is still there after 20 minutes");
   EXPECT_EQ(move("claim=waits&execute=true").status, 200);
+}
+
+TEST_F(MovesTest, AClaimMadeByHandIsAskedToMoveBeforeItsPodGoes) {
+  byHand();
+  const auto first = move("claim=waits&execute=true");
+  EXPECT_EQ(first.status, 409) << first.body;
+  EXPECT_TRUE(hasHeader(first, "Retry-After"));
+  has(first.body, "claim default/c is asked to leave device egpu-c: its pod goes once the controller has marked that");
+  const std::string claim = "/apis/elasticgpu.io/v1alpha/namespaces/default/elasticgpuclaims/c";
+  const std::string eviction = "/api/v1/namespaces/default/pods/p-c/eviction";
+  EXPECT_EQ(api.asked, (std::vector<std::string>{claim + "?dryRun=All dry Bearer ann", eviction + " dry Bearer ann",
+                                                 claim + " Bearer ann"}));
+  has(api.bodies.back(), R"("annotations":{"elasticgpu.io/move":"device-c"})");
+  has(api.bodies.back(), R"("uid":"c")");
+  annotated();
+  auto marked = *stores.devices.get({"", "egpu-c"});
+  marked.metadata.resourceVersion = next();
+  marked.status.reason = "Preempted";
+  stores.devices.informed(marked);
+  api.asked.clear();
+  const auto second = move("claim=waits&execute=true");
+  has(second.body, "claim default/c: its pod is evicted, so that it goes to node");
+  EXPECT_EQ(api.asked, (std::vector<std::string>{eviction + " dry Bearer ann", eviction + " Bearer ann"}));
+  has(move("claim=waits&execute=true").body, "device egpu-c of claim default/c is still there");
+  stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
+  marked.metadata.uid = "another";  // of the same name, as its claim is the same
+  marked.metadata.resourceVersion = next();
+  stores.devices.informed(marked);
+  has(move("claim=waits&execute=true").body, "no pod has come in the place of default/p-c");
+}
+
+TEST_F(MovesTest, OneThatNobodyUsesIsAskedToMoveAndNobodyGoes) {
+  byHand();
+  stores.pods.informedGone(*stores.pods.get({"default", "p-c"}));
+  const auto r = move("claim=waits&execute=true");
+  has(r.body, R"("pods":[]},"left":0,"possible":true,"text":"claim default/c: it is decided anew, so that it goes to)");
+  ASSERT_EQ(api.asked.size(), 2U);
+  EXPECT_EQ(move("claim=waits&execute=true").status, 409) << "it is under way";
+}
+
+TEST_F(MovesTest, WhoMayNotChangeTheClaimMovesNothing) {
+  byHand();
+  refusesMove(403, "claim default/c may not be changed now: User \"bob\" cannot", "claim=waits&execute=true", "bob");
+  ASSERT_EQ(api.asked.size(), 1U);
+  has(api.asked.front(), " dry ");
 }
 
 TEST_F(MovesTest, WhoMayNotEvictIsRefusedAndNobodyGoes) {

@@ -302,7 +302,8 @@ class ClaimSync {
   /// Nothing: nobody may use the claim's device. Quorum reads.
   std::optional<Outcome> stillUsed(const cache::Claim& claim, const GpuPtr& device, std::stop_token stop);
   Outcome releasing(const ClaimPtr& claim, std::stop_token stop);  // (C12)
-  /// (C13) The claim has to make room for another one, or need not any more. Nothing: nobody asks that of it.
+  /// (C13) The claim has to leave its device, to make room for another one or as its annotation asks, or need not any more.
+  /// Nothing: nobody asks that of it.
   std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// For whom the device has to go, or null: after a quorum read of that claim and of those that preempt with it.
   base::Result<ClaimPtr> preemptorNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
@@ -315,7 +316,11 @@ class ClaimSync {
   /// So long the claim is not to be planned for; 0: it isn't said yet why it waits, either. Nothing: it may be.
   std::optional<milliseconds> restsFromPlans(const cache::Claim& claim);
   Outcome mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
-  Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who, std::stop_token stop);
+  /// Whether it asks to move and may. Quorum read.
+  base::Result<bool> movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  Outcome markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// preemptor: null = it moves, and its pods are evicted by who asked for that.
+  Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
   Outcome madeRoom(const cache::Gpu& device, std::stop_token stop);
   /// Nothing: all of its pods may be evicted now.
   std::optional<Outcome> mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,

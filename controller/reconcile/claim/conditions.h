@@ -53,6 +53,9 @@ class ClaimStatus {
   base::Status say(const std::vector<Said>& all, std::stop_token stop);
   /// W6: Bound to this device, with what it was granted, and whether its cards work.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  void warn(const cache::Claim& claim, std::string_view reason, const std::string& message) {
+    tell(claim, "Warning", reason, message);
+  }
   /// On a pod that has to go.
   void event(const core::Pod& pod, std::string_view reason, const std::string& message) {
     events_.event(kube::referenceTo(pod), "Warning", reason, message);

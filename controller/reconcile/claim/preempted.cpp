@@ -1,4 +1,4 @@
-// (C6) a claim for which others have to make room, and (C13) one that has to make it. Who that is, is found in
+// (C6) a claim for which others have to make room, and (C13) one that has to make it, or moves. Who that is, is found in
 // priority/preemption.h. A gang for which they have to: priority/room_for_all.cpp.
 #include <algorithm>
 
@@ -123,17 +123,43 @@ base::Result<ClaimSync::ClaimPtr> ClaimSync::preemptorNow(const cache::Claim& cl
 std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const bool marked = device->status.reason == reason::kPreempted;
   if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
-  if (!marked && stores_.claimsPreempting(device->metadata.name).empty()) return std::nullopt;  // of nearly all
+  const bool moves = asksToMove(*claim, *device);
+  if (!marked && !moves && stores_.claimsPreempting(device->metadata.name).empty())
+    return std::nullopt;  // of nearly all
   if (device->status.phase != phase::kBound || !hardwareGone(*device).empty()) return std::nullopt;
   // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
   const auto who = preemptorNow(*claim, *device, stop);
   if (!who.ok()) return Outcome::retry(who.status());
-  if (!*who || !stillNeeds(*who, *claim, *device)) {
-    if (!marked) return std::nullopt;
-    // The need is over: the claim keeps what it has.
-    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
+  if (*who && stillNeeds(*who, *claim, *device))
+    return marked ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+  if (moves) {
+    const auto asked = movesNow(*claim, *device, stop);
+    if (!asked.ok()) return Outcome::retry(asked.status());
+    if (*asked) return marked ? leave(*claim, *device, nullptr, stop) : markMoved(*claim, *device, stop);
   }
-  return marked ? leave(*claim, *device, **who, stop) : mark(*claim, *device, *who, stop);
+  if (!marked) return std::nullopt;
+  // The need is over: the claim keeps what it has.
+  return Outcome::nextState(binder_.setPhase(*device, phase::kBound, "", "", stop).status());
+}
+
+base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto now = writer_.read<cache::Claim>(core::keyOf(claim.metadata), claim.metadata.uid, stop);
+  if (!now.ok()) return now.status();
+  if (!asksToMove(*now, device)) return false;
+  if (mayMove(stores_, *now, device)) return true;
+  status_.warn(
+      claim, reason::kNotMoved,
+      "annotation " + std::string(v1alpha::keys::kMoveAnnotation) +
+          " has no effect: a claim moves if its class has the parameter movable: \"true\" and reclaims with Delete, "
+          "it is in no gang, and nobody made its ResourceClaim by hand");
+  return false;
+}
+
+Outcome ClaimSync::markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  const auto text = "moves to another device, as annotation " + std::string(v1alpha::keys::kMoveAnnotation) +
+                    " asks, since " + base::rfc3339(clock_.wall());
+  base::log::info("a claim moves", {{"claim", core::keyOf(claim.metadata).str()}, {"device", device.metadata.name}});
+  return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }
 
 std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim& claim) const {
@@ -202,15 +228,17 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
   return Outcome::after(Preemption::kHeldUpFor);
 }
 
-Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
+Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                          std::stop_token stop) {
+  const auto pods = podsToGo(claim);
+  if (!preemptor && !pods.empty())
+    return Outcome::done();  // they stay as long as they like; none comes while it is marked
   // No pod may take it anew.
   const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
-  const auto pods = podsToGo(claim);
   for (const auto& pod : pods) {
     if (pod->metadata.deleting()) continue;
-    if (const auto no = evict(*pod, false, device, who, stop)) return *no;
+    if (const auto no = evict(*pod, false, device, *preemptor, stop)) return *no;
     const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
     return Outcome::again();  // judged anew before the next one
@@ -223,7 +251,8 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
   const auto& why = device.status.message;
   const auto* told = findCondition(claim.status.conditions, kPreempted);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)
-    return Outcome::again().says(Said::of(claim.metadata, Said::As::preempted, reason::kPreempted, why));       // V4
+    return Outcome::again().says(
+        Said::of(claim.metadata, Said::As::preempted, preemptor ? reason::kPreempted : reason::kMoved, why));   // V4
   return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
 }
 

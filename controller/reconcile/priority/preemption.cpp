@@ -86,8 +86,19 @@ cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, co
 }
 
 cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device) {
-  if (!device.status.reason.empty() || !stores.claimsPreempting(device.metadata.name).empty()) return nullptr;
-  return claimThatMay("movable", stores, device);
+  if (!stores.claimsPreempting(device.metadata.name).empty()) return nullptr;
+  auto claim = claimThatMay("movable", stores, device);
+  // One that is on its way as it was asked to is still where it was.
+  return claim && (device.status.reason.empty() || asksToMove(*claim, device)) ? claim : nullptr;
+}
+
+bool asksToMove(const cache::Claim& claim, const cache::Gpu& device) {
+  return claim.metadata.annotation(v1alpha::keys::kMoveAnnotation) == device.metadata.uid;
+}
+
+bool mayMove(const cache::Stores& stores, const cache::Claim& claim, const cache::Gpu& device) {
+  const auto may = claimThatMay("movable", stores, device);
+  return may && may->metadata.uid == claim.metadata.uid;
 }
 
 bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {

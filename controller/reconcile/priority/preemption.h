@@ -22,6 +22,10 @@ namespace egpu::reconcile {
 cache::Store<cache::Claim>::Ptr preemptibleClaim(const cache::Stores& stores, const cache::Gpu& device);
 /// Likewise the claim that may be moved: its class says movable, and nobody's need sends it away already.
 cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const cache::Gpu& device);
+/// Its annotation says that it is to leave the device that it has.
+bool asksToMove(const cache::Claim& claim, const cache::Gpu& device);
+/// And it may: as movableClaim(), whether it is on its way or not.
+bool mayMove(const cache::Stores& stores, const cache::Claim& claim, const cache::Gpu& device);
 
 /// Claims that are of use together only, and what they ask for; one of each per claim.
 struct AskedTogether {

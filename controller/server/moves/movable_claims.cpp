@@ -17,9 +17,8 @@ namespace {
 /// The pod can go and comes back, wherever its claim is then.
 bool canGo(const core::Pod& pod) {
   if (pod.metadata.deleting() || claimsOfPod(pod, pod.metadata.namespace_).size() > 1) return false;
-  const auto& owners = pod.metadata.ownerReferences;
-  return std::any_of(owners.begin(), owners.end(),
-                     [](const auto& owner) { return owner.controller && owner.kind != "DaemonSet"; });
+  const auto* maker = pod.metadata.controller();
+  return maker != nullptr && maker->kind != "DaemonSet";
 }
 
 /// Who would be evicted; nothing if one of them can't.
@@ -54,13 +53,15 @@ MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable, con
     if (!claim) continue;
     const auto key = core::keyOf(claim->metadata);
     auto pods = podsToMove(stores, key);
-    const bool evictable = pods && pods->size() == 1 && !reconcile::madeFor(*claim).empty();
+    const bool stamped = !reconcile::madeFor(*claim).empty();
+    const bool evictable = pods && (pods->size() == 1 || (pods->empty() && !stamped));
     if (!pods || (onlyEvictable && !evictable)) continue;
     auto record = recordOf(stores, *claim);
     if (!record.request) continue;
     const auto& uid = device->metadata.uid;
     all.movers[uid] = {std::move(*record.request), both(std::move(record.suits), suitsPodsOf(stores, *claim))};
-    all.known[uid] = {key.str(), device->metadata.name, device->spec.nodeName, std::move(*pods), evictable};
+    all.known[uid] = {key.str(), device->metadata.name,        device->spec.nodeName, std::move(*pods),
+                      evictable, stamped ? std::string() : uid};
   }
   return all;
 }

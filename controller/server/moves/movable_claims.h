@@ -16,7 +16,10 @@ struct MovableClaim {
   std::string claim;              ///< "namespace/name"
   std::string device, node;       ///< what it has, and where
   std::vector<std::string> pods;  ///< "namespace/name" of those that would be evicted, in order
-  bool evictable = false;         ///< it was stamped for one pod and ends with it: the pod's eviction is all it takes
+  bool evictable = false;         ///< one pod at most uses it, so that it can be moved as it is: `annotate` says how
+  /// Uid of its device, which its annotation elasticgpu.io/move has to name before its pod goes. Empty: it was stamped for its pod
+  /// and ends with it, so that the eviction is all it takes.
+  std::string annotate;
 };
 
 struct MovableClaims {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/codec/json/text.h"
 #include "controller/codec/patch.h"
@@ -16,17 +17,6 @@ namespace {
 using base::Code;
 using base::Status;
 using MovePlan = codec::MovePlanAnswer;
-
-core::ObjectKey keyOfName(const std::string& name) {
-  const auto slash = name.find('/');
-  return {name.substr(0, slash), name.substr(slash + 1)};
-}
-
-const core::OwnerReference* makerOf(const core::Pod& pod) {
-  const auto& owners = pod.metadata.ownerReferences;
-  const auto it = std::find_if(owners.begin(), owners.end(), [](const auto& owner) { return owner.controller; });
-  return it == owners.end() ? nullptr : &*it;
-}
 
 /// What of a query is this class's; the rest is the plan's.
 struct Asked {
@@ -66,8 +56,9 @@ http::Response refused(const Status& why) {
     case Code::unauthorized:
       return http::plain(401, why.message() + "\n");
     case Code::forbidden:
-      return http::plain(
-          403, why.message() + ": pods are evicted with the rights of whoever calls (create pods/eviction)\n");
+      return http::plain(403, why.message() +
+                                  ": moves are made with the rights of whoever calls (create pods/eviction; of a claim "
+                                  "made by hand patch elasticgpuclaims, too)\n");
     case Code::throttled:
       return later(429, why.message(),
                    std::chrono::ceil<std::chrono::seconds>(why.retryAfter.value_or(std::chrono::seconds(5))));
@@ -137,8 +128,9 @@ http::Response Moves::answer(const http::Request& request, std::stop_token stop)
     return inFormat(done(*plan, nullptr, 0, text), asked.format, text);
   const auto& move = plan->moves.front();
   const auto left = plan->moves.size() - 1;
-  const auto moved = "claim " + move.claim + ": its pod is evicted, so that it goes to node " + move.to + "; " +
-                     std::to_string(left) + (left == 1 ? " move is left" : " moves are left");
+  const auto moved = "claim " + move.claim + (move.pods.empty() ? ": it is decided anew" : ": its pod is evicted") +
+                     ", so that it goes to node " + move.to + "; " + std::to_string(left) +
+                     (left == 1 ? " move is left" : " moves are left");
   if (auto stopped = carryOut(request, *plan, std::move(stop)); stopped.status != 200) return stopped;
   return inFormat(done(*plan, &move, left, moved), asked.format, moved);
 }
@@ -146,7 +138,8 @@ http::Response Moves::answer(const http::Request& request, std::stop_token stop)
 std::optional<http::Response> Moves::waitsFor() {
   if (!underWay_) return std::nullopt;
   const auto& move = *underWay_;
-  const bool there = stores_.devices.get({"", move.device}) != nullptr;
+  const auto device = stores_.devices.get({"", move.device});
+  const bool there = device && device->metadata.uid == move.deviceUid;
   if (!there && placedOf(move.namespace_, move.maker) >= move.placed) {
     underWay_.reset();
     return std::nullopt;
@@ -165,32 +158,50 @@ http::Response Moves::carryOut(const http::Request& request, const MovePlan& pla
   if (!plan.holds)
     return http::plain(409, "stopped: claim " + first.claim + ", made anew, would not go where it had to\n");
   for (const auto& move : plan.moves)  // nobody goes for what can't be done
-    for (const auto& name : move.pods) {
-      const auto pod = stores_.pods.get(keyOfName(name));
-      const auto gone = Status(Code::conflict, "pod " + name + " is gone: ask again");
-      if (const auto s = pod ? evict(request, *pod, true, stop) : gone; !s.ok()) return refused(s);
-    }
-  const auto pod = first.pods.size() == 1 ? stores_.pods.get(keyOfName(first.pods.front())) : nullptr;
-  const auto* maker = pod ? makerOf(*pod) : nullptr;
+    if (const auto s = wouldGo(request, move, stop); !s.ok()) return refused(s);
   const auto device = stores_.devices.get({"", first.device});
-  if (maker == nullptr || !device || device->metadata.deleting() || pod->metadata.deleting())
+  const auto pod = first.pods.size() == 1 ? stores_.pods.get(core::ObjectKey::of(first.pods.front())) : nullptr;
+  const auto* maker = pod ? pod->metadata.controller() : nullptr;
+  const bool unused = first.pods.empty() && !first.annotate.empty();
+  if (!device || device->metadata.deleting() || (!unused && (maker == nullptr || pod->metadata.deleting())))
     return later(409, "claim " + first.claim + " is on its way already, or used by other pods than one",
                  std::chrono::seconds(1));
-  UnderWay move{first.claim,        first.device,
-                first.pods.front(), pod->metadata.namespace_,
-                maker->uid,         placedOf(pod->metadata.namespace_, maker->uid),
-                clock_.now()};
-  const auto evicted = evict(request, *pod, false, std::move(stop));
+  UnderWay move{first.claim, first.device, device->metadata.uid, {}, {}, {}, 0, clock_.now()};
+  if (!first.annotate.empty())
+    if (const auto s = annotate(request, first, false, stop); !s.ok()) return refused(s);
+  if (pod && !first.annotate.empty() && device->status.reason.empty())
+    return later(409,
+                 "claim " + first.claim + " is asked to leave device " + first.device +
+                     ": its pod goes once the controller has marked that",
+                 std::chrono::seconds(1));
+  if (pod) {
+    move.pod = first.pods.front();
+    move.namespace_ = pod->metadata.namespace_;
+    move.maker = maker->uid;
+    move.placed = placedOf(move.namespace_, move.maker);
+  }
+  const auto evicted = pod ? evict(request, *pod, false, std::move(stop)) : Status::okay();
   if (evicted.code() == Code::unknownOutcome || evicted.ok()) underWay_ = std::move(move);
   if (!evicted.ok()) return refused(evicted);
-  base::log::info("a claim is moved", {{"claim", first.claim}, {"pod", first.pods.front()}, {"to", first.to}});
+  base::log::info("a claim is moved", {{"claim", first.claim}, {"device", first.device}, {"to", first.to}});
   return {};
+}
+
+Status Moves::wouldGo(const http::Request& request, const MovePlan::Move& move, const std::stop_token& stop) {
+  if (!move.annotate.empty())
+    if (auto s = annotate(request, move, true, stop); !s.ok()) return s;
+  for (const auto& name : move.pods) {
+    const auto pod = stores_.pods.get(core::ObjectKey::of(name));
+    if (!pod) return {Code::conflict, "pod " + name + " is gone: ask again"};
+    if (auto s = evict(request, *pod, true, stop); !s.ok()) return s;
+  }
+  return Status::okay();
 }
 
 std::size_t Moves::placedOf(const std::string& namespace_, const std::string& maker) const {
   std::size_t count = 0;
   stores_.pods.forEach([&](const auto& pod) {
-    const auto* owner = pod->metadata.namespace_ == namespace_ ? makerOf(*pod) : nullptr;
+    const auto* owner = pod->metadata.namespace_ == namespace_ ? pod->metadata.controller() : nullptr;
     if (owner != nullptr && owner->uid == maker && !pod->nodeName.empty() && !pod->finished() &&
         !pod->metadata.deleting())
       ++count;
@@ -198,18 +209,38 @@ std::size_t Moves::placedOf(const std::string& namespace_, const std::string& ma
   return count;
 }
 
+Status Moves::annotate(const http::Request& request, const MovePlan::Move& move, bool dry, std::stop_token stop) {
+  const auto key = core::ObjectKey::of(move.claim);
+  const auto claim = stores_.claims.get(key);
+  if (!claim) return {Code::conflict, "claim " + move.claim + " is gone: ask again"};
+  const std::string name(v1alpha::keys::kMoveAnnotation);
+  if (claim->metadata.annotation(name) == move.annotate) return Status::okay();
+  kube::HttpRequest patch;
+  patch.method = kube::Method::patch;
+  patch.headers = {{"Content-Type", "application/merge-patch+json"}};
+  patch.target = kube::Client::path(core::kindOf<cache::Claim>, key.namespace_, key.name) + (dry ? "?dryRun=All" : "");
+  patch.body = codec::patch::annotations(claim->metadata.uid, {{name, move.annotate}});
+  return asCaller(request, std::move(patch), "claim " + move.claim + " may not be changed now", std::move(stop));
+}
+
 Status Moves::evict(const http::Request& request, const core::Pod& pod, bool dry, std::stop_token stop) {
+  const auto key = core::keyOf(pod.metadata);
   kube::HttpRequest eviction;
   eviction.method = kube::Method::post;
   eviction.headers = {{"Content-Type", "application/json"}};
-  if (const auto who = request.header("authorization"); !who.empty())
-    eviction.headers.emplace_back("Authorization", std::string(who));
-  eviction.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "eviction");
+  eviction.target = kube::Client::path(core::kindOf<core::Pod>, key.namespace_, key.name, "eviction");
   eviction.body = codec::patch::eviction(pod, dry);
-  const auto answer = asCaller_.call(std::move(eviction), std::move(stop));
+  return asCaller(request, std::move(eviction), "pod " + key.str() + " may not be evicted now", std::move(stop));
+}
+
+Status Moves::asCaller(const http::Request& request, kube::HttpRequest write, const std::string& no,
+                       std::stop_token stop) {
+  if (const auto who = request.header("authorization"); !who.empty())
+    write.headers.emplace_back("Authorization", std::string(who));
+  const auto answer = asCaller_.call(std::move(write), std::move(stop));
   if (answer) return Status::okay();
-  auto why = answer.status();
-  Status refused(why.code(), "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now: " + why.message());
+  const auto& why = answer.status();
+  Status refused(why.code(), no + ": " + why.message());
   refused.retryAfter = why.retryAfter;
   return refused;
 }

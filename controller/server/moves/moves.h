@@ -1,4 +1,5 @@
-// Carries out what /defrag plans: one move per request, which is one eviction, planned anew for each.
+// Carries out what /defrag plans: one move per request, which is one eviction at most, planned anew for each. A claim that outlives its
+// pods is asked to move by its annotation first, and its pod goes once the controller has marked the device.
 #pragma once
 
 #include <chrono>
@@ -37,7 +38,8 @@ class Moves {
 
  private:
   struct UnderWay {
-    std::string claim, device, pod;
+    std::string claim, device, deviceUid;
+    std::string pod;                ///< empty: nobody used it
     std::string namespace_, maker;  ///< uid of the pod's controller
     std::size_t placed = 0;         ///< pods of that which had a node
     base::Clock::Steady since;
@@ -45,7 +47,15 @@ class Moves {
   /// Nothing: no move is under way any more.
   std::optional<http::Response> waitsFor();
   http::Response carryOut(const http::Request& request, const codec::MovePlanAnswer& plan, std::stop_token stop);
+  /// By dry runs.
+  base::Status wouldGo(const http::Request& request, const codec::MovePlanAnswer::Move& move,
+                       const std::stop_token& stop);
+  base::Status annotate(const http::Request& request, const codec::MovePlanAnswer::Move& move, bool dry,
+                        std::stop_token stop);
   base::Status evict(const http::Request& request, const core::Pod& pod, bool dry, std::stop_token stop);
+  /// no: what is said before the API server's own words where it refuses.
+  base::Status asCaller(const http::Request& request, kube::HttpRequest write, const std::string& no,
+                        std::stop_token stop);
   std::size_t placedOf(const std::string& namespace_, const std::string& maker) const;
 
   const cache::Stores& stores_;

@@ -1,0 +1,173 @@
+// A claim that is asked to leave its device for another one, by annotation: it does so once no pod uses it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "controller/reconcile/device/users.h"
+#include "tests/reconcile/fixture.h"
+
+namespace egpu::reconcile {
+namespace {
+
+using support::World;
+
+class MovedTest : public ReconcileTest {
+ protected:
+  void SetUp() override {
+    ReconcileTest::SetUp();
+    world.addClass("fluid", "Delete", "Immediate", {{"movable", "true"}});
+    world.addClass("fluid-late", "Delete", "WaitForFirstConsumer", {{"movable", "true"}});
+    world.addClass("fluid-keep", "Retain", "Immediate", {{"movable", "true"}});
+    settle();
+  }
+  void bound(const std::string& name, const std::string& cls = "fluid") {
+    world.addClaim(name, cls, {{"gpu", "1"}});
+    settle();
+  }
+  std::string uidOf(const std::string& claim) { return world.gpu(deviceOf(claim)).metadata.uid; }
+  std::string cardOf(const std::string& claim) { return world.gpu(deviceOf(claim)).spec.cards.front().name; }
+  std::string mark(const std::string& claim) { return world.gpu(deviceOf(claim)).status.reason; }
+  void ask(const std::string& claim, const std::string& device) {
+    world.json<cache::Claim>({"default", claim}, R"({"metadata":{"annotations":{"elasticgpu.io/move":)" +
+                                                     (device.empty() ? std::string("null") : '"' + device + '"') +
+                                                     "}}}");
+    settle();
+  }
+  void pod(const std::string& name, const std::string& of) {
+    world.addPod(name, {of});
+    settle();
+  }
+  bool isGated(const std::string& name) { return reconcile::gated(*world.client.get<core::Pod>({"default", name})); }
+  void ends(const std::string& name, const std::string& claim) {
+    world.removePod(name);
+    world.unreserve(claim, name);
+    settle();
+  }
+};
+
+TEST_F(MovedTest, C13_OneThatNobodyUsesMovesAtOnce) {
+  bound("a");
+  const auto before = uidOf("a");
+  ask("a", before);
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_NE(uidOf("a"), before);
+  EXPECT_EQ(mark("a"), "");
+  EXPECT_EQ(told("a Warning Moved"), 1);
+  const auto writes = this->writes();
+  driver->run();
+  EXPECT_EQ(this->writes(), writes) << "what its annotation names is gone: nothing is asked any more";
+}
+
+TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
+  bound("a");
+  pod("p", "a");
+  world.schedule("p");
+  settle();
+  const auto before = uidOf("a");
+  ask("a", before);
+  EXPECT_EQ(mark("a"), "Preempted");
+  EXPECT_EQ(
+      world.gpu(deviceOf("a")).status.message.rfind("moves to another device, as annotation elasticgpu.io/move", 0),
+      0u);
+  EXPECT_TRUE(world.carrier("a")) << "its pod runs on";
+  EXPECT_FALSE(world.client.get<core::Pod>({"default", "p"})->metadata.deleting());
+  pod("next", "a");
+  EXPECT_TRUE(isGated("next")) << "nobody takes it anew";
+  ends("p", "a");
+  driver->run();
+  EXPECT_NE(uidOf("a"), before);
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_FALSE(isGated("next"));
+}
+
+TEST_F(MovedTest, C13_WhoTakesItBackKeepsWhatHeHas) {
+  bound("a");
+  pod("p", "a");
+  world.schedule("p");
+  settle();
+  const auto before = uidOf("a");
+  ask("a", before);
+  pod("next", "a");
+  ASSERT_TRUE(isGated("next"));
+  ask("a", "");
+  EXPECT_EQ(mark("a"), "");
+  EXPECT_FALSE(isGated("next")) << "it is told";
+  ends("p", "a");
+  driver->run();
+  EXPECT_EQ(uidOf("a"), before);
+}
+
+TEST_F(MovedTest, AnotherDevicesUidAsksNothing) {
+  bound("a");
+  bound("b");
+  const auto before = uidOf("a");
+  const auto writes = this->writes();
+  ask("a", uidOf("b"));
+  EXPECT_EQ(this->writes(), writes + 1) << "the annotation alone";
+  EXPECT_EQ(uidOf("a"), before);
+}
+
+TEST_F(MovedTest, WhoMayNotIsTold) {
+  for (const std::string cls : {"share", "fluid-keep"}) {
+    SCOPED_TRACE(cls);
+    bound(cls + "-claim", cls);
+    const auto before = uidOf(cls + "-claim");
+    ask(cls + "-claim", before);
+    driver->run();
+    EXPECT_EQ(uidOf(cls + "-claim"), before);
+    EXPECT_EQ(mark(cls + "-claim"), "");
+    EXPECT_EQ(told(cls + "-claim Warning NotMoved annotation elasticgpu.io/move has no effect"), 1);
+  }
+}
+
+TEST_F(MovedTest, OneThatWaitsForItsConsumerGoesWhereTheNextOneHasIt) {
+  world.addClaim("a", "fluid-late", {{"gpu", "1"}});
+  pod("p", "a");
+  world.schedule("p");
+  settle();
+  const auto before = uidOf("a");
+  ask("a", before);
+  ends("p", "a");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_EQ(world.reason("a"), "WaitingForConsumer");
+  EXPECT_EQ(world.reason("a", "Preempted"), "Moved");
+  pod("next", "a");
+  world.schedule("next");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_NE(uidOf("a"), before);
+}
+
+TEST_F(MovedTest, OneThatIsAskedForRoomMeanwhileMakesIt) {
+  world.addClass("spare", "Delete", "Immediate", {{"movable", "true"}, {"preemptible", "true"}});
+  core::PriorityClass high;
+  high.metadata.name = "high";
+  high.value = 1000;
+  (void)World::must(world.client.create(high));
+  bound("a", "spare");
+  bound("fixed", "share");
+  pod("p", "a");
+  world.schedule("p");
+  settle();
+  ask("a", uidOf("a"));
+  ASSERT_EQ(mark("a"), "Preempted");
+  cache::Claim big;
+  big.metadata.name = "big";
+  big.metadata.namespace_ = "default";
+  big.spec.className = "share";
+  big.spec.priorityClassName = "high";
+  big.spec.requests["elasticgpu.io/gpu"] = "1";
+  (void)World::must(world.client.create(big));
+  driver->run();
+  const auto p = world.client.get<core::Pod>({"default", "p"});
+  EXPECT_TRUE(!p.ok() || p->metadata.deleting()) << "evicted, as for any preemptor";
+  ends("p", "a");
+  driver->run();
+  EXPECT_EQ(world.claim("big").status.phase, "Bound");
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+}
+
+}  // namespace
+}  // namespace egpu::reconcile
