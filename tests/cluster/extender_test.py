@@ -172,10 +172,23 @@ def preempts(client, report):
     report.check("and the others stay", {f"low-{name}" for name in NODE_NAMES if name != home} <= running(client))
 
 
+def apply_extender(cluster):
+    """As its README has it, which needs kubectl 1.21; with an older one, as Debian 12 has it, its parts one by one."""
+    version = json.loads(installation.kubectl(cluster, "version", "--client", "-o", "json"))["clientVersion"]
+    if (int(version["major"]), int(version["minor"].rstrip("+"))) >= (1, 21):
+        installation.apply_manifests(cluster, ("-k", EXTENDER))
+        return
+    installation.apply_manifests(cluster, ("-f", installation.MANIFESTS))
+    for part in ("rbac", "service", "networkpolicy"):
+        installation.kubectl(cluster, "apply", "-f", EXTENDER / f"{part}.yaml")
+    patch = (EXTENDER / "controller.yaml").read_text(encoding="utf-8").replace("replicas: 1", "replicas: 0")
+    installation.kubectl(cluster, "-n", installation.NAMESPACE, "patch", "deployment", installation.CONTROLLER, "--patch", patch)
+
+
 def main():
     report = Report()
     with tempfile.TemporaryDirectory(prefix="egpu-extender-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
-        installation.apply_manifests(cluster, ("-k", EXTENDER))
+        apply_extender(cluster)
         client = installation.client_of(cluster)
         nodes.publish(client, NODE_NAMES, CARDS)
         until("the nodes are ready", lambda: nodes.all_ready(client, NODE_NAMES))
