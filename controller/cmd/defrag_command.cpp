@@ -1,6 +1,7 @@
 // defrag: shows a plan of moves, or carries it out: one eviction at a time, as whoever calls may evict, planned anew after each. A claim
 // that outlives its pods is asked to move by its annotation first, and its pod goes once the controller has marked the device.
-// The process keeps nothing: killed anywhere, it leaves at most one pod evicted, and the next run plans from what is there.
+// The process keeps nothing: killed anywhere, it leaves at most one pod evicted, or one claim asked to move, and the next run plans
+// from what is there.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -37,6 +37,11 @@ class MovedTest : public ReconcileTest {
     world.addPod(name, {of});
     settle();
   }
+  void runs(const std::string& name, const std::string& of) {
+    pod(name, of);
+    world.schedule(name);
+    settle();
+  }
   bool isGated(const std::string& name) { return reconcile::gated(*world.client.get<core::Pod>({"default", name})); }
   void ends(const std::string& name, const std::string& claim) {
     world.removePod(name);
@@ -61,9 +66,7 @@ TEST_F(MovedTest, C13_OneThatNobodyUsesMovesAtOnce) {
 
 TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   bound("a");
-  pod("p", "a");
-  world.schedule("p");
-  settle();
+  runs("p", "a");
   const auto before = uidOf("a");
   ask("a", before);
   EXPECT_EQ(mark("a"), "Preempted");
@@ -83,9 +86,7 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
 
 TEST_F(MovedTest, C13_WhoTakesItBackKeepsWhatHeHas) {
   bound("a");
-  pod("p", "a");
-  world.schedule("p");
-  settle();
+  runs("p", "a");
   const auto before = uidOf("a");
   ask("a", before);
   pod("next", "a");
@@ -123,9 +124,7 @@ TEST_F(MovedTest, WhoMayNotIsTold) {
 
 TEST_F(MovedTest, OneThatWaitsForItsConsumerGoesWhereTheNextOneHasIt) {
   world.addClaim("a", "fluid-late", {{"gpu", "1"}});
-  pod("p", "a");
-  world.schedule("p");
-  settle();
+  runs("p", "a");
   const auto before = uidOf("a");
   ask("a", before);
   ends("p", "a");
@@ -148,9 +147,7 @@ TEST_F(MovedTest, OneThatIsAskedForRoomMeanwhileMakesIt) {
   (void)World::must(world.client.create(high));
   bound("a", "spare");
   bound("fixed", "share");
-  pod("p", "a");
-  world.schedule("p");
-  settle();
+  runs("p", "a");
   ask("a", uidOf("a"));
   ASSERT_EQ(mark("a"), "Preempted");
   cache::Claim big;
