@@ -123,6 +123,11 @@ struct Pod {
   std::vector<Condition> conditions;
   bool operator==(const Pod&) const = default;
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
+  /// It was made by the controller with this uid, has a node, and stays.
+  bool placedBy(std::string_view maker) const {
+    const auto* owner = metadata.controller();
+    return owner != nullptr && owner->uid == maker && !nodeName.empty() && !finished() && !metadata.deleting();
+  }
   /// The first claim of a template for which no ResourceClaim is made yet; null = none.
   const PodResourceClaim* unstamped() const {
     for (const auto& one : resourceClaims) {

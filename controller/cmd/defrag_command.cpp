@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "api/v1alpha/keys.h"
 #include "api/v1alpha/types.h"
 #include "controller/base/clock.h"
 #include "controller/base/ids.h"
@@ -21,10 +20,10 @@
 #include "controller/cmd/operations_client.h"
 #include "controller/cmd/options.h"
 #include "controller/codec/move_plan.h"
-#include "controller/codec/patch.h"
 #include "controller/kube/client.h"
 #include "controller/kube/config/credentials.h"
 #include "controller/kube/config/kubeconfig.h"
+#include "controller/kube/make_way.h"
 #include "controller/kube/transport/curl_transport.h"
 
 namespace egpu::cmd {
@@ -176,25 +175,14 @@ class Execution {
     all.namespace_ = pod.metadata.namespace_;
     const auto pods = client_.listAll<core::Pod>(all);
     if (!pods) return 0;
-    return static_cast<std::size_t>(std::count_if(pods->begin(), pods->end(), [&](const core::Pod& each) {
-      const auto* owner = each.metadata.controller();
-      return owner != nullptr && owner->uid == maker.uid && !each.nodeName.empty() && !each.finished() &&
-             !each.metadata.deleting();
-    }));
+    return static_cast<std::size_t>(
+        std::count_if(pods->begin(), pods->end(), [&](const core::Pod& each) { return each.placedBy(maker.uid); }));
   }
 
   Status annotate(const Plan::Move& move, bool dry) {
-    const auto key = core::ObjectKey::of(move.claim);
-    const auto claim = client_.get<v1alpha::ElasticGPUClaim>(key);
+    const auto claim = client_.get<v1alpha::ElasticGPUClaim>(core::ObjectKey::of(move.claim));
     if (!claim) return {claim.status().code(), "claim " + move.claim + ": " + claim.status().message()};
-    kube::HttpRequest request;
-    request.method = kube::Method::patch;
-    request.headers = {{"Content-Type", "application/merge-patch+json"}};
-    request.target = kube::Client::path(core::kindOf<v1alpha::ElasticGPUClaim>, key.namespace_, key.name) +
-                     (dry ? "?dryRun=All" : "");
-    request.body =
-        codec::patch::annotations(claim->metadata.uid, {{std::string(v1alpha::keys::kMoveAnnotation), move.annotate}});
-    const auto answer = client_.call(std::move(request));
+    const auto answer = client_.call(kube::askToMove(*claim, move.annotate, dry));
     if (answer.ok()) return Status::okay();
     return {answer.status().code(), "claim " + move.claim + " may not be changed now: " + answer.status().message()};
   }
@@ -203,13 +191,7 @@ class Execution {
     for (const auto& name : move.pods) {
       const auto pod = client_.get<core::Pod>(core::ObjectKey::of(name));
       if (!pod) return {pod.status().code(), "pod " + name + ": " + pod.status().message()};
-      kube::HttpRequest request;
-      request.method = kube::Method::post;
-      request.headers = {{"Content-Type", "application/json"}};
-      request.target =
-          kube::Client::path(core::kindOf<core::Pod>, pod->metadata.namespace_, pod->metadata.name, "eviction");
-      request.body = codec::patch::eviction(*pod, dry);
-      if (const auto answer = client_.call(std::move(request)); !answer.ok())
+      if (const auto answer = client_.call(kube::evictionOf(*pod, dry)); !answer.ok())
         return {answer.status().code(), "pod " + name + " may not be evicted now: " + answer.status().message()};
     }
     return Status::okay();

@@ -106,9 +106,9 @@ core::StringMap changedRequests(core::StringMap requests, const core::StringMap&
 }
 
 core::ObjectKey claimKeyOf(const std::string& text, const std::string& space) {
-  const auto slash = text.find('/');
-  if (slash == std::string::npos) return {space, text};
-  return {text.substr(0, slash), text.substr(slash + 1)};
+  auto key = core::ObjectKey::of(text);
+  if (key.namespace_.empty()) key.namespace_ = space;
+  return key;
 }
 
 base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::ObjectKey& key) {

@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
+#include "controller/kube/make_way.h"
 #include "controller/reconcile/api_rejections.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/gang/gang_of.h"
@@ -20,10 +21,6 @@ namespace {
 /// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
 bool mustGo(const core::Pod& pod) {
   return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pod.requiredNodeAffinity);
-}
-
-std::string evictionPath(const core::Pod& pod) {
-  return kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name, "eviction");
 }
 
 }  // namespace
@@ -204,12 +201,7 @@ std::optional<Outcome> ClaimSync::mayGo(const cache::Claim& claim, const cache::
 
 std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const cache::Gpu& device,
                                         const cache::Claim& who, std::stop_token stop) {
-  kube::HttpRequest request;
-  request.method = kube::Method::post;
-  request.headers = {{"Content-Type", "application/json"}};
-  request.target = evictionPath(pod);
-  request.body = codec::patch::eviction(pod, dry);
-  const auto answer = writer_.client().call(std::move(request), stop);  // V3
+  const auto answer = writer_.client().call(kube::evictionOf(pod, dry), stop);  // V3
   if (answer.ok()) {
     if (!dry) status_.event(pod, reason::kPreempted, device.status.message);
     return std::nullopt;

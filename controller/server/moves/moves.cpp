@@ -6,9 +6,9 @@
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
 #include "controller/codec/json/text.h"
-#include "controller/codec/patch.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
+#include "controller/kube/make_way.h"
 
 namespace egpu::server {
 
@@ -201,36 +201,22 @@ Status Moves::wouldGo(const http::Request& request, const MovePlan::Move& move, 
 std::size_t Moves::placedOf(const std::string& namespace_, const std::string& maker) const {
   std::size_t count = 0;
   stores_.pods.forEach([&](const auto& pod) {
-    const auto* owner = pod->metadata.namespace_ == namespace_ ? pod->metadata.controller() : nullptr;
-    if (owner != nullptr && owner->uid == maker && !pod->nodeName.empty() && !pod->finished() &&
-        !pod->metadata.deleting())
-      ++count;
+    if (pod->metadata.namespace_ == namespace_ && pod->placedBy(maker)) ++count;
   });
   return count;
 }
 
 Status Moves::annotate(const http::Request& request, const MovePlan::Move& move, bool dry, std::stop_token stop) {
-  const auto key = core::ObjectKey::of(move.claim);
-  const auto claim = stores_.claims.get(key);
+  const auto claim = stores_.claims.get(core::ObjectKey::of(move.claim));
   if (!claim) return {Code::conflict, "claim " + move.claim + " is gone: ask again"};
-  const std::string name(v1alpha::keys::kMoveAnnotation);
-  if (claim->metadata.annotation(name) == move.annotate) return Status::okay();
-  kube::HttpRequest patch;
-  patch.method = kube::Method::patch;
-  patch.headers = {{"Content-Type", "application/merge-patch+json"}};
-  patch.target = kube::Client::path(core::kindOf<cache::Claim>, key.namespace_, key.name) + (dry ? "?dryRun=All" : "");
-  patch.body = codec::patch::annotations(claim->metadata.uid, {{name, move.annotate}});
-  return asCaller(request, std::move(patch), "claim " + move.claim + " may not be changed now", std::move(stop));
+  if (claim->metadata.annotation(v1alpha::keys::kMoveAnnotation) == move.annotate) return Status::okay();
+  return asCaller(request, kube::askToMove(*claim, move.annotate, dry),
+                  "claim " + move.claim + " may not be changed now", std::move(stop));
 }
 
 Status Moves::evict(const http::Request& request, const core::Pod& pod, bool dry, std::stop_token stop) {
-  const auto key = core::keyOf(pod.metadata);
-  kube::HttpRequest eviction;
-  eviction.method = kube::Method::post;
-  eviction.headers = {{"Content-Type", "application/json"}};
-  eviction.target = kube::Client::path(core::kindOf<core::Pod>, key.namespace_, key.name, "eviction");
-  eviction.body = codec::patch::eviction(pod, dry);
-  return asCaller(request, std::move(eviction), "pod " + key.str() + " may not be evicted now", std::move(stop));
+  return asCaller(request, kube::evictionOf(pod, dry),
+                  "pod " + core::keyOf(pod.metadata).str() + " may not be evicted now", std::move(stop));
 }
 
 Status Moves::asCaller(const http::Request& request, kube::HttpRequest write, const std::string& no,

@@ -38,11 +38,6 @@ std::map<std::string, std::string> addressesOf(const std::vector<SimNode>& nodes
 std::string podKey(const core::ObjectKey& key) { return "pod/" + key.str(); }
 std::string claimKey(const core::ObjectKey& key) { return "claim/" + key.str(); }
 
-core::ObjectKey parseKey(std::string_view text) {
-  const auto slash = text.find('/');
-  return {std::string(text.substr(0, slash)), std::string(text.substr(slash + 1))};
-}
-
 bool waitsForNode(const core::Pod& p) {
   return p.nodeName.empty() && p.schedulingGates.empty() && !p.finished() && !p.metadata.deleting();
 }
@@ -282,8 +277,8 @@ void Cluster::work(std::stop_token stop) {
 
 bool Cluster::step(const std::string& key, std::stop_token stop) {
   if (key == kLeases) return renewLeases(stop);
-  if (key.rfind("pod/", 0) == 0) return syncPod(parseKey(std::string_view(key).substr(4)), stop);
-  return syncReservations(parseKey(std::string_view(key).substr(6)), stop);
+  if (key.rfind("pod/", 0) == 0) return syncPod(core::ObjectKey::of(std::string_view(key).substr(4)), stop);
+  return syncReservations(core::ObjectKey::of(std::string_view(key).substr(6)), stop);
 }
 
 bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
