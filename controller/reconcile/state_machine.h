@@ -10,7 +10,7 @@
 //   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp     priority/room_for_all.cpp V1 of several claims
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
-//   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/pod.cpp W9, gather, startOver           card/sweeper.cpp (S1) to (S3)
+//   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/let_go.cpp W9   pod/gather.cpp, startOver   card/sweeper.cpp (S1) to (S3)
 //   card/auditor.cpp which hardware is gone, drift
 //
 //   CLAIM (claim/)                                                DEVICE egpu-<claim uid> (device/)

@@ -38,7 +38,8 @@
 
 namespace egpu::reconcile {
 
-/// Thread-safe, one thread per pod at a time.
+/// Thread-safe, one thread per pod at a time. Its claims and what it is told: pod.cpp; its node: choose.cpp; claims that are apart:
+/// gather.cpp; its gate: let_go.cpp.
 class PodSync {
  public:
   PodSync(Writer& writer, cache::Stores& stores, cache::ClusterView& cluster, Binder& binder, ClaimSync& claims,
@@ -110,9 +111,9 @@ class PodSync {
   scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
   /// Notes that the pod, and what it asks of a node, waits.
   void waitForRoom(const core::Pod& pod, const Choice& choice);
-  /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit or QuotaExceeded.
   /// (C6) Who has to make room for all that the pod chooses for, on one node. Nothing: nobody can, or may, for all of it.
   std::optional<Outcome> makeRoom(const core::Pod& pod, const Choice& choice, NodeChoice& nodes, std::stop_token stop);
+  /// Nothing was decided: what the pod's own intents hold up is given up, or the claims say NoFit or QuotaExceeded.
   Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                  const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop);
   /// A quota keeps some of the claims from being decided, and so all of them.

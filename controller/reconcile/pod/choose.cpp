@@ -1,0 +1,290 @@
+// A node for all of a pod's claims that have no device, and why there is none.
+#include <algorithm>
+
+#include "api/v1alpha/keys.h"
+#include "controller/reconcile/api_rejections.h"
+#include "controller/reconcile/pod/pod.h"
+#include "controller/reconcile/queue_key.h"
+#include "controller/scheduler/first_available.h"
+
+namespace egpu::reconcile {
+
+namespace reason = v1alpha::keys::reason;
+using std::chrono::milliseconds;
+
+namespace {
+constexpr milliseconds kNodeRefusedFor{120'000};  ///< a node on which the API server refused the device
+constexpr std::size_t kLooksUnderLock = 256;      ///< at nodes, while nobody else can decide
+}  // namespace
+
+std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
+                                                 Outcome* outcome) {
+  Choice choice;
+  choice.node = pod.nodeName;
+  for (const auto& one : used) {
+    if (one.device) {
+      const auto& device = *one.device;
+      if (device.metadata.deleting()) return std::nullopt;  // on its way out; its last event brings us here again
+      if (!choice.node.empty() && device.spec.nodeName != choice.node)
+        return std::nullopt;  // the pod was put elsewhere
+      choice.node = device.spec.nodeName;
+      choice.fixedBy = one.claim->metadata.name;
+      continue;
+    }
+    if (claims_.takesDevice(*one.claim)) return std::nullopt;  // the claim's step takes it
+    const auto& uid = one.claim->metadata.uid;
+    auto ask = claims_.ask(*one.claim);
+    if (ask.later) {
+      *outcome = Outcome::after(milliseconds(50));
+      return std::nullopt;
+    }
+    if (!ask.ok()) return std::nullopt;  // the claim's step says so
+    if (ask.cls->bindingMode != "WaitForFirstConsumer" || claims_.inGang(*one.claim))
+      return std::nullopt;  // bound without us, then we come again
+    if (!waiting_.provisioners.refusal(uid).empty()) return std::nullopt;
+    choice.wait = std::max(choice.wait, waiting_.nodes.untilNextChoice(uid));
+    choice.asks.push_back(ask.of(*one.claim));
+    choice.asked.push_back(std::move(ask));
+    choice.open.push_back(&one);
+  }
+  if (!choice.node.empty())  // so that it is looked up and not looked for
+    for (auto& ask : choice.asks) ask.request.pinnedNode = choice.node;
+  return choice;
+}
+
+Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  notShort(core::keyOf(pod.metadata));
+  auto outcome = Outcome::done();
+  if (gated(pod))
+    if (const auto apart = areApart(pod, used)) return *apart;
+  const auto choice = choiceOf(pod, used, &outcome);
+  if (!choice) return outcome;
+  const bool chosen = !waiting_.chosen.nodeOf(pod).empty();  // then the scheduler's own back-off is enough
+  if (choice->wait.count() > 0 && !chosen) return Outcome::after(choice->wait);
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  NodeChoice nodes(stores_, pod, std::move(*volumes), choice->node, [&](std::string_view name) {
+    return std::any_of(choice->asks.begin(), choice->asks.end(), [&](const auto& ask) {
+      return waiting_.nodes.rejected(ask.claimUid, name) || waiting_.nodes.wasRefusedOn(ask.claimUid, name);
+    });
+  });
+  waitForRoom(pod, *choice);  // before looking: what is given back from now on brings us here again
+  auto together = decideFirst(*choice, nodes);
+  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decideFirst(*choice, nodes);
+  if (together.decisions.empty()) return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
+  notShort(core::keyOf(pod.metadata));
+  if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
+    for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
+    return Outcome::again();
+  }
+  waiting_.remove(podKey(core::keyOf(pod.metadata)));
+  return writeIntents(pod, *choice, together.decisions, stop);
+}
+
+Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
+  if (const auto node = waiting_.chosen.nodeOf(pod); !node.empty())
+    waiting_.chosen.refuse(core::keyOf(pod.metadata),
+                           "no room for the pod's claims on node " + node +
+                               (outcome.said.empty() ? "" : ": " + outcome.said.front().message));
+  return outcome;
+}
+
+void PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
+  const auto key = core::keyOf(pod.metadata);
+  waiting_.room.add(podKey(key), ageOf(pod.metadata), choice.asks.empty() ? 0 : choice.asks.front().turn.priority);
+  waiting_.quota.add(key.namespace_, podKey(key), ageOf(pod.metadata));
+  const std::lock_guard lock(mutex_);
+  short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
+}
+
+Outcome PodSync::overQuota(const core::Pod& pod, const Choice& choice, const scheduler::QuotaExcess& excess) {
+  if (!excess.elsewhere) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));  // no room would help
+  auto all = Outcome::done();
+  for (const auto* one : choice.open) {
+    auto outcome = claims_.overQuota(*one->claim, excess);
+    std::swap(all.said, outcome.said);
+    all = std::move(outcome).says(std::move(all.said));
+  }
+  return all;
+}
+
+Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                        const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop) {
+  bool anyShort = nodes.anyShort();
+  const auto started = startOver(pod, used, choice, &anyShort, stop);
+  if (!anyShort) notShort(core::keyOf(pod.metadata));
+  if (started) return *started;
+  if (together.excess) return overQuota(pod, choice, *together.excess);
+  if (auto making = makeRoom(pod, choice, nodes, stop)) return *std::move(making);
+  return noFit(pod, used, choice, together.alone, nodes);
+}
+
+std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& choice, NodeChoice& nodes,
+                                         std::stop_token stop) {
+  const scheduler::NodePredicate suits = [&nodes](std::string_view name) { return nodes.suits(name); };
+  const auto& open = choice.open;
+  if (open.size() == 1) return claims_.makeRoom(*open.front()->claim, choice.asked.front(), suits, stop);
+  AskedTogether all;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    const auto& claim = open[i]->claim;
+    if (!choice.asked[i].preempts || claims_.preemptsWith(claim).size() != open.size()) return std::nullopt;
+    all.claims.push_back(claim);
+    all.places.push_back({suits, {}, i == 0 ? std::nullopt : std::optional<std::size_t>(0)});
+  }
+  all.asks = choice.asks;
+  return claims_.makeRoomForAll("pod " + pod.metadata.name, std::move(all), stop);
+}
+
+bool PodSync::forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks) {
+  bool any = false;
+  for (const auto& ask : asks) {
+    any = any || waiting_.nodes.anyRefused(ask.claimUid);
+    waiting_.nodes.forgetRefused(ask.claimUid);
+  }
+  return any;
+}
+
+Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                       const std::vector<bool>& alone, NodeChoice& nodes) {
+  const auto& open = choice.open;
+  // If each fits by itself, none of them is to blame.
+  const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
+  const auto more = [&] {
+    auto text = whyNotTogether(pod, choice, each, nodes);
+    if (open.size() > 1 && claims_.preemptsInVain(*open.front()->claim))
+      text += (text.empty() ? "" : "; ") + ("nobody has to go for pod " + pod.metadata.name) +
+              ": all claims of lower priority that may would not make room for all of its claims";
+    return text;
+  };
+  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  milliseconds wait{0};
+  const auto within = [&wait](milliseconds time) {
+    if (time.count() > 0) wait = wait.count() > 0 ? std::min(wait, time) : time;
+  };
+  std::vector<Said> said;
+  for (std::size_t i = 0; i < open.size(); ++i) {
+    if (!each && alone[i] && !open[i]->claim->status.nominated) continue;
+    if (olderSays(pod, *open[i]->claim)) continue;
+    const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
+    said.insert(said.end(), outcome.said.begin(), outcome.said.end());
+    within(outcome.delay);
+  }
+  // A node that was refused for a while may serve again without any event.
+  for (const auto& one : used) within(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  return (wait.count() > 0 ? Outcome::after(wait) : Outcome::done()).says(std::move(said));
+}
+
+std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
+  std::string text;
+  const auto add = [&text](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
+  if (each && choice.open.size() > 1) {
+    std::string names;
+    for (const auto* one : choice.open) names += (names.empty() ? "" : ", ") + one->claim->metadata.name;
+    add("each of the claims " + names + " of pod " + pod.metadata.name +
+        " fits by itself, but no node has room for all of them");
+  }
+  if (!choice.fixedBy.empty())
+    add("claim " + choice.fixedBy + " of pod " + pod.metadata.name + " is on node " + choice.node);
+  if (const auto why = nodes.text(); !why.empty()) add("nodes that don't suit pod " + pod.metadata.name + ": " + why);
+  return text;
+}
+
+bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (bound == nullptr || bound->reason != reason::kNoFit) return false;
+  const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    if (alive(*other) && gated(*other) && rank(*other) < rank(pod)) return true;
+  return false;
+}
+
+Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
+                              const std::vector<scheduler::Decision>& decisions, std::stop_token stop) {
+  for (std::size_t i = 0; i < decisions.size(); ++i) {
+    const auto& claim = *choice.open[i]->claim;
+    const auto device =
+        binder_.writeIntent(claim, *choice.asked[i].cls, decisions[i], stop);  // the claim's step goes on
+    const bool ours = device.ok() && belongsTo(*device, claim) && !device->metadata.deleting();
+    if (ours && device->spec.nodeName == decisions[i].node) continue;
+    // What is left is not written for a node where the pod's other claims are not.
+    for (std::size_t rest = i + 1; rest < decisions.size(); ++rest) cluster_.forget(choice.asks[rest].claimUid);
+    if (device.status().code() == base::Code::invalid)  // perhaps only on that node
+      waiting_.nodes.reject(claim.metadata.uid, decisions[i].node, "the device was refused", kNodeRefusedFor);
+    else if (ApiRejections::isRefusal(device.status()))  // a quota, rights: others are tried first
+      waiting_.nodes.refusedOn(claim.metadata.uid, decisions[i].node);
+    if (!device.ok()) return Outcome::retry(device.status());
+    stores_.usage.unplan(core::keyOf(pod.metadata));
+    if (ours) return Outcome::again();                      // another pod was faster: the rest follows it, or all move
+    if (belongsTo(*device, claim)) return Outcome::done();  // rolled back; its last event brings us here again
+    const auto why = "an ElasticGPU named " + device->metadata.name + " exists and isn't this claim's";
+    return Outcome::retry({base::Code::alreadyExists, why}).says(notBound(claim, reason::kProvisionFailed, why));
+  }
+  return Outcome::done();
+}
+
+scheduler::Together PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
+  auto together = decide(choice.asks, nodes);
+  std::vector<std::size_t> counts;
+  for (const auto& asked : choice.asked) counts.push_back(asked.alternatives());
+  scheduler::Combinations combinations(std::move(counts));
+  const bool several = combinations.size() > 1;
+  auto tried = together;
+  while (several && together.decisions.empty()) {
+    for (std::size_t i = 0; i < tried.alone.size(); ++i)
+      if (!tried.excess && !tried.alone[i]) combinations.ruleOut(i, combinations.at()[i]);
+    if (!combinations.next()) break;
+    tried = decide(asksOf(choice, combinations.at()), nodes);
+    together.decisions = tried.decisions;
+    if (!tried.excess) together.excess.reset();
+    for (std::size_t i = 0; i < tried.alone.size(); ++i) together.alone[i] = together.alone[i] || tried.alone[i];
+  }
+  for (std::size_t i = 0; i < together.decisions.size(); ++i) together.decisions[i].alternative = combinations.at()[i];
+  if (const auto byEviction = together.decisions.empty() ? nodes.byEviction() : nullptr) {
+    auto evicting = cluster_.decideTogether(choice.asks, byEviction);
+    together.decisions = std::move(evicting.decisions);
+    if (!together.excess && !several) together.excess = std::move(evicting.excess);
+  }
+  return together;
+}
+
+std::vector<cache::ClusterView::Ask> PodSync::asksOf(const Choice& choice, const std::vector<std::size_t>& which) {
+  std::vector<cache::ClusterView::Ask> asks;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    asks.push_back(choice.asked[i].alternative(which[i]).of(*choice.open[i]->claim));
+    asks.back().request.pinnedNode = choice.node;
+  }
+  return asks;
+}
+
+scheduler::Together PodSync::decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes) {
+  scheduler::Together together;
+  std::optional<scheduler::QuotaExcess> excess;  // the first that kept it from nodes
+  const auto within = [&](const scheduler::NodePredicate& suitable) {
+    auto decided = cluster_.decideTogether(asks, suitable);
+    if (!excess) excess = decided.excess;
+    return decided;
+  };
+  const auto suits = [&](std::string_view name) { return nodes.suits(name); };
+  if (!nodes.ranked()) {
+    nodes.setPatience(kLooksUnderLock);
+    together = within(suits);
+    if (!together.decisions.empty()) return together;
+    const bool impatient = nodes.impatient();
+    nodes.lookAtAll();
+    if (impatient && nodes.anySuits()) together = within(suits);
+    if (!together.decisions.empty()) return together;
+  } else {
+    nodes.lookAtAll();
+    std::vector<bool> alone(asks.size(), false);
+    for (const auto& group : nodes.groups()) {
+      together = within(group);
+      if (!together.decisions.empty()) return together;
+      for (std::size_t i = 0; i < asks.size(); ++i) alone[i] = alone[i] || together.alone[i];
+    }
+    together.alone = std::move(alone);
+  }
+  together.excess = std::move(excess);
+  return together;
+}
+
+}  // namespace egpu::reconcile

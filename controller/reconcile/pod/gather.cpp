@@ -1,0 +1,103 @@
+// Claims of one pod that came to be on several nodes, or where there is no room for the rest: intents that may be given up are.
+#include <algorithm>
+
+#include "controller/reconcile/pod/pod.h"
+
+namespace egpu::reconcile {
+
+using std::chrono::milliseconds;
+
+bool PodSync::movable(const core::Pod& pod, const Used& one) const {
+  if (!one.device || !claims_.movable(*one.claim, *one.device)) return false;
+  const auto node = stores_.nodes.get({"", one.device->spec.nodeName});
+  if (!node) return true;
+  // It stays for another pod all of whose claims are there.
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata))) {
+    if (other->metadata.uid == pod.metadata.uid || !alive(*other)) continue;
+    if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
+    const auto there = [&](const auto& entry) {
+      const auto claim = stores_.claims.get({other->metadata.namespace_, entry.resourceClaimName});
+      const auto device = claim ? claims_.deviceOf(*claim) : nullptr;
+      return !claim || (device && device->spec.nodeName == node->metadata.name);
+    };
+    if (std::all_of(other->resourceClaims.begin(), other->resourceClaims.end(), there) &&
+        nodeUnsuitable(*other, {}, *node).empty())
+      return false;
+  }
+  return true;
+}
+
+std::optional<Outcome> PodSync::gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop) {
+  std::string node = pod.nodeName;
+  const auto elsewhere = [&](const Used& one) { return one.device && one.device->spec.nodeName != node; };
+  if (node.empty()) {
+    const auto first = std::find_if(used.begin(), used.end(), [](const auto& one) { return one.device != nullptr; });
+    if (first == used.end()) return std::nullopt;
+    node = first->device->spec.nodeName;
+  }
+  if (std::none_of(used.begin(), used.end(), elsewhere)) return std::nullopt;
+  // All stay with those that can't move, or with the first by name, so that two pods of the same claims agree.
+  node = pod.nodeName;
+  const Used* first = nullptr;
+  std::vector<const Used*> moving;
+  for (const auto& one : used) {
+    if (!one.device || one.device->metadata.deleting()) continue;
+    if (movable(pod, one)) {
+      moving.push_back(&one);
+      if (first == nullptr || one.claim->metadata.name < first->claim->metadata.name) first = &one;
+    } else if (node.empty()) {
+      node = one.device->spec.nodeName;
+    } else if (node != one.device->spec.nodeName) {
+      return std::nullopt;  // moving the others would not bring these together
+    }
+  }
+  if (node.empty() && first != nullptr) node = first->device->spec.nodeName;
+  moving.erase(std::remove_if(moving.begin(), moving.end(), [&](const auto* one) { return !elsewhere(*one); }),
+               moving.end());
+  if (moving.empty()) return std::nullopt;
+  return regroup(moving, "the other claims of pod " + pod.metadata.name + " are on node " + node, stop);
+}
+
+Outcome PodSync::regroup(const std::vector<const Used*>& moving, const std::string& why, std::stop_token stop) {
+  auto all = Outcome::done();  // the last event of what was given up brings us here again
+  for (const auto* one : moving) {
+    auto outcome = claims_.regroup(*one->claim, *one->device, why, stop);
+    if (outcome.isRetry()) return std::move(outcome).says(std::move(all.said));
+    all.said.insert(all.said.end(), outcome.said.begin(), outcome.said.end());
+  }
+  return all;
+}
+
+std::optional<Outcome> PodSync::startOver(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                                          bool* anyShort, std::stop_token stop) {
+  if (!pod.nodeName.empty() || choice.fixedBy.empty()) return std::nullopt;
+  std::vector<cache::ClusterView::Ask> asks;  // in their order: what is found must be found again
+  std::vector<const Used*> moving;
+  std::vector<std::string> devices;
+  for (const auto& one : used) {
+    if (one.device && !movable(pod, one)) return std::nullopt;
+    const auto asked = claims_.ask(*one.claim);
+    if (asked.later) return Outcome::after(milliseconds(50));
+    if (!asked.ok()) return std::nullopt;
+    asks.push_back(asked.of(*one.claim));
+    if (!one.device) continue;
+    moving.push_back(&one);
+    devices.push_back(one.device->metadata.name);
+  }
+  auto volumes = volumes_.of(pod, stop);
+  if (!volumes.ok()) return Outcome::retry(volumes.status());
+  NodeChoice nodes(stores_, pod, std::move(*volumes), {}, [&](std::string_view name) {
+    return std::any_of(asks.begin(), asks.end(),
+                       [&](const auto& ask) { return waiting_.nodes.rejected(ask.claimUid, name); });
+  });
+  nodes.lookAtAll();
+  *anyShort = *anyShort || nodes.anyShort();
+  if (!cluster_.wouldFitTogether(
+          asks, [&](std::string_view name) { return nodes.suits(name); }, devices))
+    return std::nullopt;
+  return regroup(
+      moving, "it has no room for the other claims of pod " + pod.metadata.name + ", and together they fit elsewhere",
+      stop);
+}
+
+}  // namespace egpu::reconcile
