@@ -213,8 +213,10 @@ class ClusterView {
   std::string quotaHolders(std::string_view namespace_, const scheduler::QuotaExcess& excess);
   /// Version of the namespace's quotas, if one of them refuses.
   std::optional<uint64_t> refusingQuotas(std::string_view namespace_) const;
-  /// The decision came to nothing. (That its device exists is noticed by itself.)
+  /// The decision came to nothing, or nothing can be decided: nothing is kept for the claim. (That its device exists is noticed by itself.)
   void forget(std::string_view claimUid);
+  /// Nobody wants it just now: no node is kept for it. What was decided for it stands.
+  void keepNothing(std::string_view claimUid);
   /// The claim has this device, whoever decided it: it counts instead of what was assumed for the claim.
   void adopted(std::string_view claimUid, const Gpu& device);
   /// What was decided for claims "namespace/name" of other uids than this one (empty: for all of that name) is

@@ -310,6 +310,16 @@ TEST_F(ClusterViewTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
   EXPECT_EQ(keptAt(1000), "n2") << "the younger one is expected to go first";
   since("a", "uid-other", "n1", "c0", "1970-01-01T00:18:10Z");
   EXPECT_EQ(keptAt(1100), "n1") << "another device of that name, far younger";
+  int grown = 0;
+  view.onCapacity([&] { ++grown; });
+  view.keepNothing("other");
+  EXPECT_EQ(grown, 0);
+  view.keepNothing("large");
+  EXPECT_TRUE(view.keptNodes().empty()) << "nobody wants it just now";
+  EXPECT_EQ(grown, 1) << "who waits may have the node";
+  EXPECT_NE(keptAt(1200), "");
+  view.forget("large");
+  EXPECT_TRUE(view.keptNodes().empty()) << "nothing can be decided for it";
 }
 
 TEST_F(ClusterViewTest, WhateverIsAskedKnowsRoomThatIsKept) {

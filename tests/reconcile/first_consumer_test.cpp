@@ -48,6 +48,36 @@ class FirstConsumerTest : public ReconcileTest {
   StockScheduler scheduler{world};
 };
 
+TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  settle();
+  world.clock.advance(minutes(60));
+  world.addPod("p", {"large"});
+  settle();
+  ASSERT_EQ(world.reason("large"), "NoFit");
+  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "nobody had asked for it in the hour before";
+  world.clock.advance(seconds(601));
+  const auto tryAgain = [&] {
+    const auto claims = world.client.listAll<cache::Claim>({});
+    for (const auto& claim : *claims)
+      if (claim.metadata.name.front() == 'f' && claim.status.nodeName == "n1") {
+        world.removeClaim(claim.metadata.name);
+        break;
+      }
+    settle();
+  };
+  tryAgain();
+  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
+  world.removePod("p");
+  settle();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "its pod is gone";
+  world.nextSecond();
+  world.addClaim("next", "share", {{"gpu", "1"}});
+  settle();
+  EXPECT_EQ(world.claim("next").status.phase, "Bound") << world.message("next");
+}
+
 TEST_F(FirstConsumerTest, CpuMemoryAndStorageOfAllPodsCount) {
   world.occupy("other", "n1", "60");
   claims({"a"});

@@ -1,4 +1,5 @@
 // From a claim to what it asks the scheduler for: (C2), (C3), (C4).
+#include <algorithm>
 #include <iterator>
 
 #include "api/v1alpha/keys.h"
@@ -41,6 +42,14 @@ cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, bas
   return turn;
 }
 
+int64_t ClaimSync::wantedSince(const cache::Claim& claim, int64_t now) const {
+  int64_t since = now;
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
+    if (const auto created = base::parseRfc3339(pod->metadata.creationTimestamp); created && alive(*pod))
+      since = std::min(since, secondsOf(*created));
+  return since;
+}
+
 Asked ClaimSync::ask(const cache::Claim& claim) {
   Asked asked;
   const auto cls = classOf(stores_, claim, &asked.message);
@@ -77,6 +86,8 @@ Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Pt
   }
   if (refusedByQuota(claim, asked)) return asked;
   asked.turn = turnOf(claim, priority.value, clock_.wall());
+  if (asked.cls->bindingMode == "WaitForFirstConsumer" && !inGang(claim))
+    asked.turn.waitingSince = std::max(asked.turn.waitingSince, wantedSince(claim, asked.turn.now));
   asked.preempts = priority.preempts && !claim.spec.adminAccess;
   auto& requests = std::get<std::vector<scheduler::Request>>(made);
   asked.request = std::move(requests.front());

@@ -170,6 +170,7 @@ Outcome ClaimSync::leaveToConsumer(const ClaimPtr& claim) {
     consumed = true;
     enqueue_(podKey(core::keyOf(pod->metadata)));  // what kept it from choosing may be what brought us here
   }
+  if (!consumed) cluster_.keepNothing(claim->metadata.uid);
   // Room for what the pod chooses for is kept as long as all of it is there.
   if (consumed && !(claim->status.nominated && preemptsWith(claim).empty())) return Outcome::done();
   return Outcome::done().says(
@@ -237,6 +238,7 @@ Outcome ClaimSync::intend(const cache::Claim& claim, const cache::Class& cls, co
 }
 
 Outcome ClaimSync::refused(const cache::Claim& claim, const std::string& message) {
+  cluster_.keepNothing(claim.metadata.uid);
   return Outcome::after(waiting_.provisioners.untilRefusalEnds(claim.metadata.uid))
       .says(notBound(claim, reason::kProvisionFailed, message));
 }

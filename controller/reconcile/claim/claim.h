@@ -132,8 +132,9 @@ class ClaimSync {
   /// The claims of which all are helped by its plan, or none: the open members of its gang; where it waits for its pod, and that is its
   /// only one, what that pod chooses for; else it alone. Empty: not all of them are here.
   std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;
-  /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding.
-  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess);
+  /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding. first: what is said before it, of others that
+  /// it is decided with.
+  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {});
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
   /// then their pod chooses again. Says so on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);
@@ -243,6 +244,8 @@ class ClaimSync {
   bool refusedByQuota(const cache::Claim& claim, Asked& asked);
   /// As ask(), under this class.
   Asked askOf(const cache::Claim& claim, cache::Store<cache::Class>::Ptr cls);
+  /// Seconds of the wall clock: when the oldest of the pods that want it was made; now, if none does.
+  int64_t wantedSince(const cache::Claim& claim, int64_t now) const;
   /// A device that an administrator reserved for the claim, or null.
   GpuPtr reservedFor(const cache::Claim& claim) const;
   /// Empty, or why the device can't be the claim's now, whoever may use it.

@@ -25,14 +25,15 @@ std::string remedy(const scheduler::QuotaExcess& excess) {
 
 }  // namespace
 
-Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess) {
+Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess,
+                             const std::string& first) {
   const auto& uid = claim.metadata.uid;
   if (excess.refuse) waiting_.quota.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit: what is used changes with every claim of the namespace.
   if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
-  auto why = excess.text() + remedy(excess);
+  auto why = first + excess.text() + remedy(excess);
   const auto who = cluster_.quotaHolders(claim.metadata.namespace_, excess);
   if (!who.empty() && !excess.perClaim) why += "; held by " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards that the quota leaves have no room";

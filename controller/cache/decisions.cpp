@@ -1,0 +1,313 @@
+// What is decided in the picture: for one claim, for all of a pod, for a gang; and what would be, told without assuming it.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "controller/cache/cluster_view.h"
+
+namespace egpu::cache {
+
+namespace {
+
+// Nodes judged while nobody else can decide, some hundreds of microseconds each way: of one request with one look at
+// each, of several by trying them on.
+constexpr std::size_t kNodesJudged = 8192;
+constexpr std::size_t kNodesTried = 256;
+
+}  // namespace
+
+scheduler::Decision ClusterView::decideOne(const Ask& ask, AskedNodes& nodes, bool shared, Suitability& told) {
+  scheduler::Decision decision;
+  if (counted(ask)) {
+    auto within = decideFor({ask}, {ask.request}, nodes.predicate(), {});
+    if (!within.decisions.empty()) decision = std::move(within.decisions.front());
+    decision.excess = std::move(within.excess);
+    told = nodes.take();
+    return decision;
+  }
+  const auto alike = [&ask](const Hopeless& each) { return each.request == ask.request && each.nodes == ask.nodes; };
+  const auto known = shared ? std::find_if(hopeless_.begin(), hopeless_.end(), alike) : hopeless_.end();
+  if (known != hopeless_.end()) {
+    told = known->told;
+    return decision;
+  }
+  decision = decideHere(ask, nodes.predicate());
+  told = nodes.take();
+  if (shared && !decision.fits) {
+    if (hopeless_.size() == kMostHopeless) hopeless_.pop_front();
+    hopeless_.push_back({ask.request, ask.nodes, told});
+  }
+  return decision;
+}
+
+scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler::NodePredicate& suits) {
+  std::unique_lock lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  const std::vector<Ask> asks{ask};
+  scheduler::NodePredicate open;
+  AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
+  const auto retracted = retract(ask.claimUid);
+  learn(ask);
+  const auto held = holdBack(asks);
+  const bool kept = !held.empty() || open || nominated_.contains(ask.claimUid);
+  const bool shared = suits && !ask.nodes.empty() && !kept && retracted.empty();
+  Suitability told;
+  auto decision = decideOne(ask, nodes, shared, told);
+  letHave(held);
+  // Neither quotas nor what is kept is told: what was decided within them can't be worked out again.
+  tell({&ask, 1}, decision.fits ? std::vector{decision} : std::vector<scheduler::Decision>(), std::move(told),
+       kept || counted(ask).has_value());
+  if (decision.fits) {
+    assume(ask, decision);
+    learned_.erase(ask.claimUid);  // it no longer waits
+  } else if (!decision.excess) {
+    keepNode(ask, suits);
+  } else if (ask.first) {
+    keepNoNode(ask.claimUid);
+  }
+  grew_ = freedBy(ask.claimUid, retracted) || grew_;
+  const bool news = grew_ || book_.changed();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  lock.unlock();
+  if (news) announce();
+  if (decided_) decided_(decision.fits, took.count());
+  return decision;
+}
+
+std::vector<scheduler::Decision> ClusterView::candidates(const Ask& ask, const scheduler::NodePredicate& suits,
+                                                         std::size_t most) {
+  std::vector<scheduler::Decision> found;
+  const scheduler::NodePredicate others = [&found, &suits](std::string_view node) {
+    const auto there = [node](const auto& decision) { return decision.node == node; };
+    return std::none_of(found.begin(), found.end(), there) && (!suits || suits(node));
+  };
+  std::unique_lock lock(mutex_);
+  cluster_.show();
+  const std::vector<Ask> asks{ask};
+  scheduler::NodePredicate open;
+  const auto& suitable = openNodes(asks, others, open);
+  const auto retracted = retract(ask.claimUid);
+  const auto held = holdBack(asks);
+  while (found.size() < most) {
+    AskedNodes nodes(suitable, false);
+    Suitability told;
+    auto decision = decideOne(ask, nodes, false, told);
+    if (!decision.fits) break;
+    found.push_back(std::move(decision));
+  }
+  letHave(held);
+  grew_ = freedBy(ask.claimUid, retracted) || grew_;
+  const bool news = grew_ || book_.changed();
+  lock.unlock();
+  if (news) announce();
+  return found;
+}
+
+void ClusterView::tell(std::span<const Ask> asks, const std::vector<scheduler::Decision>& decisions, Suitability nodes,
+                       bool meanwhile) {
+  if (!cluster_.told()) return;
+  Decided decided{{}, decisions, std::move(nodes), meanwhile};
+  for (const auto& ask : asks) decided.asks.push_back({ask.claimUid, ask.claim, ask.request});
+  cluster_.decided(std::move(decided));
+}
+
+scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
+  std::unique_lock lock(mutex_);
+  const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  scheduler::NodePredicate open;
+  AskedNodes nodes(openNodes(asks, suits, open), cluster_.told());
+  // Neither quotas nor what is kept is told, nor what changed meanwhile: what was decided so can't be worked out again.
+  bool given =
+      open || std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return counted(ask).has_value(); });
+  std::vector<scheduler::Request> requests;
+  std::vector<std::vector<Assumed>> retracted;
+  for (const auto& ask : asks) {
+    retracted.push_back(retract(ask.claimUid));
+    learn(ask);
+    requests.push_back(ask.request);
+  }
+  auto held = holdBack(asks);
+  given = given || !held.empty();
+  auto together = decideFor(asks, requests, nodes.predicate(), [&] {
+    const auto before = cluster_.changes();
+    letHave(held);
+    giveWay(lock);
+    held = holdBack(asks);
+    given = given || cluster_.changes() != before;
+  });
+  letHave(held);
+  tell(asks, together.decisions, nodes.take(), given);
+  bool freed = false;
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    if (!together.decisions.empty()) {
+      // Another pod may have decided for the same claim meanwhile.
+      const auto others = retract(asks[i].claimUid);
+      assume(asks[i], together.decisions[i]);
+      learned_.erase(asks[i].claimUid);
+      freed = freedBy(asks[i].claimUid, others) || freed;
+    }
+    freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
+  }
+  if (asks.size() == 1 && together.decisions.empty() && !together.excess) keepNode(asks.front(), suits);
+  grew_ = grew_ || freed;
+  const bool news = grew_ || book_.changed();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  lock.unlock();
+  if (news) announce();
+  if (decided_) decided_(!together.decisions.empty(), took.count());
+  return together;
+}
+
+bool ClusterView::anyWaitsNoMore(const std::vector<Ask>& asks) const {
+  return std::any_of(asks.begin(), asks.end(), [this](const Ask& ask) { return waitsNoMore(ask.claimUid); });
+}
+
+std::vector<scheduler::GangMember> ClusterView::membersOf(const std::vector<Ask>& asks,
+                                                          const std::vector<GangPlace>& places) {
+  std::vector<scheduler::GangMember> members;
+  for (std::size_t i = 0; i < asks.size(); ++i)
+    members.push_back({asks[i].request, places[i].suits, counted(asks[i]), places[i].hasRoom, places[i].with});
+  return members;
+}
+
+std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector<Ask>& asks,
+                                                               const std::vector<GangPlace>& places,
+                                                               const std::vector<scheduler::TopologyGroup>* within) {
+  std::unique_lock lock(mutex_);
+  if (anyWaitsNoMore(asks)) return std::nullopt;
+  const auto start = std::chrono::steady_clock::now();
+  cluster_.show();
+  auto members = membersOf(asks, places);
+  std::vector<scheduler::NodePredicate> open(asks.size());
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    learn(asks[i]);
+    members[i].suits = openNodes(asks, places[i].suits, open[i]);
+  }
+  auto held = holdBack(asks);
+  const auto decide = [&](const std::vector<scheduler::GangMember>& all) {
+    return scheduler::decideGang(cluster_, all, within, book_, [&] {
+      letHave(held);
+      giveWay(lock);
+      held = holdBack(asks);
+    });
+  };
+  const auto there = inTheirRoom(asks, members);
+  auto gang = there.empty() ? scheduler::GangDecision() : decide(there);
+  if (gang.decisions.empty()) gang = decide(members);
+  letHave(held);
+  if (anyWaitsNoMore(asks)) return std::nullopt;  // somebody else was quicker in a pause
+  if (gang.lacking && gang.lacking->excess) book_.refused(members.front().claim->namespace_);
+  for (std::size_t i = 0; i < gang.decisions.size(); ++i) {
+    // What is told of several asks is decided for one node. These were decided with what is not told.
+    tell({&asks[i], 1}, {gang.decisions[i]}, {}, true);
+    assume(asks[i], gang.decisions[i]);
+    assumptions_[asks[i].claimUid].inGang = gang.decisions[i];
+    learned_.erase(asks[i].claimUid);
+  }
+  const bool news = grew_ || book_.changed();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  lock.unlock();
+  if (news) announce();
+  if (decided_) decided_(!gang.decisions.empty(), took.count());
+  return gang;
+}
+
+std::optional<scheduler::Decision> ClusterView::decidedInGang(std::string_view claimUid) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = assumptions_.find(std::string(claimUid));
+  return known == assumptions_.end() ? std::nullopt : known->second.inGang;
+}
+
+bool ClusterView::wouldFitTogether(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                                   const std::vector<std::string>& withoutDevices) {
+  std::vector<scheduler::Request> requests;
+  requests.reserve(asks.size());
+  for (const auto& ask : asks) requests.push_back(ask.request);
+  std::unique_lock lock(mutex_);
+  scheduler::NodePredicate open;
+  const auto& nodes = openNodes(asks, suits, open);
+  TakenBack held;
+  const auto begin = [&] {
+    setAside(withoutDevices, true);
+    held = holdBack(asks);  // of what they free, too
+  };
+  const auto end = [&] {
+    letHave(held);
+    setAside(withoutDevices, false);
+  };
+  begin();
+  const auto together = decideFor(asks, requests, nodes, [&] {
+    end();
+    giveWay(lock);
+    begin();
+  });
+  end();
+  return !together.decisions.empty();
+}
+
+std::vector<scheduler::NodeVerdict> ClusterView::judge(const std::vector<Ask>& asks,
+                                                       std::span<const std::string_view> nodes,
+                                                       const std::vector<std::string>& withoutDevices,
+                                                       scheduler::Judge what) {
+  std::vector<scheduler::Request> requests;
+  requests.reserve(asks.size());
+  for (const auto& ask : asks) requests.push_back(ask.request);
+  std::vector<scheduler::NodeVerdict> verdicts;
+  verdicts.reserve(nodes.size());
+  std::unique_lock lock(mutex_);
+  while (verdicts.size() < nodes.size()) {
+    if (!verdicts.empty()) giveWay(lock);
+    std::vector<scheduler::QuotaClaim> claims;
+    for (const auto& ask : asks)
+      if (auto claim = counted(ask)) claims.push_back(*std::move(claim));
+    const bool simple = asks.size() == 1 && claims.empty();
+    const auto here = nodes.subspan(verdicts.size())
+                          .first(std::min(nodes.size() - verdicts.size(), simple ? kNodesJudged : kNodesTried));
+    setAside(withoutDevices, true);
+    const auto held = holdBack(asks);  // of what they free, too
+    auto some = scheduler::judge(cluster_, requests, here, book_, claims, what);
+    letHave(held);
+    setAside(withoutDevices, false);
+    closeKept(asks, here, some);
+    verdicts.insert(verdicts.end(), some.begin(), some.end());
+  }
+  return verdicts;
+}
+
+void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) {
+  scheduler::Cluster& cluster = cluster_;  // told nobody: it is put back before anything is decided
+  for (const auto& name : devices) {
+    const auto known = devices_.find(name);
+    if (known == devices_.end()) continue;
+    const auto& uid = known->second.object->metadata.uid;
+    for (auto* const card : known->second.cards) {
+      const auto* const held = card->second.find(uid);
+      if (held == nullptr || !card->second.present || held->take.sum() == scheduler::Amount{}) continue;
+      if (aside)
+        cluster.giveBack(card->first, uid);
+      else
+        cluster.take(card->first, uid, held->take.sum());
+    }
+  }
+}
+
+scheduler::Explanation ClusterView::explain(const scheduler::Request& request, const scheduler::NodePredicate& suits,
+                                            std::string_view nodes) const {
+  const bool shared = !suits || !nodes.empty();
+  using Clock = Explanations::Clock;
+  // One at a time: of those who wait for the same, the others find it told.
+  const std::lock_guard one(explaining_);
+  const auto began = Clock::now();
+  if (shared)
+    if (const auto* known = explanations_.find(request, nodes, began)) return *known;
+  // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
+  std::unique_lock lock(mutex_);
+  auto explanation = scheduler::explain(cluster_, request, suits, 0, [&lock] { giveWay(lock); });
+  lock.unlock();
+  if (shared) explanations_.told(request, nodes, explanation, began, Clock::now());
+  return explanation;
+}
+
+}  // namespace egpu::cache
