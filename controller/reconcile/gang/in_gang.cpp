@@ -266,14 +266,14 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
              std::to_string(gang.podGroup ? members.here.size() : gang.size) + " members of " + gang.text() + " fit" +
              (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) + "; claim " + name +
              " does not";
-  if (lacking.excess) why += ": " + lacking.excess->text();
+  if (lacking.excess) return overQuota(claim, *lacking.excess, why + ": ");
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
   if (preempts && preemption_.inVain(claim.metadata.uid))
     why +=
         "; nobody has to go for it: all claims of lower priority that may would not make room for all of its members";
   const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : std::chrono::milliseconds(0);
-  auto said = notBound(claim, lacking.excess ? reason::kQuotaExceeded : reason::kNoFit, std::move(why));
+  auto said = notBound(claim, reason::kNoFit, std::move(why));
   // That CPU or memory is given back is no event of a claim's.
   const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).says(std::move(said));

@@ -66,6 +66,42 @@ TEST_F(GangTest, HoldsNothingWhileOneDoesNotFit) {
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
+TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu", "3"}};
+  (void)support::World::must(world.client.create(quota));
+  world.addClaim("before", "share", {{"gpu", "1"}});
+  settle();
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(used(), 1000);
+  EXPECT_EQ(world.reason("a"), "QuotaExceeded");
+  for (const auto* part : {"members of gang train fit; claim c does not: quota team allows gpu 3",
+                           "gpu 4 in its spec.hard would do", "held by default/before 1"})
+    EXPECT_NE(world.message("a").find(part), std::string::npos) << part << ": " << world.message("a");
+  world.removeClaim("before");
+  settle();
+  for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
+TEST_F(GangTest, AQuotaThatRefusesRefusesTheWholeGang) {
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu", "2"}};
+  quota.spec.enforcement = "Refuse";
+  (void)support::World::must(world.client.create(quota));
+  settle();
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(used(), 0);
+  EXPECT_EQ(world.reason("a", "Accepted"), "QuotaExceeded") << world.message("a");
+  (void)support::World::must(world.client.patch<cache::Quota>({"default", "team"}, kube::PatchType::merge,
+                                                              R"({"spec":{"hard":{"gpu":3}}})", {}));
+  settle();
+  for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
 TEST_F(GangTest, OfTwoThatNeedTheSameCardsOneIsWhole) {
   for (const auto* name : {"a", "b", "c"}) {
     member(name);
