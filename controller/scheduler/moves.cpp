@@ -174,17 +174,25 @@ class Emptying {
     const auto freed = emptyOf(touched);
     cluster_.take(candidate.card, kKept, state().capacityOf(id));
     auto moves = settle(cluster_, claims, movers_);
-    if (moves && gains(*moves, freed)) {
-      emptied_.push_back(candidate.card);
-      for (const Move& each : *moves) moved_.insert(each.device);
-      plan_.moves.insert(plan_.moves.end(), moves->begin(), moves->end());
-      return true;
-    }
+    const bool gained = moves && gains(*moves, freed);
     if (moves)
       for (const Move& each : *moves) letGo(cluster_, each.device, each.to);
     cluster_.giveBack(candidate.card, kKept);
     for (const Victim& each : claims) hold(cluster_, each.device, each.holdings);
-    return false;
+    if (!gained || !order(cluster_, *moves, movers_)) return false;
+    make(*moves);
+    cluster_.take(candidate.card, kKept, state().capacityOf(id));
+    emptied_.push_back(candidate.card);
+    return true;
+  }
+
+  void make(const std::vector<Move>& moves) {
+    for (const Move& each : moves) {
+      release(cluster_, each.device, each.from);
+      hold(cluster_, each.device, each.to, nodeAmountOf(each.from));
+      moved_.insert(each.device);
+      plan_.moves.push_back(each);
+    }
   }
 
   /// Whether more cards were freed than are in use now for these alone.

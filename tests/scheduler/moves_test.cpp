@@ -180,6 +180,27 @@ TEST(Moves, FreeNearlyTheMostCards) {
   EXPECT_GE(freed * 2, best) << "half of the most at least";
 }
 
+TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsRoom) {
+  int64_t several = 0, cards = 0;
+  CrowdShape shape = small();
+  shape.nodes = 4;
+  shape.claims = 12;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Crowd crowd(seed, shape);
+    const Cluster& cluster = crowd.situation.cluster;
+    const Movers movers = moversOf(crowd.situation);
+    const MovePlan plan = movesToFreeCards(cluster, movers, 100);
+    Cluster after = cluster;
+    carryOut(after, plan, movers);
+    ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
+    ASSERT_EQ(emptyCards(after) - emptyCards(cluster), plan.freedCards);
+    several += plan.moves.size() > 1 ? 1 : 0;
+    for (const Move& each : plan.moves) cards += each.from.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(several, 20);
+  EXPECT_GT(cards, 20) << "of claims that have several cards";
+}
+
 struct Small {
   Cluster cluster;
   Movers movers;
