@@ -139,7 +139,8 @@
 //   R3 resize(device uid, number)  again = the same answer; a plugin refuses a lower number than one that it did. INVALID, EXISTS,
 //                            RESCHEDULE: R1 back to what is in force, and these requests are not tried for a while
 //   R4 device status.inForce with resourceVersion: the commit. 409 → read again: another target stands, R2 for that
-//   R5 ledger entries        at the target, its number stays: the first that goes down. Again = no-op; late: refused by its number
+//   R5 ledger entries        at the target, its number stays: the first that goes down, and not before the pods that run have ended: their
+//                            containers keep what they began with. Again = no-op; late: refused by its number
 //   R6 claim status          requests and capacity of what is in force, condition Resized: W6, computed at any time. As long as
 //                            status.requests is not there, the API server refuses to change those of the spec
 //                            (tests/model/bind.py resize: early, unpaid, unordered, lowered, late show what each of these is for)

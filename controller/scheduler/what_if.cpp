@@ -172,6 +172,15 @@ class TryingSteps {
     return Status::okay();
   }
 
+  /// The larger of both on each card.
+  static void keepOld(Decision& there, const std::vector<Holding>& old) {
+    for (auto& placement : there.placements)
+      for (const Holding& had : old)
+        if (had.card == placement.card)
+          placement.charged = {std::max(placement.charged.core, had.charged.core),
+                               std::max(placement.charged.memory, had.charged.memory)};
+  }
+
   Resizing resize(ClaimRecord& claim, const ResizeClaim& step) {
     const std::vector<Holding> old = holdingsOfDevice(claim.device);
     const QuotaClaim owner = quotaClaim(claim.name, claim.className);
@@ -184,6 +193,7 @@ class TryingSteps {
     giveBack(claim.device, old);
     if (result.inPlace) {
       Decision there{true, result.node, result.placements};
+      if (step.runs) keepOld(there, old);
       hold(now_.cluster, claim.device, there, nodeAmountOf(old));
       count(now_.quotas, now_.cluster, claim.device, owner, there);
       claim.request = step.request;

@@ -60,6 +60,7 @@ struct ResizeClaim {
   std::string claim;
   Request request;
   std::string refused{};  ///< why nobody would do it; it is tried all the same
+  bool runs = false;  ///< pods of its run, and keep the limits that they began with: what it gives back is not free yet
 };
 /// A new claim.
 struct CreateClaim {

@@ -10,6 +10,7 @@
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/scheduler/quota/on_a_copy.h"
@@ -22,15 +23,6 @@ namespace {
 using cache::Claim;
 using cache::Stores;
 using reconcile::ClaimSync;
-
-cache::Store<cache::Gpu>::Ptr deviceOf(const Stores& stores, const Claim& claim) {
-  const auto devices = stores.devicesOfClaim(claim.metadata.uid);
-  for (const auto& device : devices)
-    if (device->metadata.name == claim.status.elasticGPUName) return device;
-  for (const auto& device : devices)
-    if (!device->metadata.deleting()) return device;
-  return nullptr;
-}
 
 /// All of these pods on the node. A node that is only imagined has whatever they ask for.
 scheduler::NodePredicate suitsAll(const Stores& stores, std::vector<cache::Store<core::Pod>::Ptr> pods) {
@@ -102,6 +94,15 @@ void countQuotas(const Stores& stores, scheduler::Situation& situation) {
 
 }  // namespace
 
+cache::Store<cache::Gpu>::Ptr deviceOf(const Stores& stores, const Claim& claim) {
+  const auto devices = stores.devicesOfClaim(claim.metadata.uid);
+  for (const auto& device : devices)
+    if (device->metadata.name == claim.status.elasticGPUName) return device;
+  for (const auto& device : devices)
+    if (!device->metadata.deleting()) return device;
+  return nullptr;
+}
+
 std::string Snapshot::holder(std::string_view device) const {
   const auto it = holders.find(device);
   return it == holders.end() ? "device " + std::string(device) : it->second;
@@ -142,6 +143,10 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     if (!consumers.empty()) record.suits = suitsAll(stores, std::move(consumers));
   } else {
     record.suits = reconcile::toleratedNodes(stores, *cls);
+  }
+  if (const auto gang = record.device.empty() ? reconcile::gangOf(stores, claim) : std::nullopt) {
+    record.why = "it is decided with all members of " + gang->text();
+    if (!evenIdle) return record;
   }
   record.request = std::get<scheduler::Request>(std::move(made));
   if (!claim.spec.firstAvailable.empty())

@@ -21,10 +21,13 @@ struct Snapshot {
   std::string holder(std::string_view device) const;
 };
 
-/// A claim as it would be decided now. Without a request: it has its device by name, waits for its first pod, is being
+/// The device that the claim has; null: none yet.
+cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Stores& stores, const cache::Claim& claim);
+
+/// A claim as it would be decided now. Without a request: it has its device by name, waits for its first pod or with its gang, is being
 /// deleted, or its class can't serve it; `why` says so. Of a class that waits for the first consumer, its pods' node
 /// conditions count (not their volumes'), else the taints that the class tolerates, as for the binding itself.
-/// evenIdle: waiting for its first pod is no reason not to ask; `why` says it all the same.
+/// evenIdle: waiting for its first pod, or with a gang, is no reason not to ask; `why` says it all the same.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
 /// Whether all live pods of the claim could run on a node, made anew; null if it has none. Their volumes don't count.

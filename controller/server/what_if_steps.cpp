@@ -5,9 +5,13 @@
 #include <charconv>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "controller/codec/json/text.h"
+#include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/device/users.h"
+#include "controller/server/snapshot.h"
 
 namespace egpu::server {
 
@@ -121,12 +125,21 @@ base::Result<std::vector<WhatIfStep>> stepsOfFields(const QueryFields& fields) {
 
 namespace {
 
-/// Why the controller would not resize it, whatever room there is. Empty: it would, or it has no device yet.
-std::string whyRefused(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
-  for (const auto& device : stores.devicesOfClaim(claim.metadata.uid))
-    if (!device->metadata.deleting() && !reconcile::mayResize(claim, *device))
-      return "class " + device->spec.className + " does not say resizable for its device";
-  return {};
+/// As the controller reads it of one that has its device: by the class as that was.
+base::Result<scheduler::Request> resizeRequest(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
+                                               const cache::Gpu* device) {
+  if (device == nullptr) return requestOf(stores, claim);
+  auto made = scheduler::makeRequest(claim, reconcile::classOfDevice(*device));
+  if (const auto* no = std::get_if<scheduler::Refusal>(&made))
+    return Status(Code::invalid, (no->field.empty() ? "" : no->field + ": ") + no->message);
+  return std::get<scheduler::Request>(std::move(made));
+}
+
+bool runs(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
+  const auto key = core::keyOf(claim.metadata);
+  for (const auto& pods : {stores.podsOfClaim(key), stores.podsAnnotatedWith(key)})
+    if (std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return reconcile::running(*pod); })) return true;
+  return false;
 }
 
 /// Reads steps one after the other; each sees the claims as the ones before have left them.
@@ -178,12 +191,16 @@ class StepReader {
       return {Code::notFound, "resize: there is no claim \"" + key.str() + "\""};
     auto claim = known != out_.changed.end() ? known->second : *there;
     claim.spec.requests = changedRequests(claim.spec.requests, step.requests);
-    auto request = requestOf(stores_, claim);
+    const auto device = deviceOf(stores_, claim);
+    auto request = resizeRequest(stores_, claim, device.get());
     if (!request) return {request.status().code(), "resize: " + request.status().message()};
     auto text = "resize " + key.str() + " to " + requestsText(claim.spec.requests);
-    auto refused = whyRefused(stores_, claim);
+    std::string refused;  // whatever room there is
+    if (device && !reconcile::mayResize(claim, *device))
+      refused = "class " + device->spec.className + " does not say resizable for its device";
+    const bool used = runs(stores_, claim);
     out_.changed.insert_or_assign(key, std::move(claim));
-    return add(scheduler::ResizeClaim{key.str(), std::move(*request), std::move(refused)}, std::move(text));
+    return add(scheduler::ResizeClaim{key.str(), std::move(*request), std::move(refused), used}, std::move(text));
   }
 
   Status create(const WhatIfStep& step) {

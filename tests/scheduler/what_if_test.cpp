@@ -363,6 +363,20 @@ TEST(WhatIf, WhatShrinksFitsWhateverItsCardHasBecome) {
   EXPECT_FALSE(answer->steps[0].resized->inPlace) << "of what grows there is none";
 }
 
+TEST(WhatIf, WhatPodsThatRunBeganWithIsNotFreeAfterAShrink) {
+  Situation s = pair();
+  Request less = *s.claims[0].request;
+  less.perCard = {100, kGi};
+  for (const bool runs : {false, true}) {
+    auto answer = whatIf(s, {ResizeClaim{"ns/a", less, {}, runs}});
+    ASSERT_TRUE(answer.ok());
+    EXPECT_TRUE(answer->steps[0].resized->inPlace);
+    const auto before = s.cluster.findCard("c0").used;
+    const auto after = answer->after.cluster.findCard("c0").used;
+    EXPECT_EQ(after == before, runs);
+  }
+}
+
 TEST(WhatIf, AResizeNeverChangesTheNumberOfCards) {
   const Situation s = pair();
   Request more = *s.claims[0].request;

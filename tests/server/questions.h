@@ -84,6 +84,7 @@ class QuestionsTest : public ::testing::Test {
       device.spec.cards = {{card, card, core, 16 * kGi * core / 1000, core, 16 * kGi * core / 1000}};
       device.spec.claimRef = v1alpha::ClaimRef{"default", name, c.metadata.uid};
       device.spec.className = "share";
+      device.spec.provisioner = "gpushare.provisioner.elasticgpu.io";
       device.status.phase = "Bound";
       auto ledger = *stores.cards.get({"", card});
       ledger.metadata.resourceVersion = next();

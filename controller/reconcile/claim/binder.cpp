@@ -142,13 +142,14 @@ namespace {
 
 /// What the entry on the card of that place has to be, as far as amounts go. While a resize is under way nothing goes down: an earlier target
 /// may have let the plugin give what the entry holds.
-v1alpha::LedgerEntry amountsFor(const cache::Gpu& device, std::size_t place, const v1alpha::LedgerEntry* have) {
+v1alpha::LedgerEntry amountsFor(const cache::Gpu& device, std::size_t place, const v1alpha::LedgerEntry* have,
+                                bool lower) {
   const auto share = v1alpha::cardCharged(device, place);
   v1alpha::LedgerEntry entry;
   entry.core = share.chargedCore;
   entry.memory = share.chargedMemory;
   entry.resize = v1alpha::targetNumber(device);
-  if (have == nullptr || !v1alpha::isResizing(device)) return entry;
+  if (have == nullptr || (lower && !v1alpha::isResizing(device))) return entry;
   entry.core = std::max(entry.core, have->core);
   entry.memory = std::max(entry.memory, have->memory);
   return entry;
@@ -168,13 +169,15 @@ v1alpha::LedgerEntry amountsBefore(const cache::Gpu& device, std::size_t place) 
 
 base::Status Binder::writeEntries(const cache::Gpu& device, std::stop_token stop) {
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
-    if (auto status = writeEntry(device, i, true, stop); !status.ok()) return status;
+    if (auto status = writeEntry(device, i, Entry::changed, stop); !status.ok()) return status;
   return {};
 }
 
-base::Status Binder::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
+base::Status Binder::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
+  const bool changed = lower || !device.spec.target;  // one that was never resized has had nothing else
+  const auto there = v1alpha::isResizing(device) ? Entry::stays : changed ? Entry::changed : Entry::raised;
   for (std::size_t i = 0; i < device.spec.cards.size(); ++i)
-    if (auto status = writeEntry(device, i, !v1alpha::isResizing(device), stop); !status.ok()) return status;
+    if (auto status = writeEntry(device, i, there, stop); !status.ok()) return status;
   return {};
 }
 
@@ -193,15 +196,16 @@ base::Result<cache::Store<cache::Gpu>::Ptr> Binder::cardFor(const cache::Gpu& de
   return card;
 }
 
-base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, bool resizes, std::stop_token stop) {
+base::Status Binder::writeEntry(const cache::Gpu& device, std::size_t place, Entry there, std::stop_token stop) {
   const auto& name = device.spec.cards[place].name;
   const auto card = cardFor(device, name, stop);
   if (!card.ok()) return card.status();
   const auto& uid = device.metadata.uid;
   const auto known = (*card)->spec.allocations.find(uid);
   const auto* have = known == (*card)->spec.allocations.end() ? nullptr : &known->second;
-  if (have != nullptr && !resizes) return {};
-  auto entry = resizes ? amountsFor(device, place, have) : amountsBefore(device, place);
+  if (have != nullptr && there == Entry::stays) return {};
+  auto entry =
+      there == Entry::stays ? amountsBefore(device, place) : amountsFor(device, place, have, there == Entry::changed);
   entry.device = device.metadata.name;
   if (device.spec.claimRef) entry.claim = device.spec.claimRef->namespace_ + "/" + device.spec.claimRef->name;
   if (entry.claim.empty() && have != nullptr) entry.claim = have->claim;

@@ -36,8 +36,9 @@ class Binder {
   /// W2 on every card that lacks the entry; of a device that is resized R2, and once that is in force R5. invalid: a card has no room
   /// (read anew by then), or is gone: roll back. conflict: the entries are ahead of this device (read anew by then).
   base::Status writeEntries(const cache::Gpu& device, std::stop_token stop);
-  /// The same of a committed device, but for what the step that resizes it has to raise.
-  base::Status restoreEntries(const cache::Gpu& device, std::stop_token stop);
+  /// The same of a committed device, but for what the step that resizes it has to raise, and for what is more than it has: containers
+  /// that run may have that. lower: nobody does.
+  base::Status restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop);
   /// R1, with its resourceVersion.
   base::Result<cache::Gpu> writeTarget(const cache::Gpu& device, const v1alpha::DeviceSize& target,
                                        std::stop_token stop);
@@ -61,8 +62,9 @@ class Binder {
  private:
   base::Result<cache::Gpu> setStatus(const cache::Gpu& device, const v1alpha::ElasticGPUStatus& after,
                                      std::stop_token stop);
-  /// resizes: an entry that is there may be raised or lowered.
-  base::Status writeEntry(const cache::Gpu& device, std::size_t place, bool resizes, std::stop_token stop);
+  /// What may become of an entry that is there.
+  enum class Entry { stays, raised, changed };
+  base::Status writeEntry(const cache::Gpu& device, std::size_t place, Entry there, std::stop_token stop);
   base::Result<cache::Store<cache::Gpu>::Ptr> cardFor(const cache::Gpu& device, const std::string& name,
                                                       std::stop_token stop);
   base::Status olderThan(const cache::Gpu& device, const v1alpha::LedgerEntry& entry, std::stop_token stop);

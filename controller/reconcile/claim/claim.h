@@ -55,6 +55,9 @@ struct Asked {
   }
 };
 
+/// Its class as it was when the device was made: by that its amounts are read, whatever became of the class.
+cache::Class classOfDevice(const cache::Gpu& device);
+
 /// Whose turn the claim's is.
 cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, base::Clock::Wall wall);
 
@@ -290,6 +293,8 @@ class ClaimSync {
   std::optional<Outcome> resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// It asks for something else than its device has or is on its way to have: R1, or what is said.
   Outcome retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// R5, but for what pods that run began with.
+  base::Status lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,
                       std::stop_token stop);
   /// Neither its cards nor its quotas have the room.

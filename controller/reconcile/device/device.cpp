@@ -69,7 +69,7 @@ Outcome DeviceSync::step(const std::string& name, std::stop_token stop) {
       // waits for it.
       if (device->metadata.deleting())
         return device->status.phase == phase::kBound ? Outcome::done() : undo(*device, stop);
-      return keepsEntries(*device) ? restoreEntries(*device, stop) : Outcome::done();
+      return keepsEntries(*device) ? restoreEntries(*device, false, stop) : Outcome::done();
     case ClaimState::gone:
       return orphaned(*device, stop);
   }
@@ -92,18 +92,18 @@ DeviceSync::ClaimState DeviceSync::claimOf(const cache::Gpu& device, std::stop_t
 }
 
 Outcome DeviceSync::claimed(const cache::Gpu& device, std::stop_token stop) {
-  if (keepsEntries(device)) return restoreEntries(device, stop);
+  if (keepsEntries(device)) return restoreEntries(device, false, stop);
   return Outcome::done();  // (D1): the claim's step goes on with it; Failed likewise
 }
 
-Outcome DeviceSync::restoreEntries(const cache::Gpu& device, std::stop_token stop) {
+Outcome DeviceSync::restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop) {
   for (const auto& share : device.spec.cards) {
     auto card = stores_.cards.get({"", share.name});
     // Gone, failed or elsewhere: the claim's step says Lost. An entry on another node's card would hold up that card
     // for nothing.
     if (!card || card->metadata.deleting() || card->spec.card->nodeName != device.spec.nodeName) return Outcome::done();
   }
-  const auto status = binder_.restoreEntries(device, stop);
+  const auto status = binder_.restoreEntries(device, lower, stop);
   if (status.ok() || status.code() == base::Code::conflict) return status.ok() ? Outcome::done() : Outcome::again();
   if (status.code() == base::Code::invalid) {
     // Two committed devices on a card that shrank or was written by hand. Nothing here may decide who loses.
@@ -165,7 +165,7 @@ std::optional<Outcome> DeviceSync::heldForPods(const cache::Gpu& device, std::st
                                  : "pod " + pods->front() + (pods->size() > 1 ? " and others" : "") + " to end";
   const auto said = users_.hold(*now, keys::reason::kClaimGone, who, stop);
   if (!said.ok()) return Outcome::afterWrite(said);
-  return keepsEntries(*now) ? restoreEntries(*now, stop) : Outcome::done();
+  return keepsEntries(*now) ? restoreEntries(*now, false, stop) : Outcome::done();
 }
 
 Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
@@ -182,7 +182,7 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::afterWrite(writer_.patch(device, body, {}, stop).status());
   }
-  if (phase == phase::kReleased && keepsEntries(device)) return restoreEntries(device, stop);  // Retain
+  if (phase == phase::kReleased && keepsEntries(device)) return restoreEntries(device, true, stop);  // Retain
   return Outcome::afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
 }
 
@@ -264,7 +264,7 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
     if (const auto back = putClaimRefBack(device, stop)) return *back;
   const auto entries = binder_.writeEntries(device, stop);
   if (entries.code() == base::Code::invalid) {
-    if (committed(device)) return restoreEntries(device, stop);
+    if (committed(device)) return restoreEntries(device, false, stop);
     auto failed = binder_.setPhase(device, phase::kFailed, keys::reason::kNoFit, entries.message(), stop);
     return Outcome::afterWrite(failed.status());
   }

@@ -20,15 +20,8 @@ namespace {
 constexpr milliseconds kPluginRefuses{300'000};  ///< what a plugin refused is not asked for again before
 constexpr milliseconds kLedgerRefuses{1'000}, kLongestOfLedger{60'000};
 constexpr milliseconds kPluginAway{5'000};
-
-/// Its class as it was when the device was made: by that its amounts are read, whatever became of the class.
-cache::Class classOfDevice(const cache::Gpu& device) {
-  cache::Class cls;
-  cls.metadata.name = device.spec.className;
-  cls.provisioner = device.spec.provisioner;
-  cls.parameters = device.spec.parameters;
-  return cls;
-}
+constexpr milliseconds kNotAllowed{
+    60'000};  ///< that its namespace may use the class again is no event of a bound claim
 
 Said notResized(const cache::Claim& claim, std::string_view reason, std::string message) {
   return Said::of(claim.metadata, Said::As::notResized, reason, std::move(message));
@@ -48,7 +41,28 @@ std::string textOf(const plugin::Reply& reply, const cache::Gpu& device) {
          (reply.message.empty() ? "" : ": " + reply.message);
 }
 
+/// Whether a card's entry counts more than the device has of it.
+bool countsMore(const cache::Stores& stores, const cache::Gpu& device) {
+  for (std::size_t i = 0; i < device.spec.cards.size(); ++i) {
+    const auto has = v1alpha::cardCharged(device, i);
+    const auto card = stores.cards.get({"", has.name});
+    if (!card) continue;
+    const auto entry = card->spec.allocations.find(device.metadata.uid);
+    if (entry == card->spec.allocations.end()) continue;
+    if (entry->second.core > has.chargedCore || entry->second.memory > has.chargedMemory) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+cache::Class classOfDevice(const cache::Gpu& device) {
+  cache::Class cls;
+  cls.metadata.name = device.spec.className;
+  cls.provisioner = device.spec.provisioner;
+  cls.parameters = device.spec.parameters;
+  return cls;
+}
 
 std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   std::optional<Outcome> told;
@@ -64,9 +78,19 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
     return told ? std::move(outcome).says(std::move(told->said)) : std::move(outcome);
   }
   if (!device.spec.target) return told;
-  const auto lowered = binder_.writeEntries(device, stop);  // R5
+  const auto lowered = lowerEntries(claim, device, stop);  // R5
   if (lowered.ok()) return told;
   return lowered.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(lowered);
+}
+
+base::Status ClaimSync::lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  // Containers that run keep the limits that they began with: so does the room that they may fill.
+  if (countsMore(stores_, device)) {
+    const auto used = inUse(claim, device, stop);
+    if (!used.ok()) return used.status();
+    if (*used) return binder_.restoreEntries(device, false, stop);  // their end is an event
+  }
+  return binder_.writeEntries(device, stop);
 }
 
 Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
@@ -100,6 +124,12 @@ Outcome ClaimSync::retarget(const cache::Claim& claim, const cache::Gpu& device,
   const auto resizing = cluster_.decideResize(ask, device);
   if (!resizing.inPlace) return noResize(claim, device, ask, resizing);
   waiting_.remove(queueKey);
+  const auto cls = stores_.classes.get({"", device.spec.className});
+  const auto no = cls && resizing.grows() ? accessRefusal(stores_, *cls, claim.metadata.namespace_) : std::nullopt;
+  if (no) {
+    cluster_.forgetResize(device);
+    return Outcome::after(kNotAllowed).says(notResized(claim, no->reason, no->message));
+  }
   return writeTarget(claim, device, resizing, stop);
 }
 
@@ -125,10 +155,10 @@ Outcome ClaimSync::noResize(const cache::Claim& claim, const cache::Gpu& device,
                             const scheduler::Resizing& resizing) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const std::string_view why = resizing.excess ? reason::kScalingQuotaExceeded : reason::kResizeInfeasible;
-  if (resizing.excess)
-    waiting_.room.remove(queueKey);
-  else
+  if (!resizing.excess)
     waiting_.quota.remove(queueKey);
+  else if (!resizing.excess->roomMayHelp())
+    waiting_.room.remove(queueKey);
   const auto* old = findCondition(claim.status.conditions, kResized);
   const bool told = old != nullptr && old->reason == why;
   // What is free and used changes all the time; it is worth a write now and then.

@@ -83,6 +83,49 @@ TEST_F(ResizeTest, C15_ShrinksAndOthersGetWhatItGivesBack) {
   EXPECT_EQ(world.claim("c").status.phase, "Bound");
 }
 
+TEST_F(ResizeTest, R5_WhatAPodThatRunsBeganWithCountsUntilItEnds) {
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu-core", "190"}};
+  (void)World::must(world.client.create(quota));
+  claim("a", {{"gpu", "1"}, {"gpu-core", "90"}});
+  claim("b", {{"gpu", "1"}, {"gpu-core", "90"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(core("a"), "50%") << "what its next pod gets";
+  EXPECT_EQ(why("a"), "Resized");
+  EXPECT_EQ(entry("a").core, 900) << "its containers may use all of that";
+  EXPECT_EQ(entry("a").resize, 1);
+  world.addClaim("c", "share", {{"gpu-core", "40"}});
+  settle();
+  EXPECT_EQ(world.reason("c"), "QuotaExceeded") << world.message("c");
+  World::mustOk(world.client.remove<cache::Quota>({"default", "team"}));
+  settle();
+  EXPECT_EQ(world.reason("c"), "NoFit") << world.message("c");
+  start();  // who takes over, too
+  driver->run();
+  EXPECT_EQ(entry("a").core, 900);
+  world.removePod("p");
+  settle();
+  EXPECT_EQ(entry("a").core, 500);
+  EXPECT_EQ(world.claim("c").status.phase, "Bound") << world.message("c");
+}
+
+TEST_F(ResizeTest, C15_ToGrowItsNamespaceMustStillBeAllowedItsClass) {
+  claim("a", {{"gpu-core", "30"}});
+  world.setClass("flex", R"({"allowedNamespaces":{"matchLabels":{"team":"gold"}}})");
+  settle();
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  EXPECT_EQ(core("a"), "30%");
+  EXPECT_EQ(why("a"), "InvalidParameter") << world.message("a", "Resized");
+  resize("a", R"({"elasticgpu.io/gpu-core":"20"})");
+  EXPECT_EQ(core("a"), "20%") << "less is nobody's loss";
+}
+
 TEST_F(ResizeTest, C15_NothingIsWrittenWhereNothingIsAsked) {
   claim("a", {{"gpu-core", "30"}});
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
