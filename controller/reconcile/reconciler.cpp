@@ -75,6 +75,7 @@ bool Reconciler::leavesAlone(const std::vector<cache::ClusterView::Ask>& asks, s
 
 void Reconciler::enqueueStart() {
   for (const auto& name : registry_.names()) enqueue_(pluginKey(name));
+  for (const auto& key : templates_.amounts().named()) enqueue_(templateKey(key));
 }
 
 Outcome Reconciler::node(const std::string& name) {

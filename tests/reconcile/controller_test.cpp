@@ -84,9 +84,10 @@ class FairControllerTest : public ::testing::Test {
     controller.reset();
     world.registry.forgetListeners();
   }
-  void start(int workers) {
+  void start(int workers, bool standby = false) {
     ControllerOptions options;
     options.workers = workers;
+    options.standby = standby;
     controller = std::make_unique<Controller>(client, world.registry, clock, events, world.metrics, options);
     controller->start();
     ASSERT_TRUE(controller->waitUntilReady());
@@ -149,6 +150,22 @@ TEST_F(FairControllerTest, FailingWritesComeAgainWithBackOffAndSucceedOnceTheyCa
     return bound("sick") == 3;
   }));
   EXPECT_EQ(world.garbage(), "");
+}
+
+TEST_F(FairControllerTest, WhatAStandbySawIsDoneOnceItLeads) {
+  start(4, true);
+  auto pod = support::World::podOf("p", {}, true);
+  pod.resourceClaims.push_back({"egpu", "", "egpu-amounts.core-10.class-share"});
+  pod.containers[0].resourceClaims.push_back("egpu");
+  world.must(world.client.create(pod));
+  addClaims("default", 2);
+  ASSERT_TRUE(
+      comesTrue([&] { return controller->stores().pods.size() == 1 && controller->stores().claims.size() == 2; }));
+  EXPECT_EQ(world.must(world.client.listAll<core::ResourceClaimTemplate>({})).size(), 0u);
+  controller->lead();
+  EXPECT_TRUE(comesTrue([&] { return bound("default") == 2; }));
+  EXPECT_TRUE(comesTrue([&] { return world.must(world.client.listAll<core::ResourceClaimTemplate>({})).size() == 1; }))
+      << "of a template that is not there yet only the pod tells";
 }
 
 TEST_F(FairControllerTest, HangingWritesOfOneNamespaceLeaveWorkersToOthers) {

@@ -59,7 +59,10 @@ std::set<core::ObjectKey> AmountsSync::podChanged(const core::Pod* before, const
   const bool same = before != nullptr && after != nullptr && before->metadata.uid == after->metadata.uid;
   const std::lock_guard lock(mutex_);
   for (const auto& key : changed)
-    if (!now.contains(key)) known_[key].pods.erase(pod);
+    if (const auto known = known_.find(key); known != known_.end() && !now.contains(key)) {
+      known->second.pods.erase(pod);
+      if (known->second.pods.empty()) known_.erase(known);  // its step notes since when, if it is there
+    }
   for (const auto& key : now) {
     known_[key].pods.insert(pod);
     if (!changed.insert(key).second && same) changed.erase(key);
@@ -108,6 +111,13 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
 Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {
   const auto status = writer_.remove(made, stop);  // its end is an event
   return status.code() == base::Code::conflict ? Outcome::again() : Outcome::ofWrite(status);
+}
+
+std::vector<core::ObjectKey> AmountsSync::named() const {
+  std::vector<core::ObjectKey> keys;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, known] : known_) keys.push_back(key);
+  return keys;
 }
 
 std::size_t AmountsSync::remembered() const {

@@ -18,6 +18,7 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
@@ -38,6 +39,8 @@ class AmountsSync {
   std::set<core::ObjectKey> podChanged(const core::Pod* before, const core::Pod* after);
   /// Of a name that spells amounts and that is no ElasticGPUClaimTemplate's. made: what stands there, or null.
   Outcome step(const core::ObjectKey& key, const core::ResourceClaimTemplate* made, std::stop_token stop);
+  /// Templates that pods name, whether they are there or not: what a standby took note of.
+  std::vector<core::ObjectKey> named() const;
   /// Templates of which something is remembered; for tests.
   std::size_t remembered() const;
 
