@@ -45,7 +45,7 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
                             const std::string& nodes, std::stop_token stop) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto overQuotas = [](const auto& decision) { return decision.excess.has_value(); };
-  const auto byRoom = [](const auto& decision) { return !decision.excess || decision.excess->elsewhere; };
+  const auto byRoom = [](const auto& decision) { return !decision.excess || decision.excess->roomMayHelp(); };
   // Of the two only that goes on waiting which would help any of them.
   if (std::none_of(tried.begin(), tried.end(), overQuotas)) waiting_.quota.remove(queueKey);
   if (std::none_of(tried.begin(), tried.end(), byRoom)) waiting_.room.remove(queueKey);

@@ -98,7 +98,7 @@ void PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
 }
 
 Outcome PodSync::overQuota(const core::Pod& pod, const Choice& choice, const scheduler::QuotaExcess& excess) {
-  if (!excess.elsewhere) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));  // no room would help
+  if (!excess.roomMayHelp()) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));  // no room would help
   auto all = Outcome::done();
   for (const auto* one : choice.open) {
     auto outcome = claims_.overQuota(*one->claim, excess);
@@ -123,7 +123,12 @@ std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& cho
                                          std::stop_token stop) {
   const scheduler::NodePredicate suits = [&nodes](std::string_view name) { return nodes.suits(name); };
   const auto& open = choice.open;
-  if (open.size() == 1) return claims_.makeRoom(*open.front()->claim, choice.asked.front(), suits, stop);
+  if (open.size() == 1) {
+    const auto& claim = *open.front()->claim;
+    // Two plans for one claim would undo each other for ever.
+    if (olderWaits(pod, claim)) return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
+    return claims_.makeRoom(claim, choice.asked.front(), suits, stop);
+  }
   AskedTogether all;
   for (std::size_t i = 0; i < open.size(); ++i) {
     const auto& claim = open[i]->claim;
@@ -191,7 +196,10 @@ std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, 
 
 bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  if (bound == nullptr || bound->reason != reason::kNoFit) return false;
+  return bound != nullptr && bound->reason == reason::kNoFit && olderWaits(pod, claim);
+}
+
+bool PodSync::olderWaits(const core::Pod& pod, const cache::Claim& claim) const {
   const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
   for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
     if (alive(*other) && gated(*other) && rank(*other) < rank(pod)) return true;

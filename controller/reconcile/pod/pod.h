@@ -131,6 +131,8 @@ class PodSync {
   bool movable(const core::Pod& pod, const Used& one) const;
   /// Why the claim does not fit is said for an older pod that waits for it too: two texts would overwrite each other.
   bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
+  /// An older pod waits behind its gate for the same claim.
+  bool olderWaits(const core::Pod& pod, const cache::Claim& claim) const;
   /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
   std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are

@@ -71,14 +71,14 @@ Outcome QuotaSync::step(const core::ObjectKey& key, std::stop_token stop) {
   const auto* is = findCondition(after.conditions, kNearLimit);
   const auto body =
       codec::patch::quotaStatus(quota->metadata.uid, quota->metadata.resourceVersion, quota->status, after);
-  const auto written = writer_.patch(*quota, body, "status", stop);
-  if (!written.ok()) return Outcome::afterWrite(written.status());
   if (is->status == "True" && (was == nullptr || was->message != is->message)) {
     std::string amounts;
     for (const auto& [name, text] : after.summary) amounts += (amounts.empty() ? ": " : ", ") + name + " " + text;
     events_.event(kube::referenceTo(*quota), "Warning", "QuotaAlmostUsed", is->message + amounts);
   }
-  return Outcome::done();
+  // Once this stands, nobody tells it any more: rather an event twice than none.
+  const auto written = writer_.patch(*quota, body, "status", stop);
+  return written.ok() ? Outcome::done() : Outcome::afterWrite(written.status());
 }
 
 void QuotaSync::measure(const core::ObjectKey& key, const scheduler::Quota& quota,

@@ -46,6 +46,8 @@ struct QuotaExcess {
   std::vector<std::string> models;  ///< of that quota
   bool unrated = false;             ///< the quota limits tflops, and the cards have no rating to count by
   uint64_t version = 0;             ///< of the namespace's quotas; changes with them
+  /// Other cards, or what is told of them, may bring it within its quotas: it waits for room, too.
+  bool roomMayHelp() const { return elsewhere || unrated || !models.empty(); }
   /// How much too much, in the key's unit.
   int64_t missing() const { return used + wants - limit; }
   /// "quota team allows gpu-memory 80Gi, 70Gi are used: 30Gi are missing for another 40Gi"

@@ -321,6 +321,34 @@ TEST_F(PreemptionTest, C6_V1_V5_OthersGoForAllClaimsOfAPodAtOnce) {
   EXPECT_FALSE(world.claim("x").status.nominated || world.claim("y").status.nominated);
 }
 
+TEST_F(PreemptionTest, OfTwoPodsOfAClaimOthersGoForTheOlder) {
+  for (const auto& [node, zone] : {std::pair("n2", "y"), {"n3", "z"}}) {
+    world.addNode(node, {{"zone", zone}});
+    world.addCard(node, 0);
+  }
+  settle();
+  for (const auto* name : {"a", "b", "c", "d"}) {
+    claim(name, "spare");
+    pod(std::string("p-") + name, name);
+  }
+  claim("x", "late", "high");
+  world.addPod("old", {"x"}, true, {{"zone", "z"}});
+  settle();
+  world.nextSecond();
+  world.addPod("young", {"x"}, true, {{"zone", "y"}});
+  settle();
+  const auto onZ = world.claim("x").status.nominated;
+  ASSERT_TRUE(onZ) << world.message("x");
+  EXPECT_EQ(onZ->nodeName, "n3");
+  const auto before = writes();
+  for (int i = 0; i < 5; ++i) driver->run(std::chrono::seconds(20));
+  EXPECT_EQ(world.claim("x").status.nominated, onZ) << "the young one's node does not undo it";
+  EXPECT_LE(writes() - before, 3);
+  int there = 0;
+  for (const auto* name : {"p-a", "p-b", "p-c", "p-d"}) there += podIsThere(name);
+  EXPECT_EQ(there, 3);
+}
+
 TEST_F(PreemptionTest, NobodyGoesForOneOfAPodsClaims) {
   claim("fixed", "share");
   claim("a", "spare");

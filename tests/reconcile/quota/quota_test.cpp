@@ -113,6 +113,18 @@ TEST_F(QuotaTest, CountsWhatStoodBeforeItAndTakesNothingAway) {
   EXPECT_EQ(world.reason("c"), "QuotaExceeded");
 }
 
+TEST_F(QuotaTest, CardsThatItDoesNotCountLetWaitersInWhenTheyCome) {
+  auto only = quotaOf("team", {{"gpu", "0"}});
+  only.spec.models = {"T4"};
+  add(only);
+  claim("a", {{"gpu", "1"}});
+  EXPECT_EQ(world.reason("a"), "QuotaExceeded") << "there are only such cards";
+  world.addCard("n1", 2);
+  world.json<cache::Gpu>({"", "gpu-n1-2"}, R"({"spec":{"card":{"model":"A100"}}})");
+  settle();
+  EXPECT_EQ(phase("a"), "Bound") << world.message("a");
+}
+
 TEST_F(QuotaTest, OfEachClaimItSaysWhatWouldDo) {
   auto each = quotaOf("team", {});
   each.spec.perClaim = {{"gpu-memory", "4"}};
