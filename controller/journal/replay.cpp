@@ -37,6 +37,9 @@ bool fitted(const JournalDecision& d) {
   return std::all_of(d.asks.begin(), d.asks.end(), [](const auto& ask) { return !ask.node.empty(); });
 }
 
+/// A quota, or what was kept for others, may be why it had to wait: so it does under another policy, until it is decided again.
+bool heldBack(const JournalDecision& d) { return d.given && !fitted(d); }
+
 bool same(const codec::JournalAsk& ask, const Decision& decision) {
   if (ask.node != decision.node || ask.cards.size() != decision.placements.size()) return false;
   for (std::size_t i = 0; i < ask.cards.size(); ++i)
@@ -220,7 +223,8 @@ void Replay::decided(const JournalDecision& decision) {
   const Group group = groupOf(decision);
   if (group.uids.empty()) return;
   if (diverged_) {
-    settle(group, decide(group));
+    if (decision.given) ++out_.given;
+    settle(group, heldBack(decision) ? Together() : decide(group));
     return;
   }
   if (decision.given) {
@@ -311,6 +315,7 @@ void Replay::retry() {
   std::vector<Group> hopeless;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const Group group = (at++)->second;
+    if (heldBack(*group.recorded)) continue;
     const auto alike = [&group](const Group& other) {
       return other.requests == group.requests && other.recorded->refused == group.recorded->refused &&
              other.recorded->onlySuited == group.recorded->onlySuited &&

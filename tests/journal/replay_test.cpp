@@ -73,6 +73,38 @@ TEST(Replay, TellsWhatAnotherPolicyWouldHaveDone) {
   EXPECT_NE(packed.firstDifferent.find("ns/b was placed on n2"), std::string::npos) << packed.firstDifferent;
 }
 
+TEST(Replay, WhatAQuotaStoppedWaitsUnderAnotherPolicyToo) {
+  WatchedCluster cluster;
+  twoNodes(cluster);
+  cache::Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "strict";
+  const auto allow = [&](const char* claims) {
+    quota.metadata.resourceVersion = cluster.next();
+    quota.spec.hard = {{"claims", claims}};
+    cluster.stores.quotas.informed(quota);
+  };
+  allow("0");
+  EXPECT_TRUE(place(cluster, "a", 500, "spread"));
+  EXPECT_TRUE(place(cluster, "b", 300, "spread"));
+  auto strict = cluster.ask("c", 100, "spread");
+  strict.claim = "strict/c";
+  cluster.claim("c");
+  EXPECT_FALSE(cluster.view.decideAndAssume(strict).fits);
+  cluster.clock.advance(seconds(10));
+  cluster.release("a");  // what waits is tried again
+  cluster.clock.advance(seconds(10));
+  const auto packed = cluster.replayed(policies("binpack"));
+  EXPECT_EQ(packed.different, 1) << "b goes to a's card";
+  EXPECT_EQ(packed.given, 1);
+  EXPECT_EQ(packed.placed, 2);
+  EXPECT_EQ(packed.waiting, 1) << "cards are free, and it may not have them";
+  allow("1");
+  EXPECT_TRUE(cluster.view.decideAndAssume(strict).fits);
+  cluster.clock.advance(seconds(10));
+  EXPECT_EQ(cluster.replayed(policies("binpack")).placed, 3) << "there it was decided again";
+}
+
 TEST(Replay, WhatWaitsIsTriedAgainWhenSomethingIsGivenBack) {
   WatchedCluster cluster;
   twoNodes(cluster);
