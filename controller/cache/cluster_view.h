@@ -191,6 +191,8 @@ class ClusterView {
   std::string keptFrom(const Ask& ask) const;
   /// The nodes on which anything is kept that the asks, on one node together, could else have.
   std::set<std::string, std::less<>> nodesKeptFrom(const std::vector<Ask>& asks) const;
+  /// The nodes on which anything is kept for anybody but the claim of that name ("namespace/name"; empty: for anybody).
+  std::set<std::string, std::less<>> nodesKeptForOthers(std::string_view claim) const;
   /// What is kept of nodes for those who have waited for long: by name of the claim.
   std::vector<scheduler::Kept> keptNodes() const;
   /// How long a claim waits until a node is kept for it, and how many at most. Before the first decision.

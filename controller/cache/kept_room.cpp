@@ -179,6 +179,16 @@ std::set<std::string, std::less<>> ClusterView::nodesKeptFrom(const std::vector<
   return nodes;
 }
 
+std::set<std::string, std::less<>> ClusterView::nodesKeptForOthers(std::string_view claim) const {
+  std::set<std::string, std::less<>> nodes;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, nominated] : nominated_)
+    if (nominated.owner.name != claim && !waitsNoMore(uid)) nodes.insert(nominated.room.nodeName);
+  for (const auto& [uid, kept] : keptNodes_)
+    if (kept.owner.name != claim && !waitsNoMore(uid)) nodes.insert(kept.node);
+  return nodes;
+}
+
 scheduler::Decision ClusterView::decideHere(const Ask& ask, const scheduler::NodePredicate& suits) {
   const auto own = nominated_.find(ask.claimUid);
   if (own != nominated_.end()) {

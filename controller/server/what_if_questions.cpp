@@ -521,7 +521,17 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
                   "or tflops, or claim");
   DefragAnswer answer;
   answer.subject = std::move(*about);
-  const auto claims = movableClaims(stores_, asking.evictable, patience.pause());
+  auto claims = movableClaims(stores_, asking.evictable, patience.pause());
+  if (stores_.quotas.size() > 0) {
+    auto now = takeSnapshot(stores_, cluster_, patience.pause()).situation;
+    leaveOutOverQuota(claims, now);
+  }
+  const auto kept = cluster_.nodesKeptForOthers(answer.subject ? answer.subject->claim : std::string());
+  closeNodes(claims, kept);
+  if (answer.subject && !kept.empty())
+    answer.subject->suits = [suits = std::move(answer.subject->suits), kept](std::string_view node) {
+      return !kept.contains(node) && (!suits || suits(node));
+    };
   answer.movable = claims.known.size();
   planMoves(asking, patience, answer, claims.movers);
   for (const auto& move : answer.plan.moves) answer.moved.push_back(claims.known.find(move.device)->second);

@@ -11,6 +11,7 @@
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/class/class_access.h"
+#include "controller/reconcile/gang/gang_of.h"
 #include "controller/scheduler/first_available.h"
 #include "controller/server/snapshot.h"
 
@@ -139,7 +140,9 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
   } else if (cls) {
     subject.note = taintNote(stores, *cls);
   }
-  if (subject.request && !subject.why.empty()) subject.note = subject.why + ", whose node conditions are not known yet";
+  if (subject.request && !subject.why.empty())
+    subject.note = subject.why + (reconcile::inGang(stores, *claim) ? "; this is for it alone"
+                                                                    : ", whose node conditions are not known yet");
   return subject;
 }
 

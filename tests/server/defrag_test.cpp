@@ -125,6 +125,47 @@ TEST_F(QuestionsTest, WhoIsOnItsWayAsItWasAskedToIsStillInThePlan) {
   has(answer("/defrag", "evictable=1"), R"("claim":"default/c")");
 }
 
+TEST_F(QuestionsTest, WhoWouldNotBeBoundAnewIsNotMoved) {
+  movable("c");
+  movable("d");
+  cache::Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "default";
+  const auto allow = [&](const char* core) {
+    quota.metadata.resourceVersion = next();
+    quota.spec.hard = {{"gpu-core", core}};
+    stores.quotas.informed(quota);
+  };
+  allow("210");
+  has(answer("/defrag"), R"("movable":2)");
+  allow("209");  // lowered under what is used
+  has(answer("/defrag"), R"("movable":0)");
+  has(answer("/defrag", "claim=waits"), R"("movable":0)");
+  allow("300");
+  auto cls = *stores.classes.get({"", stores.devices.get({"", "egpu-c"})->spec.className});
+  cls.metadata.resourceVersion = next();
+  cls.conditions.push_back({"Ready", "False", "ProvisionerUnavailable", "gone", {}, 0});
+  stores.classes.informed(cls);
+  has(answer("/defrag"), R"("movable":0)");
+}
+
+TEST_F(QuestionsTest, NobodyMovesToWhereRoomIsKept) {
+  movable("c");
+  has(answer("/defrag"), R"("moves":[{"claim":"default/c")");
+  cache::Claim owner;
+  owner.metadata.name = owner.metadata.uid = "owner";
+  owner.metadata.namespace_ = "default";
+  owner.metadata.resourceVersion = next();
+  owner.status.phase = "Pending";
+  owner.status.nominated = v1alpha::Nomination{"n1", {{"n1-c0", 400, 0}}, {"somebody"}};
+  stores.claims.informed(owner);
+  owner.metadata.name = owner.metadata.uid = "other";
+  owner.metadata.resourceVersion = next();
+  owner.status.nominated = v1alpha::Nomination{"n2", {{"n2-c1", 400, 0}}, {"somebody"}};
+  stores.claims.informed(owner);
+  has(answer("/defrag"), R"("moves":[])");
+}
+
 TEST_F(QuestionsTest, AMoveGoesWhereThePodsCanRun) {
   movable("c");
   auto pod = podOn2("p", {"c"}, "ReplicaSet");

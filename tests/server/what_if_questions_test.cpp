@@ -83,6 +83,18 @@ TEST_F(QuestionsTest, AClaimThatWaitsForItsFirstPodIsAskedAboutButNotPlaced) {
   has(answer("/simulate", "release=c"), R"("bound":[],"waiting":0})");
 }
 
+TEST_F(QuestionsTest, AMemberOfAGangIsAskedAboutButNotPlacedByItself) {
+  claim("member", "20");
+  auto member = *stores.claims.get({"default", "member"});
+  member.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};
+  member.metadata.resourceVersion = next();
+  stores.claims.informed(member);
+  has(answer("/explain", "claim=member"),
+      R"("note":"it is decided with all members of gang train; this is for it alone")");
+  has(answer("/simulate", "resize=c,gpu-core=90"), R"("inPlace":true)");
+  has(answer("/simulate", "release=c"), R"("bound":[{"claim":"default/waits")");
+}
+
 TEST_F(QuestionsTest, ItsPodsConditionsCount) {
   bindsForItsPod("share");
   core::Pod pod;

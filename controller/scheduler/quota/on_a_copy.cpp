@@ -48,6 +48,17 @@ void count(QuotaBook& book, const Cluster& cluster, const std::string& holder, c
     book.put(holder, claim, each.card, partOf(cluster, each.card, each.charged));
 }
 
+std::optional<QuotaExcess> excessAnew(QuotaBook& book, const Cluster& cluster, const std::string& holder,
+                                      const QuotaClaim& claim, const std::vector<Holding>& holdings) {
+  if (!book.counts(claim.namespace_)) return std::nullopt;
+  book.drop(holder);
+  QuotaAsked asked{claim, {}};
+  for (const auto& each : holdings) asked.parts.push_back(partOf(cluster, each.card, each.charged));
+  auto excess = book.excess({asked});
+  count(book, cluster, holder, claim, holdings);
+  return excess;
+}
+
 Forecast forecastWithin(Cluster cluster, QuotaBook book, const QuotaClaim& like, const Request& request,
                         std::optional<QuotaExcess>& excess, const NodePredicate& suits, int64_t limit,
                         const Pause& pause) {

@@ -23,6 +23,10 @@ void count(QuotaBook& book, const Cluster& cluster, const std::string& holder, c
 void count(QuotaBook& book, const Cluster& cluster, const std::string& holder, const QuotaClaim& claim,
            const Decision& decision);
 
+/// Why the quotas would not let a claim made in its place have the same again; nothing: they would. The book is as before when this returns.
+std::optional<QuotaExcess> excessAnew(QuotaBook& book, const Cluster& cluster, const std::string& holder,
+                                      const QuotaClaim& claim, const std::vector<Holding>& holdings);
+
 /// forecast() of new claims of that namespace and class: no more than its quotas leave. excess: why there are no more; nothing:
 /// it is for want of room. At most `limit` decisions.
 Forecast forecastWithin(Cluster cluster, QuotaBook book, const QuotaClaim& like, const Request& request,

@@ -1,12 +1,15 @@
 #include "controller/server/moves/movable_claims.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
+#include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/priority/preemption.h"
+#include "controller/scheduler/quota/on_a_copy.h"
 #include "controller/server/snapshot.h"
 #include "controller/server/what_if_pod.h"
 
@@ -41,7 +44,33 @@ scheduler::NodePredicate both(scheduler::NodePredicate a, scheduler::NodePredica
   return [a = std::move(a), b = std::move(b)](std::string_view node) { return a(node) && b(node); };
 }
 
+bool ready(const cache::Stores& stores, const std::string& className) {
+  const auto cls = stores.classes.get({"", className});
+  const auto* condition = cls ? reconcile::findCondition(cls->conditions, reconcile::kReady) : nullptr;
+  return condition == nullptr || condition->status != "False";
+}
+
 }  // namespace
+
+void leaveOutOverQuota(MovableClaims& claims, scheduler::Situation& now) {
+  const auto holdings = scheduler::holdingsOf(now.cluster);
+  for (const auto& claim : now.claims) {
+    const auto mover = claims.movers.find(claim.device);
+    const auto has = holdings.find(claim.device);
+    if (mover == claims.movers.end() || has == holdings.end()) continue;
+    const auto owner = scheduler::quotaClaim(claim.name, claim.className);
+    if (!scheduler::excessAnew(now.quotas, now.cluster, claim.device, owner, has->second)) continue;
+    claims.movers.erase(mover);
+    claims.known.erase(claim.device);
+  }
+}
+
+void closeNodes(MovableClaims& claims, const std::set<std::string, std::less<>>& nodes) {
+  if (nodes.empty()) return;
+  const auto shared = std::make_shared<const std::set<std::string, std::less<>>>(nodes);
+  for (auto& [device, mover] : claims.movers)
+    mover.suits = both(std::move(mover.suits), [shared](std::string_view node) { return !shared->contains(node); });
+}
 
 MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable, const scheduler::Pause& pause) {
   std::vector<cache::Store<cache::Gpu>::Ptr> devices;
@@ -57,7 +86,7 @@ MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable, con
     const bool evictable = pods && (pods->size() == 1 || (pods->empty() && !stamped));
     if (!pods || (onlyEvictable && !evictable)) continue;
     auto record = recordOf(stores, *claim);
-    if (!record.request) continue;
+    if (!record.request || !ready(stores, record.className)) continue;
     const auto& uid = device->metadata.uid;
     all.movers[uid] = {std::move(*record.request), both(std::move(record.suits), suitsPodsOf(stores, *claim))};
     all.known[uid] = {key.str(), device->metadata.name,        device->spec.nodeName, std::move(*pods),

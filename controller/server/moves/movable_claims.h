@@ -2,12 +2,14 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "controller/cache/stores.h"
 #include "controller/scheduler/explain.h"
 #include "controller/scheduler/moves.h"
+#include "controller/scheduler/what_if.h"
 
 namespace egpu::server {
 
@@ -27,11 +29,17 @@ struct MovableClaims {
   std::map<std::string, MovableClaim, std::less<>> known;  ///< likewise
 };
 
-/// Those that reconcile::movableClaim() names and that could be decided anew as they are. A claim moves with its pods,
+/// Those that reconcile::movableClaim() names and that could be decided anew as they are, as their classes are ready. A claim moves with its pods,
 /// which somebody must make anew: none if one of them has no controller or uses another claim besides, or is of a
 /// DaemonSet, which brings it back. `pause` is called now and then, and may throw.
 /// onlyEvictable: none but those that are.
 MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable = false,
                             const scheduler::Pause& pause = {});
+
+/// Of those, who would not get again what it has goes from the list: it is over a quota that was lowered since. now: with what quotas
+/// count; as before when this returns.
+void leaveOutOverQuota(MovableClaims& claims, scheduler::Situation& now);
+/// None of them moves to these nodes.
+void closeNodes(MovableClaims& claims, const std::set<std::string, std::less<>>& nodes);
 
 }  // namespace egpu::server
