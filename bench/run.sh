@@ -12,6 +12,10 @@ if [ $# -lt 2 ]; then
   "$bin/extender_bench"
   printf '\n== quota_bench\n'
   "$bin/quota_bench"
+  printf '\n== gang_bench\n'
+  "$bin/gang_bench"
+  printf '\n== moves_bench\n'
+  "$bin/moves_bench"
   printf '\n== openb\n'
   python3 "$(dirname "$0")/openb_table.py" "$bin" --picture "$(dirname "$0")/openb.svg"
   python3 "$(dirname "$0")/churn_table.py" "$bin"

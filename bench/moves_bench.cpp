@@ -1,0 +1,115 @@
+// What a plan of moves costs: 1,000 nodes of 8 cards that were filled with shares and then left by half of them, at random, so that
+// hardly a card is whole. Every claim may move. Each row is planned on clusters of its own; beside it one decision on the same ones.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "controller/scheduler/moves.h"
+#include "controller/scheduler/state/holdings.h"
+
+namespace egpu::scheduler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr int64_t kGi = int64_t{1} << 30;
+constexpr int kNodes = 1'000, kCards = 8, kRounds = 9;
+
+struct Scene {
+  Cluster cluster;
+  Movers movers;
+};
+
+Request share(int64_t tenths) {
+  Request request;
+  request.perCard = {tenths * 100, tenths * 8 * kGi};
+  request.nodePolicy = "spread";
+  return request;
+}
+
+Request whole(int64_t cards) {
+  Request request;
+  request.cards = cards;
+  request.wholeCards = true;
+  return request;
+}
+
+Scene make(unsigned seed) {
+  Scene scene;
+  std::mt19937 random(seed);
+  for (int i = 0; i < kNodes; ++i) {
+    const auto node = "node-" + std::to_string(i);
+    scene.cluster.upsertNode({node, true});
+    for (int c = 0; c < kCards; ++c) {
+      CardInfo info;
+      info.name = info.card.uuid = "gpu-" + std::to_string(i) + "-" + std::to_string(c);
+      info.card.nodeName = node;
+      info.card.index = c;
+      info.card.model = "A100";
+      info.card.memory = 80 * kGi;
+      scene.cluster.upsertCard(info);
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> held;  // device, card
+  for (int n = 0;; ++n) {
+    const Request request = share(1 + static_cast<int64_t>(random() % 6));
+    const Decision decision = decide(scene.cluster, request);
+    if (!decision.fits) break;
+    const auto device = "device-" + std::to_string(n);
+    hold(scene.cluster, device, decision);
+    scene.movers[device] = {request, {}};
+    held.emplace_back(device, decision.placements.front().card);
+  }
+  for (const auto& [device, card] : held)
+    if (random() % 2 == 0) {
+      scene.cluster.giveBack(card, device);
+      scene.movers.erase(device);
+    }
+  return scene;
+}
+
+template <class Plan>
+void row(std::vector<Scene>& scenes, const char* what, const Plan& planOf) {
+  std::vector<double> plan, one;
+  std::size_t moves = 0;
+  int64_t freed = 0;
+  int possible = 0;
+  for (const auto& scene : scenes) {
+    auto from = Clock::now();
+    const MovePlan found = planOf(scene);
+    plan.push_back(std::chrono::duration<double, std::milli>(Clock::now() - from).count());
+    from = Clock::now();
+    (void)decide(scene.cluster, share(1));
+    one.push_back(std::chrono::duration<double, std::milli>(Clock::now() - from).count());
+    moves += found.moves.size();
+    freed += found.freedCards;
+    possible += found.possible ? 1 : 0;
+  }
+  std::sort(plan.begin(), plan.end());
+  std::sort(one.begin(), one.end());
+  std::printf(
+      "%-36s p50 %8.1f ms  max %8.1f ms  (a decision %.4f ms)  %d of %zu possible, %.1f moves, %.1f cards freed\n",
+      what, plan[plan.size() / 2], plan.back(), one[one.size() / 2], possible, scenes.size(),
+      static_cast<double>(moves) / static_cast<double>(scenes.size()),
+      static_cast<double>(freed) / static_cast<double>(scenes.size()));
+}
+
+int run() {
+  std::vector<Scene> scenes;
+  for (int seed = 1; seed <= kRounds; ++seed) scenes.push_back(make(static_cast<unsigned>(seed)));
+  std::printf("%zu claims on %d nodes x %d cards\n", scenes.front().movers.size(), kNodes, kCards);
+  for (const int64_t cards : {1, 2, 4, 8})
+    row(scenes, ("let " + std::to_string(cards) + " whole cards in").c_str(),
+        [&](const Scene& scene) { return movesToLetIn(scene.cluster, whole(cards), {}, scene.movers); });
+  for (const int64_t most : {10, 100, 1000})
+    row(scenes, ("free whole cards, " + std::to_string(most) + " moves at most").c_str(),
+        [&](const Scene& scene) { return movesToFreeCards(scene.cluster, scene.movers, most, kMostMoveDecisions); });
+  return 0;
+}
+
+}  // namespace
+}  // namespace egpu::scheduler
+
+int main() { return egpu::scheduler::run(); }
