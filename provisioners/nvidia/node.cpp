@@ -82,6 +82,9 @@ sdk::Status readNode(const std::function<bool()>& cancelled, Node& out) {
   bool absent = false;
   const auto nvml = Library::open(why, absent);
   if (!nvml && absent) {
+    // Its package is being exchanged: cards that the kernel still has are not gone.
+    if (const auto cards = kernelCards(); !cards.empty())
+      return sdk::unavailable(why + "; the kernel has " + std::to_string(cards.size()) + " of its cards");
     out.remarks.push_back(why);
     return sdk::ok();
   }

@@ -53,8 +53,9 @@ struct Node {
   std::vector<std::string> remarks;  ///< what is wrong, a sentence each
 };
 
-/// Reads all. OK with an empty node where there is no driver; unavailable, when the driver is there but does not answer
-/// or `cancelled` says that nobody waits any more: half a list would look as if the others were gone.
+/// Reads all. OK with an empty node where there is no driver; unavailable, when the driver is there but does not answer,
+/// its library is missing while the kernel has cards, or `cancelled` says that nobody waits any more: half a list would
+/// look as if the others were gone.
 /// Any thread.
 sdk::Status readNode(const std::function<bool()>& cancelled, Node& out);
 

@@ -25,9 +25,14 @@ FakeNvml::FakeNvml(const std::string& node) : file(YAML::LoadFile(EGPU_FAKE_NVML
 }
 
 FakeNvml::~FakeNvml() {
-  if (library_) dlclose(library_);
+  uninstall();
   unsetenv("ELASTICGPU_FAKE_NVML");
   unsetenv("ELASTICGPU_SYSTEM_ROOT");
+}
+
+void FakeNvml::uninstall() {
+  if (library_) dlclose(library_);
+  library_ = nullptr;
 }
 
 void FakeNvml::write() {

@@ -23,6 +23,8 @@ class FakeNvml {
   void write();
   /// The card at this place is gone from the kernel's lists, too.
   void unplug(std::size_t place);
+  /// The library is gone, as while the driver's package is exchanged; for plugins that do not hold it open.
+  void uninstall();
   /// "NAME=value" for processes that are to see the same.
   std::vector<std::string> environment() const;
 

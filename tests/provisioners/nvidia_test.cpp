@@ -489,6 +489,15 @@ TEST_P(NvidiaTest, WithoutALibraryThereIsNoDriverAndNoCard) {
   EXPECT_TRUE(plugin->health().reply.ok());
 }
 
+TEST_P(NvidiaTest, WithoutALibraryCardsThatTheKernelHasAreNotGone) {
+  use("a100");
+  fake->uninstall();
+  for (const auto& reply : {plugin->discover().reply, plugin->health().reply}) {
+    EXPECT_EQ(reply.outcome, ReplyCode::unavailable);
+    EXPECT_THAT(reply.message, AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("the kernel has 4 of its cards")));
+  }
+}
+
 TEST_P(NvidiaTest, ADriverThatDoesNotStartIsAskedAgain) {
   use("a100");
   const std::pair<int, const char*> rows[] = {{9, "the kernel module is not loaded"},
