@@ -101,7 +101,8 @@ bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64
   for (const auto& file : files) call.mount(rooted(file.from), file.to, file.options);
   if (files.empty())
     remarks.push_back("no library of NVIDIA's driver " + machine.driver +
-                      " is in the host's /etc/ld.so.cache: containers get their cards' device nodes alone");
+                      " is in the host's /etc/ld.so.cache or its usual folders: containers get their cards' device "
+                      "nodes alone");
   return !files.empty();
 }
 

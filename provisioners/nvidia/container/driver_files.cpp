@@ -72,15 +72,14 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries() {
   return last.second;
 }
 
-/// By the loader's cache; of a host without one, what lies in the usual folders.
-std::shared_ptr<const std::vector<NamedLibrary>> libraries() {
-  if (auto cached = cachedLibraries()) return cached;
+/// What lies in the usual folders.
+std::vector<NamedLibrary> librariesInFolders() {
   std::vector<NamedLibrary> out;
-  std::error_code error;
   for (const std::string folder : kFolders) {
     const std::size_t before = out.size();
     const std::string real = resolved(folder);
     if (real.empty()) continue;
+    std::error_code error;
     for (fs::directory_iterator at(seen(real), error), end; !error && at != end; at.increment(error)) {
       const std::string name = at->path().filename().string();
       if (startsWith(name, "lib") && name.find(".so") != std::string::npos) out.push_back({name, folder + "/" + name});
@@ -88,7 +87,7 @@ std::shared_ptr<const std::vector<NamedLibrary>> libraries() {
     std::sort(out.begin() + static_cast<std::ptrdiff_t>(before), out.end(),
               [](const auto& a, const auto& b) { return a.name < b.name; });
   }
-  return std::make_shared<const std::vector<NamedLibrary>>(std::move(out));
+  return out;
 }
 
 /// Paths without links, their folders looked up once.
@@ -105,19 +104,39 @@ class Resolved {
   std::map<std::string, std::string> folders_;
 };
 
-void addLibraries(const std::string& version, Resolved& withoutLinks, std::vector<DriverFile>& out) {
-  std::set<std::string> names;
-  const auto all = libraries();
-  for (const auto& [name, path] : *all) {
-    const auto begins = [&n = name](std::string_view start) { return startsWith(n, start); };
-    if (std::none_of(kDriver.begin(), kDriver.end(), begins)) continue;
-    if (std::any_of(kDrawing.begin(), kDrawing.end(), begins)) continue;
-    const std::string real = withoutLinks(path);
-    // The compiler for CUDA 11 comes with the driver, and has no version.
-    if (!endsWith(real, ".so." + version) && (real.empty() || !begins("libnvidia-nvvm70.so."))) continue;
-    if (names.size() == kMostNames || !names.insert(name).second) continue;
-    for (const std::string folder : kFolders) out.push_back({real, folder + "/" + name});
+/// Libraries of one driver, by the names that containers ask for them.
+class DriverLibraries {
+ public:
+  DriverLibraries(const std::string& version, Resolved& withoutLinks)
+      : version_(version), withoutLinks_(withoutLinks) {}
+  /// Those among `all` that are this driver's, but for files that an earlier call has found.
+  void add(const std::vector<NamedLibrary>& all, std::vector<DriverFile>& out) {
+    const auto before = files_;
+    for (const auto& [name, path] : all) {
+      const auto begins = [&n = name](std::string_view start) { return startsWith(n, start); };
+      if (std::none_of(kDriver.begin(), kDriver.end(), begins)) continue;
+      if (std::any_of(kDrawing.begin(), kDrawing.end(), begins)) continue;
+      const std::string real = withoutLinks_(path);
+      // The compiler for CUDA 11 comes with the driver, and has no version.
+      if (!endsWith(real, ".so." + version_) && (real.empty() || !begins("libnvidia-nvvm70.so."))) continue;
+      if (before.count(real) > 0 || names_.size() == kMostNames || !names_.insert(name).second) continue;
+      files_.insert(real);
+      for (const std::string folder : kFolders) out.push_back({real, folder + "/" + name});
+    }
   }
+
+ private:
+  const std::string& version_;
+  Resolved& withoutLinks_;
+  std::set<std::string> names_, files_;
+};
+
+/// By the loader's cache, and then what the usual folders have besides: a container that has the cache mounted keeps the
+/// one of its start, whatever driver comes later. A cache that is up to date leads to all of them.
+void addLibraries(const std::string& version, Resolved& withoutLinks, std::vector<DriverFile>& out) {
+  DriverLibraries libraries(version, withoutLinks);
+  if (const auto cached = cachedLibraries()) libraries.add(*cached, out);
+  libraries.add(librariesInFolders(), out);
 }
 
 void addPrograms(Resolved& withoutLinks, std::vector<DriverFile>& out) {
@@ -155,11 +174,15 @@ std::vector<DriverFile> driverFiles(const std::string& version) {
 
 std::string librarySeen(const std::string& name) {
   if (seen("") == rooted("")) return {};
-  const auto all = libraries();
-  for (const auto& library : *all)
-    if (library.name == name)
-      if (const std::string real = resolved(library.path); !real.empty()) return seen(real);
-  return {};
+  const auto in = [&](const std::vector<NamedLibrary>& all) {
+    for (const auto& library : all)
+      if (library.name == name)
+        if (const std::string real = resolved(library.path); !real.empty()) return seen(real);
+    return std::string();
+  };
+  const auto cached = cachedLibraries();
+  const std::string known = cached ? in(*cached) : "";
+  return known.empty() ? in(librariesInFolders()) : known;
 }
 
 }  // namespace egpu::nvidia
