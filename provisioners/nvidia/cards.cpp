@@ -8,6 +8,7 @@
 
 #include "provisioners/nvidia/ratings.h"
 #include "provisioners/nvidia/system.h"
+#include "provisioners/nvidia/xids.h"
 
 namespace egpu::nvidia {
 namespace {
@@ -137,13 +138,10 @@ std::string readIllness(const Library& nvml, Device device) {
   if (Library::call(nvml.nvmlDeviceGetTotalEccErrors, device, kUncorrected, kVolatile, &errors) == kSuccess &&
       errors > 0)
     return "EccErrors: memory errors that ECC could not correct, " + std::to_string(errors) +
-           " since the driver was loaded; end what runs on the card, then nvidia-smi --gpu-reset, and have it replaced "
-           "if "
-           "they come again";
+           " since the driver was loaded; have it replaced if they come again; " + kReset;
   if (!rows) Library::call(nvml.nvmlDeviceGetRetiredPagesPendingStatus, device, &pending);
   if (pending != 0)
-    return "MemoryRepairPending: broken memory is taken out of use at the next reset; end what runs on the card, then "
-           "nvidia-smi --gpu-reset";
+    return std::string("MemoryRepairPending: broken memory is taken out of use at the next reset; ") + kReset;
   return {};
 }
 

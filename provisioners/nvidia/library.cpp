@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "provisioners/nvidia/container/driver_files.h"
+#include "provisioners/nvidia/xids.h"
 
 namespace egpu::nvidia {
 
@@ -54,7 +55,7 @@ std::string inWords(Return answer) {
     case kGpuIsLost:
       return "it has fallen off the bus; reboot the machine, and check its seat and power if it happens again";
     case kResetRequired:
-      return "it needs a reset: nvidia-smi --gpu-reset";
+      return std::string("it needs a reset: ") + kReset;
     case kOperatingSystem:
       return "the system or its device cgroup keeps it closed";
     case kVersionMismatch:

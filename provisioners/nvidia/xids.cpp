@@ -11,7 +11,6 @@ namespace {
 /// timeout.
 constexpr std::array<unsigned, 6> kApplicationErrors = {13, 31, 43, 45, 68, 109};
 
-constexpr const char* kReset = "end what runs on the card, then nvidia-smi --gpu-reset";
 constexpr const char* kReplace = "have the card replaced";
 constexpr const char* kWatch = "nothing to do unless it comes again; then have the card tested";
 
@@ -25,7 +24,7 @@ constexpr Row kRows[] = {
     {62, "its microcontroller halted", kReset},
     {63, "broken memory was marked to be taken out of use at the next reset", kReset},
     {64, "broken memory could not be marked to be taken out of use", kReplace},
-    {74, "an error of its NVLink", "check the bridge, the baseboard and the peer; then nvidia-smi --gpu-reset"},
+    {74, "an error of its NVLink; check the bridge, the baseboard and the peer", kReset},
     {79, "it has fallen off the bus", "reboot the machine, and check its seat and power if it happens again"},
     {92, "many memory errors of one bit", kWatch},
     {94, "a memory error that was contained: the program that met it was ended", kWatch},

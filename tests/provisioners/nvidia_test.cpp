@@ -310,7 +310,8 @@ TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
     ASSERT_THAT(health.cards, SizeIs(2));
     EXPECT_EQ(health.cards[0], (CardHealth{uuid(1), false,
                                            "Xid119: its system processor does not answer the driver; end what runs on "
-                                           "the card, then nvidia-smi --gpu-reset"}));
+                                           "the card, take the agent off the node (label elasticgpu.io/agent=false), "
+                                           "then nvidia-smi --gpu-reset"}));
     EXPECT_EQ(health.cards[1].uuid, uuid(3));
     EXPECT_THAT(health.cards[1].message, ::testing::StartsWith("Xid4711: the driver reports an error"));
   }

@@ -43,10 +43,11 @@ bool same(const Gpu& have, const Gpu& want) {
 }
 
 health::Finding migMode(const std::string& uuid) {
-  return {false, std::string(health::kMigMode),
-          "it is in MIG mode: it has no share and no whole to give; to give it as one card, drain it and run "
-          "nvidia-smi -i " +
-              uuid + " -mig 0"};
+  return {
+      false, std::string(health::kMigMode),
+      "it is in MIG mode: it has no share and no whole to give; to give it as one card, drain the node, take the agent "
+      "off it (label elasticgpu.io/agent=false) and run nvidia-smi -i " +
+          uuid + " -mig 0"};
 }
 
 }  // namespace
