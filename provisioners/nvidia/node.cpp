@@ -130,7 +130,7 @@ sdk::Status discover(sdk::Call& call) {
 sdk::Status health(sdk::Call& call) {
   Node node;
   if (sdk::Status status = readAnew(call, node); status.code != EGPU_OK) return status;
-  Watch::shared().judge(node.cards);
+  Watch::shared().judge(node);
   Watch::shared().follow(node.cards);
   for (const LostCard& card : node.lost) call.health(card.uuid, false, "Lost: " + card.why);
   for (const Card& card : node.cards) {

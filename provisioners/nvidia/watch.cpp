@@ -77,18 +77,26 @@ void Watch::drainLocked(Time now) {
     if (answer != kSuccess) return closeLocked();
     const auto card = watched_.find(event.device);
     if (card == watched_.end() || event.type != kXidEvent || isApplicationError(event.data)) continue;
-    seen_[card->second] = {illnessOf(event.data), now};
+    Seen seen{illnessOf(event.data), now, passes(event.data)};
+    const auto [last, isFirst] = seen_.try_emplace(card->second, seen);
+    if (!isFirst && (last->second.passes || !seen.passes)) last->second = std::move(seen);
   }
 }
 
-void Watch::judge(std::vector<Card>& cards) {
-  const auto now = std::chrono::steady_clock::now();
+void Watch::judge(Node& node, Time now) {
+  auto& cards = node.cards;
   const std::lock_guard lock(mutex_);
   drainLocked(now);
   const auto absent = [&](const std::string& uuid) {
     return std::none_of(cards.begin(), cards.end(), [&](const Card& card) { return card.uuid == uuid; });
   };
-  std::erase_if(seen_, [&](const auto& entry) { return now - entry.second.at > kToldFor || absent(entry.first); });
+  const auto lost = [&](const std::string& uuid) {
+    return std::any_of(node.lost.begin(), node.lost.end(), [&](const LostCard& card) { return card.uuid == uuid; });
+  };
+  std::erase_if(seen_, [&](const auto& entry) {
+    const auto& [uuid, seen] = entry;
+    return seen.passes ? now - seen.at > kToldFor || absent(uuid) : absent(uuid) && !lost(uuid);
+  });
   std::erase_if(mostLinks_, [&](const auto& entry) { return absent(entry.first); });
   for (Card& card : cards)
     if (const auto seen = seen_.find(card.uuid); seen != seen_.end() && card.illness.empty())

@@ -14,9 +14,11 @@
 namespace egpu::nvidia {
 
 /// Holds NVML open, so that the driver keeps the events for us between two looks. Whoever unloads the driver or resets a
-/// card ends this process before, as everything that has the card open. Thread-safe.
+/// card ends this process before, as everything that has the card open: what it has seen ends with it. Thread-safe.
 class Watch {
  public:
+  using Time = std::chrono::steady_clock::time_point;
+
   /// The one of this process.
   static Watch& shared();
   ~Watch();
@@ -24,16 +26,17 @@ class Watch {
   /// Watches these cards, what it watches already included. Cheap if they are the same.
   void follow(const std::vector<Card>& cards);
   /// What was seen: sets `illness` of cards without one. An XID is told for a minute, so that an answer that is lost
-  /// loses none. Cards that are not among them are forgotten.
-  void judge(std::vector<Card>& cards);
+  /// loses none; one that a reset or more has to mend as long as this process lives, since neither card nor driver can
+  /// be reset under it, and the kernel lists the card. What is neither among the cards nor lost is forgotten.
+  void judge(Node& node, Time now = std::chrono::steady_clock::now());
   /// Lets NVML go: the driver does not answer, perhaps because it is being exchanged. True if it was held.
   bool release();
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
   struct Seen {
     std::string illness;
     Time at;
+    bool passes = false;  ///< by itself
   };
   void openLocked(const std::vector<std::string>& uuids);
   void closeLocked();

@@ -17,6 +17,7 @@ constexpr const char* kWatch = "nothing to do unless it comes again; then have t
 struct Row {
   unsigned xid;
   const char *what, *remedy;
+  bool passes = false;
 };
 constexpr Row kRows[] = {
     {48, "a memory error of two bits that ECC could not correct", kReset},
@@ -26,8 +27,8 @@ constexpr Row kRows[] = {
     {64, "broken memory could not be marked to be taken out of use", kReplace},
     {74, "an error of its NVLink; check the bridge, the baseboard and the peer", kReset},
     {79, "it has fallen off the bus", "reboot the machine, and check its seat and power if it happens again"},
-    {92, "many memory errors of one bit", kWatch},
-    {94, "a memory error that was contained: the program that met it was ended", kWatch},
+    {92, "many memory errors of one bit", kWatch, true},
+    {94, "a memory error that was contained: the program that met it was ended", kWatch, true},
     {95, "a memory error that was not contained", kReset},
     {119, "its system processor does not answer the driver", kReset},
     {120, "an error of its system processor", kReset},
@@ -35,16 +36,25 @@ constexpr Row kRows[] = {
     {143, "it could not be started", kReset},
 };
 
+const Row* rowOf(unsigned long long xid) {
+  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.xid == xid; });
+  return row == std::end(kRows) ? nullptr : row;
+}
+
 }  // namespace
 
 bool isApplicationError(unsigned long long xid) {
   return std::find(kApplicationErrors.begin(), kApplicationErrors.end(), xid) != kApplicationErrors.end();
 }
 
+bool passes(unsigned long long xid) {
+  const Row* row = rowOf(xid);
+  return !row || row->passes;
+}
+
 std::string illnessOf(unsigned long long xid) {
   const std::string head = "Xid" + std::to_string(xid) + ": ";
-  const auto* row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row& r) { return r.xid == xid; });
-  if (row != std::end(kRows)) return head + row->what + "; " + row->remedy;
+  if (const Row* row = rowOf(xid)) return head + row->what + "; " + row->remedy;
   return head + "the driver reports an error of the card; see the kernel's log and NVIDIA's list of XIDs";
 }
 

@@ -70,7 +70,9 @@ TEST_F(NodeTest, TheCardsOfAllVendorsAreThereAndRecover) {
   eventually([&] { return healthy(whole).reason == "Lost"; });
   EXPECT_EQ(healthy("npu-a").status, "True");
 
-  // Reset, or rebooted.
+  // Reset, or rebooted: the kernel starts it anew.
+  fake->unplug(1);
+  eventually([&] { return healthy(whole).reason == "CardGone"; });
   fake->file["devices"][1].remove("lost");
   fake->file["devices"][1].remove("ecc");
   fake->file["devices"][1].remove("xids");
