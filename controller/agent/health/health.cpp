@@ -62,7 +62,8 @@ core::Condition next(const core::Condition* before, const Finding& now, base::Cl
     return condition("True", kWorking, {}, wall);
   }
   auto out = condition("False", now.reason, now.message, wall);
-  if (before && before->status == "False" && before->reason != kProbation)
+  const bool goes = now.reason == kCardGone && before && before->reason != kCardGone;
+  if (before && before->status == "False" && before->reason != kProbation && !goes)
     out.lastTransitionTime = before->lastTransitionTime;
   return out;
 }

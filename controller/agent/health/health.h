@@ -7,7 +7,7 @@
 //   Probation ─── ill ─────────► False <reason>
 //
 // The condition is all that is remembered: an agent that starts anew goes on where the last one ended. On probation its
-// lastTransitionTime is when the quiet began, although the status was False before.
+// lastTransitionTime is when the quiet began, although the status was False before; of a card that is gone, when it went.
 #pragma once
 
 #include <chrono>

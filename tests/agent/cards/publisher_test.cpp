@@ -180,6 +180,16 @@ TEST_F(PublisherTest, ACardThatIsGoneIsKeptForAWhile) {
   EXPECT_FALSE(card("gpu-a")->metadata.deleting());
 }
 
+TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsKeptAsLong) {
+  must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid79: it fell off"}})}});
+  clock.advance(minutes(60));
+  must({{"physical", answer({})}});
+  EXPECT_EQ(healthy("gpu-a").reason, "CardGone");
+  EXPECT_FALSE(card("gpu-a")->metadata.deleting());
+  must(one());
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
 TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
   must(one());
   must({{"physical", answer({})}});

@@ -69,6 +69,15 @@ TEST_F(HealthTest, OneThatFailsOnProbationBeginsAnew) {
   EXPECT_EQ(judged(well).reason, "Probation") << "quiet for four minutes only";
 }
 
+TEST_F(HealthTest, OfACardThatIsGoneTheTimeBeginsAnew) {
+  const Finding gone{false, std::string(kCardGone), "its plugin no longer finds it"};
+  judged(ill);
+  const auto went = now += minutes(60);
+  EXPECT_EQ(judged(gone).lastTransitionTime, at(went)) << "it was ill before";
+  now += minutes(1);
+  EXPECT_EQ(judged(gone).lastTransitionTime, at(went));
+}
+
 /// Set back while the clock runs ahead of it, or unreadable: never at once well.
 TEST_F(HealthTest, AProbationWhoseTimeCannotBeIsBegunAnew) {
   for (const std::string& since : {std::string("soon"), std::string(), at(kStart + minutes(60))}) {
