@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <set>
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/validation.h"
+#include "controller/base/printable.h"
 #include "controller/base/text.h"
 
 namespace egpu::agent::cards {
@@ -19,7 +21,7 @@ constexpr int64_t kMostIndex = 1023, kMostNuma = 1023, kMostSms = 1'000'000, kMo
                   kMostLinksToPeer = 1024, kMostMemory = int64_t{1} << 50;
 constexpr std::size_t kMostLinks = 256, kMostAttributes = 64, kLongestName = 63, kLongestText = 253;
 // What is said of it.
-constexpr std::size_t kMostRemarks = 32, kLongestRemark = 400;
+constexpr std::size_t kMostRemarks = 32, kLongestRemark = 400, kLongestSaid = 900;
 
 bool printable(std::string_view text, std::size_t most) {
   return text.size() <= most && std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -103,11 +105,19 @@ Answer ask(plugin::Provisioner& plugin) {
   return out;
 }
 
+std::string saidBy(const std::string& plugin, std::string_view words) {
+  return base::shortened(plugin + ": " + base::printable(words), kLongestSaid);
+}
+
 Found merge(const Answers& answers, const std::string& node) {
   Found out;
   Remarks remarks(out.remarks);
+  std::set<std::string_view> said;  // plugins for the same hardware say the same of it
   for (const auto& [plugin, answer] : answers) {
     if (!answer.cards.reply.ok()) continue;
+    const auto& words = answer.cards.reply.message;
+    if (!words.empty() && out.said.size() < kMostRemarks && said.insert(words).second)
+      out.said.push_back(saidBy(plugin, words));
     for (const auto& g : answer.cards.gpus) {
       if (const auto why = refusal(g); !why.empty()) {
         remarks.add(plugin, g, "is refused: " + why);

@@ -30,10 +30,14 @@ struct FoundCard {
 struct Found {
   std::map<std::string, FoundCard, std::less<>> cards;  ///< by object name
   std::vector<std::string> remarks;  ///< what is refused or left out and why, a sentence each; bounded
+  std::vector<std::string> said;     ///< what plugins say beside their cards, the same words once; bounded
 };
 
 /// Most cards of a node, as many as a device can name.
 inline constexpr std::size_t kMostCards = 128;
+
+/// What a plugin says, as one of Found::said.
+std::string saidBy(const std::string& plugin, std::string_view words);
 
 /// The cards of all that answered well. Of two plugins with the same card the first by name has it; of one plugin the
 /// first it gave. A card that the API could not hold is refused, alone.

@@ -1,6 +1,7 @@
 #include "controller/agent/cards/publisher.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "api/v1alpha/card_object.h"
@@ -59,6 +60,7 @@ Publisher::Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::Event
 Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   noteFailures(answers);
   Found found = merge(answers, options_.node);
+  noteUnpublished(answers, found);
   remarks_ = std::move(found.remarks);
   Status first;
   const auto keep = [&](const Status& status) {
@@ -73,7 +75,7 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   for (auto it = found.cards.begin(); there && it != found.cards.end(); ++it)
     there = keep(publishCard(it->first, it->second, answers, stop));
   for (auto it = absent.begin(); there && it != absent.end(); ++it) there = keep(missing(*it, answers, stop));
-  tell(std::exchange(remarks_, {}));
+  tell(std::exchange(remarks_, {}), found.said);
   return first;
 }
 
@@ -274,14 +276,36 @@ void Publisher::noteFailures(const Answers& answers) {
       failingSince_.try_emplace(plugin, clock_.now());
 }
 
-void Publisher::tell(std::vector<std::string> remarks) {
-  for (const auto& remark : remarks) {
-    if (std::find(told_.begin(), told_.end(), remark) != told_.end()) continue;
-    log::warn("card not as found", {{"node", options_.node}, {"what", remark}});
-    // As the kubelet names its node where it has no uid.
-    events_.event({"v1", "Node", "", options_.node, options_.node, ""}, "Warning", "CardRefused", remark);
+void Publisher::noteUnpublished(const Answers& answers, Found& found) const {
+  std::set<std::string> noted;
+  for (const auto& [plugin, answer] : answers) {
+    if (!answer.health.reply.ok()) continue;
+    for (const auto& card : answer.health.cards) {
+      const auto name = base::lowered(card.uuid);
+      if (card.healthy || found.cards.count(name) > 0 || store_.get({"", name}) || noted.size() == kMostCards ||
+          !noted.insert(name).second)
+        continue;
+      const auto ill = health::illness(card.message);
+      found.said.push_back(
+          saidBy(plugin, "card " + card.uuid + " is not published: " + ill.reason + ": " + ill.message));
+    }
   }
-  told_ = std::move(remarks);
+}
+
+void Publisher::tell(const std::vector<std::string>& refused, const std::vector<std::string>& said) {
+  std::vector<std::string> told;
+  const auto each = [&](const std::vector<std::string>& all, const std::string& reason, const char* what) {
+    for (const auto& words : all) {
+      told.push_back(words);
+      if (std::find(told_.begin(), told_.end(), words) != told_.end()) continue;
+      log::warn(what, {{"node", options_.node}, {"what", words}});
+      // As the kubelet names its node where it has no uid.
+      events_.event({"v1", "Node", "", options_.node, options_.node, ""}, "Warning", reason, words);
+    }
+  };
+  each(refused, "CardRefused", "card not as found");
+  each(said, "ProvisionerSays", "a provisioner says of the node's cards");
+  told_ = std::move(told);
 }
 
 }  // namespace egpu::agent::cards

@@ -7,7 +7,9 @@
 //   object, not found, its plugin
 //     calls it unhealthy            → Healthy False with the plugin's words
 //     answers, without a word of it → Healthy False CardGone; deleted after a while if its ledger is empty
-//     fails, or is not there        → as it was; after a while of failing Healthy False DriverNotAnswering
+//     fails, or is not there        → as it was; after a while Healthy False DriverNotAnswering
+//   no object, not found, its plugin
+//     calls it unhealthy            → an event of the Node, as for all that plugins say beside their cards
 //
 // Besides, what is used of a card stands in its status.usage: written when it moved noticeably, once a minute at most, and
 // taken away when it is no longer known.
@@ -76,7 +78,9 @@ class Publisher {
   std::optional<health::Finding> findingOf(const std::string& uuid, const std::string& plugin, const Answers& answers,
                                            const v1alpha::Card* found) const;
   void noteFailures(const Answers& answers);
-  void tell(std::vector<std::string> remarks);
+  /// The ill cards that were never published: without an object nothing else would tell of them.
+  void noteUnpublished(const Answers& answers, Found& found) const;
+  void tell(const std::vector<std::string>& refused, const std::vector<std::string>& said);
 
   kube::Client& client_;
   cache::Store<Gpu>& store_;

@@ -108,6 +108,24 @@ TEST(MergeTest, NoMoreThanANodeCanHave) {
   EXPECT_EQ(found.remarks.at(32), "and more that is not told");
 }
 
+TEST(MergeTest, WhatPluginsSayBesideTheirCardsIsKeptOnceAndBounded) {
+  auto one = answer({gpu("GPU-A")}), failing = failure();
+  one.cards.reply.message = "card 3 is left out: \x1b[31mlost";
+  auto longest = answer({});
+  longest.cards.reply.message = std::string(1 << 20, 'x');
+  const auto found =
+      merge({{"a", failing}, {"gpushare", one}, {"physical", one}, {"silent", answer({})}, {"z", longest}}, "n1");
+  ASSERT_THAT(found.said, SizeIs(2));
+  EXPECT_EQ(found.said.at(0), "gpushare: card 3 is left out: \\x1b[31mlost");
+  EXPECT_LE(found.said.at(1).size(), 900u);
+  Answers many;
+  for (int i = 0; i < 100; ++i) {
+    one.cards.reply.message = "words " + std::to_string(i);
+    many[one.cards.reply.message] = one;
+  }
+  EXPECT_THAT(merge(many, "n1").said, SizeIs(32));
+}
+
 TEST(MergeTest, LinksAndAttributesThatCannotBeAreLeftOut) {
   auto one = gpu("GPU-A");
   one.links = {{"", "nvlink", 1},         {"GPU-B", "", 1},    {"GPU-B", "nvlink", -1},

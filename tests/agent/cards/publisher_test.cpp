@@ -260,6 +260,26 @@ TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
   EXPECT_EQ(writes(lost), 0u);
 }
 
+/// One of the cards did not start with the machine: no object tells of it.
+TEST_F(PublisherTest, ACardThatWasIllBeforeItWasPublishedIsToldOnTheNode) {
+  auto said = answer({gpu("GPU-A")}, {{"GPU-B", false, "Lost: NVML does not count it"}, {"GPU-C", true, ""}});
+  said.cards.reply.message = "card 1 is left out";
+  const Answers both{{"gpushare", said}, {"physical", said}};
+  must(both);
+  EXPECT_THAT(
+      events.taken(),
+      ElementsAre("Node n1 ProvisionerSays: gpushare: card 1 is left out",
+                  "Node n1 ProvisionerSays: gpushare: card GPU-B is not published: Lost: NVML does not count it"));
+  EXPECT_EQ(writes(both), 0u);
+  EXPECT_THAT(events.taken(), IsEmpty()) << "told once";
+  must(one(gpu("GPU-B")));
+  events.taken();
+  said.cards.reply.message = {};
+  must({{"physical", said}});
+  EXPECT_EQ(healthy("gpu-b").reason, "Lost");
+  EXPECT_THAT(events.taken(), Not(Contains(HasSubstr("Node n1")))) << "its object tells of it";
+}
+
 TEST_F(PublisherTest, NoPluginSpeaksForAnothersCards) {
   must(one());
   EXPECT_EQ(writes({{"another", answer({}, {{"GPU-A", false, "a lie"}})}, {"physical", answer({gpu("GPU-A")})}}), 0u);
