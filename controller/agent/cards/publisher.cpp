@@ -55,7 +55,12 @@ health::Finding migMode(const std::string& uuid) {
 
 Publisher::Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::EventSink& events, base::Clock& clock,
                      PublisherOptions options)
-    : client_(client), store_(store), events_(events), clock_(clock), options_(std::move(options)) {}
+    : client_(client),
+      store_(store),
+      events_(events),
+      clock_(clock),
+      options_(std::move(options)),
+      since_(clock.now()) {}
 
 Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   noteFailures(answers);
@@ -165,7 +170,13 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
                    stop);
     return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
   }
-  return Status::okay();  // nobody who could know answers
+  // Who could know is no longer installed, or has not come up yet.
+  if (by.empty() || clock_.now() - since_ < options_.notAnsweringAfter) return Status::okay();
+  return tellHealth(name,
+                    {false, std::string(health::kDriverNotAnswering),
+                     "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
+                         "; install it again, or give up the claims that have the card and delete it"},
+                    stop);
 }
 
 Status Publisher::gone(const Gpu& have, std::stop_token stop) {

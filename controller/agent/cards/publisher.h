@@ -41,11 +41,12 @@ struct PublisherOptions {
   std::string node;  ///< the one that this agent runs on
   /// Who may use a card; empty = nobody looks at who does.
   health::HasClaim hasClaim{};
-  std::string proc = "/proc";                            ///< the host's
-  std::chrono::milliseconds quiet{300'000};              ///< that a card must be well before it is used again
-  std::chrono::milliseconds deleteAfter{600'000};        ///< a card is gone that long before its object goes
-  std::chrono::milliseconds notAnsweringAfter{180'000};  ///< a plugin fails that long before its cards are fenced
-  std::chrono::milliseconds usageEvery{60'000};          ///< between two writes of a card's use; 0 = it is not written
+  std::string proc = "/proc";                      ///< the host's
+  std::chrono::milliseconds quiet{300'000};        ///< that a card must be well before it is used again
+  std::chrono::milliseconds deleteAfter{600'000};  ///< a card is gone that long before its object goes
+  /// A plugin fails, or is missing, that long before its cards are fenced.
+  std::chrono::milliseconds notAnsweringAfter{180'000};
+  std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's use; 0 = it is not written
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -87,6 +88,7 @@ class Publisher {
   kube::EventSink& events_;
   base::Clock& clock_;
   const PublisherOptions options_;
+  const base::Clock::Steady since_;                                       ///< when it was made
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
   std::vector<std::string> remarks_;  ///< of the present call, besides those of the answers
   std::vector<std::string> told_;     ///< the last time, so that nothing is told twice

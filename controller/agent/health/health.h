@@ -24,8 +24,9 @@ inline constexpr std::string_view kHealthy = "Healthy";  ///< the condition's ty
 // Reasons of the agent's own. A plugin's stand at the head of its messages; NVIDIA's: provisioners/nvidia/README.md.
 inline constexpr std::string_view kWorking = "Working";
 inline constexpr std::string_view kProbation = "Probation";
-inline constexpr std::string_view kCardGone = "CardGone";                      ///< its plugin no longer finds it
-inline constexpr std::string_view kDriverNotAnswering = "DriverNotAnswering";  ///< its plugin has failed for a while
+inline constexpr std::string_view kCardGone = "CardGone";  ///< its plugin no longer finds it
+inline constexpr std::string_view kDriverNotAnswering =
+    "DriverNotAnswering";                                    ///< its plugin has failed or been missing for a while
 inline constexpr std::string_view kMigMode = "MigMode";      ///< only its instances could be given out
 inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< a plugin gave no reason
 

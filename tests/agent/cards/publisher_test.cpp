@@ -225,6 +225,25 @@ TEST_F(PublisherTest, WhoeverFailsForLongHasItsCardsFenced) {
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
 }
 
+TEST_F(PublisherTest, CardsWhosePluginIsMissingAreFencedAfterAWhile) {
+  must(one());
+  Publisher next(*client, store, events, clock, options);
+  const Answers others{{"another", answer({})}};
+  const auto written = [&] {
+    const auto before = server->resourceVersion();
+    EXPECT_TRUE(next.publish(others, {}).ok());
+    return server->resourceVersion() - before;
+  };
+  clock.advance(minutes(2));
+  EXPECT_EQ(written(), 0u) << "it may only be slow";
+  clock.advance(minutes(1));
+  EXPECT_EQ(written(), 1u);
+  EXPECT_EQ(healthy("gpu-a").reason, "DriverNotAnswering");
+  EXPECT_THAT(healthy("gpu-a").message, HasSubstr("provisioner physical, which found it, is not loaded on node n1"));
+  EXPECT_TRUE(next.publish(one(), {}).ok());
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
 TEST_F(PublisherTest, OneThatFailsNowAndThenIsNotFenced) {
   must(one());
   for (int i = 0; i < 5; ++i) {
