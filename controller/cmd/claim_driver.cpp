@@ -58,26 +58,45 @@ std::vector<DeviceHealth> ClaimDriver::devices() {
   return out;
 }
 
-std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::string& cardUuid) {
-  const auto pair = std::pair(podUid, cardUuid);
-  {
-    const std::lock_guard lock(mutex_);
-    if (known_.count(pair) != 0) return true;
-  }
+void ClaimDriver::remember(Pairs& pairs, const std::string& pod, const std::string& what) {
+  const std::lock_guard lock(mutex_);
+  if (pairs.size() >= kMostKnown) pairs.clear();
+  pairs.emplace(pod, what);
+}
+
+std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> ClaimDriver::claimsOn(const std::string& cardUuid,
+                                                                                         const std::string& podUid) {
   const auto entries = folder_.list();
   if (!entries) return std::nullopt;
+  std::map<std::string, std::vector<agent::ClaimRef>> out;
+  const std::lock_guard lock(mutex_);
   for (const auto& entry : *entries) {
     if (!entry.spec) return std::nullopt;  // it may be this one
-    const auto& cards = entry.spec->cards;
-    if (std::none_of(cards.begin(), cards.end(), [&](const auto& c) { return c.uuid == cardUuid; })) continue;
-    const agent::ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
-    const auto pods = users_.podsOf(claim, {});
-    if (!pods) return std::nullopt;
-    if (std::none_of(pods->begin(), pods->end(), [&](const auto& p) { return p.metadata.uid == podUid; })) continue;
+    const auto& spec = *entry.spec;
+    if (std::any_of(spec.cards.begin(), spec.cards.end(), [&](const auto& c) { return c.uuid == cardUuid; }) &&
+        without_.count({podUid, spec.claimUid}) == 0)
+      out[spec.claimNamespace].push_back({spec.claimNamespace, spec.claimName, spec.claimUid});
+  }
+  return out;
+}
+
+std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::string& cardUuid) {
+  {
     const std::lock_guard lock(mutex_);
-    if (known_.size() >= kMostKnown) known_.clear();
-    known_.insert(pair);
-    return true;
+    if (with_.count({podUid, cardUuid}) != 0) return true;
+  }
+  const auto claims = claimsOn(cardUuid, podUid);
+  if (!claims) return std::nullopt;
+  for (const auto& [namespace_, ofNamespace] : *claims) {
+    const auto pods = users_.podsIn(namespace_, {});
+    if (!pods) return std::nullopt;
+    const auto pod =
+        std::find_if((*pods)->begin(), (*pods)->end(), [&](const auto& p) { return p.metadata.uid == podUid; });
+    for (const auto& claim : ofNamespace) {
+      const bool names = pod != (*pods)->end() && users_.uses(*pod, claim);
+      remember(names ? with_ : without_, podUid, names ? cardUuid : claim.uid);
+      if (names) return true;
+    }
   }
   return false;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -34,11 +35,16 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   /// As their cards are: a device is unhealthy if one of them is, healthy if all are.
   std::vector<agent::dra::DeviceHealth> devices() override;
 
-  /// Whether this pod of the node uses a claim that is prepared on this card; nullopt = the API does not answer.
+  /// Whether this pod of the node uses a claim that is prepared on this card; nullopt = the API does not answer. A read
+  /// per namespace that has such claims, once: which claims a pod names never changes.
   std::optional<bool> hasClaim(const std::string& podUid, const std::string& cardUuid);
 
  private:
   void judge(const v1alpha::DeviceCard& share, agent::dra::DeviceHealth& health) const;
+  /// The claims that are prepared on the card, by namespace, but for those that the pod is known not to name; nullopt = a
+  /// file can't be read.
+  std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> claimsOn(const std::string& cardUuid,
+                                                                              const std::string& podUid);
 
   kube::Client client_;  ///< brief: whoever asks comes again
   agent::Users users_;   ///< asked with client_
@@ -47,10 +53,14 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   const cache::Store<v1alpha::ElasticGPU>& cards_;
   const base::Clock& clock_;
   const std::string node_;
+  using Pairs = std::set<std::pair<std::string, std::string>>;
   static constexpr std::size_t kMostKnown = 4096;
+  void remember(Pairs& pairs, const std::string& pod, const std::string& what);
+
   std::mutex mutex_;
-  /// A pod with a claim on a card has it until it ends: asked once. Protected by mutex_.
-  std::set<std::pair<std::string, std::string>> known_;
+  // State below is protected by mutex_.
+  Pairs with_;     ///< pod and card, until the pod ends
+  Pairs without_;  ///< pod and prepared claim that it does not name
 };
 
 }  // namespace egpu::cmd

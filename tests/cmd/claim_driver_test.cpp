@@ -80,6 +80,28 @@ TEST_F(ClaimDriverTest, OneIllCardOfSeveralMakesADeviceIll) {
   EXPECT_EQ(claims.devices()[0].state, State::healthy);
 }
 
+/// A stranger with many processes on a card that many share must not cost a read for each of both.
+TEST_F(ClaimDriverTest, WhoHasNoClaimIsAskedOncePerNamespace) {
+  const auto prepared = [&](const std::string& uid, const std::string& space) {
+    agent::cdi::Spec spec;
+    spec.device = "egpu-" + uid;
+    spec.deviceUid = spec.claimUid = uid;
+    spec.claimNamespace = space;
+    spec.claimName = "claim-" + uid;
+    spec.provisioner = plugin.description().name;
+    spec.cards = {{"gpu-a", "GPU-a", 50, 1, 50, 1}};
+    ASSERT_TRUE(folder.write(spec).ok() && folder.publish(uid).ok());
+  };
+  for (int i = 0; i < 20; ++i) prepared("u-" + std::to_string(i), i % 2 == 0 ? "default" : "team");
+  int reads = 0;
+  line.refuses = [&](const kube::HttpRequest&) { return ++reads, false; };
+  for (int process = 0; process < 8; ++process) EXPECT_EQ(claims.hasClaim("stranger", "GPU-a"), false);
+  EXPECT_EQ(reads, 2);
+  prepared("u-20", "team");
+  for (int process = 0; process < 8; ++process) EXPECT_EQ(claims.hasClaim("stranger", "GPU-a"), false);
+  EXPECT_EQ(reads, 3) << "only who came is asked about";
+}
+
 TEST_F(ClaimDriverTest, APodWithAClaimMayUseItsCardsAndNoOther) {
   const auto claim = claimed("a");
   ASSERT_TRUE(claims.prepare(claim, {}).ok());
@@ -93,7 +115,8 @@ TEST_F(ClaimDriverTest, APodWithAClaimMayUseItsCardsAndNoOther) {
   EXPECT_EQ(claims.hasClaim(pod, card), true);
   apiAway(true);
   EXPECT_EQ(claims.hasClaim(pod, card), true);  // asked once
-  EXPECT_EQ(claims.hasClaim("somebody", card), std::nullopt);
+  EXPECT_EQ(claims.hasClaim("somebody", card), false);  // likewise
+  EXPECT_EQ(claims.hasClaim("somebody else", card), std::nullopt);
 }
 
 }  // namespace

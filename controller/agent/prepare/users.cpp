@@ -8,21 +8,28 @@
 
 namespace egpu::agent {
 
-base::Result<std::vector<core::Pod>> Users::podsOf(const ClaimRef& claim, const std::stop_token& stop) {
+SharedReads<std::vector<core::Pod>>::Answer Users::podsIn(const std::string& namespace_, const std::stop_token& stop) {
   const auto read = [&](std::stop_token its) {
     kube::ListOptions options;
-    options.namespace_ = claim.namespace_;
+    options.namespace_ = namespace_;
     options.fieldSelector = "spec.nodeName=" + node_;
     return client_.listAll<core::Pod>(options, std::move(its));
   };
-  const auto all = pods_.get(claim.namespace_, read, stop);
+  return pods_.get(namespace_, read, stop);
+}
+
+bool Users::uses(const core::Pod& pod, const ClaimRef& claim) const {
+  return !pod.finished() && pod.nodeName == node_ &&
+         std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
+                     [&](const auto& each) { return each.resourceClaimName == claim.name; });
+}
+
+base::Result<std::vector<core::Pod>> Users::podsOf(const ClaimRef& claim, const std::stop_token& stop) {
+  const auto all = podsIn(claim.namespace_, stop);
   if (!all) return all.status();
   std::vector<core::Pod> out;
-  std::copy_if((*all)->begin(), (*all)->end(), std::back_inserter(out), [&](const core::Pod& pod) {
-    return !pod.finished() && pod.nodeName == node_ &&
-           std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
-                       [&](const auto& each) { return each.resourceClaimName == claim.name; });
-  });
+  std::copy_if((*all)->begin(), (*all)->end(), std::back_inserter(out),
+               [&](const core::Pod& pod) { return uses(pod, claim); });
   return out;
 }
 

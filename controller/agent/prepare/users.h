@@ -23,7 +23,12 @@ class Users {
   /// only, and a tenant can tear a ResourceClaim out from under a pod.
   base::Result<std::vector<core::Pod>> podsOf(const ClaimRef& claim, const std::stop_token& stop);
 
-  /// The first of them that has a container running and is not on its way out, as "namespace/name"; empty if there is
+  /// All pods of a namespace on this node: for who asks of several claims.
+  SharedReads<std::vector<core::Pod>>::Answer podsIn(const std::string& namespace_, const std::stop_token& stop);
+  /// Whether one of them names the claim and is not finished.
+  bool uses(const core::Pod& pod, const ClaimRef& claim) const;
+
+  /// The first of podsOf that has a container running and is not on its way out, as "namespace/name"; empty if there is
   /// none. The kubelet gives a claim back when a pod's containers have stopped and before it says so of the pod: neither
   /// the pod's phase nor reservedFor can be waited for.
   base::Result<std::string> runningPodOf(const ClaimRef& claim, const std::stop_token& stop);
