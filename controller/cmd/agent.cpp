@@ -57,10 +57,12 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, std::functio
 constexpr const char* kProc = "/proc";  ///< the host's
 
 agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim,
+                                        decltype(agent::cards::PublisherOptions::given) given,
                                         decltype(agent::cards::CardsOptions::attribute) attribute) {
   agent::cards::CardsOptions o;
   o.publisher.node = options.nodeName;
   o.publisher.hasClaim = std::move(hasClaim);
+  o.publisher.given = std::move(given);
   o.publisher.quiet = options.probation;
   o.publisher.proc = kProc;
   o.publisher.usageEvery = options.usageEvery;
@@ -85,10 +87,12 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       preparer_(client_, plugins_, events_, folder_,
                 preparerOptions(options, [this](const std::string& card) { return cards_.isGone(card); })),
       prepared_(client_, folder_, clock, options.nodeName),
+      podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
       cards_(
           client_, plugins_, events_, clock, random,
           cardsOptions(
               options, [this](const std::string& pod, const std::string& card) { return driver_.hasClaim(pod, card); },
+              [this](const std::stop_token& stop) { return podResources_.list(stop); },
               [this](const auto& readings, const std::stop_token& stop) { return learned(readings, stop); })),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),

@@ -12,6 +12,7 @@
 
 #include "controller/agent/cards/cards.h"
 #include "controller/agent/cdi/folder.h"
+#include "controller/agent/dra/pod_resources.h"
 #include "controller/agent/dra/server.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/agent/usage/prepared.h"
@@ -90,6 +91,7 @@ class Agent {
   agent::cdi::Folder folder_;
   agent::ClaimPreparer preparer_;
   agent::usage::Prepared prepared_;
+  agent::dra::PodResources podResources_;
   agent::cards::Cards cards_;
   ClaimDriver driver_;
   agent::dra::Server kubelet_;

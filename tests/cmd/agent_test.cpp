@@ -11,10 +11,17 @@
 #include <vector>
 
 #include "controller/agent/cdi/folder.h"
+#include "controller/agent/health/health.h"
 #include "controller/base/files.h"
+#include "controller/base/ids.h"
 #include "controller/base/subprocess.h"
+#include "controller/base/text.h"
+#include "controller/http/http.h"
+#include "controller/kube/client.h"
 #include "controller/kube/transport/curl_transport.h"
+#include "controller/standalone/apiserver/server.h"
 #include "tests/agent/dra/kubelet.h"
+#include "tests/agent/dra/pod_resources.h"
 #include "tests/nvml/fake_nvml.h"
 
 namespace egpu::agent::dra {
@@ -31,12 +38,16 @@ class AgentTest : public KubeletTest {
     fs::create_directory(folder + "/plugins");
     options.pluginFolder = folder + "/plugins/elasticgpu.io";
     // Nobody answers there: an agent without an API server registers, and says no to every claim.
+    useServer("http://127.0.0.1:1");
+  }
+  void useServer(const std::string& url) const {
     std::ofstream(folder + "/kubeconfig") << R"(
 apiVersion: v1
 kind: Config
 current-context: none
 contexts: [{name: none, context: {cluster: none, user: none}}]
-clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
+clusters: [{name: none, cluster: {server: ")" + url +
+                                                 R"("}}]
 users: [{name: none, user: {}}]
 )";
   }
@@ -140,6 +151,38 @@ TEST_F(AgentTest, WhatIsUsedIsShownWhileItIsPrepared) {
   EXPECT_THAT(text, HasSubstr("# HELP elasticgpu_claim_series_left_out Claims' pods"));
   ASSERT_TRUE(prepared.withdraw("u-1").ok());
   EXPECT_THAT(ask("/ops", "/metrics"), ::testing::Not(HasSubstr("train"))) << "unprepared, it has no series";
+}
+
+/// NVIDIA's device plugin gave one to a pod that has no process yet.
+TEST_F(AgentTest, ACardThatTheKubeletGaveByOthersIsFenced) {
+  nvidia::testing::FakeNvml node("a100");
+  environment = node.environment();
+  const auto uuid = [&](int i) { return node.file["devices"][i]["uuid"].as<std::string>(); };
+  FakePodResources given;
+  addDevices(given.container("team", "notebook", "main"), "nvidia.com/gpu", {uuid(1)});
+  fs::create_directory(folder + "/pod-resources");
+  given.listen(folder + "/pod-resources/kubelet.sock");
+  base::Random random;
+  auto api = apiserver::Server::create({}, clock, random);
+  ASSERT_TRUE(api.ok()) << api.status().str();
+  const auto listener = http::listen("127.0.0.1:0", **api);
+  ASSERT_TRUE(listener.ok()) << listener.status().str();
+  useServer("http://" + (*listener)->address());
+  kube::Endpoint endpoint;
+  endpoint.server = "http://" + (*listener)->address();
+  const auto line = kube::curlTransport(endpoint, clock);
+  kube::Client client(**line, clock, random, metrics);
+  const auto healthOf = [&](int i) {
+    const auto card = client.get<v1alpha::ElasticGPU>({"", base::lowered(uuid(i))});
+    const auto* healthy = card ? health::healthyOf(card->status.conditions) : nullptr;
+    return healthy ? healthy->reason + ": " + healthy->message : std::string();
+  };
+  runUntilItServes();
+  EXPECT_TRUE(eventually([&] { return !healthOf(0).empty() && !healthOf(1).empty(); }));
+  EXPECT_THAT(healthOf(0), StartsWith("Working"));
+  EXPECT_THAT(healthOf(1), StartsWith("ForeignUse: used without a claim by container main of pod team/notebook"));
+  agent.reset();
+  (*listener)->stop();
 }
 
 TEST_F(AgentTest, Kill9LeavesNothingThatTheNextOneCantReplace) {

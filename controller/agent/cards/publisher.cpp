@@ -64,6 +64,7 @@ Publisher::Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::Event
 
 Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   noteFailures(answers);
+  if (options_.given) given_ = options_.given(stop);
   Found found = merge(answers, options_.node);
   noteUnpublished(answers, found);
   remarks_ = std::move(found.remarks);
@@ -264,7 +265,7 @@ std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, con
     const auto mig = found->attributes.find("migMode");
     if (mig != found->attributes.end() && mig->second == "enabled") return migMode(uuid);
     if (options_.hasClaim)
-      if (auto foreign = health::foreignUse(uuid, answer.health.processes, options_.proc, options_.hasClaim))
+      if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.proc, options_.hasClaim))
         return foreign;
     return health::Finding{};
   }

@@ -47,6 +47,8 @@ struct PublisherOptions {
   /// A plugin fails, or is missing, that long before its cards are fenced.
   std::chrono::milliseconds notAnsweringAfter{180'000};
   std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's use; 0 = it is not written
+  /// What the kubelet has given to containers by others than us, asked at each publication; empty = it isn't asked.
+  std::function<std::vector<health::Given>(const std::stop_token& stop)> given{};
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -91,6 +93,7 @@ class Publisher {
   const base::Clock::Steady since_;                                       ///< when it was made
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
   std::vector<std::string> remarks_;  ///< of the present call, besides those of the answers
+  std::vector<health::Given> given_;  ///< to containers, by others, as of the present call
   std::vector<std::string> told_;     ///< the last time, so that nothing is told twice
 };
 

@@ -10,8 +10,9 @@ namespace egpu::agent::health {
 
 namespace {
 
+constexpr std::string_view kNvidiaDriver = "gpu.nvidia.com";
 constexpr std::size_t kUid = 36;                ///< of a pod: 8-4-4-4-12 hexadecimal digits
-constexpr std::size_t kMostNamed = 4;           ///< processes in the condition
+constexpr std::size_t kMostNamed = 4;           ///< users in the condition
 constexpr std::size_t kLongestFile = 64 << 10;  ///< of what is read of a process
 
 std::string contentOf(const std::string& path) {
@@ -31,6 +32,14 @@ bool isUid(std::string_view text) {
   return text.size() == kUid;
 }
 
+/// The first few, and how many more.
+std::string listed(const std::vector<std::string>& users) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(users.size(), kMostNamed); ++i) out += (i > 0 ? ", " : "") + users[i];
+  if (users.size() > kMostNamed) out += " and " + std::to_string(users.size() - kMostNamed) + " more";
+  return out;
+}
+
 }  // namespace
 
 std::string podOf(std::string_view cgroups) {
@@ -48,22 +57,33 @@ std::optional<std::string> podOfProcess(const std::string& proc, int64_t pid) {
   return cgroups.empty() ? std::nullopt : std::optional(podOf(cgroups));
 }
 
-std::optional<Finding> foreignUse(const std::string& card, const std::vector<plugin::CardProcess>& processes,
-                                  const std::string& proc, const HasClaim& hasClaim) {
+bool isOf(const v1alpha::Card& card, const Given& given) {
+  const auto uuid = base::lowered(card.uuid);
+  const auto number = "gpu-" + std::to_string(card.index);
+  return std::any_of(given.ids.begin(), given.ids.end(), [&](const std::string& each) {
+    const auto id = base::lowered(each.substr(each.rfind('=') + 1));  // of a CDI name the device
+    return id == uuid || id.starts_with(uuid + "::") || id.starts_with("mig-" + uuid + "/") ||
+           (given.driver == kNvidiaDriver && (id == number || id.starts_with(number + "-")));
+  });
+}
+
+std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
+                                  const std::vector<plugin::CardProcess>& processes, const std::string& proc,
+                                  const HasClaim& hasClaim) {
   std::vector<std::string> users;
+  for (const auto& each : given)
+    if (isOf(card, each))
+      users.push_back("container " + each.container + " of pod " + each.pod + ", which has it by " + each.by);
   for (const auto& process : processes) {
-    if (base::lowered(process.uuid) != base::lowered(card)) continue;
+    if (base::lowered(process.uuid) != base::lowered(card.uuid)) continue;
     const auto pod = podOfProcess(proc, process.pid);
-    if (!pod || (!pod->empty() && hasClaim(*pod, card).value_or(true))) continue;
+    if (!pod || (!pod->empty() && hasClaim(*pod, card.uuid).value_or(true))) continue;
     const auto name = contentOf(proc + "/" + std::to_string(process.pid) + "/comm");
     users.push_back("process " + std::to_string(process.pid) + " (" + std::string(base::trimmed(name)) + ")" +
                     (pod->empty() ? " outside of pods" : " of pod " + *pod));
   }
   if (users.empty()) return std::nullopt;
-  std::string who;
-  for (std::size_t i = 0; i < std::min(users.size(), kMostNamed); ++i) who += (i > 0 ? ", " : "") + users[i];
-  if (users.size() > kMostNamed) who += " and " + std::to_string(users.size() - kMostNamed) + " more";
-  auto out = illness("used without a claim by " + who +
+  auto out = illness("used without a claim by " + listed(users) +
                      "; end it, and keep NVIDIA's device plugin and DRA driver off this node's cards");
   out.reason = kForeignUse;
   return out;

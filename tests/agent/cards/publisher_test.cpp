@@ -327,6 +327,21 @@ TEST_F(PublisherTest, ACardThatOthersUseIsFencedAndComesBack) {
   EXPECT_EQ(healthy("gpu-b").reason, "Probation");
 }
 
+TEST_F(PublisherTest, ACardThatOthersGaveAwayIsFencedBeforeItIsUsed) {
+  std::vector<health::Given> given{{"team/notebook", "main", "nvidia.com/gpu", "", {"GPU-B"}}};
+  options.hasClaim = [](const std::string&, const std::string&) { return false; };
+  options.given = [&](const std::stop_token&) { return given; };
+  Publisher watchful(*client, store, events, clock, options);
+  const auto both = answer({gpu("GPU-A"), gpu("GPU-B")});
+  EXPECT_TRUE(watchful.publish({{"physical", both}}, {}).ok());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(healthy("gpu-b").reason, "ForeignUse");
+  EXPECT_THAT(healthy("gpu-b").message, HasSubstr("pod team/notebook"));
+  given.clear();
+  EXPECT_TRUE(watchful.publish({{"physical", both}}, {}).ok());
+  EXPECT_EQ(healthy("gpu-b").reason, "Probation");
+}
+
 TEST_F(PublisherTest, OneThatIsRefusedKeepsNoOtherFromBeingWritten) {
   transport->refuses = [](const kube::HttpRequest& r) {
     return r.method == kube::Method::post && r.body.find("GPU-A") != std::string::npos;

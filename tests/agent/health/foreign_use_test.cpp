@@ -30,6 +30,30 @@ TEST(PodOfTest, AnythingElseIsNoPod) {
     EXPECT_EQ(podOf(none), "") << none.substr(0, 80);
 }
 
+v1alpha::Card card() {
+  v1alpha::Card out;
+  out.uuid = "GPU-A";
+  out.index = 1;
+  return out;
+}
+
+TEST(GivenTest, ACardIsKnownByItsUuid) {
+  for (const char* id : {"GPU-A", "gpu-a", "GPU-A::3", "MIG-GPU-A/1/0", "nvidia.com/gpu=GPU-A"})
+    EXPECT_TRUE(isOf(card(), {"ns/p", "c", "nvidia.com/gpu", "", {"GPU-0", id}})) << id;
+  for (const char* id :
+       {"", "GPU-", "GPU-AB", "GPU-B::1", "MIG-GPU-AB/1/0", "MIG-0123abcd", "A", "gpu-1", "=", "GPU-A=x"})
+    EXPECT_FALSE(isOf(card(), {"ns/p", "c", "nvidia.com/gpu", "", {id}})) << id;
+  EXPECT_FALSE(isOf(card(), {}));
+}
+
+TEST(GivenTest, NvidiasDriverCallsItByItsMinorNumber) {
+  for (const char* id : {"gpu-1", "gpu-1-mig-19-4-1", "k8s.gpu.nvidia.com/device=gpu-1"})
+    EXPECT_TRUE(isOf(card(), {"ns/p", "c", "a claim", "gpu.nvidia.com", {id}})) << id;
+  for (const char* id : {"gpu-0", "gpu-10", "gpu-vfio-1"})
+    EXPECT_FALSE(isOf(card(), {"ns/p", "c", "a claim", "gpu.nvidia.com", {id}})) << id;
+  EXPECT_FALSE(isOf(card(), {"ns/p", "c", "a claim", "gpu.example.com", {"gpu-1"}})) << "another driver's number";
+}
+
 class ForeignUseTest : public ::testing::Test {
  protected:
   ForeignUseTest() { std::filesystem::create_directories(proc); }
@@ -40,8 +64,9 @@ class ForeignUseTest : public ::testing::Test {
     std::ofstream(folder + "/cgroup") << cgroup << "\n";
     std::ofstream(folder + "/comm") << name << "\n";
   }
-  std::optional<Finding> found(const std::vector<plugin::CardProcess>& processes) {
-    return foreignUse("GPU-A", processes, proc, [&](const std::string& pod, const std::string& card) {
+  std::optional<Finding> found(const std::vector<plugin::CardProcess>& processes,
+                               const std::vector<Given>& given = {}) {
+    return foreignUse(card(), given, processes, proc, [&](const std::string& pod, const std::string& card) {
       const auto it = claims.find(pod);
       EXPECT_EQ(card, "GPU-A");
       return it == claims.end() ? std::nullopt : std::optional(it->second);
@@ -61,6 +86,17 @@ TEST_F(ForeignUseTest, WhoHasAClaimMayUseIt) {
   EXPECT_FALSE(foreign->healthy);
   EXPECT_EQ(foreign->reason, "ForeignUse");
   EXPECT_THAT(foreign->message, HasSubstr("by process 2 (torch) of pod " + kTheirs));
+}
+
+/// An idle notebook, an image that is being pulled: no process is there yet.
+TEST_F(ForeignUseTest, WhatTheKubeletGaveByOthersIsForeign) {
+  const Given notebook{"team/notebook", "main", "nvidia.com/gpu", "", {"GPU-A"}};
+  const auto foreign = found({}, {{"team/other", "main", "nvidia.com/gpu", "", {"GPU-B"}}, notebook});
+  ASSERT_TRUE(foreign);
+  EXPECT_EQ(foreign->reason, "ForeignUse");
+  EXPECT_THAT(foreign->message, HasSubstr("by container main of pod team/notebook, which has it by nvidia.com/gpu;"));
+  process(2, "torch", "0::/kubepods/pod" + kTheirs + "/c");
+  EXPECT_THAT(found({{"GPU-A", 2, 1}}, {notebook})->message, HasSubstr("nvidia.com/gpu, process 2 (torch) of pod "));
 }
 
 TEST_F(ForeignUseTest, ProgramsBesideKubernetesAreForeign) {

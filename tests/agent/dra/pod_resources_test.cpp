@@ -1,0 +1,97 @@
+// What a kubelet says of its containers' devices, over its socket.
+#include "controller/agent/dra/pod_resources.h"
+
+#include <gmock/gmock.h>
+
+#include "controller/agent/dra/proto/pod_resources_v1.grpc.pb.h"
+#include "tests/agent/dra/kubelet.h"
+#include "tests/agent/dra/pod_resources.h"
+
+namespace egpu::agent::dra {
+namespace {
+
+using health::Given;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+MATCHER_P5(GivenTo, pod, container, by, driver, ids, "") {
+  return arg.pod == pod && arg.container == container && arg.by == by && arg.driver == driver && arg.ids == ids;
+}
+using Ids = std::vector<std::string>;
+
+class PodResourcesTest : public ::testing::Test {
+ protected:
+  const support::ScratchFolder scratch;
+  const std::string socket = scratch.path() + "/kubelet.sock";
+  FakePodResources kubelet;
+  PodResources asked{socket};
+};
+
+TEST_F(PodResourcesTest, TellsWhatDevicePluginsGave) {
+  auto& main = kubelet.container("team", "notebook", "main");
+  addDevices(main, "nvidia.com/gpu", {"GPU-A", "GPU-B::1"});
+  addDevices(main, "nvidia.com/mig-1g.10gb", {"MIG-C"});
+  addDevices(kubelet.container("team", "train", "worker"), "nvidia.com/gpu", {"GPU-D"});
+  kubelet.container("team", "web", "main");
+  kubelet.listen(socket);
+  EXPECT_THAT(asked.list({}),
+              ElementsAre(GivenTo("team/notebook", "main", "nvidia.com/gpu", "", Ids{"GPU-A", "GPU-B::1"}),
+                          GivenTo("team/notebook", "main", "nvidia.com/mig-1g.10gb", "", Ids{"MIG-C"}),
+                          GivenTo("team/train", "worker", "nvidia.com/gpu", "", Ids{"GPU-D"})));
+}
+
+TEST_F(PodResourcesTest, TellsWhatDriversGaveButForOurs) {
+  auto& main = kubelet.container("team", "notebook", "main");
+  addClaimed(main, "team", "mine", "elasticgpu.io", "egpu-1", {"elasticgpu.io/device=1", "nvidia.com/gpu=GPU-A"});
+  addClaimed(main, "team", "whole", "gpu.nvidia.com", "gpu-1", {"k8s.gpu.nvidia.com/claim=u-gpu-1"});
+  kubelet.listen(socket);
+  EXPECT_THAT(asked.list({}), ElementsAre(GivenTo("team/notebook", "main", "ResourceClaim team/whole of gpu.nvidia.com",
+                                                  "gpu.nvidia.com", Ids{"gpu-1", "k8s.gpu.nvidia.com/claim=u-gpu-1"})));
+}
+
+TEST_F(PodResourcesTest, AKubeletThatDoesNotAnswerHasGivenNothingAndIsAskedAgain) {
+  addDevices(kubelet.container("team", "notebook", "main"), "nvidia.com/gpu", {"GPU-A"});
+  EXPECT_THAT(asked.list({}), IsEmpty()) << "there is no socket";
+  kubelet.listen(socket);
+  EXPECT_THAT(asked.list({}), ElementsAre(GivenTo("team/notebook", "main", "nvidia.com/gpu", "", Ids{"GPU-A"})));
+  kubelet.status = {grpc::StatusCode::RESOURCE_EXHAUSTED, "rejected by rate limit"};
+  EXPECT_THAT(asked.list({}), IsEmpty());
+  kubelet.status = {};
+  EXPECT_EQ(asked.list({}).size(), 1u);
+  kubelet.close();
+  EXPECT_THAT(asked.list({}), IsEmpty());
+  kubelet.listen(socket);
+  EXPECT_EQ(asked.list({}).size(), 1u) << "it was started anew";
+}
+
+TEST_F(PodResourcesTest, ItsSilenceIsLoggedOnce) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_THAT(asked.list({}), IsEmpty());
+  EXPECT_THAT(asked.list({}), IsEmpty());
+  const auto lines = ::testing::internal::GetCapturedStderr();
+  const std::string words = "the kubelet does not say";
+  EXPECT_NE(lines.find(words), std::string::npos) << lines;
+  EXPECT_EQ(lines.find(words), lines.rfind(words)) << lines;
+}
+
+TEST_F(PodResourcesTest, AnAnswerBeyondBoundsIsNone) {
+  addDevices(kubelet.container("team", "notebook", "main"), "nvidia.com/gpu",
+             {"GPU-A", std::string(PodResources::kMostBytes, 'x')});
+  kubelet.listen(socket);
+  EXPECT_THAT(asked.list({}), IsEmpty());
+}
+
+TEST_F(PodResourcesTest, OneThatHangsHoldsNobodyUp) {
+  Gate gate;
+  kubelet.before = [&] { gate.pass({}); };
+  kubelet.listen(socket);
+  EXPECT_THAT(asked.list({}), IsEmpty()) << "it has its time, and no more";
+  std::jthread stopped([&](const std::stop_token& stop) { EXPECT_THAT(asked.list(stop), IsEmpty()); });
+  EXPECT_TRUE(eventually([&] { return gate.waiting() == 2; }));
+  stopped.request_stop();
+  stopped.join();
+  gate.open();
+}
+
+}  // namespace
+}  // namespace egpu::agent::dra
