@@ -64,7 +64,8 @@ agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::heal
   o.publisher.hasClaim = std::move(hasClaim);
   o.publisher.given = std::move(given);
   o.publisher.quiet = options.probation;
-  o.publisher.proc = kProc;
+  o.publisher.host.proc = kProc;
+  if (!options.pluginState.empty()) o.publisher.host.state = options.pluginState;
   o.publisher.usageEvery = options.usageEvery;
   o.attribute = std::move(attribute);
   return o;

@@ -169,21 +169,31 @@ void readProcessUtilization(const Library& nvml, Device device, std::vector<Proc
   }
 }
 
+using ListProcesses = Return (*)(Device device, unsigned* count, ProcessInfo* processes);
+
+/// Adds those of a list that are not there yet; false: NVML does not tell.
+bool addProcesses(ListProcesses list, Device device, std::vector<Process>& to, Remarks& remarks) {
+  std::vector<ProcessInfo> all(kMostProcesses);
+  auto count = static_cast<unsigned>(all.size());
+  const Return answer = Library::call(list, device, &count, all.data());
+  if (answer == kInsufficientSize) remarks.add("it has more processes than can be told");
+  if (answer != kSuccess) return false;
+  all.resize(std::min<std::size_t>(count, all.size()));
+  for (const ProcessInfo& p : all)
+    if (std::none_of(to.begin(), to.end(), [&](const Process& have) { return have.pid == p.pid; }))
+      to.push_back({p.pid, p.memory > kMostMemory ? -1 : static_cast<int64_t>(p.memory)});
+  return true;
+}
+
 /// What is used of the card, and by which processes.
 void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   Utilization utilization{};
   if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
     out.smPercent = percentOf(utilization.gpu);
-  std::vector<ProcessInfo> all(kMostProcesses);
-  auto count = static_cast<unsigned>(all.size());
-  const Return answer = Library::call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &count, all.data());
-  if (answer == kInsufficientSize) remarks.add("it has more processes than can be told");
-  if (answer != kSuccess) return;
-  out.processesKnown = true;
-  all.resize(std::min<std::size_t>(count, all.size()));
-  for (const ProcessInfo& p : all)
-    out.processes.push_back({p.pid, p.memory > kMostMemory ? -1 : static_cast<int64_t>(p.memory)});
+  out.processesKnown = addProcesses(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, out.processes, remarks);
   if (!out.processes.empty()) readProcessUtilization(nvml, device, out.processes);
+  // After that: of MPS clients no part of the SMs is known.
+  if (out.processesKnown) addProcesses(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, device, out.processes, remarks);
 }
 
 }  // namespace

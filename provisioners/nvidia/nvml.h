@@ -120,6 +120,7 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
     (Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed))         \
   F(nvmlDeviceGetRetiredPagesPendingStatus, (Device device, unsigned* pending))                               \
   F(nvmlDeviceGetComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))        \
+  F(nvmlDeviceGetMPSComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))     \
   F(nvmlDeviceGetUtilizationRates, (Device device, Utilization * utilization))                                \
   F(nvmlDeviceGetProcessUtilization,                                                                          \
     (Device device, ProcessSample * samples, unsigned* count, unsigned long long since))                      \

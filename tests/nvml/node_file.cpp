@@ -35,9 +35,11 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
     take(n, "remapFailed", out.remapFailed), take(n, "retiredPending", out.retiredPending);
     take(n, "linksDown", out.linksDown), take(n, "xids", out.xids);
     take(n, "used", out.used), take(n, "sm", out.sm);
-    for (const auto& process : n["processes"])
-      out.processes.push_back(
-          {process[0].as<uint64_t>(), process[1].as<uint64_t>(), process.size() > 2 ? process[2].as<int64_t>() : -1});
+    for (const auto& [key, all] :
+         {std::pair{"processes", &out.processes}, std::pair{"mpsProcesses", &out.mpsProcesses}})
+      for (const auto& process : n[key])
+        all->push_back(
+            {process[0].as<uint64_t>(), process[1].as<uint64_t>(), process.size() > 2 ? process[2].as<int64_t>() : -1});
     if (const auto compute = n["compute"]) {
       out.computeMajor = compute[0].as<int64_t>();
       out.computeMinor = compute[1].as<int64_t>();

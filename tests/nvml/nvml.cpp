@@ -141,7 +141,8 @@ Return minorNumber(Device device, unsigned* out) {
 uint64_t usedOf(const FakeDevice& device) {
   if (device.used >= 0) return static_cast<uint64_t>(device.used);
   uint64_t sum = 0;
-  for (const FakeProcess& process : device.processes) sum += process.memory == kUnknownMemory ? 0 : process.memory;
+  for (const auto* all : {&device.processes, &device.mpsProcesses})
+    for (const FakeProcess& process : *all) sum += process.memory == kUnknownMemory ? 0 : process.memory;
   return sum;
 }
 /// Here, as in the library, what the driver keeps counts as used.
@@ -267,13 +268,19 @@ Return retiredPending(Device device, unsigned* pending) {
   return kSuccess;
 }
 
-Return processes(Device device, unsigned* count, ProcessInfo* out) {
-  const Request r = begin("nvmlDeviceGetComputeRunningProcesses_v3", device);
+Return tell(const Request& r, bool mps, unsigned* count, ProcessInfo* out) {
   if (r.answer != kSuccess) return r.answer;
-  const unsigned room = std::exchange(*count, static_cast<unsigned>(r.device->processes.size()));
+  const auto& all = mps ? r.device->mpsProcesses : r.device->processes;
+  const unsigned room = std::exchange(*count, static_cast<unsigned>(all.size()));
   if (*count > room) return kInsufficientSize;
-  for (const FakeProcess& p : r.device->processes) *out++ = {static_cast<unsigned>(p.pid), p.memory, ~0U, ~0U};
+  for (const FakeProcess& p : all) *out++ = {static_cast<unsigned>(p.pid), p.memory, ~0U, ~0U};
   return kSuccess;
+}
+Return processes(Device device, unsigned* count, ProcessInfo* out) {
+  return tell(begin("nvmlDeviceGetComputeRunningProcesses_v3", device), false, count, out);
+}
+Return mpsProcesses(Device device, unsigned* count, ProcessInfo* out) {
+  return tell(begin("nvmlDeviceGetMPSComputeRunningProcesses_v3", device), true, count, out);
 }
 
 Return utilizationRates(Device device, Utilization* out) {
@@ -394,6 +401,7 @@ EXPORT(nvmlDeviceGetTotalEccErrors, eccErrors)
 EXPORT(nvmlDeviceGetRemappedRows, remappedRows)
 EXPORT(nvmlDeviceGetRetiredPagesPendingStatus, retiredPending)
 EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, processes)
+EXPORT(nvmlDeviceGetMPSComputeRunningProcesses_v3, mpsProcesses)
 EXPORT(nvmlDeviceGetUtilizationRates, utilizationRates)
 EXPORT(nvmlDeviceGetProcessUtilization, processUtilization)
 EXPORT(nvmlEventSetCreate, eventSetCreate)

@@ -374,6 +374,22 @@ TEST_P(NvidiaTest, WhatIsUsedOfACardIsTold) {
       << "the newest sample counts, no sample is nothing, and 200 % can't be";
 }
 
+/// NVML lists them apart: the other list has their server only.
+TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
+  use("a100");
+  fake->file["devices"][1]["processes"] = YAML::Load("[[99, 1048576, 80]]");
+  fake->file["devices"][1]["mpsProcesses"] = YAML::Load("[[4711, 2097152], [99, 1048576], [12, 18446744073709551615]]");
+  fake->write();
+  const auto health = plugin->health();
+  EXPECT_THAT(health.processes, ElementsAre(CardProcess{uuid(1), 99, kMiB, 80},
+                                            CardProcess{uuid(1), 4711, 2 * kMiB, -1}, CardProcess{uuid(1), 12, -1, -1}))
+      << "each once, and what of the SMs is whose is not known";
+  EXPECT_EQ(health.use.at(1).processes, 3);
+  fake->file["missing"].push_back("nvmlDeviceGetMPSComputeRunningProcesses_v3");
+  fake->write();
+  EXPECT_THAT(plugin->health().processes, ElementsAre(CardProcess{uuid(1), 99, kMiB, 80}));
+}
+
 TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
   use("a100");
   fake->file["each"]["sm"] = 101;  // can't be

@@ -265,7 +265,7 @@ std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, con
     const auto mig = found->attributes.find("migMode");
     if (mig != found->attributes.end() && mig->second == "enabled") return migMode(uuid);
     if (options_.hasClaim)
-      if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.proc, options_.hasClaim))
+      if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.host, options_.hasClaim))
         return foreign;
     return health::Finding{};
   }

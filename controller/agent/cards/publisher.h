@@ -41,7 +41,7 @@ struct PublisherOptions {
   std::string node;  ///< the one that this agent runs on
   /// Who may use a card; empty = nobody looks at who does.
   health::HasClaim hasClaim{};
-  std::string proc = "/proc";                      ///< the host's
+  health::Host host{};
   std::chrono::milliseconds quiet{300'000};        ///< that a card must be well before it is used again
   std::chrono::milliseconds deleteAfter{600'000};  ///< a card is gone that long before its object goes
   /// A plugin fails, or is missing, that long before its cards are fenced.

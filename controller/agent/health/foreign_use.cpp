@@ -1,8 +1,11 @@
 #include "controller/agent/health/foreign_use.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "controller/base/text.h"
 
@@ -11,9 +14,10 @@ namespace egpu::agent::health {
 namespace {
 
 constexpr std::string_view kNvidiaDriver = "gpu.nvidia.com";
-constexpr std::size_t kUid = 36;                ///< of a pod: 8-4-4-4-12 hexadecimal digits
-constexpr std::size_t kMostNamed = 4;           ///< users in the condition
-constexpr std::size_t kLongestFile = 64 << 10;  ///< of what is read of a process
+constexpr std::string_view kMpsServer = "nvidia-cuda-mps";  ///< nvidia-cuda-mps-server: the kernel keeps 15 characters
+constexpr std::size_t kUid = 36;                            ///< of a pod: 8-4-4-4-12 hexadecimal digits
+constexpr std::size_t kMostNamed = 4;                       ///< users in the condition
+constexpr std::size_t kLongestFile = 64 << 10;              ///< of what is read of a process
 
 std::string contentOf(const std::string& path) {
   std::ifstream in(path);
@@ -30,6 +34,14 @@ bool isUid(std::string_view text) {
     if (dash ? c != '-' : !((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
   }
   return text.size() == kUid;
+}
+
+std::string nameOf(const std::string& proc, int64_t pid) {
+  return std::string(base::trimmed(contentOf(proc + "/" + std::to_string(pid) + "/comm")));
+}
+
+bool servesMps(const Host& host, const std::string& card) {
+  return ::access((host.state + "/mps/" + card + "/control").c_str(), F_OK) == 0;
 }
 
 /// The first few, and how many more.
@@ -68,18 +80,22 @@ bool isOf(const v1alpha::Card& card, const Given& given) {
 }
 
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
-                                  const std::vector<plugin::CardProcess>& processes, const std::string& proc,
+                                  const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim) {
   std::vector<std::string> users;
   for (const auto& each : given)
     if (isOf(card, each))
       users.push_back("container " + each.container + " of pod " + each.pod + ", which has it by " + each.by);
+  std::map<std::string, bool> mayUse;  // by pod: asked once
   for (const auto& process : processes) {
     if (base::lowered(process.uuid) != base::lowered(card.uuid)) continue;
-    const auto pod = podOfProcess(proc, process.pid);
-    if (!pod || (!pod->empty() && hasClaim(*pod, card.uuid).value_or(true))) continue;
-    const auto name = contentOf(proc + "/" + std::to_string(process.pid) + "/comm");
-    users.push_back("process " + std::to_string(process.pid) + " (" + std::string(base::trimmed(name)) + ")" +
+    const auto pod = podOfProcess(host.proc, process.pid);
+    if (!pod) continue;
+    const auto name = nameOf(host.proc, process.pid);
+    if (name == kMpsServer && servesMps(host, card.uuid)) continue;
+    if (!pod->empty() && mayUse.count(*pod) == 0) mayUse[*pod] = hasClaim(*pod, card.uuid).value_or(true);
+    if (!pod->empty() && mayUse[*pod]) continue;
+    users.push_back("process " + std::to_string(process.pid) + " (" + name + ")" +
                     (pod->empty() ? " outside of pods" : " of pod " + *pod));
   }
   if (users.empty()) return std::nullopt;

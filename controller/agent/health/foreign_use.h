@@ -40,11 +40,18 @@ std::string podOf(std::string_view cgroups);
 /// Likewise of a process: "" if it is of no pod, nullopt if it is gone. proc: "/proc", which must be the host's.
 std::optional<std::string> podOfProcess(const std::string& proc, int64_t pid);
 
+/// What is read of the host.
+struct Host {
+  std::string proc = "/proc";                 ///< the host's
+  std::string state = "/var/lib/elasticgpu";  ///< the plugins' folder
+};
+
 /// Who uses this card and has no claim on it; nullopt = nobody. Whoever was given the card by others is foreign, even
-/// with a claim on it: it has more than the claim. A process that is gone by now is nobody. proc: "/proc", which must be
-/// the host's.
+/// with a claim on it: it has more than the claim. A process that is gone by now is nobody. Nor is an MPS server where
+/// the operator runs one for claims, host.state/mps/<uuid>/control: it computes for its clients, who are listed, too, and
+/// it stays when the last one has gone.
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
-                                  const std::vector<plugin::CardProcess>& processes, const std::string& proc,
+                                  const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim);
 
 }  // namespace egpu::agent::health

@@ -53,7 +53,7 @@ class ClaimsTest : public ::testing::Test {
   cache::Store<Gpu> store;
   Events events;
   PublisherOptions options{
-      "n1", [](const std::string&, const std::string&) { return false; }, "/proc", minutes(5), minutes(10), minutes(3)};
+      "n1", [](const std::string&, const std::string&) { return false; }, {}, minutes(5), minutes(10), minutes(3)};
   Publisher publisher{world.client, store, events, world.clock, options};
 };
 

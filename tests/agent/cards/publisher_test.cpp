@@ -45,7 +45,7 @@ class PublisherTest : public ApiTest {
   static Answers one(const plugin::Gpu& g = gpu("GPU-A")) { return {{"physical", answer({g})}}; }
 
   cache::Store<Gpu> store;
-  PublisherOptions options{"n1", {}, "/proc", minutes(5), minutes(10), minutes(3)};
+  PublisherOptions options{"n1", {}, {}, minutes(5), minutes(10), minutes(3)};
   Publisher publisher{*client, store, events, clock, options};
 };
 

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <map>
 
+#include "tests/support/scratch_folder.h"
+
 namespace egpu::agent::health {
 namespace {
 
@@ -57,7 +59,6 @@ TEST(GivenTest, NvidiasDriverCallsItByItsMinorNumber) {
 class ForeignUseTest : public ::testing::Test {
  protected:
   ForeignUseTest() { std::filesystem::create_directories(proc); }
-  ~ForeignUseTest() override { std::filesystem::remove_all(proc); }
   void process(int64_t pid, const std::string& name, const std::string& cgroup) {
     const auto folder = proc + "/" + std::to_string(pid);
     std::filesystem::create_directories(folder);
@@ -66,14 +67,17 @@ class ForeignUseTest : public ::testing::Test {
   }
   std::optional<Finding> found(const std::vector<plugin::CardProcess>& processes,
                                const std::vector<Given>& given = {}) {
-    return foreignUse(card(), given, processes, proc, [&](const std::string& pod, const std::string& card) {
+    return foreignUse(card(), given, processes, {proc, state}, [&](const std::string& pod, const std::string& card) {
       const auto it = claims.find(pod);
+      ++asked;
       EXPECT_EQ(card, "GPU-A");
       return it == claims.end() ? std::nullopt : std::optional(it->second);
     });
   }
 
-  const std::string proc = ::testing::TempDir() + "/foreign-use-proc";
+  const support::ScratchFolder scratch;
+  const std::string proc = scratch.path() + "/proc", state = scratch.path() + "/state";
+  int asked = 0;
   std::map<std::string, bool> claims{{kOurs, true}, {kTheirs, false}};
 };
 
@@ -107,6 +111,31 @@ TEST_F(ForeignUseTest, ProgramsBesideKubernetesAreForeign) {
   ASSERT_TRUE(foreign);
   EXPECT_THAT(foreign->message, HasSubstr("process 10 (a\\x1b[31m) outside of pods"));
   EXPECT_THAT(foreign->message, HasSubstr("and 6 more"));
+}
+
+/// A card that claims share by MPS has its server as a process; that one stays after its last client.
+TEST_F(ForeignUseTest, TheMpsServerOfClaimsIsNotForeignItsClientsMayBe) {
+  process(5, "nvidia-cuda-mps", "0::/system.slice/mps.service");
+  process(6, "python3", "0::/kubepods/pod" + kOurs + "/c");
+  process(7, "python3", "0::/user.slice");
+  ASSERT_TRUE(found({{"GPU-A", 5, 1}})) << "no MPS for claims here";
+  std::filesystem::create_directories(state + "/mps/GPU-A");
+  ASSERT_TRUE(found({{"GPU-A", 5, 1}})) << "no daemon listens";
+  std::ofstream(state + "/mps/GPU-A/control");
+  EXPECT_FALSE(found({{"GPU-A", 5, 1}, {"GPU-A", 6, 1}}));
+  const auto foreign = found({{"GPU-A", 5, 1}, {"GPU-A", 7, 1}});
+  ASSERT_TRUE(foreign);
+  EXPECT_THAT(foreign->message, HasSubstr("used without a claim by process 7 (python3) outside of pods;"));
+}
+
+TEST_F(ForeignUseTest, APodIsAskedAboutOnceWhateverItRuns) {
+  std::vector<plugin::CardProcess> all;
+  for (int64_t pid = 10; pid < 18; ++pid) {
+    process(pid, "torch", "0::/kubepods/pod" + kTheirs + "/c");
+    all.push_back({"GPU-A", pid, 1});
+  }
+  EXPECT_TRUE(found(all));
+  EXPECT_EQ(asked, 1);
 }
 
 TEST_F(ForeignUseTest, NobodyIsAccusedOfWhatIsNotKnown) {
