@@ -96,6 +96,9 @@ typedef struct egpu_card {
   int64_t core;        /**< granted milli-cards, 0…1000: 1000 is the whole card, 0 = no compute was asked for */
   int64_t memory;      /**< granted bytes; 0 beside core 0: an observer's, who gets nothing of the card */
   int64_t card_memory; /**< the card's bytes; 0 if unknown */
+  /* Appended; what lies beyond struct_size is unknown. */
+  const char*
+      pci_address; /**< as discover replied it, by which drivers number the cards that they see; "" if unknown */
 } egpu_card;
 
 /** A device: what a claim gets.
@@ -106,7 +109,9 @@ typedef struct egpu_device {
   const char* device; /**< name of the ElasticGPU object */
   const char* claim;  /**< "namespace/name" */
   const char* node;
-  const egpu_card* const* cards; /**< card_count pointers (so that egpu_card can grow); NULL if card_count is 0 */
+  const egpu_card* const*
+      cards; /**< card_count pointers (so that egpu_card can grow); NULL if card_count is 0. For mount
+                                      in the order of their PCI addresses, or of index where those are unknown */
   size_t card_count;
   const egpu_pair* parameters; /**< the class's, as for validate; NULL if parameter_count is 0 */
   size_t parameter_count;

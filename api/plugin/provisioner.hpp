@@ -56,6 +56,7 @@ inline Status refuseUnknown(const Parameters& parameters, const std::vector<std:
 struct Card {
   std::string uuid, model;
   std::int64_t index = 0, core = 0, memory = 0, cardMemory = 0;
+  std::string pciAddress{};  ///< "" if unknown, and from an older host
 };
 
 /// A device. A copy: it may be kept after the slot returned.
@@ -242,7 +243,8 @@ namespace detail __attribute__((visibility("hidden"))) {
     std::vector<Card> out;
     for (std::size_t i = 0; i < count; ++i) {
       const egpu_card& c = *cards[i];
-      out.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory});
+      out.push_back({text(c.uuid), text(c.model), c.index, c.core, c.memory, c.card_memory,
+                     EGPU_HAS(&c, egpu_card, pci_address) ? text(c.pci_address) : ""});
     }
     return out;
   }

@@ -260,7 +260,8 @@ class DeviceView {
   explicit DeviceView(const DeviceRequest& d) : parameters_(pairsOf(d.parameters)) {
     cards_.reserve(d.cards.size());
     for (const auto& c : d.cards) {
-      cards_.push_back({sizeof(egpu_card), c.uuid.c_str(), c.model.c_str(), c.index, c.core, c.memory, c.cardMemory});
+      cards_.push_back({sizeof(egpu_card), c.uuid.c_str(), c.model.c_str(), c.index, c.core, c.memory, c.cardMemory,
+                        c.pciAddress.c_str()});
       pointers_.push_back(&cards_.back());
     }
     view_ = {sizeof(egpu_device), d.key.c_str(),

@@ -41,9 +41,10 @@ struct CardShare {
   std::string uuid;
   std::string model;
   int64_t index = 0;
-  int64_t core = 0;        ///< granted milli-cards
-  int64_t memory = 0;      ///< granted bytes
-  int64_t cardMemory = 0;  ///< the card's bytes, 0 = unknown
+  int64_t core = 0;          ///< granted milli-cards
+  int64_t memory = 0;        ///< granted bytes
+  int64_t cardMemory = 0;    ///< the card's bytes, 0 = unknown
+  std::string pciAddress{};  ///< "0000:3b:00.0"; "" = unknown
   bool operator==(const CardShare&) const = default;
 };
 

@@ -90,7 +90,7 @@ void put(std::string& out, const std::vector<CardShare>& cards) {
   put(out, static_cast<uint32_t>(cards.size()));
   for (const auto& c : cards) {
     put(out, c.uuid), put(out, c.model);
-    put(out, c.index), put(out, c.core), put(out, c.memory), put(out, c.cardMemory);
+    put(out, c.index), put(out, c.core), put(out, c.memory), put(out, c.cardMemory), put(out, c.pciAddress);
   }
 }
 std::vector<CardShare> cards(Reader& r) {
@@ -100,6 +100,7 @@ std::vector<CardShare> cards(Reader& r) {
     c.uuid = r.text(), c.model = r.text();
     c.index = r.number<int64_t>(), c.core = r.number<int64_t>();
     c.memory = r.number<int64_t>(), c.cardMemory = r.number<int64_t>();
+    c.pciAddress = r.text();
     out.push_back(std::move(c));
   });
   return out;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <vector>
 
 #include "api/plugin/provisioner.hpp"
@@ -54,6 +55,13 @@ std::int64_t percent(std::int64_t milliCards) {
 /// A key becomes a folder's name: it must not leave its place.
 bool plainName(const std::string& key) {
   return !key.empty() && key.size() <= 128 && key.front() != '.' && key.find('/') == std::string::npos;
+}
+
+/// As NVML, CUDA and limiters number the cards that they see: by PCI address, which minor numbers need not follow. A longer
+/// one has a larger domain: 10000:01:00.0. Minor numbers where it is unknown.
+bool comesBefore(const Card& a, const Card& b) {
+  const auto place = [](const Card& card) { return std::tuple(card.pciAddress.size(), card.pciAddress, card.index); };
+  return place(a) < place(b);
 }
 
 bool makeDirs(const std::string& path) {
@@ -123,14 +131,13 @@ class GpuShare final : public Provisioner {
   Status mount(Call& call, const Device& given, const Container&) override {
     if (Status status = fits(given); status.code != EGPU_OK) return status;
     Device device = given;
-    // In the node's order, in which drivers and limiters number what they see.
-    std::stable_sort(device.cards.begin(), device.cards.end(),
-                     [](const Card& a, const Card& b) { return a.index < b.index; });
+    std::stable_sort(device.cards.begin(), device.cards.end(), comesBefore);
     std::string uuids;
     for (const auto& card : device.cards) uuids += (uuids.empty() ? "" : ",") + card.uuid;
     call.env("ELASTICGPU_DEVICE", device.device);
     call.env("ELASTICGPU_CLAIM", device.claim);
     call.env("ELASTICGPU_CARDS", uuids);
+    call.env("CUDA_DEVICE_ORDER", "PCI_BUS_ID");  // else CUDA has the fastest model first
     for (std::size_t i = 0; i < device.cards.size(); ++i) {
       const std::string n = std::to_string(i);
       call.env("ELASTICGPU_CORE_" + n, std::to_string(device.cards[i].core));      // milli-cards

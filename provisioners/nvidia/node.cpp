@@ -66,6 +66,7 @@ sdk::Status readAll(const Library& nvml, unsigned count, const std::function<boo
       continue;
     }
     card.attributes.insert(card.attributes.end(), shared.begin(), shared.end());
+    card.attributes.emplace_back("nvmlIndex", std::to_string(i));
     devices.push_back(device);
     out.cards.push_back(std::move(card));
   }

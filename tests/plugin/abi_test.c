@@ -49,6 +49,9 @@ HOST(reply_veto, 16);
 /* egpu_gpu as plugins built before its first addition fill it in, and where the additions begin. */
 _Static_assert(offsetof(egpu_gpu, milli_tflops) == sizeof(size_t) + 3 * sizeof(char*) + 4 * sizeof(int64_t),
                "egpu_gpu grows at its end only");
+/* The same of egpu_card. */
+_Static_assert(offsetof(egpu_card, pci_address) == sizeof(size_t) + 2 * sizeof(char*) + 4 * sizeof(int64_t),
+               "egpu_card grows at its end only");
 
 int main(void) {
   egpu_provisioner half = {.struct_size = offsetof(egpu_provisioner, list)};

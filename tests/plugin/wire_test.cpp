@@ -12,8 +12,12 @@ Call someCall() {
   c.slot = Slot::mount;
   c.key = "key";
   c.deadline = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(123456789012345));
-  c.device = {
-      "key", "egpu-key", "ns/claim", "node", {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40}}, {{"a", "b"}, {"c", ""}}};
+  c.device = {"key",
+              "egpu-key",
+              "ns/claim",
+              "node",
+              {{"GPU-0", "m", 3, 100, -1, int64_t{1} << 40, "0000:3b:00.0"}},
+              {{"a", "b"}, {"c", ""}}};
   c.parameters = {{"isolation", "none"}};
   c.pod = "ns/pod";
   c.container = "main";

@@ -96,6 +96,19 @@ TEST_F(GpuShareTest, CardsAreNumberedAsTheNodeDoes) {
   EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_1"), "2048m");
 }
 
+TEST_F(GpuShareTest, CardsAreNumberedByPciAddressWhateverTheirMinorNumbers) {
+  auto last = card(0, 100, 2 * kGiB), first = card(1, 200, 16 * kGiB), second = card(2, 300, 4 * kGiB);
+  last.pciAddress = "10000:01:00.0", first.pciAddress = "0000:01:00.0", second.pciAddress = "8000:01:00.0";
+  const auto reply = plugin->mount(device("o", {last, first, second}, {{"isolation", "hami-core"}}), "p", "c");
+  ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CARDS"), "GPU-1,GPU-2,GPU-0");
+  EXPECT_EQ(env(reply.edits, "ELASTICGPU_CORE_0"), "200");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_0"), "16384m");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_1"), "4096m");
+  EXPECT_EQ(env(reply.edits, "CUDA_DEVICE_MEMORY_LIMIT_2"), "2048m");
+}
+
 TEST_F(GpuShareTest, MountForHamiCore) {
   const core::StringMap hami{{"isolation", "hami-core"}};
   auto reply = plugin->mount(device("d", {card(0, 105, 4 * kGiB), card(1, 5, 512 << 20)}, hami), "p", "c");

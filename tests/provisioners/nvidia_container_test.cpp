@@ -137,6 +137,27 @@ TEST_P(NvidiaContainerTest, WithoutTheToolkitItGetsDeviceNodesAndTheDriver) {
   EXPECT_EQ(env(edits, "ELASTICGPU_CLAIM"), "default/claim");
 }
 
+/// Its minor numbers are 2, 3, 0, 1 in NVML's order.
+TEST_F(MachineTest, TheNthLimitIsOfTheCardThatNvmlCountsAsNth) {
+  InProcessRegistry registry{{std::chrono::milliseconds(60'000), std::chrono::milliseconds(60'000)}};
+  ASSERT_TRUE(registry.load(EGPU_PROVISIONER_DIR "/libgpushare.so").ok());
+  Provisioner* plugin = registry.find("gpushare.provisioner.elasticgpu.io", nullptr);
+  ASSERT_NE(plugin, nullptr);
+  const auto found = plugin->discover().gpus;
+  ASSERT_EQ(found.size(), 4U);
+  std::vector<CardShare> cards;
+  for (const Gpu& gpu : found) {
+    const int64_t place = std::stoll(gpu.attributes.at("nvmlIndex"));
+    cards.push_back({gpu.uuid, gpu.model, gpu.index, 1000, (place + 1) * kGiB, gpu.memory, gpu.pciAddress});
+  }
+  std::reverse(cards.begin(), cards.end());
+  const auto edits = plugin->mount(device("key", cards, {{"isolation", "hami-core"}}), "", "").edits;
+  EXPECT_EQ(env(edits, "ELASTICGPU_CARDS"), uuid(0) + "," + uuid(1) + "," + uuid(2) + "," + uuid(3));
+  for (int place = 0; place < 4; ++place)
+    EXPECT_EQ(env(edits, "CUDA_DEVICE_MEMORY_LIMIT_" + std::to_string(place)),
+              std::to_string((place + 1) * 1024) + "m");
+}
+
 TEST_P(NvidiaContainerTest, TheToolkitsDevicesSpareUsTheRest) {
   installDriver();
   const std::string spec =

@@ -109,6 +109,7 @@ TEST_P(NvidiaTest, ADgx1HasItsCubeMesh) {
     want.attributes = {{"cudaComputeCapability", "7.0"},
                        {"cudaDriverVersion", "12.2"},
                        {"driverVersion", "535.104.05"},
+                       {"nvmlIndex", std::to_string(a)},
                        {"pcieRoot", a < 4 ? "pci0000:00" : "pci0000:80"}};
     EXPECT_EQ(cards[a], want);
   }
@@ -128,11 +129,9 @@ TEST_P(NvidiaTest, H100ReachEachOtherThroughTheSwitches) {
       want.links.push_back({uuid(b), a / 4 == b / 4 ? "cpu" : "system", 1});
       want.links.push_back({uuid(b), "nvswitch", 18});
     }
-    want.attributes = {{"cudaComputeCapability", "9.0"},
-                       {"cudaDriverVersion", "12.4"},
-                       {"driverVersion", "550.54.15"},
-                       {"migMode", "disabled"},
-                       {"pcieRoot", place["path"][0].as<std::string>()}};
+    want.attributes = {{"cudaComputeCapability", "9.0"}, {"cudaDriverVersion", "12.4"},
+                       {"driverVersion", "550.54.15"},   {"migMode", "disabled"},
+                       {"nvmlIndex", std::to_string(a)}, {"pcieRoot", place["path"][0].as<std::string>()}};
     EXPECT_EQ(cards[a], want);
   }
   EXPECT_EQ(said, "");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <tuple>
 
 namespace egpu::agent {
 
@@ -74,7 +75,7 @@ std::vector<plugin::CardShare> cardsOf(const std::vector<ClaimPart>& claims) {
         there->memory += card.memory;
       }
     }
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.index < b.index; });
+  std::stable_sort(all.begin(), all.end(), comesBefore);
   return all;
 }
 
@@ -145,6 +146,12 @@ class Merge {
 };
 
 }  // namespace
+
+bool comesBefore(const plugin::CardShare& a, const plugin::CardShare& b) {
+  // A longer address has a larger domain: 10000:01:00.0.
+  const auto place = [](const auto& card) { return std::tuple(card.pciAddress.size(), card.pciAddress, card.index); };
+  return place(a) < place(b);
+}
 
 Variables merged(const std::vector<ClaimPart>& claims) {
   if (claims.size() == 1) return claims.front().env;

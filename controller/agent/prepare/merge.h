@@ -12,15 +12,19 @@ namespace egpu::agent {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-/// What one claim's plugin gives, and the claim's cards in the plugin's order.
+/// As drivers and limiters number the cards that they see: by PCI address, which minor numbers need not follow; by those
+/// (CardShare::index) where it is unknown. A strict weak order. Pure.
+bool comesBefore(const plugin::CardShare& a, const plugin::CardShare& b);
+
+/// What one claim's plugin gives, and the claim's cards as its mount had them.
 struct ClaimPart {
   std::vector<plugin::CardShare> cards;
   Variables env;
 };
 
 /// The variables of a container with all of these claims. Of one claim they are as its plugin gives them. Pure.
-/// - The container's cards are numbered as the node numbers them (CardShare::index), whatever claims they come by: so
-///   does a driver that sees these cards alone.
+/// - The container's cards are numbered by comesBefore, whatever claims they come by: so does a driver that sees these
+///   cards alone.
 /// - Variables that list devices, cards or claims (NVIDIA_VISIBLE_DEVICES and the like) name all of them, each once,
 ///   cards in the order of their numbers. "void" stands only if nobody names a card there.
 /// - Those numbered by card of a claim (ELASTICGPU_CORE_0) are numbered by card of the container. Two shares of one card

@@ -107,9 +107,16 @@ plugin::DeviceRequest requestFor(const Entitled& entitled) {
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& share = shares[i];
     const auto& card = entitled.cards[i];
-    out.cards.push_back({share.uuid, card.model, card.index, share.core, share.memory, card.memory});
+    out.cards.push_back(
+        {share.uuid, card.model, card.index, share.core, share.memory, card.memory, card.topology.pcie});
   }
   return out;
+}
+
+/// As for mount, whose variables number the cards by their places.
+plugin::DeviceRequest inOrder(plugin::DeviceRequest request) {
+  std::stable_sort(request.cards.begin(), request.cards.end(), comesBefore);
+  return request;
 }
 
 std::vector<std::string> idsOf(const cdi::Spec& spec) {
@@ -238,12 +245,12 @@ Status ClaimPreparer::mount(const Entitled& entitled, const std::vector<Entitled
   for (const auto& other : company) {
     auto edits = editsFor(other);
     if (!edits) return {edits.status().code(), other.device.metadata.name + " beside it: " + edits.status().message()};
-    parts.push_back({requestFor(other).cards, std::move(edits->env)});
+    parts.push_back({inOrder(requestFor(other)).cards, std::move(edits->env)});
   }
   auto edits = editsFor(entitled);
   if (!edits) return edits.status();
   spec.edits = std::move(*edits);
-  parts.push_back({requestFor(entitled).cards, std::move(spec.edits.env)});
+  parts.push_back({inOrder(requestFor(entitled)).cards, std::move(spec.edits.env)});
   spec.edits.env = merged(parts);
   return folder_.write(spec);
 }
@@ -253,7 +260,7 @@ Result<core::ContainerEdits> ClaimPreparer::editsFor(const Entitled& entitled) {
   const auto& provisioner = entitled.device.spec.provisioner;
   const auto plugin = pluginOf(provisioner);
   if (!plugin) return plugin.status();
-  const auto request = requestFor(entitled);
+  const auto request = inOrder(requestFor(entitled));
   auto turn = turns_.take(provisioner);
   if (!turn) return turn.status();
   const auto reply = (*plugin)->mount(request, {}, {});

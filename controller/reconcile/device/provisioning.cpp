@@ -139,6 +139,7 @@ plugin::CardShare Provisioning::shareOf(const std::string& card, const std::stri
     share.model = known->spec.card->model;
     share.index = known->spec.card->index;
     share.cardMemory = known->spec.card->memory;
+    share.pciAddress = known->spec.card->topology.pcie;
   }
   return share;
 }

@@ -71,6 +71,20 @@ TEST_F(CompanyTest, TwoClaimsOfOneContainerAreToldAsOne) {
   EXPECT_EQ((*entry)->spec->edits.deviceNodes[0].path, "/dev/nvidia0");
 }
 
+TEST_F(CompanyTest, CardsAreNumberedByPciAddressWhateverTheirMinorNumbers) {
+  const auto moveTo = [&](const std::string& card, const std::string& address) {
+    world.json<v1alpha::ElasticGPU>({"", card}, R"({"spec":{"card":{"topology":{"pcie":")" + address + R"("}}}})");
+  };
+  moveTo("gpu-n1-0", "0000:81:00.0");
+  moveTo("gpu-n1-1", "0000:01:00.0");
+  driver->settle();
+  claim("a", 1, 1);
+  claim("b", 0, 2);
+  pod("p", {"a", "b"}, {container("main", {"a", "b"})});
+  EXPECT_TRUE(prepare("a").ok() && prepare("b").ok());
+  EXPECT_EQ(told({"a", "b"}), "GPU-n1-1,GPU-n1-0 1024m 2048m");
+}
+
 TEST_F(CompanyTest, ASecondPrepareIsAnsweredFromTheFile) {
   claim("a", 1, 1);
   claim("b", 0, 2);

@@ -78,6 +78,17 @@ TEST(Merge, CardsAreNumberedAsTheNodeDoesWhateverTheClaims) {
   EXPECT_EQ(env(all, "CUDA_DEVICE_SM_LIMIT"), "20") << "the smallest";
 }
 
+TEST(Merge, CardsAreNumberedByPciAddressWhateverTheirMinorNumbers) {
+  auto a = card("GPU-A", 1, 200), b = card("GPU-B", 0, 300), far = card("GPU-FAR", 2);
+  a.pciAddress = "0000:01:00.0", b.pciAddress = "0000:41:00.0", far.pciAddress = "10000:01:00.0";
+  const auto all = merged({hami("egpu-1", far, "2048m"), hami("egpu-2", b, "1024m"), hami("egpu-3", a, "4096m")});
+  EXPECT_EQ(env(all, "ELASTICGPU_CARDS"), "GPU-A,GPU-B,GPU-FAR");
+  EXPECT_EQ(env(all, "CUDA_DEVICE_MEMORY_LIMIT_0"), "4096m");
+  EXPECT_EQ(env(all, "CUDA_DEVICE_MEMORY_LIMIT_1"), "1024m");
+  EXPECT_EQ(env(all, "CUDA_DEVICE_MEMORY_LIMIT_2"), "2048m");
+  EXPECT_EQ(env(all, "ELASTICGPU_CORE_0"), "200");
+}
+
 TEST(Merge, TwoSharesOfOneCardAddUp) {
   const auto all =
       merged({hami("egpu-1", card("GPU-1", 0, 200), "4096m"), hami("egpu-2", card("GPU-1", 0, 300), "2048m")});
