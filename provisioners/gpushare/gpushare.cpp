@@ -72,6 +72,14 @@ bool makeDirs(const std::string& path) {
   }
 }
 
+/// Containers of any user write there. No sticky bit: who crashed leaves a lock that another user has to take away, and
+/// kernels refuse to open another user's file to be made (fs.protected_regular).
+bool makeShared(const std::string& path) {
+  struct stat info {};
+  return makeDirs(path) && ::stat(path.c_str(), &info) == 0 &&
+         ((info.st_mode & 07777) == 0777 || ::chmod(path.c_str(), 0777) == 0);
+}
+
 class GpuShare final : public Provisioner {
  public:
   Description describe() override {
@@ -115,8 +123,8 @@ class GpuShare final : public Provisioner {
         return cards;
       case Isolation::hamiCore:
         if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
-        if (!makeDirs(cacheDir(device.key)) || !makeDirs(stateDir() + "/hami-core/lock"))
-          return unavailable("cannot make " + cacheDir(device.key) + ": " + std::strerror(errno));
+        for (const auto& folder : {cacheDir(device.key), stateDir() + "/hami-core/lock"})
+          if (!makeShared(folder)) return unavailable("cannot make " + folder + ": " + std::strerror(errno));
         return ok();
       case Isolation::mps:
         for (const auto& card : device.cards)

@@ -1,4 +1,5 @@
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -154,6 +155,21 @@ TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {
             ReplyCode::unavailable);
   EXPECT_THAT(said, HasSubstr("start one with CUDA_MPS_PIPE_DIRECTORY"));
   EXPECT_EQ(outcomeOf(plugin->stage(device("h", {card(0, 100, kGiB)}))), ReplyCode::noChange);
+  std::filesystem::remove_all(root);
+}
+
+TEST_F(GpuShareTest, ContainersOfAnyUserMayWriteTheirCacheAndTheLock) {
+  std::string root = ::testing::TempDir() + "/gpushare-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
+  const auto mask = umask(027);
+  std::filesystem::create_directories(root + "/hami-core/lock");  // of an agent before
+  const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
+  EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
+  umask(mask);
+  for (const char* folder : {"/hami-core/cache/f", "/hami-core/lock"})
+    EXPECT_EQ(std::filesystem::status(root + folder).permissions(), std::filesystem::perms::all) << folder;
+  EXPECT_NE(std::filesystem::status(root + "/hami-core/cache").permissions(), std::filesystem::perms::all);
   std::filesystem::remove_all(root);
 }
 
