@@ -44,12 +44,25 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   // Under the lock, or a pod that has just come may be answered from the file that goes.
   const auto pods = users_.podsOf(claim, stop);
   if (!pods) return pods.status();
-  if (!pods->empty()) return Status::okay();
+  const auto another = pods->empty() ? Result<bool>(true) : isAnother(claim, stop);
+  if (!another) return another.status();
+  if (!*another) return Status::okay();
   const auto now = folder_.find(entry.deviceUid);
   if (!now) return now.status();
   if (!*now || !(*now)->spec || (*now)->spec->claimUid != claim.uid) return Status::okay();
   log::info("no pod of this node uses what is prepared", {{"claim", claim.str()}, {"device", entry.spec->device}});
   return undo(**now);
+}
+
+/// Whether the ResourceClaim of that name is another one by now, and none of the pods that name it has a container running.
+/// One that is gone may have been torn out from under a pod, whose containers are started again.
+Result<bool> ClaimPreparer::isAnother(const ClaimRef& claim, const std::stop_token& stop) {
+  const auto runs = users_.runningPodOf(claim, stop);
+  if (!runs) return runs.status();
+  if (!runs->empty()) return false;
+  const auto now = client_.get<core::ResourceClaim>({claim.namespace_, claim.name}, stop);
+  if (!now && now.status().code() != Code::notFound) return now.status();
+  return now && now->metadata.uid != claim.uid;
 }
 
 Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token stop) {

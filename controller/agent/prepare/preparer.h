@@ -24,7 +24,8 @@
 //
 // WHO MENDS. The kubelet keeps a list of its own: it repeats prepare until it is answered OK, and unprepare likewise, also after its own
 // death. What it has lost (its folder, the claim, a pod deleted by force while nobody was there) leftovers() finds at the start:
-//   (L1) a file, ready or part, whose claim no pod of this node names: (U1) on. The API away: nothing is touched, asked again later
+//   (L1) a file, ready or part, whose claim no pod of this node names, or only pods without a running container for a ResourceClaim that was
+//        made anew: (U1) on. The API away: nothing is touched, asked again later
 //   (L2) a file that can't be read: its uid stands in its name. A device of this node has it: prepared again, from (P1); else every
 //        plugin unstages the uid, and the file goes. So it does when the kubelet gives the device's claim back
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
@@ -119,6 +120,7 @@ class ClaimPreparer {
   base::Status unstageAnywhere(const std::string& deviceUid);
   /// This node's devices that are some claim's, by uid: namespace and name of the claim.
   base::Result<std::map<std::string, ClaimRef>> devices(std::stop_token stop);
+  base::Result<bool> isAnother(const ClaimRef& claim, const std::stop_token& stop);
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
   bool filed(const std::string& deviceUid);
   base::Status forget(const cdi::Folder::Entry& entry);

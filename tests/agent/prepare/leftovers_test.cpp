@@ -53,6 +53,27 @@ TEST_F(LeftoversTest, L1_ClaimAndDeviceAreGone) {
   EXPECT_EQ(plugin.staged(), 0U);
 }
 
+TEST_F(LeftoversTest, L1_AClaimThatWasMadeAnewIsAnotherOne) {
+  const auto before = claimed("a", "60");
+  ASSERT_TRUE(preparer.prepare(before, {}).ok());
+  const std::string its = uidOf(before);
+  world.removePod("a");
+  world.removeClaim("a");
+  driver->run();
+  const auto now = claimed("a", "60");
+  ASSERT_NE(now.uid, before.uid);
+  EXPECT_FALSE(preparer.prepare(now, {}).ok()) << "the one before holds the card";
+  says("a", "running");
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_EQ(files(), Calls{fileOf(its)}) << "never under a running pod";
+  says("a", "waiting");
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_TRUE(files().empty());
+  ASSERT_TRUE(preparer.prepare(now, {}).ok());
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_EQ(files(), Calls{fileOf(uidOf(now))}) << "its own file stays while its pod starts";
+}
+
 TEST_F(LeftoversTest, L1_WithoutTheApiNothingIsTouched) {
   const auto claim = prepared("a");
   world.removePod("a");
