@@ -302,7 +302,8 @@ typedef struct egpu_provisioner {
   int (*mount)(const egpu_call* call, const egpu_device* device, const egpu_container* container);
   /** The container is gone. Absent: EGPU_NO_CHANGE. */
   int (*unmount)(const egpu_call* call, const egpu_container* container);
-  /** Undoes stage. Absent: EGPU_NO_CHANGE. */
+  /** Undoes stage. What it may not remove, since a container made it as root, it may rename to <key>.left-<anything> beside
+   *  it: the agent removes that. Absent: EGPU_NO_CHANGE. */
   int (*unstage)(const egpu_call* call);
   /** Replies the state of this machine's cards. Absent: nothing is known. */
   int (*health)(const egpu_call* call);

@@ -179,13 +179,13 @@ class GpuShare final : public Provisioner {
     return observes(device) ? Isolation::none : isolationOf(device.parameters);
   }
 
-  /// Containers write to their cache, as root perhaps: files that this process may not remove. They keep no device from
-  /// being given back, and its next user finds none of them.
+  /// Containers write to their cache, as root perhaps: files that this process may not remove. Under this name the agent
+  /// does, which is root. They keep no device from being given back, and its next user finds none of them.
   static Status setAside(Call& call, const std::string& dir) {
     std::string aside = dir + ".left-XXXXXX";
     if (::mkdtemp(aside.data()) == nullptr || ::rename(dir.c_str(), aside.c_str()) != 0)
       return unavailable("cannot remove " + dir + ": " + std::strerror(errno));
-    call.log(EGPU_WARN, "a container left files in " + aside + " that only root can remove");
+    call.log(EGPU_INFO, "a container left files in " + aside + " that only root can remove");
     return ok();
   }
 

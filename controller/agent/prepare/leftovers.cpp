@@ -31,8 +31,9 @@ Status ClaimPreparer::leftovers(std::stop_token stop) {
   }
   // While the API is away that is each of them, again and again.
   if (left > 1) first = Status(first.code(), first.message() + "; and " + std::to_string(left - 1) + " more");
-  const Status staged = unstageLeft(nullptr, stop);
-  return first.ok() ? staged : first;
+  const Status staged = unstageLeft(nullptr, stop), aside = removeSetAside({}, stop);
+  if (!first.ok()) return first;
+  return staged.ok() ? aside : staged;
 }
 
 /// (L1)
@@ -51,7 +52,7 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   if (!now) return now.status();
   if (!*now || !(*now)->spec || (*now)->spec->claimUid != claim.uid) return Status::okay();
   log::info("no pod of this node uses what is prepared", {{"claim", claim.str()}, {"device", entry.spec->device}});
-  return undo(**now);
+  return undo(**now, stop);
 }
 
 /// Whether the ResourceClaim of that name is another one by now, and none of the pods that name it has a container running.
@@ -83,7 +84,7 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
   const auto known = devices(stop);
   if (!known) return known.status();
   const auto device = known->find(entry.deviceUid);
-  if (device == known->end()) return forget(entry);
+  if (device == known->end()) return forget(entry, stop);
   const core::ObjectKey claim{device->second.namespace_, device->second.name};
   const auto rc = client_.get<core::ResourceClaim>(claim, stop);
   if (!rc && rc.status().code() != Code::notFound) return rc.status();
@@ -92,7 +93,7 @@ Status ClaimPreparer::unreadable(const cdi::Folder::Entry& entry, std::stop_toke
   if (!held) return {Code::cancelled, "stopped"};
   const auto now = folder_.find(entry.deviceUid);
   if (!now) return now.status();
-  return !*now || (*now)->spec ? Status::okay() : forget(**now);  // it may have been made anew meanwhile
+  return !*now || (*now)->spec ? Status::okay() : forget(**now, stop);  // it may have been made anew meanwhile
 }
 
 /// (L2) of the claim that the kubelet gives back, its lock held: until the next start nothing would fit beside such a file.
@@ -109,13 +110,22 @@ Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi:
     if (!runs) return runs.status();
     if (!runs->empty())
       return {Code::conflict, "ResourceClaim " + given.str() + " stays prepared: pod " + *runs + " runs with it"};
-    if (auto s = forget(entry); !s.ok()) return s;
+    if (auto s = forget(entry, stop); !s.ok()) return s;
   }
   return Status::okay();
 }
 
+/// (L5), of one device or "": all. What can't be removed keeps nobody from going on: only to be stopped is an error.
+Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::stop_token& stop) {
+  if (options_.permitted.hostRoot.empty()) return Status::okay();  // no container of a simulated node leaves anything
+  const auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop);
+  if (s.code() == Code::cancelled) return s;
+  if (!s.ok()) log::warn("what a container left stays on the disk", {{"why", s.message()}});
+  return Status::okay();
+}
+
 /// No plugin that answers shall have it: no file says any more whose it was.
-Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid) {
+Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::stop_token& stop) {
   for (const auto& name : plugins_.names()) {
     auto* plugin = plugins_.find(name, nullptr);
     if (plugin == nullptr) continue;
@@ -124,7 +134,7 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid) {
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
   }
-  return Status::okay();
+  return removeSetAside(deviceUid, stop);
 }
 
 /// (L4). given: the kubelet has said that no pod of this node uses this claim any more, and its lock is held; else null.
@@ -139,7 +149,8 @@ Status ClaimPreparer::unstageLeft(const ClaimRef* given, std::stop_token stop) {
   Status first;
   for (const auto& uid : staged) {
     const auto device = known->find(uid);
-    const Status s = device == known->end() ? unstageAnywhere(uid) : unstageUnused(uid, device->second, given, stop);
+    const Status s =
+        device == known->end() ? unstageAnywhere(uid, stop) : unstageUnused(uid, device->second, given, stop);
     if (first.ok() && !s.ok()) first = s;
   }
   return first;
@@ -159,7 +170,7 @@ Status ClaimPreparer::unstageUnused(const std::string& deviceUid, const ClaimRef
   if (!thatOne && !held) return {Code::cancelled, "stopped"};
   const auto pods = thatOne ? users_.runningPodOf(claim, stop) : anyPodOf(claim, stop);
   if (!pods) return pods.status();
-  return !pods->empty() || filed(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid);
+  return !pods->empty() || filed(deviceUid) ? Status::okay() : unstageAnywhere(deviceUid, stop);
 }
 
 /// A pod of this node that names the claim; empty if there is none.
@@ -169,8 +180,8 @@ Result<std::string> ClaimPreparer::anyPodOf(const ClaimRef& claim, const std::st
   return pods->empty() ? std::string() : core::keyOf(pods->front().metadata).str();
 }
 
-Status ClaimPreparer::forget(const cdi::Folder::Entry& entry) {
-  if (auto s = unstageAnywhere(entry.deviceUid); !s.ok()) return s;
+Status ClaimPreparer::forget(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+  if (auto s = unstageAnywhere(entry.deviceUid, stop); !s.ok()) return s;
   if (entry.ready)
     if (auto s = folder_.withdraw(entry.deviceUid); !s.ok()) return s;
   return folder_.removePart(entry.deviceUid);

@@ -300,7 +300,7 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
       log::warn("unprepared on the kubelet's word", {{"claim", claim.str()}, {"why", runs.status().str()}});
     else if (!runs->empty())
       return {Code::conflict, "ResourceClaim " + claim.str() + " stays prepared: pod " + *runs + " runs with it"};
-    if (auto s = undo(entry); !s.ok()) return s;
+    if (auto s = undo(entry, stop); !s.ok()) return s;
   }
   if (prepared) return Status::okay();
   auto unread = unreadableOf(claim, *entries, stop);
@@ -312,18 +312,21 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
 }
 
 /// (U1) to (U4).
-Status ClaimPreparer::undo(const cdi::Folder::Entry& entry) {
+Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
   const std::string& uid = entry.deviceUid;
   if (entry.ready)
     if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)
   const auto plugin = pluginOf(entry.spec->provisioner);
   if (!plugin) return plugin.status();
   const std::string& name = entry.spec->provisioner;
-  const auto turn = turns_.take(name);
-  if (!turn) return turn.status();
-  if (auto s = fromReply((*plugin)->unmount(uid, {}, {}), name + " unmount"); !s.ok()) return s;  // (U2)
-  if (auto s = fromReply((*plugin)->unstage(uid), name + " unstage"); !s.ok()) return s;          // (U3)
-  if (auto s = folder_.removePart(uid); !s.ok()) return s;                                        // (U4)
+  {
+    const auto turn = turns_.take(name);
+    if (!turn) return turn.status();
+    if (auto s = fromReply((*plugin)->unmount(uid, {}, {}), name + " unmount"); !s.ok()) return s;  // (U2)
+    if (auto s = fromReply((*plugin)->unstage(uid), name + " unstage"); !s.ok()) return s;          // (U3)
+  }
+  if (auto s = removeSetAside(uid, stop); !s.ok()) return s;
+  if (auto s = folder_.removePart(uid); !s.ok()) return s;  // (U4)
   log::info("unprepared",
             {{"claim", entry.spec->claimNamespace + "/" + entry.spec->claimName}, {"device", entry.spec->device}});
   return Status::okay();

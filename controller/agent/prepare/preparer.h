@@ -19,7 +19,7 @@
 //   UNPREPARE, under the claim's lock, if no pod of this node runs with it
 //   (U1) ready renamed to part: no container gets the device any more           part, staged: (U2) on; or a pod wants it again: (P1) on
 //   (U2) plugin unmount(device uid)                                             part: again is a no-op
-//   (U3) plugin unstage(device uid)                                             part, nothing staged: again is a no-op
+//   (U3) plugin unstage(device uid), and what it set aside removed (staged.h)   part, nothing staged: again is a no-op
 //   (U4) part removed                                                           none: unprepare of what is not prepared is OK
 //
 // WHO MENDS. The kubelet keeps a list of its own: it repeats prepare until it is answered OK, and unprepare likewise, also after its own
@@ -31,6 +31,7 @@
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
 //   (L4) no file, but a plugin's state on disk (staged.h): the files went with a reboot, and no pod of this node is left for which the
 //        kubelet would ask anew, or it gives the claim back: every plugin unstages the uid
+//   (L5) what a plugin set aside for want of rights (staged.h): removed
 // After a reboot there are no files (/run): the kubelet asks anew for each pod that it starts again.
 // A prepare that fails with what is usually over in seconds (the device not Bound yet, a plugin that starts) is tried again from the checks
 // on while the kubelet waits, the claim's lock held: PreparerOptions::patience. Only some wait at once; the others are answered, and asked
@@ -109,7 +110,7 @@ class ClaimPreparer {
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);
   base::Status mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec);
   base::Result<core::ContainerEdits> editsFor(const Entitled& entitled);
-  base::Status undo(const cdi::Folder::Entry& entry);
+  base::Status undo(const cdi::Folder::Entry& entry, const std::stop_token& stop);
   base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,
@@ -117,13 +118,14 @@ class ClaimPreparer {
   base::Status unstageLeft(const ClaimRef* given, std::stop_token stop);
   base::Status unstageUnused(const std::string& deviceUid, const ClaimRef& claim, const ClaimRef* given,
                              std::stop_token stop);
-  base::Status unstageAnywhere(const std::string& deviceUid);
+  base::Status unstageAnywhere(const std::string& deviceUid, const std::stop_token& stop);
+  base::Status removeSetAside(const std::string& deviceUid, const std::stop_token& stop);
   /// This node's devices that are some claim's, by uid: namespace and name of the claim.
   base::Result<std::map<std::string, ClaimRef>> devices(std::stop_token stop);
   base::Result<bool> isAnother(const ClaimRef& claim, const std::stop_token& stop);
   base::Result<std::string> anyPodOf(const ClaimRef& claim, const std::stop_token& stop);
   bool filed(const std::string& deviceUid);
-  base::Status forget(const cdi::Folder::Entry& entry);
+  base::Status forget(const cdi::Folder::Entry& entry, const std::stop_token& stop);
   void tell(const ClaimRef& claim, std::vector<core::ObjectReference> pods, const base::Status& why,
             std::stop_token stop);
   base::Result<plugin::Provisioner*> pluginOf(const std::string& provisioner);

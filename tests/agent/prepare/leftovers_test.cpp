@@ -1,6 +1,10 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "controller/agent/prepare/staged.h"
+#include "controller/base/subprocess.h"
 #include "controller/plugin/hosted_registry.h"
 #include "tests/agent/prepare/fixture.h"
 
@@ -241,9 +245,55 @@ TEST_F(StateOnDiskTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
     if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");  // root's, as ours are
     ASSERT_TRUE(ClaimPreparer(client, plugins, events, folder, real).leftovers({}).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{});
+    EXPECT_TRUE(std::filesystem::is_empty(state + "/hami-core/cache")) << "nor is anything set aside";
   }
   ASSERT_TRUE(gpushare->stage(request).ok());
   EXPECT_TRUE(std::filesystem::is_empty(cache)) << "the next user finds nothing of the one before";
+}
+
+TEST_F(StateOnDiskTest, L5_WhatWasSetAsideGoesWithItsDeviceHoweverDeepAndNothingElse) {
+  namespace fs = std::filesystem;
+  ClaimPreparer preparer(client, registry, events, folder, real);
+  plugin.edits = {};
+  const auto claim = claimed("a");
+  const std::string its = state + "/vendor/" + uidOf(claim) + ".left-a", other = state + "/vendor/" + gone + ".left-b";
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  plugin.onUnstage = [&](const std::string&) {
+    fs::create_directories(its + "/0/of-a-container");
+    std::ofstream(its + "/0/file") << "x";
+  };
+  fs::create_directories(other + "/below");
+  fs::create_directories(scratch.path() + "/elsewhere/below");
+  fs::create_directory_symlink(scratch.path() + "/elsewhere", other + "/link");
+  fs::create_directory_symlink(scratch.path() + "/elsewhere", other + "/below/link");
+  fs::create_directory_symlink(scratch.path() + "/elsewhere", state + "/" + gone + ".left-c");
+  world.removePod("a");
+  ASSERT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_FALSE(fs::exists(its));
+  EXPECT_TRUE(fs::exists(other));
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_FALSE(fs::exists(other));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(state + "/" + gone + ".left-c")));
+  EXPECT_TRUE(fs::exists(scratch.path() + "/elsewhere/below"));
+}
+
+TEST_F(StateOnDiskTest, L5_AnyDepthAndAnyNumberGoes) {
+  const std::string left = state + "/" + gone + ".left-a";
+  std::filesystem::create_directories(left + "/many");
+  for (int i = 0; i < 1500; ++i) std::ofstream(left + "/many/" + std::to_string(i)) << "x";
+  for (const char* name : {"0", "1", "2"}) std::ofstream(left + "/" + name) << "names that others are moved up to";
+  base::UniqueFd at(::open(left.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  for (int depth = 0; depth < 1000; ++depth) {  // longer than a path may be
+    ASSERT_EQ(::mkdirat(at.get(), "down", 0755), 0);
+    ASSERT_EQ(::mkdirat(at.get(), "beside", 0755), 0);
+    at = base::UniqueFd(::openat(at.get(), "down", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  }
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(removeLeft(state, {}, stopped.get_token()).code(), base::Code::cancelled);
+  const auto removed = removeLeft(state, {}, {});
+  EXPECT_TRUE(removed.ok()) << removed.str();
+  EXPECT_TRUE(std::filesystem::is_empty(state));
 }
 
 TEST_F(LeftoversTest, AfterARebootTheKubeletAsksAgain) {
