@@ -109,7 +109,7 @@
 //   V2 device marked         by its own claim's step (C13), if by quorum read the preemptor still names it, and neither fits as it is nor
 //                            without this device: status.reason Preempted, with resourceVersion, phase Bound stays. First its pods'
 //                            budgets are asked (evictions as a dry run), and as long as nobody is marked those of all
-//                            who have to go: one that may not spares the others. No longer named or needed: the mark is taken off, the claim keeps all
+//                            who have to go: one that may not spares the others. A move's mark is none of these: it becomes one likewise. No longer named or needed: the mark is taken off, the claim keeps all
 //   V3 eviction of its pods  pods/eviction with the pod's uid, one at a time and each judged as V2 is; before it the carrier is deleted, so that
 //                            no pod takes it anew. Crash: those that go are seen to go. 429: a budget holds; said on the preemptor, tried again
 //                            after a while, and until V2 others are named instead if they would do

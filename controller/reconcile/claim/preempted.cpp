@@ -127,12 +127,14 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   // OBSERVATION: a claim of higher priority names the device. By quorum read, as what follows can't be taken back.
   const auto who = preemptorNow(*claim, *device, stop);
   if (!who.ok()) return Outcome::retry(who.status());
-  if (*who && stillNeeds(*who, *claim, *device))
-    return marked ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
+  // A move's mark has asked nobody's budgets: it becomes the preemptor's as any does, unless nobody is left to ask for.
+  const bool forMove = markedToMove(*device);
+  if (*who && !(forMove && podsToGo(*claim).empty()) && stillNeeds(*who, *claim, *device))
+    return marked && !forMove ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
   if (moves) {
     const auto asked = movesNow(*claim, *device, stop);
     if (!asked.ok()) return Outcome::retry(asked.status());
-    if (*asked) return marked ? leave(*claim, *device, nullptr, stop) : markMoved(*claim, *device, stop);
+    if (*asked) return forMove ? leave(*claim, *device, nullptr, stop) : markMoved(*claim, *device, stop);
   }
   if (!marked) return std::nullopt;
   // The need is over: the claim keeps what it has.
@@ -153,8 +155,7 @@ base::Result<bool> ClaimSync::movesNow(const cache::Claim& claim, const cache::G
 }
 
 Outcome ClaimSync::markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
-  const auto text = "moves to another device, as annotation " + std::string(v1alpha::keys::kMoveAnnotation) +
-                    " asks, since " + base::rfc3339(clock_.wall());
+  const auto text = textOfMove(base::rfc3339(clock_.wall()));
   base::log::info("a claim moves", {{"claim", core::keyOf(claim.metadata).str()}, {"device", device.metadata.name}});
   return Outcome::nextState(binder_.setPhase(device, phase::kBound, reason::kPreempted, text, stop).status());  // V2
 }

@@ -23,6 +23,7 @@ constexpr std::chrono::milliseconds kRest{15'000};  ///< of a claim for which no
 constexpr int kRestPerLook = 9;                     ///< times what a look took: looks have a tenth of the time at most
 constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
+constexpr std::string_view kMoves = "moves to another device, as annotation ";
 
 int64_t secondsOf(const std::string& time) {
   const auto at = base::parseRfc3339(time);
@@ -99,6 +100,14 @@ bool asksToMove(const cache::Claim& claim, const cache::Gpu& device) {
 bool mayMove(const cache::Stores& stores, const cache::Claim& claim, const cache::Gpu& device) {
   const auto may = claimThatMay("movable", stores, device);
   return may && may->metadata.uid == claim.metadata.uid;
+}
+
+std::string textOfMove(const std::string& since) {
+  return std::string(kMoves).append(v1alpha::keys::kMoveAnnotation) + " asks, since " + since;
+}
+
+bool markedToMove(const cache::Gpu& device) {
+  return device.status.reason == reason::kPreempted && device.status.message.starts_with(kMoves);
 }
 
 bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {
@@ -287,7 +296,7 @@ std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool f
 bool Preemption::begun(const std::vector<std::string>& victims) const {
   return std::any_of(victims.begin(), victims.end(), [this](const std::string& name) {
     const auto device = stores_.devices.get({"", name});
-    return device && device->status.reason == reason::kPreempted;
+    return device && device->status.reason == reason::kPreempted && !markedToMove(*device);
   });
 }
 

@@ -26,6 +26,9 @@ cache::Store<cache::Claim>::Ptr movableClaim(const cache::Stores& stores, const 
 bool asksToMove(const cache::Claim& claim, const cache::Gpu& device);
 /// And it may: as movableClaim(), whether it is on its way or not.
 bool mayMove(const cache::Stores& stores, const cache::Claim& claim, const cache::Gpu& device);
+/// What a move's mark (V2) says, and how it is told from one that makes room: by its first words.
+std::string textOfMove(const std::string& since);
+bool markedToMove(const cache::Gpu& device);
 
 /// Claims that are of use together only, and what they ask for; one of each per claim.
 struct AskedTogether {
@@ -75,7 +78,7 @@ class Preemption {
   static constexpr std::chrono::milliseconds kHeldUpFor{15'000};
   /// The longest of that for any of these devices; 0 = none is held up.
   std::chrono::milliseconds heldUpFor(const std::vector<std::string>& victims) const;
-  /// One of these devices is marked.
+  /// One of these devices is marked to make room. One that moves is not: nobody has asked the budgets of its pods.
   bool begun(const std::vector<std::string>& victims) const;
 
  private:

@@ -18,7 +18,7 @@ class PreemptionTest : public ReconcileTest {
  protected:
   void SetUp() override {
     ReconcileTest::SetUp();
-    world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+    world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}, {"movable", "true"}});
     world.addClass("spare-late", "Delete", "WaitForFirstConsumer", {{"preemptible", "true"}});
     world.addClass("spare-keep", "Retain", "Immediate", {{"preemptible", "true"}});
     priorityClass("high", 1000);
@@ -51,6 +51,11 @@ class PreemptionTest : public ReconcileTest {
     world.addPod(name, {of});
     settle();
     world.schedule(name);
+    settle();
+  }
+  void asksToMove(const std::string& claim) {
+    world.json<cache::Claim>({"default", claim}, R"({"metadata":{"annotations":{"elasticgpu.io/move":")" +
+                                                     world.gpu(deviceOf(claim)).metadata.uid + R"("}}})");
     settle();
   }
   bool podIsThere(const std::string& name) {
@@ -487,6 +492,72 @@ TEST_F(PreemptionTest, NobodyGoesOnceTheNeedIsOver) {
   EXPECT_TRUE(podIsThere("runs"));
   EXPECT_EQ(phase("a"), "Bound");
   EXPECT_EQ(told("a Warning Preempted"), 0);
+}
+
+TEST_F(PreemptionTest, V2_OneThatMovesIsNotMarkedForIt_BudgetsHoldAndSpareTheOthers) {
+  claim("moves", "spare");
+  claim("other", "spare");
+  pod("stays", "moves");
+  pod("runs", "other");
+  startOver(line);
+  budget(true);
+  line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/stays/eviction"); };
+  asksToMove("moves");
+  const auto mark = world.gpu(deviceOf("moves")).status.message;
+  ASSERT_EQ(mark.rfind("moves to another device", 0), 0u) << mark;
+  claim("big", "share", "high", {{"gpu", "2"}});
+  driver->run(std::chrono::seconds(40));
+  EXPECT_NE(world.message("big").find("pod default/stays may not be evicted now"), std::string::npos)
+      << world.message("big");
+  EXPECT_TRUE(podIsThere("runs")) << "nobody goes for what can't be done";
+  EXPECT_EQ(world.gpu(deviceOf("other")).status.reason, "");
+  EXPECT_EQ(world.gpu(deviceOf("moves")).status.message, mark);
+  EXPECT_TRUE(world.carrier("moves") && !world.carrier("moves")->metadata.deleting());
+  budget(false);
+  driver->run(std::chrono::seconds(20));
+  EXPECT_FALSE(podIsThere("stays"));
+  EXPECT_FALSE(podIsThere("runs"));
+  EXPECT_EQ(world.gpu(deviceOf("moves")).status.message.rfind("makes room for claim default/big", 0), 0u)
+      << "it says by whom it has to go";
+  ends("stays", "moves");
+  ends("runs", "other");
+  driver->run();
+  EXPECT_EQ(phase("big"), "Bound");
+  EXPECT_EQ(world.reason("moves", "Preempted"), "Preempted");
+}
+
+TEST_F(PreemptionTest, V2_OneThatMovesAndMayNotGoHoldsNobodyUpIfAnotherOneWouldDo) {
+  claim("moves", "spare");
+  claim("b", "spare", "high");
+  pod("stays", "moves");
+  startOver(line);
+  budget(true);
+  asksToMove("moves");
+  claim("big", "share", "high");
+  driver->run(std::chrono::seconds(20));
+  ASSERT_EQ(world.reason("big"), "Preempting");
+  world.json<cache::Claim>({"default", "b"}, R"({"spec":{"priorityClassName":"middle"}})");
+  driver->run(std::chrono::seconds(20));
+  EXPECT_EQ(phase("big"), "Bound") << "b has no pods";
+  EXPECT_EQ(phase("b"), "Pending");
+  EXPECT_TRUE(podIsThere("stays"));
+}
+
+TEST_F(PreemptionTest, V5_OneThatMovesAndHasNoPodsLeftDoesNotWaitForOthersBudgets) {
+  claim("moves", "spare");
+  claim("other", "spare");
+  pod("stays", "moves");
+  pod("runs", "other");
+  startOver(line);
+  budget(true);
+  asksToMove("moves");
+  claim("big", "share", "high", {{"gpu", "2"}});
+  const auto before = deviceOf("moves");
+  const auto uid = world.gpu(before).metadata.uid;
+  ends("stays", "moves");
+  driver->run(std::chrono::seconds(1));
+  EXPECT_TRUE(!world.exists(before) || world.gpu(before).metadata.uid != uid);
+  EXPECT_TRUE(podIsThere("runs"));
 }
 
 TEST_F(PreemptionTest, V2_WhoIsMarkedKeepsItsDeviceOnceThePreemptorIsGone) {
