@@ -118,8 +118,9 @@
 //   V5 device Failed         reason Preempted, with the marked resourceVersion, so that a stale controller can't fail a device that its claim
 //                            keeps (model: mark=skipped). The point of no return; then V6 it is deleted: again = no-op, undo, (C1)
 //             a claim that moves, as annotation elasticgpu.io/move asks: V1 is the annotation, the uid of the device that it is to leave. V2 to V6
-//             ask for it by quorum read, and that its class is movable; V3 is not done here: the claim keeps what it has until no pod uses it, none is
-//             let go to it while it is marked, and the carrier goes then. A device of another uid is not meant, so it moves once. Crash: as above
+//             ask for it by quorum read, and that its class is movable; V3 is not done here: the claim keeps what it has until its last pods are being
+//             deleted, none is let go to it while it is marked, and the carrier goes then: what is made in their place and has no gate waits for
+//             the next one. A device of another uid is not meant, so it moves once. Crash: as above
 //             a gang (C14) that does not fit: one plan for all of its open members, or none, against claims of lower priority than any of theirs
 //             (scheduler/choice/preempt_together.h). V1 is a nomination of each, first of the one that speaks; who has to go stands in that of the
 //             first member on that node. V2, and each V3 to V5, asks of all members, by quorum read, what it asks of one claim: they are here, open and

@@ -18,10 +18,20 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
-bool mustGo(const core::Pod& pod) {
-  return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pod.requiredNodeAffinity);
+/// To a node by its name, as W9 does it.
+bool pinned(const core::Pod& pod) {
+  if (!pod.requiredNodeAffinity) return false;
+  const auto& terms = pod.requiredNodeAffinity->terms;
+  return std::any_of(terms.begin(), terms.end(), [](const auto& term) {
+    return std::any_of(term.matchFields.begin(), term.matchFields.end(),
+                       [](const auto& field) { return field.key == "metadata.name"; });
+  });
 }
+
+/// It runs, or is on its way to where the device is: pinned to its node, it would never run elsewhere.
+bool mustGo(const core::Pod& pod) { return alive(pod) && !gated(pod) && (!pod.nodeName.empty() || pinned(pod)); }
+
+bool stays(const cache::Store<core::Pod>::Ptr& pod) { return !pod->metadata.deleting(); }
 
 }  // namespace
 
@@ -224,9 +234,9 @@ std::optional<Outcome> ClaimSync::evict(const core::Pod& pod, bool dry, const ca
 Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
                          std::stop_token stop) {
   const auto pods = podsToGo(claim);
-  if (!preemptor && !pods.empty())
-    return Outcome::done();  // they stay as long as they like; none comes while it is marked
-  // No pod may take it anew.
+  if (!preemptor && std::any_of(pods.begin(), pods.end(), stays))
+    return Outcome::done();  // as long as they like; none behind our gate comes while it is marked
+  // No pod may take it anew: not those, either, that are made in place of the last ones and have no gate.
   const auto carrier = carrier_.release(core::keyOf(claim.metadata), claim.metadata.uid, device.metadata.name, stop);
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
   for (const auto& pod : pods) {

@@ -37,6 +37,20 @@ class MovedTest : public ReconcileTest {
     world.addPod(name, {of});
     settle();
   }
+  /// A claim for a whole card before which all others have to go.
+  void high(const std::string& name) {
+    core::PriorityClass priority;
+    priority.metadata.name = "high";
+    priority.value = 1000;
+    (void)World::must(world.client.create(priority));
+    cache::Claim claim;
+    claim.metadata.name = name;
+    claim.metadata.namespace_ = "default";
+    claim.spec.className = "share";
+    claim.spec.priorityClassName = "high";
+    claim.spec.requests["elasticgpu.io/gpu"] = "1";
+    (void)World::must(world.client.create(claim));
+  }
   void runs(const std::string& name, const std::string& of) {
     pod(name, of);
     world.schedule(name);
@@ -46,6 +60,13 @@ class MovedTest : public ReconcileTest {
   void ends(const std::string& name, const std::string& claim) {
     world.removePod(name);
     world.unreserve(claim, name);
+    settle();
+  }
+  /// It has its time to end.
+  void evicted(const std::string& name) {
+    world.json<core::Pod>({"default", name}, R"({"metadata":{"finalizers":["example.com/ends"]}})");
+    World::mustOk(world.client.remove<core::Pod>({"default", name}));
+    ASSERT_TRUE(world.pod(name).metadata.deleting());
     settle();
   }
 };
@@ -82,6 +103,33 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   EXPECT_NE(uidOf("a"), before);
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
   EXPECT_FALSE(isGated("next"));
+}
+
+TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
+  for (const bool choosy : {false, true}) {
+    const std::string a = choosy ? "b" : "a", next = "next-of-" + a;
+    bound(a);
+    runs("p", a);
+    const auto before = uidOf(a);
+    ask(a, before);
+    evicted("p");
+    auto made = World::podOf(next, {a}, false);  // as a Deployment makes it, at once
+    if (choosy) made.requiredNodeAffinity = {{{{{"kubernetes.io/hostname", "In", {"n1"}}}, {}}}};
+    (void)World::must(world.client.create(made));
+    settle();
+    ASSERT_TRUE(world.carrier(a)) << "p has it reserved";
+    EXPECT_TRUE(world.carrier(a)->metadata.deleting()) << "the scheduler places nobody there";
+    world.json<core::Pod>({"default", "p"}, R"({"metadata":{"finalizers":null}})");
+    ends("p", a);
+    driver->run();
+    EXPECT_NE(uidOf(a), before);
+    EXPECT_EQ(mark(a), "");
+    world.schedule(next);
+    settle();
+    EXPECT_EQ(world.claim(a).status.phase, "Bound");
+    world.removePod(next);
+    settle();
+  }
 }
 
 TEST_F(MovedTest, C13_WhoTakesItBackKeepsWhatHeHas) {
@@ -141,22 +189,12 @@ TEST_F(MovedTest, OneThatWaitsForItsConsumerGoesWhereTheNextOneHasIt) {
 
 TEST_F(MovedTest, OneThatIsAskedForRoomMeanwhileMakesIt) {
   world.addClass("spare", "Delete", "Immediate", {{"movable", "true"}, {"preemptible", "true"}});
-  core::PriorityClass high;
-  high.metadata.name = "high";
-  high.value = 1000;
-  (void)World::must(world.client.create(high));
   bound("a", "spare");
   bound("fixed", "share");
   runs("p", "a");
   ask("a", uidOf("a"));
   ASSERT_EQ(mark("a"), "Preempted");
-  cache::Claim big;
-  big.metadata.name = "big";
-  big.metadata.namespace_ = "default";
-  big.spec.className = "share";
-  big.spec.priorityClassName = "high";
-  big.spec.requests["elasticgpu.io/gpu"] = "1";
-  (void)World::must(world.client.create(big));
+  high("big");
   driver->run();
   const auto p = world.client.get<core::Pod>({"default", "p"});
   EXPECT_TRUE(!p.ok() || p->metadata.deleting()) << "evicted, as for any preemptor";
