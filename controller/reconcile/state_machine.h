@@ -66,7 +66,7 @@
 //                            then taken back and, as if it was cleared, written again (of one taken back nothing has to be known
 //                            after a crash); cleared: bound → again with back-off; unprovisioned → moveAway. Where the scheduler makes room
 //                            for the pod (nominatedNodeName): again at once, some times. Not placed in time → moveAway
-//   W9 pod: pin and lift     gate gone → done
+//   W9 pod: pin and lift     gate gone → done. Not to a device that is marked (V2): looked at again once the pod's volumes are read
 //   W10 pod's binding        only for a scheduler that has us bind (pod/pod_binder.h), once its claims are Bound there: it has that node
 //                            → done. Nobody answered the scheduler: it asks again
 //   moveAway: of the pod's unprovisioned claims: allocation taken back if nobody reserves it, node rejected for a while, rollBack. What
@@ -121,6 +121,8 @@
 //             ask for it by quorum read, and that its class is movable; V3 is not done here: the claim keeps what it has until its last pods are being
 //             deleted, none is let go to it while it is marked, and the carrier goes then: what is made in their place and has no gate waits for
 //             the next one. A device of another uid is not meant, so it moves once. Crash: as above
+//             a pod whose gate is lifted (W9) by who saw the device before its mark: before V4 and V5 the claim's pods are read by quorum; a
+//             preemptor has it evicted, a claim that moves keeps its device, mark off, until the pod is carried. Lifted after V5: deleted by hand
 //             a gang (C14) that does not fit: one plan for all of its open members, or none, against claims of lower priority than any of theirs
 //             (scheduler/choice/preempt_together.h). V1 is a nomination of each, first of the one that speaks; who has to go stands in that of the
 //             first member on that node. V2, and each V3 to V5, asks of all members, by quorum read, what it asks of one claim: they are here, open and

@@ -337,6 +337,10 @@ class ClaimSync {
   std::optional<Outcome> evict(const core::Pod& pod, bool dry, const cache::Gpu& device, const cache::Claim& who,
                                std::stop_token stop);
   std::vector<cache::Store<core::Pod>::Ptr> podsToGo(const cache::Claim& claim) const;
+  /// One of these has no node yet, and its ResourceClaim is not there for it.
+  bool waitsForCarrier(const cache::Claim& claim) const;
+  /// By quorum: the cache is told what the claim's pods that it knows are by now, behind their gates or not.
+  base::Status readPods(const cache::Claim& claim, std::stop_token stop);
   /// The device of a claim that is being deleted. Nothing: it is gone, or kept by its reclaimPolicy.
   std::optional<Outcome> releaseDevice(const cache::Gpu& device, std::stop_token stop);
   /// giveUp(), said on the claim, and counted: choices that come to nothing follow each other ever more slowly.

@@ -141,7 +141,8 @@ std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr&
   const bool forMove = markedToMove(*device);
   if (*who && !(forMove && podsToGo(*claim).empty()) && stillNeeds(*who, *claim, *device))
     return marked && !forMove ? leave(*claim, *device, *who, stop) : mark(*claim, *device, *who, stop);
-  if (moves) {
+  // Who was let go meanwhile would wait for ever: what it was let go to is carried first.
+  if (moves && !waitsForCarrier(*claim)) {
     const auto asked = movesNow(*claim, *device, stop);
     if (!asked.ok()) return Outcome::retry(asked.status());
     if (*asked) return forMove ? leave(*claim, *device, nullptr, stop) : markMoved(*claim, *device, stop);
@@ -175,6 +176,21 @@ std::vector<cache::Store<core::Pod>::Ptr> ClaimSync::podsToGo(const cache::Claim
   for (auto& pod : stores_.podsAnnotatedWith(core::keyOf(claim.metadata))) pods.push_back(std::move(pod));
   std::erase_if(pods, [](const auto& pod) { return !mustGo(*pod); });
   return pods;
+}
+
+bool ClaimSync::waitsForCarrier(const cache::Claim& claim) const {
+  const auto carrier = stores_.carriers.get(core::keyOf(claim.metadata));
+  if (carrier && !carrier->metadata.deleting() && carrier->allocation) return false;
+  const auto pods = podsToGo(claim);
+  return std::any_of(pods.begin(), pods.end(), [](const auto& pod) { return stays(pod) && pod->nodeName.empty(); });
+}
+
+base::Status ClaimSync::readPods(const cache::Claim& claim, std::stop_token stop) {
+  for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
+    const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
+    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
+  }
+  return {};
 }
 
 Outcome ClaimSync::mark(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor,
@@ -251,6 +267,9 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
   const auto used = inUse(claim, device, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used) return Outcome::done();
+  // What follows can't be taken back: a gate may have been lifted (W9) by who saw the device before its mark.
+  if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
+  if (!podsToGo(claim).empty()) return Outcome::again();
   const auto& why = device.status.message;
   const auto* told = findCondition(claim.status.conditions, kPreempted);
   if (claim.status.phase != phase::kPending || told == nullptr || told->message != why)

@@ -77,10 +77,7 @@ Outcome ClaimSync::givesBack(const cache::Claim& claim, const cache::Gpu& device
   if (carrier.state == Carrier::Release::failed) return Outcome::retry(carrier.error);
   if (carrier.state == Carrier::Release::inUse) return Outcome::after(kLooksAgain);
   // What follows can't be taken back: that its pods are still behind their gates is asked of the server.
-  for (const auto& pod : stores_.podsOfClaim(key)) {
-    const auto now = writer_.read<core::Pod>(core::keyOf(pod->metadata), pod->metadata.uid, stop);
-    if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
-  }
+  if (const auto read = readPods(claim, stop); !read.ok()) return Outcome::retry(read);
   const auto used = inUse(claim, device, stop);
   if (!used.ok()) return Outcome::retry(used.status());
   if (*used || wasLetGo(claim)) return Outcome::again();

@@ -68,6 +68,10 @@ Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std:
   const auto object = stores_.nodes.get({"", node});
   auto volumes = volumes_.of(pod, stop);
   if (!volumes.ok()) return Outcome::retry(volumes.status());
+  // That may have taken long.
+  if (std::any_of(used.begin(), used.end(),
+                  [this](const auto& one) { return claims_.deviceOf(*one.claim) != one.device; }))
+    return Outcome::again();
   const auto why = object ? nodeUnsuitable(pod, *volumes, *object) : "there is no such node";
   if (why.empty()) return liftGate(pod, used, anyBound, stop);
   if (!anyBound && (!object || !suitsAnotherPod(pod, used, *object)))

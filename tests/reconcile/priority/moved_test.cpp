@@ -1,10 +1,15 @@
 // A claim that is asked to leave its device for another one, by annotation: it does so once no pod uses it.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "controller/reconcile/device/users.h"
+#include "controller/reconcile/queue_key.h"
 #include "tests/reconcile/fixture.h"
+#include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -69,6 +74,31 @@ class MovedTest : public ReconcileTest {
     ASSERT_TRUE(world.pod(name).metadata.deleting());
     settle();
   }
+  /// Its gate is lifted by a request (W9) that the server does its work on only once the claim's ResourceClaim is deleted.
+  void letGoLate(const std::string& name, const std::string& of) {
+    startOver(line);
+    line.code = 0;
+    line.refuses = [=, this](const kube::HttpRequest& request) {
+      const bool lifts =
+          request.method == kube::Method::patch && request.target.find("/pods/" + name) != std::string::npos;
+      if (lifts && !late && !delivered) late = request;
+      if (lifts) return !delivered;
+      if (late && request.method == kube::Method::del &&
+          request.target.find("/resourceclaims/" + of) != std::string::npos) {
+        delivered = World::must(world.transport->perform(*std::exchange(late, std::nullopt), {})).status == 200;
+      }
+      return false;
+    };
+    pod(name, of);
+    ASSERT_TRUE(late && isGated(name));
+  }
+  void TearDown() override {
+    line.refuses = nullptr;
+    ReconcileTest::TearDown();
+  }
+  support::RefusingTransport line{*world.transport};
+  std::optional<kube::HttpRequest> late;
+  bool delivered = false;
 };
 
 TEST_F(MovedTest, C13_OneThatNobodyUsesMovesAtOnce) {
@@ -130,6 +160,64 @@ TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
     world.removePod(next);
     settle();
   }
+}
+
+TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileKeepsTheDevice) {
+  bound("a");
+  const auto before = uidOf("a");
+  ASSERT_NO_FATAL_FAILURE(letGoLate("p", "a"));
+  ask("a", before);
+  driver->run();
+  ASSERT_TRUE(delivered);
+  EXPECT_FALSE(isGated("p"));
+  EXPECT_EQ(uidOf("a"), before) << "p is pinned to its node";
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  ASSERT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << "or p waits for ever";
+  world.schedule("p");
+  driver->run();
+  EXPECT_EQ(mark("a"), "Preempted") << "it is still asked to move, after p";
+  ends("p", "a");
+  driver->run();
+  EXPECT_NE(uidOf("a"), before);
+}
+
+TEST_F(MovedTest, C13_W9_WhoIsLetGoMeanwhileIsEvictedForAPreemptor) {
+  world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}});
+  bound("a", "spare");
+  bound("fixed", "share");
+  ASSERT_NO_FATAL_FAILURE(letGoLate("p", "a"));
+  high("big");
+  driver->run();
+  ASSERT_TRUE(delivered);
+  const auto p = world.client.get<core::Pod>({"default", "p"});
+  EXPECT_TRUE(!p.ok() || p->metadata.deleting()) << "it is pinned to a node that its claim has left";
+  EXPECT_EQ(world.claim("big").status.phase, "Bound");
+}
+
+TEST_F(MovedTest, W9_IsNotWrittenOfADeviceThatWasMarkedWhileVolumesWereRead) {
+  bound("a");
+  const auto before = uidOf("a");
+  startOver(line);
+  bool read = false;
+  std::vector<std::string> marks;  // of the device, when a gate was lifted
+  line.refuses = [&](const kube::HttpRequest& request) {
+    if (request.method == kube::Method::patch && request.target.find("/pods/p") != std::string::npos)
+      marks.push_back(world.exists(deviceOf("a")) ? uidOf("a") + mark("a") : "gone");
+    if (request.target.find("persistentvolumeclaims/disk") == std::string::npos || std::exchange(read, true))
+      return false;
+    world.json<cache::Claim>({"default", "a"},
+                             R"({"metadata":{"annotations":{"elasticgpu.io/move":")" + before + "\"}}}");
+    driver->poll();
+    (void)driver->reconciler.step(claimKey({"default", "a"}));
+    return false;
+  };
+  auto made = World::podOf("p", {"a"});
+  made.volumes = {{"data", "disk", false}};
+  (void)World::must(world.client.create(made));
+  driver->run();
+  ASSERT_TRUE(read);
+  EXPECT_NE(uidOf("a"), before);
+  EXPECT_EQ(marks, std::vector<std::string>{uidOf("a")}) << "not to the device that was left";
 }
 
 TEST_F(MovedTest, C13_WhoTakesItBackKeepsWhatHeHas) {
