@@ -1,6 +1,8 @@
 // bind: the claims where the scheduler wants them, by the writes that any claim has, then the pod; or nothing.
 #include <algorithm>
 #include <atomic>
+#include <string>
+#include <utility>
 
 #include "tests/extender/fixture.h"
 
@@ -68,6 +70,51 @@ TEST_F(ExtenderTest, ThePodOfAnotherSchedulerHasItsNodeChosenByUsAndMayStillMove
   EXPECT_EQ(bind(pod, "n2"), "");
   EXPECT_EQ(nodeOf("a"), "n2");
   EXPECT_EQ(phaseOf("a"), "Bound");
+}
+
+TEST_F(ExtenderTest, NobodyGoesToADeviceThatItsClaimIsToLeave) {
+  const std::pair<std::string, std::string> marks[] = {{"Preempted", "0"}, {"WaitingForGang", "1"}};
+  for (const auto& [reason, card] : marks) {
+    const auto claim = "a" + card;
+    world.addClaim(claim, "share", {{"gpu", "1"}}, "gpu-n2-" + card);
+    const auto pod = addPod("p" + card, {claim});
+    ASSERT_EQ(passing(pod), Names{"n2"});
+    world.json<cache::Gpu>({"", deviceOf(claim)}, R"({"status":{"reason":")" + reason + R"(","message":"makes room"}})",
+                           "status");
+    driver->poll();  // and nobody has looked whether that holds
+    EXPECT_EQ(error(pod), "claim " + claim + ": it leaves its device: makes room");
+    const auto bound = driver->reconciler.bindPod(core::keyOf(pod.metadata), pod.metadata.uid, "n2", seconds(0), {});
+    EXPECT_EQ(bound.message(), "claim " + claim + " leaves its device: makes room");
+    EXPECT_EQ(world.pod(pod.metadata.name).nodeName, "");
+    settle();
+    EXPECT_EQ(bind(pod, "n2"), "") << "nobody needs it: the mark is off";
+  }
+}
+
+TEST_F(ExtenderTest, APodWhoseTemplateIsNotThereYetIsNotBound) {
+  auto pod = World::podOf("p", {}, false);
+  pod.schedulerName = "own-scheduler";
+  const std::string amounts = "egpu-amounts.core-10.memory-2-gi.class-share";
+  pod.resourceClaims = {{"fpga", "", "another-drivers"}, {"egpu", "", amounts}};
+  pod.containers[0].resourceClaims = {"fpga", "egpu"};
+  core::ResourceClaimTemplate others;
+  others.metadata.name = "another-drivers";
+  others.metadata.namespace_ = "default";
+  others.claim.deviceClassName = "fpga.example.com";
+  others.claim.requestName = "fpga";
+  (void)World::must(world.client.create(others));
+  settle();
+  pod = World::must(world.client.create(pod));
+  driver->poll();  // the controller has not looked at it yet
+  const auto why = "no ResourceClaim is made yet from its template " + amounts;
+  EXPECT_EQ(error(pod), why);
+  EXPECT_EQ(bind(pod, "n1"), why);
+  EXPECT_EQ(world.pod("p").nodeName, "");
+  settle();
+  EXPECT_TRUE(world.client.get<core::ResourceClaimTemplate>({"default", amounts}).ok());
+  EXPECT_EQ(error(pod), why) << "nor is it stamped yet";
+  pod.resourceClaims.pop_back();
+  EXPECT_EQ(passing(pod), (Names{"n1", "n2"})) << "another driver's is not waited for";
 }
 
 TEST_F(ExtenderTest, NoRoomIsAnErrorAndNothingIsLeft) {

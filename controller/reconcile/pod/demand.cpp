@@ -13,6 +13,7 @@ namespace egpu::reconcile {
 
 namespace keys = v1alpha::keys;
 namespace phase = v1alpha::keys::phase;
+namespace reason = v1alpha::keys::reason;
 
 namespace {
 
@@ -37,6 +38,10 @@ std::string saidOf(const cache::Claim& claim) {
 }
 
 }  // namespace
+
+bool isLeft(const cache::Gpu& device) {
+  return device.status.reason == reason::kPreempted || device.status.reason == reason::kWaitingForGang;
+}
 
 std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand) {
   std::vector<std::size_t> counts;
@@ -71,15 +76,21 @@ std::vector<std::string> onlyAnnotated(const core::Pod& pod) {
   return names;
 }
 
+std::string PodSync::unstamped(const core::Pod& pod) const {
+  for (const auto& one : pod.resourceClaims) {
+    const auto stamped = [&one](const auto& other) { return other.name == one.name && other.templateName.empty(); };
+    if (std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), stamped)) continue;
+    // One that isn't there yet may be made because the pod names it, or come by a later watch.
+    const auto of = stores_.carrierTemplates.get({pod.metadata.namespace_, one.templateName});
+    if (!of || asks(of->claim)) return "no ResourceClaim is made yet from its template " + one.templateName;
+  }
+  return {};
+}
+
 PodDemand PodSync::demandOf(const core::Pod& pod) {
   PodDemand demand;
-  if (const auto* waits = pod.unstamped()) {
-    const auto of = stores_.carrierTemplates.get({pod.metadata.namespace_, waits->templateName});
-    if (of && asks(of->claim)) {
-      demand.later = "no ResourceClaim is made yet from its template " + waits->templateName;
-      return demand;
-    }
-  }
+  demand.later = unstamped(pod);
+  if (!demand.later.empty()) return demand;
   for (const auto& name : claimNames(pod)) {
     addDemand(pod, {pod.metadata.namespace_, name}, demand);
     if (!demand.later.empty() || !demand.never.empty()) break;
@@ -113,6 +124,8 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
     const auto& node = device->spec.nodeName;
     if (device->metadata.deleting()) {
       demand.later = prefix + "its device is being released";
+    } else if (isLeft(*device)) {
+      demand.later = prefix + "it leaves its device: " + device->status.message;
     } else if (!demand.node.empty() && demand.node != node) {
       demand.never =
           "claim " + demand.fixedBy + " is on node " + demand.node + ", claim " + key.name + " on node " + node;

@@ -26,6 +26,9 @@ struct PodDemand {
   bool any() const { return later.empty() && never.empty() && node.empty() && asks.empty(); }
 };
 
+/// The device is marked (V2), as its claim is to leave it: no pod is let go to it before that is over, or its mark is off.
+bool isLeft(const cache::Gpu& device);
+
 /// What else would do than `asks`, as scheduler::Combinations has it.
 std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand);
 

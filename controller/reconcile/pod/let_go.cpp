@@ -55,9 +55,7 @@ Outcome PodSync::letGo(const core::Pod& pod, const std::vector<Used>& used, std:
     // A pin is for good: not to hardware that is gone. What becomes of a Lost claim is an event.
     if (one.claim->status.phase == phase::kLost || one.device->status.phase == phase::kFailed) return Outcome::done();
     if (one.device->metadata.deleting() && !committed(*one.device)) return Outcome::done();  // rolled back
-    if (one.device->status.reason == reason::kWaitingForGang) return Outcome::done();        // it is given back
-    if (one.device->status.reason == reason::kPreempted)
-      return Outcome::done();  // its claim leaves it, or the mark goes
+    if (isLeft(*one.device)) return Outcome::done();  // or the mark goes: an event
     if (one.device->status.reason == reason::kCardGone) return Outcome::after(milliseconds(100));  // Lost soon, or not
   }
   if (const auto apart = areApart(pod, used)) return *apart;

@@ -62,6 +62,8 @@ class PodSync {
   cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Claim& claim) const { return claims_.deviceOf(claim); }
   /// What its claims ask of a node that another scheduler chooses; the pod as that one knows it.
   PodDemand demandOf(const core::Pod& pod);
+  /// What is said of a template of the pod's without a ResourceClaim yet, unless it is known to be another driver's; else empty.
+  std::string unstamped(const core::Pod& pod) const;
   /// Pods left a node or ask less of it: who was only short of that is enqueued.
   void freed(const std::string& node);
 

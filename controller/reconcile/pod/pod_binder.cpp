@@ -89,6 +89,7 @@ std::optional<Status> PodBinder::place(const core::Pod& pod, const std::string& 
 bool PodBinder::placed(const core::Pod& pod, const std::string& node) const { return unfinished(pod, node).empty(); }
 
 std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node) const {
+  if (auto why = pods_.unstamped(pod); !why.empty()) return why;
   for (const auto& name : claimNames(pod)) {
     const core::ObjectKey key{pod.metadata.namespace_, name};
     const auto claim = stores_.claims.get(key);
@@ -99,10 +100,11 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
     const bool bound = device && device->status.phase == phase::kBound && !device->metadata.deleting() &&
                        device->spec.nodeName == node && claim->status.phase == phase::kBound;
     const bool carried = carrier && !carrier->metadata.deleting() && carrier->allocation && bound &&
-                         carrier->allocation->device == device->metadata.name;
+                         carrier->allocation->device == device->metadata.name && !isLeft(*device);
     if (carried) continue;
     const auto* said = claim ? findCondition(claim->status.conditions, kBound) : nullptr;
     if (!claim) return "claim " + name + " is not there";
+    if (bound && isLeft(*device)) return "claim " + name + " leaves its device: " + device->status.message;
     if (bound) return "claim " + name + " is bound, its ResourceClaim not allocated yet";
     return "claim " + name + " is not bound" +
            (said == nullptr || said->message.empty() ? std::string() : ": " + said->message);
@@ -113,6 +115,7 @@ std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node)
 std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
   const auto now = stores_.pods.get(core::keyOf(pod.metadata));
   if (now && (now->metadata.uid != pod.metadata.uid || now->metadata.deleting())) return "the pod is being deleted";
+  if (auto why = pods_.unstamped(pod); !why.empty()) return why;
   const auto demand = pods_.demandOf(pod);
   if (!demand.never.empty()) return demand.never;
   if (!demand.node.empty() && demand.node != node)
@@ -121,7 +124,10 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
     const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
     if (!claim && !demand.later.empty()) return demand.later;
     if (!claim) continue;  // another driver's
-    if (pods_.deviceOf(*claim)) continue;
+    if (const auto device = pods_.deviceOf(*claim)) {
+      if (isLeft(*device)) return "claim " + name + " leaves its device: " + device->status.message;
+      continue;
+    }
     if (const auto refusal = waiting_.provisioners.refusal(claim->metadata.uid); !refusal.empty())
       return "claim " + name + ": " + refusal;
   }
