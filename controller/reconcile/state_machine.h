@@ -144,6 +144,7 @@
 //   R4 device status.inForce with resourceVersion: the commit. 409 → read again: another target stands, R2 for that
 //   R5 ledger entries        at the target, its number stays: the first that goes down, and not before the pods that run have ended: their
 //                            containers keep what they began with. Again = no-op; late: refused by its number
+//                            (a dead leader's R2 of that number is not, and raises them again: the auditor has this step lower them)
 //   R6 claim status          requests and capacity of what is in force, condition Resized: W6, computed at any time. As long as
 //                            status.requests is not there, the API server refuses to change those of the spec
 //                            (tests/model/bind.py resize: early, unpaid, unordered, lowered, late show what each of these is for)

@@ -160,7 +160,12 @@ void Auditor::books(const cache::Gpu& card) {
     if (entry == card.spec.allocations.end()) continue;
     for (std::size_t i = 0; i < device->spec.cards.size(); ++i) {
       const auto share = v1alpha::cardCharged(*device, i);
-      if (share.name != name || agrees(*device, share, entry->second)) continue;
+      if (share.name != name) continue;
+      // R2 of a leader that is no more, after R5 of the same number: the claim's step lowers it again.
+      const bool more = entry->second.core > share.chargedCore || entry->second.memory > share.chargedMemory;
+      if (more && !v1alpha::isResizing(*device) && device->spec.claimRef)
+        enqueue_(claimKey({device->spec.claimRef->namespace_, device->spec.claimRef->name}));
+      if (agrees(*device, share, entry->second)) continue;
       found.insert(
           {"amountDiffers", "the entry of device " + device->metadata.name + " says something else than the device"});
       enqueue_(deviceKey(device->metadata.name));

@@ -126,6 +126,19 @@ TEST_F(ResizeTest, C15_ToGrowItsNamespaceMustStillBeAllowedItsClass) {
   EXPECT_EQ(core("a"), "20%") << "less is nobody's loss";
 }
 
+TEST_F(ResizeTest, R2_LateAfterR5OfTheSameNumberIsLoweredAgain) {
+  claim("a", {{"gpu", "1"}, {"gpu-core", "90"}});
+  resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
+  ASSERT_EQ(entry("a").core, 500);
+  const auto now = device("a");
+  world.json<cache::Gpu>({"", now.spec.cards.front().name}, R"({"spec":{"allocations":{")" + now.metadata.uid +
+                                                                R"(":{"core":900,"resize":)" +
+                                                                std::to_string(entry("a").resize) + "}}}}");
+  ASSERT_EQ(entry("a").core, 900) << "a number that stands is no older";
+  driver->run();
+  EXPECT_EQ(entry("a").core, 500);
+}
+
 TEST_F(ResizeTest, C15_NothingIsWrittenWhereNothingIsAsked) {
   claim("a", {{"gpu-core", "30"}});
   resize("a", R"({"elasticgpu.io/gpu-core":"50"})");
