@@ -86,7 +86,7 @@ constexpr bool committed(std::string_view phase) {
 }
 }  // namespace phase
 
-// Reasons on a claim's conditions; kTainted on a card, too; kTemplateTaken on a template.
+// Reasons on a claim's conditions; kTainted on a card, too; kTemplateTaken and kTemplateChanged on a template.
 namespace reason {
 inline constexpr std::string_view kClassNotFound = "ClassNotFound";
 inline constexpr std::string_view kProvisionerUnavailable = "ProvisionerUnavailable";
@@ -102,6 +102,7 @@ inline constexpr std::string_view kStaticNotAvailable = "StaticNotAvailable";
 inline constexpr std::string_view kCardGone = "CardGone";
 inline constexpr std::string_view kCarrierTaken = "CarrierTaken";
 inline constexpr std::string_view kTemplateTaken = "TemplateTaken";
+inline constexpr std::string_view kTemplateChanged = "TemplateChanged";
 inline constexpr std::string_view kNodeUnsuitable = "NodeUnsuitable";
 inline constexpr std::string_view kUnhealthy = "Unhealthy";      ///< the claim has its card, and the card works no more
 inline constexpr std::string_view kTainted = "Tainted";          ///< a DeviceTaintRule means the claim's card or device

@@ -79,7 +79,7 @@ class Reconciler {
   /// Claims, pods and carriers of which something is remembered; for tests.
   std::size_t remembered() const {
     return waiting_.claims() + pods_.remembered() + carrier_.remembered() + stock_.remembered() +
-           templates_.amounts().remembered();
+           templates_.remembered();
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tests/reconcile/fixture.h"
+#include "tests/support/changing_transport.h"
 #include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
@@ -662,6 +663,26 @@ TEST_F(TemplateTest, AForgedOneIsMadeAnewAndATemplateMadeAnewIsAnother) {
   EXPECT_EQ(ready("template").status, "True");
   remove<cache::ClaimTemplate>("template");
   EXPECT_FALSE(made("template").ok());
+}
+
+TEST_F(TemplateTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaid) {
+  support::ChangingTransport line(*world.transport);
+  startOver(line);
+  add("template");
+  addPodOfTemplates("p", {"gpu"});
+  driver->run(std::chrono::minutes(2));
+  EXPECT_GT(line.changed, 2) << "it is tried again";
+  EXPECT_LT(line.changed, 12);
+  EXPECT_EQ(ready("template").reason, "TemplateChanged");
+  EXPECT_EQ(told("p Warning WaitingForClaim template template: TemplateChanged: the ResourceClaimTemplate"), 1);
+  line.changes = false;
+  driver->run(std::chrono::minutes(10));
+  EXPECT_EQ(ready("template").status, "True");
+  EXPECT_EQ(driver->reconciler.remembered(), 1u) << "what the pod was told";
+  world.removePod("p");
+  remove<cache::ClaimTemplate>("template");
+  TearDown();
+  driver.reset();
 }
 
 TEST_F(TemplateTest, AMissingTemplateIsSaidOnThePodBehindOurGateAlone) {

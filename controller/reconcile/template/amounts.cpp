@@ -95,6 +95,7 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
     if (made != nullptr && marked(*made) && !made->metadata.deleting())
       return wait->count() > 0 ? Outcome::after(*wait) : remove(*made, stop);
     forget(key);
+    remade_.over(key);
     return Outcome::done();
   }
   const auto spec = v1alpha::amountsOf(key.name);
@@ -104,8 +105,20 @@ Outcome AmountsSync::step(const core::ObjectKey& key, const core::ResourceClaimT
     if (written.ok()) return Outcome::done();
     return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
   }
-  if (made->metadata.deleting() || !marked(*made) || says(*made, key, *spec)) return Outcome::done();
-  return remove(*made, stop);
+  if (made->metadata.deleting()) return Outcome::done();
+  if (marked(*made) && !says(*made, key, *spec)) return makeAnew(*made, stop);
+  remade_.over(key);
+  return Outcome::done();
+}
+
+Outcome AmountsSync::makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop) {
+  if (remade_.wait(core::keyOf(made.metadata)).count() == 0) return remove(made, stop);
+  // Said on the pods that wait for it as any other refusal is, and looked at again with back-off.
+  base::Status changed(base::Code::invalid, "ResourceClaimTemplate " + made.metadata.name +
+                                                " says something else than its name once it is made: an admission "
+                                                "policy or a webhook changes it");
+  changed.http = 422;
+  return Outcome::retry(std::move(changed));
 }
 
 Outcome AmountsSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {

@@ -2,7 +2,8 @@
 // Kubernetes stamps ResourceClaims from them as from any other.
 //
 //   a pod that isn't finished names one   it is made, marked elasticgpu.io/amounts; deleted by somebody: made again
-//   a marked one that says something else deleted and made again: its spec can't change
+//   a marked one that says something else deleted and made again: its spec can't change. If the API server made it so, ever more
+//                                         seldom, and said on the pods
 //   one of that name without the mark     somebody's own: left alone, and said on the pods if it says something else
 //   no such pod for kUnusedFor            a marked one is deleted. A pod that comes just then is found without it, and it is
 //                                         made again: Kubernetes, which stamps from it, tries again until then
@@ -23,6 +24,7 @@
 #include "controller/base/clock.h"
 #include "controller/cache/stores.h"
 #include "controller/reconcile/outcome.h"
+#include "controller/reconcile/template/remade.h"
 #include "controller/reconcile/writer.h"
 
 namespace egpu::reconcile {
@@ -32,8 +34,9 @@ class AmountsSync {
  public:
   static constexpr std::chrono::minutes kUnusedFor{10};
 
-  AmountsSync(Writer& writer, cache::Stores& stores, base::Clock& clock)
-      : writer_(writer), stores_(stores), clock_(clock) {}
+  /// All of these must outlive it.
+  AmountsSync(Writer& writer, cache::Stores& stores, Remade& remade, base::Clock& clock)
+      : writer_(writer), stores_(stores), remade_(remade), clock_(clock) {}
 
   /// Takes note of what a pod names; either is null if there is none. The templates that are to be looked at anew.
   std::set<core::ObjectKey> podChanged(const core::Pod* before, const core::Pod* after);
@@ -53,9 +56,12 @@ class AmountsSync {
   std::optional<std::chrono::milliseconds> unused(const core::ObjectKey& key);
   void forget(const core::ObjectKey& key);
   Outcome remove(const core::ResourceClaimTemplate& made, std::stop_token stop);
+  /// What stands there says something else.
+  Outcome makeAnew(const core::ResourceClaimTemplate& made, std::stop_token stop);
 
   Writer& writer_;
   cache::Stores& stores_;
+  Remade& remade_;
   base::Clock& clock_;
   mutable std::mutex mutex_;
   std::map<core::ObjectKey, Known> known_;  ///< guarded by mutex_

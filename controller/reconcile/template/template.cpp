@@ -1,5 +1,6 @@
 #include "controller/reconcile/template/template.h"
 
+#include <memory>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
@@ -58,6 +59,7 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
   if (made && !ownerOf(*made).empty() && (!claims || ownerOf(*made) != claims->metadata.uid))
     if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
   if (!claims && v1alpha::namesAmounts(key.name)) return amounts_.step(key, made.get(), stop);
+  if (!live) remade_.over(key);
   if (!live) return Outcome::done();
   if (const auto outcome = keep(*claims, stop)) return *outcome;
   return say(*claims, kReady, "", stop);
@@ -73,11 +75,12 @@ std::optional<Outcome> TemplateSync::ownerGone(const core::ResourceClaimTemplate
 }
 
 std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, std::stop_token stop) {
-  const auto made = stores_.carrierTemplates.get(core::keyOf(claims.metadata));
+  auto made = stores_.carrierTemplates.get(core::keyOf(claims.metadata));
   if (!made) {
     const auto written = writer_.create(madeOf(claims), stop);
-    if (written.ok()) return std::nullopt;
-    return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
+    if (!written.ok())
+      return written.status().code() == base::Code::alreadyExists ? Outcome::again() : Outcome::retry(written.status());
+    made = std::make_shared<const core::ResourceClaimTemplate>(*written);
   }
   if (ownerOf(*made) != claims.metadata.uid)
     return say(
@@ -86,8 +89,20 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
         "another name",
         stop);
   if (made->metadata.deleting()) return Outcome::done();  // its end is an event
-  if (!says(*made, claims)) return remove(*made, stop);
+  if (!says(*made, claims)) return makeAnew(claims, *made, stop);
+  remade_.over(core::keyOf(claims.metadata));
   return std::nullopt;
+}
+
+Outcome TemplateSync::makeAnew(const cache::ClaimTemplate& claims, const core::ResourceClaimTemplate& made,
+                               std::stop_token stop) {
+  const auto wait = remade_.wait(core::keyOf(claims.metadata));
+  if (wait.count() == 0) return remove(made, stop);
+  auto outcome = say(claims, reason::kTemplateChanged,
+                     "the ResourceClaimTemplate that is made for it says something else once it is made: an admission "
+                     "policy or a webhook of the API server changes it",
+                     stop);
+  return outcome.isDone() ? Outcome::after(wait) : outcome;
 }
 
 Outcome TemplateSync::remove(const core::ResourceClaimTemplate& made, std::stop_token stop) {

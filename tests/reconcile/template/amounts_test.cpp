@@ -2,6 +2,7 @@
 // what can't be is said on the pod.
 #include "api/v1alpha/pod_amounts.h"
 #include "tests/reconcile/fixture.h"
+#include "tests/support/changing_transport.h"
 #include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
@@ -189,6 +190,26 @@ TEST_F(AmountsTest, ARefusalIsSaidOnThePodsThatWaitForItAndTriedAgain) {
   driver->run();
   EXPECT_TRUE(made(name).ok());
   for (const auto* pod : {"p", "other"}) world.removePod(pod);
+  TearDown();
+  driver.reset();
+}
+
+TEST_F(AmountsTest, OneThatThePolicyOfTheServerChangesIsMadeAnewEverMoreSeldomAndSaidOnThePods) {
+  support::ChangingTransport line(*world.transport);
+  startOver(line);
+  const auto name = addPod("p", kTenth);
+  driver->run(minutes(2));
+  EXPECT_TRUE(made(name).ok());
+  EXPECT_GT(line.changed, 2) << "it is tried again";
+  EXPECT_LT(line.changed, 12);
+  EXPECT_GE(told("p Warning Refused the API server refuses it: ResourceClaimTemplate " + name + " says something else"),
+            1);
+  line.changes = false;
+  driver->run(minutes(10));
+  EXPECT_NE(World::must(made(name)).claim.config.at(0).parameters.find("10"), std::string::npos);
+  world.removePod("p");
+  pass(minutes(11));
+  EXPECT_EQ(driver->reconciler.remembered(), 0u);
   TearDown();
   driver.reset();
 }
