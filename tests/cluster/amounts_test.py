@@ -210,6 +210,7 @@ def workloads(client, report):
     report.check("HAMi's have what they asked for", small == [(0, 2000 << 20)] * 3 + [(100, 4000 << 20)] * 3, small)
     expect_clean(client, report, "workloads")
     scaled(client, report, paths[0])
+    daemons(client, report, paths[2])
     for path in paths:
         client.call("DELETE", path, {"propagationPolicy": "Foreground"})
     spaces = ("default", *KINDS.values())
@@ -227,6 +228,28 @@ def scaled(client, report, path):
         and each["status"].get("phase") == "Running" for each in of(client, "deployment-default", "default")), patience=300)
     until("the others' claims are gone", lambda: len([each for each in client.items(claims()) if each["metadata"]["name"].startswith("deployment")]) == 2)
     report.check("both templates stand, as the first may be wanted again", len(client.items(TEMPLATES.format("default"))) == 2)
+
+
+def daemons(client, report, path):
+    """A DaemonSet's pods come back to their nodes: other amounts by a rolling update, then one is evicted."""
+    name = path.rsplit("/", 1)[1]
+    client.patch(path, {"spec": {"template": {"metadata": {"annotations": {AMOUNT + "gpu-core": "20"}}}}})
+    wanted = "egpu-amounts.core-20.memory-4-gi.class-share"
+
+    def all_run():
+        mine = of(client, name, "default")
+        return len(mine) == len(NODES) and all(each["spec"]["resourceClaims"][0]["resourceClaimTemplateName"] == wanted
+                                               and each["status"].get("phase") == "Running" for each in mine) and mine
+
+    first = until("all of its pods run with other amounts", all_run, patience=300)[0]
+    here = first["spec"]["nodeName"]
+    client.create(f"{pods()}/{first['metadata']['name']}/eviction",
+                  {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": first["metadata"]["name"], "namespace": "default"}})
+    after = until("another one runs in its place", lambda: [
+        each for each in all_run() or () if each["spec"]["nodeName"] == here and each["metadata"]["uid"] != first["metadata"]["uid"]], patience=300)[0]
+    old, new = (each["status"]["resourceClaimStatuses"][0]["resourceClaimName"] for each in (first, after))
+    report.check("it has a claim of its own", old != new, (old, new))
+    until("the evicted one's claim is gone", lambda: not client.exists(f"{claims()}/{old}"))
 
 
 def mistakes(client, report):

@@ -161,6 +161,26 @@ def written_with_blanks(client, report):
     until("their claims go", lambda: not [each for each in client.items(claims()) if each["metadata"]["name"].startswith(("blanks", "by-template"))])
 
 
+def amounts_by_capacity(client, report):
+    """A ResourceClaim that says its amounts as Kubernetes does where devices are shared (capacity, from 1.36 on)."""
+    request = {"deviceClassName": "elasticgpu.io", "capacity": {"requests": {"gpu_core": "10", "elasticgpu.io/gpu_memory": "2Gi"}}}
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": request}],
+                        "config": [{"opaque": {"driver": "elasticgpu.io", "parameters": {"egpuClassName": "now"}}}]}}
+    stored = client.create(carriers(), {"metadata": {"name": "shared"}, "spec": spec})
+    if "capacity" not in stored["spec"]["devices"]["requests"][0]["exactly"]:
+        report.check("this Kubernetes drops capacity requests: nothing to show", True)
+        client.delete(f"{carriers()}/shared")
+        return
+    client.create(pods(), own_claim("by-capacity", "shared"))
+    until("its pod runs", lambda: "by-capacity" in running(client))
+    until("its claim is bound", lambda: client.get(f"{claims()}/shared").get("status", {}).get("phase") == "Bound")
+    has = client.get(f"{claims()}/shared")["status"]["capacity"]
+    report.check("it has the amounts of its capacity requests", has == {"core": "10%", "memory": "2Gi"}, has)
+    client.delete(f"{pods()}/by-capacity")
+    client.delete(f"{carriers()}/shared")
+    until("its claim goes with it", lambda: not client.exists(f"{claims()}/shared"))
+
+
 def main():
     report = Report()
     with tempfile.TemporaryDirectory(prefix="egpu-carrier-") as folder, Cluster(folder, wanted=WHOLE) as cluster:
@@ -171,7 +191,7 @@ def main():
         installation.start_controller(cluster, sys.argv[1])
         client.create(CLASSES, gpu_class("now", "Immediate"))
         try:
-            for part in (no_starving, evicted_once, foreign, ends_of_pods, written_with_blanks):
+            for part in (no_starving, evicted_once, foreign, ends_of_pods, written_with_blanks, amounts_by_capacity):
                 part(client, report)
         except BaseException:
             for name in ("kube-scheduler", "controller"):
