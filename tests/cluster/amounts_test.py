@@ -191,8 +191,11 @@ def run(client, report, kind, namespace, containers, annotations=None, expected=
     stamped = [status["resourceClaimName"] for one in ran() for status in one["status"].get("resourceClaimStatuses", [])]
     report.check(f"{kind} in {namespace}: each pod has claims of its own", len(set(stamped)) == len(stamped) >= expected, stamped)
     if "Job" not in kind:  # whose pods end, and their claims with them
-        bound = {one["metadata"]["name"]: one["status"] for one in client.items(claims(namespace))}
-        report.check(f"{kind} in {namespace}: which are bound", all(bound.get(one, {}).get("phase") == "Bound" for one in stamped), (stamped, bound))
+        def phases():  # kwok runs a pod as soon as it is placed, and a claim may be Bound a moment later
+            there = {one["metadata"]["name"]: one.get("status", {}).get("phase") for one in client.items(claims(namespace))}
+            return all(there.get(one) == "Bound" for one in stamped)
+
+        until(f"{kind} in {namespace}: which are bound", phases)
     return path.format(namespace) + "/" + name, name
 
 
