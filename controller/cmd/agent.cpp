@@ -40,7 +40,8 @@ agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
   return o;
 }
 
-agent::PreparerOptions preparerOptions(const AgentOptions& options, std::function<bool(const std::string&)> gone) {
+agent::PreparerOptions preparerOptions(const AgentOptions& options, decltype(agent::PreparerOptions::gone) gone,
+                                       decltype(agent::PreparerOptions::memoryFound) memoryFound) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
@@ -48,6 +49,7 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, std::functio
   o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 4);
   o.mostCalls = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
   o.gone = std::move(gone);
+  o.memoryFound = std::move(memoryFound);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
   if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet
@@ -86,7 +88,9 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       events_(client_, "elastic-gpu-agent"),
       folder_(options.cdiFolder),
       preparer_(client_, plugins_, events_, folder_,
-                preparerOptions(options, [this](const std::string& card) { return cards_.isGone(card); })),
+                preparerOptions(
+                    options, [this](const std::string& card) { return cards_.whyGone(card); },
+                    [this](const std::string& card) { return cards_.memoryOf(card); })),
       prepared_(client_, folder_, clock, options.nodeName),
       podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
       cards_(

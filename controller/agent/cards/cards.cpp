@@ -54,17 +54,29 @@ void Cards::stop() {
   reflector_.stop();
 }
 
-bool Cards::isGone(const std::string& card) const {
+std::string Cards::whyGone(const std::string& card) const {
   const auto have = store_.get({"", card});
-  if (!have || !have->isCard()) return false;
+  if (!have || !have->isCard()) return {};
   const auto by = have->metadata.label(keys::kDiscoveredByLabel);
+  const auto same = [&](const auto& said) { return base::lowered(said.uuid) == card; };
   for (const auto& [plugin, answer] : survey_.answers()) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
     const auto& found = answer.cards.gpus;
-    return answer.cards.reply.ok() &&
-           std::none_of(found.begin(), found.end(), [&](const auto& gpu) { return base::lowered(gpu.uuid) == card; });
+    if (!answer.cards.reply.ok() || std::any_of(found.begin(), found.end(), same)) return {};
+    for (const auto& known : answer.health.cards)
+      if (answer.health.reply.ok() && !known.healthy && same(known)) {
+        const auto ill = health::illness(known.message);
+        return "does not work: " + ill.reason + ": " + ill.message;
+      }
+    return "is not in node " + options_.publisher.node + " any more: the plugin that found it finds it no longer";
   }
-  return false;
+  return {};
+}
+
+std::optional<int64_t> Cards::memoryOf(const std::string& card) const {
+  const auto found = merge(survey_.answers(), options_.publisher.node).cards;
+  const auto it = found.find(card);
+  return it == found.end() ? std::nullopt : std::optional(it->second.card.memory);
 }
 
 void Cards::wake() { survey_.wake(); }

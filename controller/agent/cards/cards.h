@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <vector>
@@ -41,8 +42,11 @@ class Cards {
   bool published() const { return published_; }
   /// What is used of the cards, as the plugins last said.
   std::vector<usage::Reading> readings() const;
-  /// The plugin that found this card, an object's name, has answered well and finds it no more.
-  bool isGone(const std::string& card) const;
+  /// Why this card, an object's name, can't be given, if the plugin that found it has answered well and finds it no more:
+  /// the end of a sentence, with what its health says of it. Else empty.
+  std::string whyGone(const std::string& card) const;
+  /// What it was found to have, bytes; nullopt while nobody finds it.
+  std::optional<int64_t> memoryOf(const std::string& card) const;
   /// The cards' objects.
   const cache::Store<Gpu>& store() const { return store_; }
   /// Called after each change of one, on any thread; before start().

@@ -184,12 +184,9 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   // First: those who come together still are, and share one read.
   auto named = users_.podsOf(claim, stop);
   if (!named) return named.status();
-  const auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
+  auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
-  for (const auto& share : grant->device.spec.cards)
-    if (options_.gone && options_.gone(share.name))
-      return Status(Code::invalid, "card " + share.name + " (" + share.uuid + ") is not in node " + options_.node +
-                                       " any more: the plugin that found it finds it no longer");
+  if (auto s = takeAsFound(*grant); !s.ok()) return s;
   const auto company = companyOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
   if (!company) return company.status();
   cdi::Spec spec = specOf(claim, grant->device, *company);
@@ -210,6 +207,22 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   if (auto s = folder_.publish(spec.deviceUid); !s.ok()) return s;  // (P4)
   log::info("prepared", {{"claim", claim.str()}, {"device", spec.device}});
   return idsOf(spec);  // (P5)
+}
+
+/// The cards as this node has them: of what the API says they have and what was found the smaller.
+Status ClaimPreparer::takeAsFound(Entitled& grant) const {
+  const auto& shares = v1alpha::cardsInForce(grant.device);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const auto& name = shares[i].name;
+    if (const std::string why = options_.gone ? options_.gone(name) : ""; !why.empty())
+      return Status(Code::invalid, "card " + name + " (" + shares[i].uuid + ") " + why);
+    const auto memory = options_.memoryFound ? options_.memoryFound(name) : std::nullopt;
+    if (!memory) continue;
+    auto& card = grant.cards[i];
+    card.memory = std::min(card.memory, *memory);
+    card.core = std::min(card.core, v1alpha::Card{}.core);
+  }
+  return Status::okay();
 }
 
 /// Before a plugin looks for them; none of them for a node that is simulated.

@@ -47,6 +47,7 @@
 #include <chrono>
 #include <functional>
 #include <map>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -77,8 +78,11 @@ struct PreparerOptions {
   /// Calls of one plugin at once; what would make one more is Code::unavailable. Fewer than threads that call, less those
   /// that wait, or a plugin that hangs holds up the claims of the others.
   int mostCalls = 128;
-  /// Whether the plugin that found this card, an ElasticGPU's name, finds it no more; empty: nobody can say.
-  std::function<bool(const std::string& card)> gone{};
+  /// Why a card, an ElasticGPU's name, can't be given although the API has it: the end of a sentence, or empty if nothing
+  /// is known against it. Without the function nobody can say.
+  std::function<std::string(const std::string& card)> gone{};
+  /// What a card was found to have, bytes; nullopt, or no function: nobody can say.
+  std::function<std::optional<int64_t>(const std::string& card)> memoryFound{};
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each
@@ -105,6 +109,7 @@ class ClaimPreparer {
                                                        std::stop_token stop);
   base::Result<std::vector<std::string>> tryAgain(const ClaimRef& claim, const base::Status& first,
                                                   std::stop_token stop);
+  base::Status takeAsFound(Entitled& grant) const;
   void makeNodes();
   void linkNodes(const cdi::Spec& spec);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);

@@ -137,15 +137,20 @@ TEST_F(CardsTest, OnlyThePluginThatFoundACardCanSayThatItIsGone) {
   registry.add(other);
   start();
   eventually([&] { return cards->published() && cards->store().size() == 2; });
-  EXPECT_FALSE(cards->isGone("gpu-a"));
-  EXPECT_FALSE(cards->isGone("gpu-x")) << "nobody ever found it";
+  EXPECT_EQ(cards->whyGone("gpu-a"), "");
+  EXPECT_EQ(cards->whyGone("gpu-x"), "") << "nobody ever found it";
+  EXPECT_EQ(cards->memoryOf("gpu-a"), 80 * kGiB);
   vendor.say(answer({gpu("GPU-B")}));
   cards->wake();
-  eventually([&] { return cards->isGone("gpu-a"); });
-  EXPECT_FALSE(cards->isGone("gpu-b"));
+  eventually([&] { return cards->whyGone("gpu-a").ends_with("the plugin that found it finds it no longer"); });
+  EXPECT_EQ(cards->whyGone("gpu-b"), "");
+  EXPECT_EQ(cards->memoryOf("gpu-a"), std::nullopt);
+  vendor.say(answer({gpu("GPU-B")}, {{"GPU-A", false, "Lost: it has fallen off the bus; reboot"}}));
+  cards->wake();
+  eventually([&] { return cards->whyGone("gpu-a") == "does not work: Lost: it has fallen off the bus; reboot"; });
   vendor.say(failure());
   cards->wake();
-  eventually([&] { return !cards->isGone("gpu-a"); });
+  eventually([&] { return cards->whyGone("gpu-a").empty(); });
 }
 
 TEST_F(CardsTest, ACardThatIsRefusedSlowsNoOtherDown) {

@@ -272,14 +272,14 @@ INSTANTIATE_TEST_SUITE_P(Prepare, RefusedTest, ::testing::Range<std::size_t>(0, 
 
 TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   const auto claim = claimed("a");
-  bool gone = true;
-  options.gone = [&](const std::string& card) { return gone && card == "gpu-n1-0"; };
+  std::string gone = "is not in node n1 any more: the plugin that found it finds it no longer";
+  options.gone = [&](const std::string& card) { return card == "gpu-n1-0" ? gone : ""; };
   ClaimPreparer watchful(client, registry, events, folder, options);
   const auto answer = watchful.prepare(claim, {});
   EXPECT_EQ(answer.status().code(), Code::invalid);
   EXPECT_TRUE(told("a", "card gpu-n1-0 (GPU-n1-0) is not in node n1 any more: the plugin that found it"));
   EXPECT_EQ(plugin.calls(), Calls{});
-  gone = false;
+  gone.clear();
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
 }
 
@@ -351,6 +351,20 @@ TEST_F(PrepareTest, TheFenceHoldsWhateverTheApiSays) {
   EXPECT_FALSE(preparer.prepare(claim, {}).ok()) << "a part counts: it is staged still";
   ASSERT_TRUE(folder.removePart("old").ok());
   EXPECT_TRUE(preparer.prepare(claim, {}).ok());
+}
+
+/// A wrong patch of the card's size, and entries that match it.
+TEST_F(PrepareTest, ACardHasNoMoreThanWasFoundOfIt) {
+  const auto claim = claimed("a", "30");
+  std::optional<int64_t> memory = support::kGi / 2;
+  options.memoryFound = [&](const std::string& card) { return card == "gpu-n1-0" ? memory : std::nullopt; };
+  ClaimPreparer watchful(client, registry, events, folder, options);
+  EXPECT_EQ(watchful.prepare(claim, {}).status().code(), Code::invalid);
+  EXPECT_TRUE(told("a", "card GPU-n1-0 has core 1000, memory " + std::to_string(support::kGi / 2)));
+  EXPECT_EQ(plugin.calls(), Calls{}) << "nothing is staged";
+  memory = 100 * support::kGi;
+  EXPECT_TRUE(watchful.prepare(claim, {}).ok());
+  EXPECT_EQ(plugin.last.cards.at(0).cardMemory, 16 * support::kGi) << "nor more than the API says";
 }
 
 TEST_F(PrepareTest, AFileThatCantBeReadIsNamed) {
