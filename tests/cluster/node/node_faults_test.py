@@ -202,12 +202,12 @@ def check_health(ground):
     stranger = number_inside(ground.node.processes.children["stranger"].pid)
     own, others = inside[ground.container_of("beside")], inside[ground.container_of("well")]
     began = time.monotonic()
-    ground.hardware({0: {"xids": [79]}, 2: {"processes": [[own, GIB]]}, 3: {"processes": [[stranger, GIB], [others, GIB]]}})
-    until("the card with the XID is taken out", lambda: ground.healthy(0)["reason"] == "Xid79")
+    ground.hardware({0: {"xids": [92]}, 2: {"processes": [[own, GIB]]}, 3: {"processes": [[stranger, GIB], [others, GIB]]}})
+    until("the card with the XID is taken out", lambda: ground.healthy(0)["reason"] == "Xid92")
     print(f"XID to condition: {time.monotonic() - began:.1f} s")
     until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Unhealthy")
     print(f"XID to the pod's status: {time.monotonic() - began:.1f} s")
-    says_why = "Xid79" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older ones have no message
+    says_why = "Xid92" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older ones have no message
     report.check("the pod's status says why", says_why, ground.told("ill"))
     until("the strangers' card is fenced", lambda: ground.healthy(3)["reason"] == "ForeignUse")
     uid, message = admin.get(f"{pods()}/well")["metadata"]["uid"], ground.healthy(3)["message"]
@@ -224,7 +224,7 @@ def check_health(ground):
     cards = {ground.device(f"new-{index}")["spec"]["cards"][0]["name"] for index in range(2)}
     report.check("new claims go to the two cards that are well", cards == {CARDS[1], CARDS[2]}, cards)
     ground.node.processes.stop("stranger")
-    ground.hardware({0: {"xids": [79]}})
+    ground.hardware({0: {"xids": [92]}})
     until("the strangers gone, the card is on probation", lambda: ground.healthy(3)["reason"] == "Probation")
     ground.goes_on("cards fenced", containers)
 
@@ -257,7 +257,7 @@ def check_late(ground):
     memory = {name: ground.card(name)["memory"] for name in CARDS}
     for name in names:
         ground.claim(name)
-    ground.hardware({index: {"reserved": GIB, "xids": [79] if index == 0 else []} for index in range(len(CARDS))})
+    ground.hardware({index: {"reserved": GIB, "xids": [92] if index == 0 else []} for index in range(len(CARDS))})
     for name in names:
         ground.pod(name, {"main": [name]})
     ground.runs(*names)
@@ -272,7 +272,7 @@ def check_late(ground):
     found = verify.violations(verify.World(ground.admin))
     report.check("written late, nothing is lost of the ledgers", not found, found[:10])
     ground.gates["agent"].heal()
-    ground.hardware({0: {"xids": [79]}})
+    ground.hardware({0: {"xids": [92]}})
     ground.remove(*names)
     ground.settled("seen late", {name: text for name, text in before.items() if old["uid"] not in name})
 
