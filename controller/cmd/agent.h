@@ -38,7 +38,7 @@ struct AgentOptions {
   std::string plugins;  ///< folder of provisioners; empty = ../lib/provisioners beside the executable
   plugin::Limits pluginLimits;
   std::vector<std::string> pluginHidden;  ///< files and folders that no plugin may read, besides the usual ones
-  std::string pluginState;                ///< folder for plugins' host files; empty = their own default
+  std::string pluginState = "/var/lib/elasticgpu";  ///< folder for plugins' host files, opened to their users
   std::string kubeletFolder = "/var/lib/kubelet";
   std::string cdiFolder = "/var/run/cdi";
   std::chrono::milliseconds probation{300'000};  ///< that a card which was ill must be well before it is used again

@@ -66,8 +66,9 @@ int execute(int argc, char** argv) {
   app.add_option("--context", options.context, "Context of the kubeconfig (default: its current one)");
   cmd::addPlugins(app, options.plugins, options.pluginLimits);
   app.add_option("--plugin-state", options.pluginState,
-                 "Folder of plugins' files for containers, under the same name on the host (default: theirs, "
-                 "/var/lib/elasticgpu)");
+                 "Folder of plugins' files for containers, under the same name on the host")
+      ->envname("ELASTICGPU_STATE_DIR")
+      ->capture_default_str();
   addUsage(app, options);
   addAddresses(app, options);
   cmd::addLog(app, log);

@@ -1,9 +1,11 @@
 // elastic-gpu-agent as a process: its kubelet's dialogue, its endpoints, its ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -114,6 +116,21 @@ TEST_F(AgentTest, RegistersAndSaysHowItDoes) {
   EXPECT_THAT(metrics, HasSubstr("elasticgpu_agent_prepare_seconds_count{result=\"failed\"} 1"));
   EXPECT_THAT(metrics, HasSubstr("process_resident_memory_bytes"));
   EXPECT_THAT(ask("/probes", "/metrics"), StartsWith("404 "));
+}
+
+/// What a plugin stages for the limiter is made there by a user of the plugin's own.
+TEST_F(AgentTest, ItsPluginsMayWriteToTheirFolderWithoutAFlagThatNamesIt) {
+  if (::geteuid() != 0) GTEST_SKIP() << "plugins have this user, too";
+  if (std::system("unshare --mount true") != 0) GTEST_SKIP() << "no mount namespace is permitted";
+  auto argv = arguments();
+  const std::string mounted = "mount -t tmpfs tmpfs /var/lib && mkdir /var/lib/elasticgpu && exec \"$0\" \"$@\"";
+  argv.insert(argv.begin(), {"/usr/bin/unshare", "--mount", "/bin/sh", "-c", mounted});
+  run(argv);
+  const std::string seen = "/proc/" + std::to_string(agent->pid()) + "/root/var/lib/elasticgpu";
+  EXPECT_TRUE(eventually([&] {
+    struct stat info {};
+    return ::stat(seen.c_str(), &info) == 0 && info.st_gid == 61184 && (info.st_mode & 01070) == 01070;
+  }));
 }
 
 TEST_F(AgentTest, WhatIsUsedIsShownWhileItIsPrepared) {
