@@ -89,6 +89,28 @@ def check_shapes(ground):
     until("the last pod gone, so is the device", lambda: len(ground.node.prepared()) == 2)
 
 
+def check_mounts(ground):
+    """isolation: hami-core, for a container that is not root: what the plugin mounts is there, and what is its own can be written to."""
+    node, folder, before = ground.node, f"{real_node.STATE}/hami-core", ground.node.prepared()
+    node.namespaces.run("install", "-d", "-g", "61184", "-m", "1775", folder)  # as gpushare's README has the operator do
+    for name, text in (("libvgpu.so", "a library\n"), ("ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")):
+        node.namespaces.path(f"{folder}/{name}").write_text(text)
+    ground.claim("limited", cls="limited")
+    ground.pod("limited", {"main": ["limited"]}, securityContext={"runAsUser": 1000, "runAsGroup": 1000})
+    ground.runs("limited")
+    ground.keeps_promise("a limited container", "limited", "main", "limited", isolation="hami-core")
+    limit = ground.got("limited", "main")[0].get("CUDA_DEVICE_MEMORY_LIMIT_0")
+    ground.report.check("a limited container: its limit", limit == "4096m", limit)
+    said = ground.kubectl("exec", "limited", "--", "sh", "-c", "cat /etc/ld.so.preload /usr/local/vgpu/libvgpu.so && mkdir /tmp/vgpu/below && "
+                          "echo x > /tmp/vgpu/below/usage.cache && echo x > /tmp/vgpulock/lock && rm /tmp/vgpulock/lock && echo written")
+    ground.report.check("it reads the limiter's files, and writes its cache and the lock, though it is not root",
+                        said.split() == ["/usr/local/vgpu/libvgpu.so", "a", "library", "written"], said)
+    ground.delete("limited")
+    until("its device is gone", lambda: node.prepared() == before)
+    left = [str(each) for each in node.namespaces.path(f"{folder}/cache").iterdir()]
+    ground.report.check("and all that it left on the disk", not left, left)
+
+
 def check_usage(ground):
     """A container's process computes on its card, as the fake NVML tells: card and claim say so."""
     node, pod, name = ground.node, "test-cuda-1", "gpushare-egpuc-1"
@@ -237,7 +259,8 @@ def main():
         ground = Ground(cluster, node, report)
         with logs_if_it_fails(cluster):
             prepare_cluster(cluster, node, bin_dir, "--usage-interval=1s")
-            for part in (check_cards, check_samples, check_usage, check_shapes, check_killed, check_refused, check_at_once, check_away, check_manners):
+            for part in (check_cards, check_samples, check_mounts, check_usage, check_shapes, check_killed, check_refused, check_at_once,
+                         check_away, check_manners):
                 part(ground)
     return report.close()
 

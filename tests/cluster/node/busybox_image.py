@@ -7,8 +7,9 @@ import pathlib
 import subprocess
 import tarfile
 
-# What a container got, for whoever reads its log; then it waits to be asked for more.
-COMMAND = ["/bin/sh", "-c", "env | sort; find /dev -type c -o -type b | sort; trap exit TERM; sleep infinity & wait"]
+# What a container got, all at once for whoever reads its log; then it waits to be asked for more.
+COMMAND = ["/bin/sh", "-c", "got=$(env | sort; find /dev -type c -o -type b | sort; cat /proc/self/mounts); echo \"$got\"; "
+           "trap exit TERM; sleep infinity & wait"]
 
 
 def write(path, busybox, names):

@@ -12,6 +12,8 @@ from client import CLASSES, GPUS, claims, pods, until
 SHARE = "gpushare.provisioner.elasticgpu.io"
 GIB = 1 << 30
 FILE = yaml.safe_load(real_node.A100.read_text())["devices"]
+# What a container has of isolation: hami-core, by its place.
+LIMITER = {"/tmp/vgpu": "rw", "/tmp/vgpulock": "rw", "/usr/local/vgpu/libvgpu.so": "ro", "/etc/ld.so.preload": "ro"}
 MINORS = {each["uuid"]: each["minor"] for each in FILE}
 
 
@@ -47,9 +49,12 @@ class Ground:
         for name in names:
             until(f"pod {name} runs", lambda name=name: self.admin.get(f"{pods()}/{name}")["status"]["phase"] == "Running")
 
+    def printed(self, pod, container):
+        return until(f"{pod} has printed", lambda: self.kubectl("logs", pod, "-c", container)).splitlines()
+
     def got(self, pod, container):
         """(environment, device nodes) as the container printed them."""
-        lines = until(f"{pod} has printed", lambda: self.kubectl("logs", pod, "-c", container)).splitlines()
+        lines = self.printed(pod, container)
         return (dict(each.split("=", 1) for each in lines if "=" in each), {each for each in lines if each.startswith("/dev/nvidia")})
 
     def device(self, claim):
@@ -60,12 +65,12 @@ class Ground:
             self.admin.delete(f"{pods()}/{name}")
         until("the pods are gone", lambda: not set(names) & {each["metadata"]["name"] for each in self.admin.items(pods())})
 
-    def keeps_promise(self, what, pod, container, *named):
+    def keeps_promise(self, what, pod, container, *named, isolation="none"):
         """What gpushare's README says that a container with these claims gets, and no other card."""
         environment, devices = self.got(pod, container)
         cards = [card for claim in named for card in self.device(claim)["spec"]["cards"]]
         uuids = [each["uuid"] for each in cards]
-        expected = {"ELASTICGPU_CARDS": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids), "ELASTICGPU_ISOLATION": "none",
+        expected = {"ELASTICGPU_CARDS": ",".join(uuids), "NVIDIA_VISIBLE_DEVICES": ",".join(uuids), "ELASTICGPU_ISOLATION": isolation,
                     "ELASTICGPU_DEVICE": self.device(named[0])["metadata"]["name"], "ELASTICGPU_CLAIM": f"default/{named[0]}"}
         for index, each in enumerate(cards):
             expected |= {f"ELASTICGPU_CORE_{index}": str(each["core"]), f"ELASTICGPU_MEMORY_{index}": str(each["memory"])}
@@ -75,6 +80,9 @@ class Ground:
         numbered = {each for each in devices if each.removeprefix("/dev/nvidia").isdecimal()}
         self.report.check(f"{what}: its cards and no other", numbered == {f"/dev/nvidia{MINORS[each]}" for each in uuids}, devices)
         self.report.check(f"{what}: the driver's nodes", {"/dev/nvidiactl", "/dev/nvidia-uvm"} <= devices, devices)
+        # Of /proc/self/mounts: source, place, type, options, 0, 0.
+        mounts = {each[1]: each[3][:2] for each in map(str.split, self.printed(pod, container)) if len(each) == 6 and each[1] in LIMITER}
+        self.report.check(f"{what}: the limiter's mounts", mounts == (LIMITER if isolation == "hami-core" else {}), mounts)
 
     def refused(self, what, pod, *words):
         """The pod starts nothing, and an event on it has the words."""
@@ -114,10 +122,11 @@ def prepare_cluster(cluster, node, bin_dir, *arguments):
     admin = node.admin
     node.start_agent(bin_dir, *arguments)
     installation.start_controller(cluster, bin_dir)
-    for name, model in (("here", "A100-SXM4-80GB"), ("there", "H100-SXM5-80GB")):
+    for name, parameters in (("here", {"model": "A100-SXM4-80GB"}), ("there", {"model": "H100-SXM5-80GB"}),
+                             ("limited", {"model": "A100-SXM4-80GB", "isolation": "hami-core"})):
         admin.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": name},
                                "provisioner": SHARE, "egpuBindingMode": "Immediate", "reclaimPolicy": "Delete",
-                               "parameters": {"model": model}})
+                               "parameters": parameters})
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real node on this machine: containerd and a kubelet, in namespaces and cgroups of their own (namespaces.py), with one image to run.
 
-The image prints its environment and its devices, and then waits. It has busybox and these names: localhost/busybox:1, localhost/pause:1,
+The image prints its environment, its devices and its mounts, and then waits. It has busybox and these names: localhost/busybox:1, localhost/pause:1,
 and that of the sample pods, so that they run as they are.
 
     real_node.py build [VERSION]   only build what is missing, the cluster's parts aside
@@ -44,6 +44,7 @@ PAUSE = "localhost/pause:1"
 SAMPLE = "docker.io/nvidia/cuda:10.0-base"
 SOCKET = "/run/containerd/containerd.sock"  # as the node's processes see it, like all paths of theirs
 CDI = "/var/run/cdi"
+STATE = "/var/lib/elasticgpu"
 # Which containers may have it is all that a pod's network is to these tests: pods have loopback, and an address in name only.
 NETWORK = """\
 #!/bin/sh
@@ -175,6 +176,7 @@ class RealNode:
         self.namespaces = namespaces.Namespaces(holder.pid)
         self.cgroup = namespaces.cgroup_name(holder.pid)
         self.snapshotter = (self.folder / "ready").read_text()
+        self.namespaces.run("mkdir", "-p", STATE)  # as the DaemonSet's volume
 
     def power_off(self):
         """As the power fails: every process is killed, containers too, /run and the device nodes are gone, and what is on the disks stays,
