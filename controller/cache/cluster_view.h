@@ -173,14 +173,15 @@ class ClusterView {
                                  std::string_view nodes = {}) const;
   /// Who would have to go so that it fits: preempt() on a copy, in which what is nominated to others who come before has
   /// happened already. Others decide meanwhile, but for the time that the copy takes: it is made once for all who ask while
-  /// nothing changes. Assumes nothing.
+  /// nothing changes. Assumes nothing. enough: of the search; true ends it with what was found.
   scheduler::Preemption preempt(const Ask& ask, const scheduler::NodePredicate& suits, const scheduler::MayGo& mayGo,
-                                const scheduler::StandingOf& standing);
+                                const scheduler::StandingOf& standing, const scheduler::Enough& enough = {});
   /// Likewise so that all asks fit, each at its place, all or none: preemptTogether() on such a copy. What holds others' rooms and
   /// nodes is as for decideGang().
   scheduler::PreemptionTogether preemptTogether(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                                                 const std::vector<scheduler::TopologyGroup>* within,
-                                                const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing);
+                                                const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
+                                                const scheduler::Enough& enough = {});
   /// How often preempt() and preemptTogether() have copied the cluster.
   uint64_t copies() const;
   /// Whether all asks would fit, each on the node that it is nominated for (one per ask), if all victims of these nominations were gone, and

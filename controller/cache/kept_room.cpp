@@ -312,27 +312,30 @@ std::vector<std::string> ClusterView::uidsOf(const std::vector<std::string>& dev
 }
 
 scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
-                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing) {
+                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
+                                           const scheduler::Enough& enough) {
   std::unique_lock lock(mutex_);
   auto request = ask.request;
   if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
   const auto now = then({ask}, lock);
   return scheduler::preempt(*now.cluster, request, now.open(suits), mayGo, scheduler::kMostPreemptions, {}, {},
-                            standing);
+                            standing, enough);
 }
 
 scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Ask>& asks,
                                                            const std::vector<GangPlace>& places,
                                                            const std::vector<scheduler::TopologyGroup>* within,
                                                            const scheduler::MayGo& mayGo,
-                                                           const scheduler::StandingOf& standing) {
+                                                           const scheduler::StandingOf& standing,
+                                                           const scheduler::Enough& enough) {
   std::unique_lock lock(mutex_);
   auto members = membersOf(asks, places);
   const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
   const auto book = any ? book_ : scheduler::QuotaBook();
   const auto now = then(asks, lock);
   for (auto& member : members) member.suits = now.open(member.suits);
-  return scheduler::preemptTogether(*now.cluster, members, within, book, mayGo, standing);
+  return scheduler::preemptTogether(*now.cluster, members, within, book, mayGo, standing, scheduler::kMostPreemptions,
+                                    enough);
 }
 
 bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,

@@ -152,4 +152,27 @@ std::vector<NodeVerdict> judge(Cluster& cluster, const std::vector<Request>& req
   return JudgingAll(cluster, requests, book, claims).run(nodes, what);
 }
 
+std::size_t likedMost(std::span<const std::string_view> nodes, std::span<const NodeVerdict> verdicts) {
+  std::size_t best = nodes.size();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!verdicts[i].fits) continue;
+    if (best < nodes.size() &&
+        std::pair(-verdicts[best].liking, nodes[best]) < std::pair(-verdicts[i].liking, nodes[i]))
+      continue;
+    best = i;
+  }
+  return best;
+}
+
+Decision decideAmong(Cluster& cluster, Request request, std::span<const std::string> nodes,
+                     const NodePredicate& suits) {
+  std::vector<std::string_view> open;
+  for (const std::string& node : nodes)
+    if (!suits || suits(node)) open.push_back(node);
+  const auto best = likedMost(open, judge(cluster, {request}, open));
+  if (best == open.size()) return {};
+  request.pinnedNode = open[best];
+  return decide(cluster, request);
+}
+
 }  // namespace egpu::scheduler

@@ -2,13 +2,16 @@
 // for, and how much the policy likes each. One pass over the nodes named, not a decision for each of them. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
+#include "controller/scheduler/decide.h"
 #include "controller/scheduler/quota/book.h"
 #include "controller/scheduler/request.h"
 
@@ -31,5 +34,12 @@ enum class Judge { fit, fitAndLiking };
 std::vector<NodeVerdict> judge(Cluster& cluster, const std::vector<Request>& requests,
                                std::span<const std::string_view> nodes, const QuotaBook& book = {},
                                const std::vector<QuotaClaim>& claims = {}, Judge what = Judge::fitAndLiking);
+
+/// Of nodes and their verdicts the one that decide() would choose: its position, or how many there are if none fits.
+std::size_t likedMost(std::span<const std::string_view> nodes, std::span<const NodeVerdict> verdicts);
+
+/// What decide() would choose of these nodes: a look at each of them, and at no other. The cluster is as before.
+Decision decideAmong(Cluster& cluster, Request request, std::span<const std::string> nodes,
+                     const NodePredicate& suits = {});
 
 }  // namespace egpu::scheduler

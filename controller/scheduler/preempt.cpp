@@ -8,6 +8,7 @@
 
 #include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/choice/split.h"
+#include "controller/scheduler/judge.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
 
@@ -41,38 +42,42 @@ struct Place {
   CardId card = kNone;  ///< kNone: anywhere on the node
 };
 
+/// What a search is given beside cluster and request. References must outlive it.
+struct Given {
+  const Among& among;
+  const NodePredicate& suits;
+  const MayGo& mayGo;
+  const Pause& pause;
+  const Settles& settles;
+  const StandingOf& standing;
+  const Enough& enough;
+};
+
+/// Of a request that does not fit as it is.
 class Preempting {
  public:
-  Preempting(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-             int64_t limit, const Pause& pause, const Settles& settles, const StandingOf& standing)
-      : state_(cluster.state()),
+  /// What is tried is taken of the cluster and given back. left: decisions.
+  Preempting(Cluster& cluster, const Request& request, const Given& given, int64_t& left)
+      : cluster_(cluster),
+        state_(cluster.state()),
         request_(request),
-        suits_(suits),
-        mayGo_(mayGo),
+        given_(given),
         needs_(state_, request),
-        left_(limit),
-        pause_(pause),
-        settles_(settles),
-        standing_(standing),
-        cluster_(cluster) {}
+        left_(left) {}
 
   Preemption run() {
-    if (Decision now = decide(cluster_, request_, suits_); now.fits) {
-      best_ = {true, now.node, {}, now, true};
-      return std::move(best_);
-    }
-    copy_ = cluster_;
     std::vector<Place> places = allPlaces();
     std::stable_sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
     for (const Place& place : places) {
       if (best_.possible && bestCost_ < place.bound) break;
+      if (enough()) break;
       if (best_.possible && left_ <= 0) {
         cutAt_ = std::min(cutAt_, place.bound.holders);
         break;
       }
       search(place);
     }
-    best_.exact = bestCost_.holders <= cutAt_;
+    best_.exact = !enough_ && (!best_.possible || bestCost_.holders <= cutAt_);
     return std::move(best_);
   }
 
@@ -85,7 +90,7 @@ class Preempting {
   };
 
   /// The least that can be lost where so much is held. Whose priority and age it is, is not known beforehand.
-  Loss leastLoss(int64_t amount) const { return standing_ ? Loss{kLeast, kLeast, amount} : Loss{0, 0, amount}; }
+  Loss leastLoss(int64_t amount) const { return given_.standing ? Loss{kLeast, kLeast, amount} : Loss{0, 0, amount}; }
 
   bool pinned(CardId id) const {
     const auto& names = request_.pinnedCards;
@@ -123,42 +128,50 @@ class Preempting {
 
   std::vector<Place> allPlaces() {
     std::vector<Place> places;
-    const auto wanted = static_cast<std::size_t>(request_.cards);
-    for (const auto& [name, id] : state_.nodesByName()) {
-      const NodeRecord& node = state_.nodes[id];
-      if (!node.offered() || node.cards.size() < wanted || (suits_ && !suits_(name))) continue;
-      if (!request_.pinnedNode.empty() && name != request_.pinnedNode) continue;
-      std::vector<Place> here;
-      for (CardId c : node.cards) {
-        const CardRecord& card = state_.cards[c];
-        const Need& need = needs_.of(card.type);
-        if (card.healthy && need.possible() && pinned(c)) here.push_back({boundOf(c, need), id, c});
-      }
-      const bool split = divides(request_);
-      if (here.empty() || (!split && here.size() < wanted)) continue;
-      if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_)) {
-        places.insert(places.end(), here.begin(), here.end());
-        continue;
-      }
-      // Holders may span cards, and anybody's going helps a node at its own limits: of the cards that are needed only
-      // the costliest tells how many must go at least.
-      Place all{{0, leastLoss(0)}, id, kNone};
-      if (!split) {
-        std::stable_sort(here.begin(), here.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
-        all.bound = {here[wanted - 1].bound.holders, leastLoss(0)};
-      }
-      places.push_back(all);
+    if (given_.among.nodes == nullptr) {
+      for (const auto& [name, id] : state_.nodesByName()) addPlaces(id, places);
+    } else {
+      for (const auto& name : *given_.among.nodes)
+        if (const NodeId id = state_.findNode(name); id != kNone) addPlaces(id, places);
     }
     return places;
+  }
+
+  void addPlaces(NodeId id, std::vector<Place>& places) {
+    const NodeRecord& node = state_.nodes[id];
+    const auto wanted = static_cast<std::size_t>(request_.cards);
+    if (!request_.pinnedNode.empty() && node.name != request_.pinnedNode) return;
+    if (!node.offered() || node.cards.size() < wanted || (given_.among.goes && !given_.among.goes(node.name))) return;
+    if (given_.suits && !given_.suits(node.name)) return;
+    std::vector<Place> here;
+    for (CardId c : node.cards) {
+      const CardRecord& card = state_.cards[c];
+      const Need& need = needs_.of(card.type);
+      if (card.healthy && need.possible() && pinned(c)) here.push_back({boundOf(c, need), id, c});
+    }
+    const bool split = divides(request_);
+    if (here.empty() || (!split && here.size() < wanted)) return;
+    if (request_.cards == 1 && !split && nodeBelowLimit(node, request_) && nodeHasRoom(node, request_)) {
+      places.insert(places.end(), here.begin(), here.end());
+      return;
+    }
+    // Holders may span cards, and anybody's going helps a node at its own limits: of the cards that are needed only
+    // the costliest tells how many must go at least.
+    Place all{{0, leastLoss(0)}, id, kNone};
+    if (!split) {
+      std::stable_sort(here.begin(), here.end(), [](const Place& a, const Place& b) { return a.bound < b.bound; });
+      all.bound = {here[wanted - 1].bound.holders, leastLoss(0)};
+    }
+    places.push_back(all);
   }
 
   std::vector<Holder> holdersAt(const Place& place, const Holdings& holdings) const {
     std::vector<Holder> holders;
     for (const auto& [device, of] : holdings) {
-      if (mayGo_ && !mayGo_(device)) continue;
+      if (given_.mayGo && !given_.mayGo(device)) continue;
       Holder holder{&device, &of};
-      if (standing_) {
-        const Standing standing = standing_(device);
+      if (given_.standing) {
+        const Standing standing = given_.standing(device);
         holder.loss = {standing.priority, -standing.since, 0};
       }
       bool concerned = place.card == kNone;
@@ -180,9 +193,9 @@ class Preempting {
     const std::vector<Holder> holders = holdersAt(place, holdings);
     here_ = request_;
     here_.pinnedNode = node;
-    for (const Holder& each : holders) scheduler::release(*copy_, *each.device, *each.holdings);
+    for (const Holder& each : holders) scheduler::release(cluster_, *each.device, *each.holdings);
     const bool any = fits();
-    for (const Holder& each : holders) scheduler::hold(*copy_, *each.device, *each.holdings);
+    for (const Holder& each : holders) scheduler::hold(cluster_, *each.device, *each.holdings);
     if (!any) return;
     found_ = false;
     const auto most = static_cast<int64_t>(holders.size());
@@ -220,9 +233,9 @@ class Preempting {
       // The others cost no less than this one: nothing cheaper from here on.
       if (best_.possible && Cost{static_cast<int64_t>(chosen_.size()) + n, loss + each.loss * n} > bestCost_) return;
       chosen_.push_back(&each);
-      scheduler::release(*copy_, *each.device, *each.holdings);
+      scheduler::release(cluster_, *each.device, *each.holdings);
       choose(node, holders, i + 1, n - 1, loss + each.loss);
-      scheduler::hold(*copy_, *each.device, *each.holdings);
+      scheduler::hold(cluster_, *each.device, *each.holdings);
       chosen_.pop_back();
     }
   }
@@ -231,38 +244,41 @@ class Preempting {
   void spare(const std::string& node, std::vector<Holder> holders) {
     std::stable_sort(holders.begin(), holders.end(),
                      [](const Holder& a, const Holder& b) { return a.loss.amount < b.loss.amount; });
-    for (const Holder& each : holders) scheduler::release(*copy_, *each.device, *each.holdings);
+    for (const Holder& each : holders) scheduler::release(cluster_, *each.device, *each.holdings);
     chosen_.clear();
     Loss loss;
     for (const Holder& each : holders) {
-      scheduler::hold(*copy_, *each.device, *each.holdings);
+      scheduler::hold(cluster_, *each.device, *each.holdings);
       if (fits()) continue;
-      scheduler::release(*copy_, *each.device, *each.holdings);
+      scheduler::release(cluster_, *each.device, *each.holdings);
       chosen_.push_back(&each);
       loss = loss + each.loss;
     }
     if (fits()) keep(node, {static_cast<int64_t>(chosen_.size()), loss});
-    for (const Holder* each : chosen_) scheduler::hold(*copy_, *each->device, *each->holdings);
+    for (const Holder* each : chosen_) scheduler::hold(cluster_, *each->device, *each->holdings);
   }
 
+  bool enough() { return enough_ = enough_ || (given_.enough && given_.enough()); }
+
   bool fits() {
-    if (pause_) pause_();
+    if (enough()) return false;
+    if (given_.pause) given_.pause();
     --left_;
-    decision_ = decide(*copy_, here_);
+    decision_ = decide(cluster_, here_);
     return decision_.fits;
   }
 
   void keep(const std::string& node, Cost cost) {
     if (best_.possible && std::tie(bestCost_, best_.node) <= std::tie(cost, node)) {
-      found_ = found_ || !settles_;  // that this one will do is not known
+      found_ = found_ || !given_.settles;  // that this one will do is not known
       return;
     }
     std::vector<Victim> victims;
     for (const Holder* each : chosen_) victims.push_back({*each->device, *each->holdings});
     std::sort(victims.begin(), victims.end(), [](const Victim& a, const Victim& b) { return a.device < b.device; });
-    if (settles_) {
+    if (given_.settles) {
       left_ -= cost.holders;
-      if (!settles_(*copy_, decision_, victims)) return;
+      if (!given_.settles(cluster_, decision_, victims)) return;
     }
     found_ = true;
     best_.possible = true;
@@ -272,18 +288,14 @@ class Preempting {
     bestCost_ = cost;
   }
 
+  Cluster& cluster_;
   const Cluster::State& state_;
   const Request& request_;
-  const NodePredicate& suits_;
-  const MayGo& mayGo_;
+  const Given& given_;
   Needs needs_;
-  int64_t left_;  ///< decisions
-  const Pause& pause_;
-  const Settles& settles_;
-  const StandingOf& standing_;
-  const Cluster& cluster_;
-  std::optional<Cluster> copy_;
-  Request here_;  ///< the request, pinned to the node that is searched
+  int64_t& left_;        ///< decisions
+  bool enough_ = false;  ///< it is to end
+  Request here_;         ///< the request, pinned to the node that is searched
   std::vector<const Holder*> chosen_;
   bool found_ = false;
   Decision decision_;
@@ -292,11 +304,32 @@ class Preempting {
   Preemption best_;
 };
 
+/// As it fits now, if it does.
+Preemption asItIs(Decision now) {
+  Preemption none;
+  none.possible = now.fits;
+  none.node = now.node;
+  none.decision = std::move(now);
+  return none;
+}
+
 }  // namespace
 
 Preemption preempt(const Cluster& cluster, const Request& request, const NodePredicate& suits, const MayGo& mayGo,
-                   int64_t limit, const Pause& pause, const Settles& settles, const StandingOf& standing) {
-  return Preempting(cluster, request, suits, mayGo, limit, pause, settles, standing).run();
+                   int64_t limit, const Pause& pause, const Settles& settles, const StandingOf& standing,
+                   const Enough& enough) {
+  if (auto now = asItIs(decide(cluster, request, suits)); now.possible) return now;
+  Cluster copy = cluster;
+  return Preempting(copy, request, {{}, suits, mayGo, pause, settles, standing, enough}, limit).run();
+}
+
+Preemption preemptIn(Cluster& cluster, const Request& request, const Among& among, const NodePredicate& suits,
+                     const MayGo& mayGo, int64_t& left, const StandingOf& standing, const Enough& enough) {
+  --left;
+  auto now = asItIs(among.nodes == nullptr ? decide(cluster, request, suits)
+                                           : decideAmong(cluster, request, *among.nodes, suits));
+  if (now.possible) return now;
+  return Preempting(cluster, request, {among, suits, mayGo, {}, {}, standing, enough}, left).run();
 }
 
 }  // namespace egpu::scheduler

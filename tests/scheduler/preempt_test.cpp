@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "controller/scheduler/state/fill.h"
 #include "tests/scheduler/crowd.h"
@@ -229,6 +232,59 @@ TEST(Preempt, NobodyMayGo) {
   EXPECT_FALSE(preempt(cluster, request, [](std::string_view) { return false; }).possible) << "no node suits";
   request.models = {"none"};
   EXPECT_FALSE(preempt(cluster, request).possible);
+}
+
+/// Of some nodes alone, on the cluster itself: the same, and it is as before.
+TEST(Preempt, AmongSomeNodesIsAsIfNoOtherSuited) {
+  int needed = 0, asItIs = 0, impossible = 0;
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    CrowdShape shape;
+    shape.nodes = 4;
+    shape.claims = 16;
+    Crowd crowd(seed, shape);
+    Cluster& cluster = crowd.situation.cluster;
+    const std::string before = dump(cluster);
+    const std::vector<std::string> some{"node-1", "node-3", "none"};
+    const NodePredicate suits = [&some](std::string_view node) {
+      return std::find(some.begin(), some.end(), node) != some.end();
+    };
+    for (int i = 0; i < 6; ++i) {
+      const Request request = crowd.request();
+      MayGo mayGo;
+      if (i % 3 == 0) mayGo = [](std::string_view device) { return device.back() % 2 == 0; };
+      int64_t left = kMostPreemptions;
+      const Preemption got = preemptIn(cluster, request, {&some, {}}, {}, mayGo, left, {}, {});
+      ASSERT_EQ(got, preempt(cluster, request, suits, mayGo)) << "seed " << seed << ", request " << i;
+      ASSERT_EQ(dump(cluster), before);
+      ASSERT_LT(left, kMostPreemptions);
+      ++(!got.possible ? impossible : got.victims.empty() ? asItIs : needed);
+    }
+  }
+  EXPECT_GT(needed, 60);
+  EXPECT_GT(asItIs, 60);
+  EXPECT_GT(impossible, 10);
+}
+
+TEST(Preempt, EndsWhenItIsEnough) {
+  Cluster cluster;
+  for (const std::string node : {"a", "b"}) {
+    cluster.upsertNode({node, true});
+    cluster.upsertCard(makeCard(node + "0", node, 0));
+    for (int i = 0; i < 2; ++i) cluster.take(node + "0", node + std::to_string(i), {500, kGi});
+  }
+  Request request;
+  request.wholeCards = true;
+  int left = 0;
+  const auto found = [&](int asked) {
+    left = asked;
+    return preempt(cluster, request, {}, {}, kMostPreemptions, {}, {}, {}, [&left] { return --left < 0; });
+  };
+  EXPECT_FALSE(found(0).possible);
+  EXPECT_FALSE(found(0).exact);
+  EXPECT_TRUE(found(100).exact);
+  int some = 0;
+  while (!found(some).possible) ASSERT_LT(++some, 100);
+  EXPECT_FALSE(found(some).exact) << "the other node was not tried";
 }
 
 }  // namespace

@@ -130,8 +130,10 @@ class ClaimSync {
   /// (C6) Likewise for claims that are of use together only, all or none: a gang's open members, a pod's claims. The first one speaks for
   /// all; what: whose they are, for people.
   std::optional<Outcome> makeRoomForAll(const std::string& what, AskedTogether asked, std::stop_token stop);
-  /// It was found lately that nobody's going would help all of those for which this one speaks.
-  bool preemptsInVain(const cache::Claim& claim) const { return preemption_.inVain(claim.metadata.uid); }
+  /// Preemption::inVain() of the pod's claims, for which this one speaks.
+  std::string preemptsInVain(const cache::Claim& claim, const core::Pod& pod) const {
+    return preemption_.inVain(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
+  }
   /// The claims of which all are helped by its plan, or none: the open members of its gang; where it waits for its pod, and that is its
   /// only one, what that pod chooses for; else it alone. Empty: not all of them are here.
   std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;

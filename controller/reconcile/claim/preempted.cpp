@@ -54,7 +54,7 @@ std::optional<Outcome> ClaimSync::makeRoom(const cache::Claim& claim, const Aske
   if (!plans) return Outcome::after(Preemption::kOthersPlan);
   const auto current = stores_.claims.get(core::keyOf(claim.metadata));  // with what the last plan wrote
   if (!current || current->metadata.uid != claim.metadata.uid) return Outcome::done();
-  const auto nomination = preemption_.planFor(current, asked.of(*current), suits);
+  const auto nomination = preemption_.planFor(current, asked.of(*current), suits, stop);
   if (!nomination) return std::nullopt;
   auto said =
       notBound(*current, reason::kPreempting, preemption_.text({&*nomination, 1}, current->metadata.namespace_));

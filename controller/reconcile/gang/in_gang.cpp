@@ -269,9 +269,8 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
   if (lacking.excess) return overQuota(claim, *lacking.excess, why + ": ");
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
-  if (preempts && preemption_.inVain(claim.metadata.uid))
-    why +=
-        "; nobody has to go for it: all claims of lower priority that may would not make room for all of its members";
+  const auto vain = preempts ? preemption_.inVain(claim.metadata.uid, "it", "members") : std::string();
+  if (!vain.empty()) why += "; " + vain;
   const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : std::chrono::milliseconds(0);
   auto said = notBound(claim, reason::kNoFit, std::move(why));
   // That CPU or memory is given back is no event of a claim's.

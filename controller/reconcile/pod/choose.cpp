@@ -156,10 +156,8 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
   const bool each = std::find(alone.begin(), alone.end(), false) == alone.end();
   const auto more = [&] {
     auto text = whyNotTogether(pod, choice, each, nodes);
-    if (open.size() > 1 && claims_.preemptsInVain(*open.front()->claim))
-      text += (text.empty() ? "" : "; ") + ("nobody has to go for pod " + pod.metadata.name) +
-              ": all claims of lower priority that may would not make room for all of its claims";
-    return text;
+    const auto vain = open.size() > 1 ? claims_.preemptsInVain(*open.front()->claim, pod) : std::string();
+    return text + (text.empty() || vain.empty() ? "" : "; ") + vain;
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
   milliseconds wait{0};

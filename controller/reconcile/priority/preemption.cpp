@@ -122,20 +122,21 @@ bool Preemption::shareAPod(const cache::Claim& a, const cache::Claim& b) const {
 
 core::Rare<v1alpha::Nomination> Preemption::planFor(const cache::Store<cache::Claim>::Ptr& claim,
                                                     const cache::ClusterView::Ask& ask,
-                                                    const scheduler::NodePredicate& suits) {
-  auto rooms = planForAll({{claim}, {ask}, {{suits, {}, {}}}});
+                                                    const scheduler::NodePredicate& suits,
+                                                    const std::stop_token& stop) {
+  auto rooms = planForAll({{claim}, {ask}, {{suits, {}, {}}}}, stop);
   return rooms.empty() ? core::Rare<v1alpha::Nomination>() : core::Rare<v1alpha::Nomination>(std::move(rooms.front()));
 }
 
-std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& asked) {
+std::vector<v1alpha::Nomination> Preemption::planForAll(const AskedTogether& asked, const std::stop_token& stop) {
   auto now = standing(asked);
   const auto victims = victimsOf(now);
   if (!now.empty() && (begun(victims) || std::none_of(victims.begin(), victims.end(), [this](const auto& device) {
                          return heldUp(device).has_value();
                        })))
     return now;
-  auto other =
-      restsFor(asked.claims.front()->metadata.uid).count() > 0 ? std::vector<v1alpha::Nomination>() : fresh(asked);
+  auto other = restsFor(asked.claims.front()->metadata.uid).count() > 0 ? std::vector<v1alpha::Nomination>()
+                                                                        : fresh(asked, stop);
   return other.empty() ? now : other;
 }
 
@@ -205,15 +206,20 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
   return candidates;
 }
 
-std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked) {
+std::vector<v1alpha::Nomination> Preemption::fresh(const AskedTogether& asked, const std::stop_token& stop) {
   const auto began = clock_.now();
+  const scheduler::Enough enough = [&] { return stop.stop_requested() || clock_.now() - began >= kLooksFor; };
   const auto candidates = candidatesFor(asked);
-  auto rooms = candidates.empty() ? std::vector<v1alpha::Nomination>() : needed(asked, search(asked, candidates));
-  looked(asked.claims.front()->metadata.uid, began, !candidates.empty() && rooms.empty());
+  bool cut = false;
+  auto rooms =
+      candidates.empty() ? std::vector<v1alpha::Nomination>() : needed(asked, search(asked, candidates, enough, cut));
+  const auto found = candidates.empty() || !rooms.empty() ? Found::somebody : cut ? Found::cutShort : Found::nobody;
+  looked(asked.claims.front()->metadata.uid, began, found);
   return rooms;
 }
 
-std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates) {
+std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, const Candidates& candidates,
+                                                    const scheduler::Enough& enough, bool& cut) const {
   const scheduler::MayGo mayGo = [&](std::string_view device) { return candidates.contains(std::string(device)); };
   const scheduler::StandingOf standing = [&](std::string_view device) {
     return candidates.at(std::string(device)).standing;
@@ -223,12 +229,14 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   if (asked.asks.size() > 1 || asked.within != nullptr) {
     auto asks = asked.asks;
     for (auto& ask : asks) ask.turn.priority = lowestOf(asked.asks);
-    auto found = cluster_.preemptTogether(asks, asked.places, asked.within, mayGo, standing);
+    auto found = cluster_.preemptTogether(asks, asked.places, asked.within, mayGo, standing, enough);
+    cut = !found.exact;
     if (found.after.lacking) return {};
     decisions = std::move(found.after.decisions);
     victims = std::move(found.victims);
   } else {
-    auto found = cluster_.preempt(asked.asks.front(), asked.places.front().suits, mayGo, standing);
+    auto found = cluster_.preempt(asked.asks.front(), asked.places.front().suits, mayGo, standing, enough);
+    cut = !found.exact;
     if (!found.possible) return {};
     decisions.push_back(std::move(found.decision));
     victims = std::move(found.victims);
@@ -252,16 +260,16 @@ std::vector<v1alpha::Nomination> Preemption::search(const AskedTogether& asked, 
   return rooms;
 }
 
-void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, bool inVain) {
+void Preemption::looked(const std::string& claimUid, base::Clock::Steady began, Found found) {
   const std::lock_guard lock(mutex_);
   const auto now = clock_.now();
   const auto took = now - began;
   rest_.until = now + std::min<base::Clock::Steady::duration>(took * kRestPerLook, kRest);
   rest_.next = std::max(rest_.next, rest_.until);
   rest_.each = took * (kRestPerLook + 1);
-  if (!inVain) return;
-  std::erase_if(restingUntil_, [&](const auto& each) { return each.second <= now; });
-  restingUntil_[claimUid] = now + kRest;
+  if (found == Found::somebody) return;
+  std::erase_if(restingUntil_, [&](const auto& each) { return each.second.until <= now; });
+  restingUntil_[claimUid] = {now + kRest, found == Found::cutShort};
 }
 
 std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
@@ -270,7 +278,7 @@ std::chrono::milliseconds Preemption::until(base::Clock::Steady time) const {
 
 std::chrono::milliseconds Preemption::ownRest(const std::string& claimUid) const {
   const auto known = restingUntil_.find(claimUid);
-  return known == restingUntil_.end() ? std::chrono::milliseconds(0) : until(known->second);
+  return known == restingUntil_.end() ? std::chrono::milliseconds(0) : until(known->second.until);
 }
 
 std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) const {
@@ -278,9 +286,13 @@ std::chrono::milliseconds Preemption::restsFor(const std::string& claimUid) cons
   return std::max(ownRest(claimUid), until(rest_.until));
 }
 
-bool Preemption::inVain(const std::string& claimUid) const {
+std::string Preemption::inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const {
   const std::lock_guard lock(mutex_);
-  return ownRest(claimUid).count() > 0;
+  if (ownRest(claimUid).count() == 0) return {};
+  return restingUntil_.at(claimUid).cut
+             ? "who has to go for " + whom + " was not found: the search was cut short"
+             : "nobody has to go for " + whom +
+                   ": all claims of lower priority that may would not make room for all of its " + parts;
 }
 
 std::chrono::milliseconds Preemption::putOff(const std::string& claimUid, bool fresh) {

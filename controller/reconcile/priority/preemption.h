@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -49,18 +50,23 @@ class Preemption {
   std::unique_lock<std::mutex> plans() { return {planning_, std::try_to_lock}; }
   static constexpr std::chrono::milliseconds kOthersPlan{200};  ///< until another look then
   /// What the claim is to get, and who has to go. What it has been nominated for already stays, less those who need not go any
-  /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps. Only with plans().
+  /// more, unless budgets hold all of it up and there is another way. Nothing: nobody's going helps, or nobody was found in kLooksFor, or
+  /// before the stop. Only with plans().
   core::Rare<v1alpha::Nomination> planFor(const cache::Store<cache::Claim>::Ptr& claim,
-                                          const cache::ClusterView::Ask& ask, const scheduler::NodePredicate& suits);
+                                          const cache::ClusterView::Ask& ask, const scheduler::NodePredicate& suits,
+                                          const std::stop_token& stop);
   /// Likewise for all of them, or for none: one nomination per claim, or nothing. Each victim is named by the first of them that goes to its
   /// node. They preempt with the lowest of their priorities.
-  std::vector<v1alpha::Nomination> planForAll(const AskedTogether& asked);
+  std::vector<v1alpha::Nomination> planForAll(const AskedTogether& asked, const std::stop_token& stop);
+  /// So long one look takes at most, but for the copy of the cluster and one decision as it is.
+  static constexpr std::chrono::milliseconds kLooksFor{10'000};
   /// How long the claim is not to be planned for: it has just been found that nobody's going helps, which is a look at the
   /// whole cluster, or such looks, whoever they were for, have had their share of the time. 0 = it may be.
   std::chrono::milliseconds restsFor(const std::string& claimUid) const;
-  /// It has been found that nobody's going helps, and nothing else since.
-  bool inVain(const std::string& claimUid) const;
-  /// The latter alone: then it was not looked for at all, and asks again after so long. Who asks later comes
+  /// For people, what has been found of them and nothing else since: "nobody has to go for <whom>: …", whose going would not help all of
+  /// its <parts>, or that the search was cut short. Empty: that it helps, or nothing.
+  std::string inVain(const std::string& claimUid, const std::string& whom, const std::string& parts) const;
+  /// Of restsFor() the latter alone: then it was not looked for at all, and asks again after so long. Who asks later comes
   /// later; fresh: it has just come, and does not queue up behind those who have been put off before.
   std::chrono::milliseconds putOff(const std::string& claimUid, bool fresh = false);
   /// For who reads that namespace, and maybe no other: who goes, and what holds that up. Claims of other namespaces are counted.
@@ -94,7 +100,7 @@ class Preemption {
   /// It failed for it, or its claim is gone or going and no pod would keep it: a claim of a template's goes with its pod, so the
   /// claim of a pod that was evicted does. Its room is the preemptor's as soon as it is free.
   bool leaves(const cache::Gpu& device) const;
-  std::vector<v1alpha::Nomination> fresh(const AskedTogether& asked);
+  std::vector<v1alpha::Nomination> fresh(const AskedTogether& asked, const std::stop_token& stop);
   /// Who may have to go for one of that priority, by uid of the device.
   struct Candidate {
     std::string device;
@@ -102,12 +108,14 @@ class Preemption {
   };
   using Candidates = std::unordered_map<std::string, Candidate>;
   Candidates candidatesFor(const AskedTogether& asked) const;
-  /// Who has to go, by the asks' nodes. Nothing: nobody's going helps.
-  std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates);
+  /// Who has to go, by the asks' nodes. Nothing: nobody's going helps, or, cut short, none was found.
+  std::vector<v1alpha::Nomination> search(const AskedTogether& asked, const Candidates& candidates,
+                                          const scheduler::Enough& enough, bool& cut) const;
   /// A pod names both: it would have neither.
   bool shareAPod(const cache::Claim& a, const cache::Claim& b) const;
 
-  void looked(const std::string& claimUid, base::Clock::Steady began, bool inVain);
+  enum class Found { somebody, nobody, cutShort };
+  void looked(const std::string& claimUid, base::Clock::Steady began, Found found);
   std::chrono::milliseconds ownRest(const std::string& claimUid) const;  // with mutex_ held
   std::chrono::milliseconds until(base::Clock::Steady time) const;       // not negative
 
@@ -116,8 +124,12 @@ class Preemption {
   base::Clock& clock_;
   std::mutex planning_;
   mutable std::mutex mutex_;
-  std::map<std::string, HeldUp> heldUp_;                     ///< by device; guarded by mutex_
-  std::map<std::string, base::Clock::Steady> restingUntil_;  ///< by uid of the claim; guarded by mutex_
+  std::map<std::string, HeldUp> heldUp_;  ///< by device; guarded by mutex_
+  struct InVain {
+    base::Clock::Steady until;
+    bool cut = false;  ///< not all was tried
+  };
+  std::map<std::string, InVain> restingUntil_;  ///< by uid of the claim; guarded by mutex_
   /// After the last look, for whomever; guarded by mutex_.
   struct Rest {
     base::Clock::Steady until{};

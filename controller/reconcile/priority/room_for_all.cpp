@@ -35,7 +35,7 @@ std::optional<Outcome> ClaimSync::makeRoomForAll(const std::string& what, AskedT
     each = std::move(current);
   }
   askAsOne(asked.asks);
-  const auto rooms = preemption_.planForAll(asked);
+  const auto rooms = preemption_.planForAll(asked, stop);
   if (rooms.empty()) return std::nullopt;
   // V1: the one that speaks first, as the others keep their rooms as long as it has one. Nobody goes before all have theirs.
   for (std::size_t i = 0; i < rooms.size(); ++i) {

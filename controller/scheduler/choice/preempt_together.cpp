@@ -1,6 +1,7 @@
 #include "controller/scheduler/choice/preempt_together.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -8,38 +9,115 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/holdings.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {
 
+constexpr std::size_t kGroups = 16;  ///< of more groups each is looked at as if they were so many
+
+/// How many parts of members the cards of some nodes could hold at most, were all gone who may. A part is what one of them has of
+/// one card.
+class Capacity {
+ public:
+  Capacity(const Cluster& cluster, const std::vector<GangMember>& members) : state_(cluster.state()) {
+    const Request* last = nullptr;
+    for (const GangMember& member : members) {
+      const Request& request = member.request;
+      if (request.observes || request.cards == 0) continue;
+      (request.wholeCards ? whole_ : shares_) += request.cards;
+      if (!request.wholeCards && (last == nullptr || !(request == *last))) least(request);
+      last = &request;
+    }
+    freed_.resize(state_.cards.size());
+  }
+
+  /// So much of the card may go.
+  void mayGo(const Holding& holding) {
+    Freed& freed = freed_[state_.findCard(holding.card)];
+    ++freed.claims;
+    freed.amount.core += holding.charged.core;
+    freed.amount.memory += holding.charged.memory;
+  }
+
+  /// False: not all fit on these nodes, whoever goes.
+  bool mayHold(const std::vector<std::string>& nodes) const {
+    int64_t empty = 0, shares = 0;
+    for (const std::string& name : nodes) {
+      const NodeId id = state_.findNode(name);
+      if (id == kNone || !state_.nodes[id].offered()) continue;
+      for (const CardId card : state_.nodes[id].cards) {
+        if (!state_.cards[card].healthy) continue;
+        const bool whole = state_.cards[card].claims() == freed_[card].claims;
+        empty += whole;
+        shares += std::max<int64_t>(sharesOn(card), whole);
+      }
+      if (empty >= whole_ && shares >= whole_ + shares_) return true;
+    }
+    return false;
+  }
+
+ private:
+  struct Freed {
+    int64_t claims = 0;
+    Amount amount;
+  };
+
+  /// The least of one card that it takes, of whatever type.
+  void least(const Request& request) {
+    for (const CardType& type : state_.types)
+      if (const Need need = needOn(type, request); need.possible())
+        least_ = {std::min(least_.core, need.charged.core), std::min(least_.memory, need.charged.memory)};
+  }
+
+  int64_t sharesOn(CardId card) const {
+    const Amount left = state_.cards[card].free(), &freed = freed_[card].amount;
+    const auto times = [](int64_t room, int64_t each) { return each > 0 ? std::max<int64_t>(0, room) / each : kAny; };
+    return shares_ == 0
+               ? 0
+               : std::min(times(left.core + freed.core, least_.core), times(left.memory + freed.memory, least_.memory));
+  }
+
+  static constexpr int64_t kAny = int64_t{1} << 32;
+  const Cluster::State& state_;
+  int64_t whole_ = 0, shares_ = 0;  ///< parts
+  Amount least_{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max()};
+  std::vector<Freed> freed_;  ///< by card
+};
+
 class PreemptingTogether {
  public:
   PreemptingTogether(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book,
-                     const StandingOf& standing, int64_t limit, const Pause& pause)
+                     const StandingOf& standing, int64_t limit, const Enough& enough)
       : copy_(cluster),
         members_(members),
         book_(book),
         standing_(standing),
-        limit_(limit),
+        share_(limit / static_cast<int64_t>(std::max<std::size_t>(members.size(), 1))),
+        tries_(limit),
         left_(limit),
-        pause_(pause) {}
+        enough_(enough) {}
 
   PreemptionTogether run(const std::vector<TopologyGroup>* within, const MayGo& mayGo) {
-    best_.after = decideGang(copy_, members_, within, book_, pause_);
+    best_.after = decideGang(copy_, members_, within, book_);
     if (!best_.after.lacking) return std::move(best_);
-    for (auto& [device, holdings] : holdingsOf(copy_))
-      if (!mayGo || mayGo(device)) holders_.emplace(device, holderOf(device, holdings));
+    Capacity capacity(copy_, members_);
+    for (auto& [device, holdings] : holdingsOf(copy_)) {
+      if (mayGo && !mayGo(device)) continue;
+      for (const Holding& each : holdings) capacity.mayGo(each);
+      const Holder& holder = holders_.emplace(device, holderOf(device, holdings)).first->second;
+      holdersOn_[holder.node].push_back(device);
+    }
     if (holders_.empty()) return std::move(best_);
-    if (within == nullptr) tryIn(nullptr);
-    for (std::size_t i = 0; within != nullptr && i < within->size(); ++i) {
-      if (found_ && left_ <= 0) {
-        best_.exact = false;
-        break;
-      }
-      tryIn(&(*within)[i]);
+    if (within == nullptr) {
+      tryIn(nullptr);
+      if (!found_ && enough()) best_.exact = false;
+    } else {
+      tryEach(*within, capacity);
     }
     return std::move(best_);
   }
@@ -65,6 +143,20 @@ class PreemptingTogether {
     return holder;
   }
 
+  bool enough() const { return enough_ && enough_(); }
+  bool over() const { return left_ <= 0 || tries_ <= 0 || enough(); }
+
+  void tryEach(const std::vector<TopologyGroup>& within, const Capacity& capacity) {
+    share_ /= static_cast<int64_t>(std::clamp<std::size_t>(within.size(), 1, kGroups));
+    for (const TopologyGroup& group : within) {
+      if (over()) {
+        best_.exact = false;
+        break;
+      }
+      if (capacity.mayHold(group.nodes)) tryIn(&group);
+    }
+  }
+
   void tryIn(const TopologyGroup* group) {
     group_ = group;
     only_.clear();
@@ -73,8 +165,8 @@ class PreemptingTogether {
     if (auto few = oneAfterTheOther(); few && fitWithout(*few)) {
       gone = *std::move(few);
     } else {
-      for (const auto& [device, holder] : holders_)
-        if (inGroup(holder.node)) gone.insert(device);
+      if (enough()) return;
+      gone = allHere();
       if (!fitWithout(gone)) return;
       Devices there = gone;
       std::erase_if(there, [this](const auto& device) {
@@ -88,31 +180,41 @@ class PreemptingTogether {
     keep(gone);
   }
 
-  bool inGroup(std::string_view node) const {
-    return group_ == nullptr || std::find(group_->nodes.begin(), group_->nodes.end(), node) != group_->nodes.end();
+  /// Who may go of the group's nodes.
+  Devices allHere() const {
+    Devices all;
+    for (const auto& [node, devices] : holdersOn_)
+      if (group_ == nullptr) all.insert(devices.begin(), devices.end());
+    for (std::size_t i = 0; group_ != nullptr && i < group_->nodes.size(); ++i)
+      if (const auto on = holdersOn_.find(group_->nodes[i]); on != holdersOn_.end())
+        all.insert(on->second.begin(), on->second.end());
+    return all;
   }
 
-  /// Each member beside those before it, by preempt(). Nothing: one can't be helped so.
+  /// Each member beside those before it, as by preempt(). Nothing: one can't be helped so.
   std::optional<Devices> oneAfterTheOther() {
     Devices gone;
     std::map<std::string, std::vector<std::size_t>, std::less<>> on;
     std::vector<QuotaAsked> asked;
     std::vector<Decision> decisions;
     const MayGo mayGo = [this](std::string_view device) { return holders_.find(device) != holders_.end(); };
-    for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Among among{group_ == nullptr ? nullptr : &group_->nodes,
+                      [this](std::string_view node) { return holdersOn_.find(node) != holdersOn_.end(); }};
+    for (std::size_t i = 0; i < members_.size() && !enough(); ++i) {
       const GangMember& member = members_[i];
       Request request = member.request;
       if (member.with) request.pinnedNode = decisions[*member.with].node;
       if (member.claim) request.quota = book_.rooms(*member.claim, asked);
       const bool elsewhere = !member.request.pinnedNode.empty() && member.request.pinnedNode != request.pinnedNode;
       const NodePredicate suits = [&](std::string_view node) {
-        if (!inGroup(node) || (member.suits && !member.suits(node))) return false;
+        if (member.suits && !member.suits(node)) return false;
         return !member.hasRoom || member.hasRoom(node, on[std::string(node)]);
       };
       Preemption one;
-      if (!elsewhere)
-        one = preempt(copy_, request, suits, mayGo,
-                      std::max<int64_t>(1, limit_ / static_cast<int64_t>(members_.size())), pause_, {}, standing_);
+      int64_t left = std::max<int64_t>(1, share_);
+      tries_ -= left;
+      if (!elsewhere) one = preemptIn(copy_, request, among, suits, mayGo, left, standing_, enough_);
+      tries_ += left;
       if (!one.possible) break;
       for (const Victim& victim : one.victims) {
         release(copy_, victim.device, victim.holdings);
@@ -142,9 +244,8 @@ class PreemptingTogether {
   }
 
   bool fit() {
-    if (pause_) pause_();
-    left_ -= static_cast<int64_t>(members_.size());
-    decided_ = decideGang(copy_, members_, group_ == nullptr ? nullptr : &only_, book_, pause_);
+    decided_ = decideGang(copy_, members_, group_ == nullptr ? nullptr : &only_, book_);
+    left_ -= static_cast<int64_t>(decided_.lacking ? decided_.lacking->fit + 1 : members_.size());
     return !decided_.lacking;
   }
 
@@ -165,10 +266,10 @@ class PreemptingTogether {
       return rank(holders_.at(a)) < rank(holders_.at(b));
     });
     set(gone, true);
-    for (bool any = true; any && left_ > 0;) {
+    for (bool any = true; any && !over();) {
       any = false;
       for (const auto& device : order) {
-        if (!gone.contains(device) || left_ <= 0) continue;
+        if (!gone.contains(device) || over()) continue;
         hold(copy_, device, holders_.at(device).holdings);
         if (fit()) {
           gone.erase(device);
@@ -180,7 +281,7 @@ class PreemptingTogether {
     }
     (void)fit();  // what is decided without them
     set(gone, false);
-    cut_ = left_ <= 0;
+    cut_ = over();
   }
 
   void keep(const Devices& gone) {
@@ -204,10 +305,12 @@ class PreemptingTogether {
   const std::vector<GangMember>& members_;
   const QuotaBook& book_;
   const StandingOf& standing_;
-  const int64_t limit_;
-  int64_t left_;  ///< decisions
-  const Pause& pause_;
-  std::map<std::string, Holder, std::less<>> holders_;  ///< who may go
+  int64_t share_;  ///< decisions for each member in a group to find who goes for it
+  int64_t tries_;  ///< decisions left for all of these
+  int64_t left_;   ///< decisions left to find who stays
+  const Enough& enough_;
+  std::map<std::string, Holder, std::less<>> holders_;                      ///< who may go
+  std::map<std::string, std::vector<std::string>, std::less<>> holdersOn_;  ///< they, by node
   // Of the group that is being tried.
   const TopologyGroup* group_ = nullptr;
   std::vector<TopologyGroup> only_;
@@ -222,8 +325,8 @@ class PreemptingTogether {
 
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                    const std::vector<TopologyGroup>* within, const QuotaBook& book, const MayGo& mayGo,
-                                   const StandingOf& standing, int64_t limit, const Pause& pause) {
-  return PreemptingTogether(cluster, members, book, standing, limit, pause).run(within, mayGo);
+                                   const StandingOf& standing, int64_t limit, const Enough& enough) {
+  return PreemptingTogether(cluster, members, book, standing, limit, enough).run(within, mayGo);
 }
 
 }  // namespace egpu::scheduler

@@ -22,17 +22,19 @@ struct PreemptionTogether {
   /// What decideGang() would decide once the victims are gone. `lacking`: they don't all fit, whoever goes.
   GangDecision after;
   std::vector<Victim> victims;  ///< by uid; empty if all fit as it is, or nobody's going helps
-  bool exact = true;            ///< none of them can be spared; false: the search was cut short
+  bool exact = true;  ///< none of them can be spared; false: the search was cut short, or not all groups were tried
 };
 
 /// First each member has those go that preempt() names beside those before it; if it can't be helped so, all go who may. Then each
 /// stays that can be spared, those who hold least first, of these who stand higher. So no victim is for nothing, though fewer others might do. Of several
 /// groups (`within`, as in decideGang()) the one where fewest go, then the lowest, the youngest, those who hold least.
 ///
-/// Quotas are as they are now: what a victim gives back of them counts for nobody here. At most some `limit` decisions.
+/// Quotas are as they are now: what a victim gives back of them counts for nobody here. At most some `limit` decisions to find
+/// who goes, and as many to find who stays, then what was found is the answer, if anything was; likewise once it is `enough`. A
+/// group whose cards could not hold them all, were all gone who may, costs none. One copy of the cluster.
 PreemptionTogether preemptTogether(const Cluster& cluster, const std::vector<GangMember>& members,
                                    const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                                    const MayGo& mayGo = {}, const StandingOf& standing = {},
-                                   int64_t limit = kMostPreemptions, const Pause& pause = {});
+                                   int64_t limit = kMostPreemptions, const Enough& enough = {});
 
 }  // namespace egpu::scheduler

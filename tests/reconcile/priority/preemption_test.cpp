@@ -155,6 +155,40 @@ TEST_F(PreemptionTest, WhatHoldsUpPodsOfOtherNamespacesIsNotQuoted) {
   settle();
 }
 
+TEST_F(PreemptionTest, ALookEndsWithTheStopAndInTime) {
+  claim("low", "spare");
+  Preemption preemption(driver->stores, driver->cluster, world.clock);
+  int asked = 0;
+  std::string said;
+  const auto found = [&](const std::string& name, std::chrono::milliseconds perNode, const std::stop_token& stop) {
+    cache::Claim who;
+    who.metadata.name = who.metadata.uid = name;
+    who.metadata.namespace_ = "default";
+    cache::ClusterView::Ask ask;
+    ask.claimUid = name;
+    ask.claim = "default/" + name;
+    ask.request.cards = 2;
+    ask.request.wholeCards = true;
+    ask.turn.priority = 1000;
+    const auto suits = [&](std::string_view) {
+      ++asked;
+      world.clock.advance(perNode);
+      return true;
+    };
+    const auto room = preemption.planFor(std::make_shared<const cache::Claim>(who), ask, suits, stop);
+    said = preemption.inVain(name, "it", "parts");
+    world.clock.advance(std::chrono::minutes(1));
+    return bool(room);
+  };
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_FALSE(found("stopped", std::chrono::milliseconds(0), stopped.get_token()));
+  EXPECT_FALSE(found("slow", Preemption::kLooksFor, {}));
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(said, "who has to go for it was not found: the search was cut short");
+  EXPECT_TRUE(found("in time", std::chrono::milliseconds(0), {}));
+}
+
 TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
   claim("low", "spare");
   Preemption preemption(driver->stores, driver->cluster, world.clock);
@@ -170,11 +204,13 @@ TEST_F(PreemptionTest, LooksForWhoHasToGoHaveATenthOfTheTimeWhoeverTheyAreFor) {
     ask.request.perCard = {1000, 1};
     ask.turn.priority = 1000;
     const int before = asked;
-    EXPECT_FALSE(preemption.planFor(std::make_shared<const cache::Claim>(who), ask, [&](std::string_view) {
-      ++asked;
-      world.clock.advance(kPerNode);
-      return false;
-    }));
+    EXPECT_FALSE(preemption.planFor(std::make_shared<const cache::Claim>(who), ask,
+                                    [&](std::string_view) {
+                                      ++asked;
+                                      world.clock.advance(kPerNode);
+                                      return false;
+                                    },
+                                    {}));
     return (asked - before) * kPerNode;
   };
   const auto took = look("a");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/scheduler/crowd.h"
@@ -220,6 +221,95 @@ TEST(PreemptTogether, QuotasCountAllMembers) {
   EXPECT_TRUE(preemptTogether(cluster, members, nullptr, book).victims.empty()) << "both are more than the quota";
   members.pop_back();
   EXPECT_EQ(preemptTogether(cluster, members, nullptr, book).victims.size(), 1U);
+}
+
+/// Nodes of two cards that somebody holds who may go, each a group of its own.
+struct Apart {
+  Cluster cluster;
+  std::vector<TopologyGroup> groups;
+
+  explicit Apart(int nodes) {
+    for (int i = 0; i < nodes; ++i) {
+      const auto node = "n" + std::to_string(i);
+      cluster.upsertNode({node, true});
+      for (int c = 0; c < 2; ++c) {
+        const auto card = node + "-" + std::to_string(c);
+        cluster.upsertCard(makeCard(card, node, c));
+        cluster.take(card, "of-" + card, {1000, 32 * kGi});
+      }
+      groups.push_back({node, {node}});
+    }
+  }
+};
+
+/// How often it is asked whether a node suits one of the members.
+std::vector<GangMember> counting(std::size_t members, Request request, int& asked) {
+  std::vector<GangMember> all(members, GangMember{std::move(request)});
+  for (auto& member : all)
+    member.suits = [&asked](std::string_view) {
+      ++asked;
+      return true;
+    };
+  return all;
+}
+
+TEST(PreemptTogether, AGroupWhoseCardsCanNotHoldThemAllIsNotLookedAt) {
+  Apart apart(40);
+  Request half;
+  half.perCard = {600, kGi};
+  const auto looks = [&](std::size_t size, const Request& request, const MayGo& mayGo) {
+    int asked = 0;
+    const auto members = counting(size, request, asked);
+    (void)decideGang(apart.cluster, members, &apart.groups);
+    const int deciding = std::exchange(asked, 0);
+    EXPECT_TRUE(preemptTogether(apart.cluster, members, &apart.groups, {}, mayGo).after.lacking);
+    return asked - deciding;
+  };
+  EXPECT_EQ(looks(3, whole(1), {}), 0) << "three cards of two";
+  EXPECT_EQ(looks(3, half, {}), 0) << "one to a card";
+  const MayGo first = [](std::string_view device) { return device.back() == '0'; };
+  EXPECT_EQ(looks(2, whole(1), first), 0) << "one of each two stays";
+  EXPECT_EQ(looks(2, half, first), 0);
+}
+
+TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
+  Apart apart(40);
+  int asked = 0;
+  auto members = counting(2, whole(1), asked);
+  for (auto& member : members)  // not beside each other: what cards do not tell
+    member.hasRoom = [](std::string_view, std::span<const std::size_t> placed) { return placed.empty(); };
+  const auto looks = [&](int64_t limit) {
+    asked = 0;
+    const auto found = preemptTogether(apart.cluster, members, &apart.groups, {}, {}, {}, limit);
+    EXPECT_TRUE(found.after.lacking && found.victims.empty());
+    EXPECT_EQ(found.exact, limit == kMostPreemptions) << "not all groups were tried";
+    return asked;
+  };
+  const int all = looks(kMostPreemptions), some = looks(10), few = looks(1);
+  EXPECT_LT(few, some);
+  EXPECT_LT(2 * (some - few), all - few);
+}
+
+TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
+  Apart apart(3);
+  int left = 0;
+  const Enough enough = [&left] { return --left < 0; };
+  const auto find = [&](int asked, const std::vector<TopologyGroup>* within) {
+    left = asked;
+    const std::vector<GangMember> members(2, GangMember{whole(1)});
+    return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMostPreemptions, enough);
+  };
+  int asked = 0;
+  while (find(asked, &apart.groups).after.lacking) {
+    EXPECT_FALSE(find(asked, &apart.groups).exact);
+    ASSERT_LT(++asked, 1000);
+  }
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(victimsOf(find(asked, &apart.groups)), (std::vector<std::string>{"of-n0-0", "of-n0-1"}));
+  EXPECT_FALSE(find(asked, &apart.groups).exact) << "the other groups were not tried";
+  EXPECT_TRUE(find(1000, &apart.groups).exact);
+  EXPECT_TRUE(find(0, nullptr).after.lacking);
+  EXPECT_FALSE(find(0, nullptr).exact);
 }
 
 }  // namespace
