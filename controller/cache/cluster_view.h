@@ -148,10 +148,11 @@ class ClusterView {
     scheduler::NodePredicate suits{};
     decltype(scheduler::GangMember::hasRoom) hasRoom{};
     std::optional<std::size_t> with{};
+    std::optional<std::size_t> kind{};
   };
   /// All asks, each at its place (one per ask), all or none, and the assumption of what was decided: scheduler::decideGang(),
-  /// within the namespace's quotas. If each is nominated for a node, they have these nodes first. `within`: groups of which one holds them all; others
-  /// decide between two of them. Room that is kept from every one of the asks is left alone, and no node is kept for a gang.
+  /// within the namespace's quotas. If each is nominated for a node, they have these nodes first. `within`: groups of which one holds them all. Others
+  /// decide between two of them, and between two members where looking for their nodes takes long. Room that is kept from every one of the asks is left alone, and no node is kept for a gang.
   /// Nothing: one of them is decided for already, or has a device. Who asks looks again then, and of two who ask at once
   /// for the same gang only one decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,

@@ -168,7 +168,8 @@ std::vector<scheduler::GangMember> ClusterView::membersOf(const std::vector<Ask>
                                                           const std::vector<GangPlace>& places) {
   std::vector<scheduler::GangMember> members;
   for (std::size_t i = 0; i < asks.size(); ++i)
-    members.push_back({asks[i].request, places[i].suits, counted(asks[i]), places[i].hasRoom, places[i].with});
+    members.push_back(
+        {asks[i].request, places[i].suits, counted(asks[i]), places[i].hasRoom, places[i].with, places[i].kind});
   return members;
 }
 

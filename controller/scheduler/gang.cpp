@@ -8,65 +8,21 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/scheduler/judge.h"
+#include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/choice/in_group.h"
 #include "controller/scheduler/quota/within.h"
+#include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
 namespace {
 
-/// One member after the other in a group of nodes: what decide() would choose of them. Its index has all nodes of the
-/// cluster, most of which are of other groups.
-class InGroup {
- public:
-  InGroup(Cluster& cluster, const TopologyGroup& group) : cluster_(cluster), group_(group) {}
-
-  Decision decide(const NodePredicate& suits, Request request) {
-    if (!known_ || suits || !(request == *known_)) {
-      look(suits, request);
-    } else if (last_ < nodes_.size()) {  // nothing else changed
-      const std::string_view node = nodes_[last_];
-      verdicts_[last_] = judge(cluster_, {request}, {&node, 1}).front();
-    }
-    last_ = best();
-    if (last_ == nodes_.size()) return {};
-    request.pinnedNode = nodes_[last_];
-    return scheduler::decide(cluster_, request);
-  }
-
- private:
-  void look(const NodePredicate& suits, const Request& request) {
-    nodes_.clear();
-    for (const std::string& node : group_.nodes)
-      if (!suits || suits(node)) nodes_.push_back(node);
-    verdicts_ = judge(cluster_, {request}, nodes_);
-    known_.reset();
-    if (!suits) known_ = request;
-  }
-
-  std::size_t best() const {
-    std::size_t best = nodes_.size();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      if (!verdicts_[i].fits) continue;
-      if (best < nodes_.size() &&
-          std::pair(-verdicts_[best].liking, nodes_[best]) < std::pair(-verdicts_[i].liking, nodes_[i]))
-        continue;
-      best = i;
-    }
-    return best;
-  }
-
-  Cluster& cluster_;
-  const TopologyGroup& group_;
-  std::optional<Request> known_;  ///< whose verdicts these are, but for the node that was chosen last
-  std::vector<std::string_view> nodes_;
-  std::vector<NodeVerdict> verdicts_;
-  std::size_t last_ = 0;
-};
+constexpr std::size_t kNodesLooked = 4096;  ///< between two pauses, or one member's look at more: about a millisecond
+constexpr int kSetbacks = 3;                ///< pauses in one try that cost somebody his place
 
 class Gathering {
  public:
-  Gathering(Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book)
-      : cluster_(cluster), members_(members), book_(book) {
+  Gathering(Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, const Pause& pause)
+      : cluster_(cluster), members_(members), book_(book), pause_(pause) {
     std::vector<std::size_t> unitOf(members.size());
     for (std::size_t i = 0; i < members.size(); ++i) {
       uids_.push_back("gang/" + std::to_string(i));
@@ -83,7 +39,7 @@ class Gathering {
                      [&size](const Unit& a, const Unit& b) { return size(a) > size(b); });
   }
 
-  GangDecision run(const std::vector<TopologyGroup>* within, const Pause& pause) {
+  GangDecision run(const std::vector<TopologyGroup>* within) {
     if (members_.empty()) return {};
     if (within == nullptr) {
       (void)allIn(nullptr);
@@ -91,7 +47,7 @@ class Gathering {
     }
     bool first = true;
     for (const TopologyGroup* group : inTurn(*within)) {
-      if (!std::exchange(first, false) && pause) pause();
+      if (!std::exchange(first, false) && pause_) pause_();
       if (allIn(group)) return std::move(result_);
     }
     if (!result_.lacking) result_.lacking.emplace();
@@ -106,6 +62,7 @@ class Gathering {
     std::vector<const TopologyGroup*> turn;
     turn.reserve(within.size());
     for (const TopologyGroup& group : within) turn.push_back(&group);
+    if (turn.size() < 2) return turn;
     const std::string liked = scheduler::decide(cluster_, members_.front().request, members_.front().suits).node;
     const auto first = std::find_if(turn.begin(), turn.end(), [&liked](const TopologyGroup* group) {
       return std::find(group->nodes.begin(), group->nodes.end(), liked) != group->nodes.end();
@@ -115,20 +72,29 @@ class Gathering {
   }
 
   bool allIn(const TopologyGroup* group) {
+    inGroup_.reset();
+    if (group != nullptr) inGroup_.emplace(cluster_, *group);
+    paused_ = looks();
     return allIn(group, inOrder_) || (largestFirst_ != inOrder_ && allIn(group, largestFirst_));
   }
 
   bool allIn(const TopologyGroup* group, const std::vector<Unit>& order) {
-    std::optional<InGroup> inGroup;
-    if (group != nullptr) inGroup.emplace(cluster_, *group);
     decisions_.assign(members_.size(), {});
+    places_.assign(members_.size(), InGroup::kNowhere);
     placed_.clear();
     on_.clear();
     asked_.clear();
     std::optional<QuotaExcess> excess;
     std::optional<std::size_t> lacks;
-    for (const Unit& unit : order)
-      if ((lacks = unitIn(unit, inGroup, excess))) break;
+    int setbacks = 0;
+    for (std::size_t next = 0; next < order.size() && !lacks;) {
+      if (pause_ && setbacks < kSetbacks && looks() - paused_ >= kNodesLooked) {
+        const std::size_t left = othersDecide(order, next);
+        setbacks += left < next;
+        next = left;
+      }
+      if (!(lacks = unitIn(order[next], excess))) ++next;
+    }
     const auto placed = placed_;
     const std::size_t within = lacks ? placed.size() : withinQuotas(placed, excess);
     takeBack(0);
@@ -141,27 +107,68 @@ class Gathering {
     return true;
   }
 
+  /// How many nodes were looked at so far.
+  std::size_t looks() const { return inGroup_ ? inGroup_->looks() : asks_; }
+
+  /// Up to `placed` all are placed; a pause. Up to where they still are.
+  std::size_t othersDecide(const std::vector<Unit>& order, std::size_t placed) {
+    takeBack(0);
+    pause_();
+    if (inGroup_) inGroup_->changed();
+    paused_ = looks();
+    for (std::size_t next = 0; next < placed; ++next) {
+      const std::size_t before = placed_.size();
+      for (const std::size_t i : order[next]) {
+        if (!stillFits(i)) {
+          takeBack(before);
+          return next;
+        }
+        take(i);
+      }
+    }
+    return placed;
+  }
+
+  /// Its quota aside: that is seen once all are placed.
+  bool stillFits(std::size_t i) const {
+    const auto& state = cluster_.state();
+    const Decision& decision = decisions_[i];
+    const Request& request = members_[i].request;
+    const NodeId id = state.findNode(decision.node);
+    if (id == kNone || (members_[i].suits && !members_[i].suits(decision.node))) return false;
+    const NodeRecord& node = state.nodes[id];
+    return node.offered() && nodeBelowLimit(node, request) && nodeHasRoom(node, request) &&
+           std::all_of(decision.placements.begin(), decision.placements.end(), [&](const Placement& each) {
+             const CardId card = state.findCard(each.card, each.hint);
+             return card != kNone && state.cards[card].node == id &&
+                    cardFits(state.cards[card], {TypeVerdict::suits, each.granted, each.charged}, request);
+           });
+  }
+
   /// All of one pod's, on one node. Else nothing of them is placed, and the answer is the one that lacks it where most fit.
-  std::optional<std::size_t> unitIn(const Unit& unit, std::optional<InGroup>& inGroup,
-                                    std::optional<QuotaExcess>& excess) {
+  std::optional<std::size_t> unitIn(const Unit& unit, std::optional<QuotaExcess>& excess) {
     std::set<std::string, std::less<>> tried;
     std::optional<std::size_t> lacks;
+    std::vector<std::size_t> triedAt;
     const std::size_t before = placed_.size();
     while (true) {
       for (const std::size_t i : unit) {
-        decisions_[i] = one(i, inGroup, tried, excess);
+        decisions_[i] = one(i, tried, excess);
         if (!decisions_[i].fits) {
           lacks = std::max(lacks.value_or(i), i);
           break;
         }
         take(i);
       }
-      if (placed_.size() == before + unit.size()) {
+      const std::size_t placed = placed_.size() - before;
+      if (placed == 0 || placed == unit.size()) {
+        for (const std::size_t place : triedAt) touched(place);  // they are open to others
+        if (placed == 0) return lacks;
         excess.reset();  // what kept them from other nodes
         return std::nullopt;
       }
-      if (placed_.size() == before) return lacks;
       tried.insert(decisions_[unit.front()].node);
+      triedAt.push_back(places_[unit.front()]);
       takeBack(before);
     }
   }
@@ -177,9 +184,19 @@ class Gathering {
     };
   }
 
+  /// As InGroup has them: all of no kind that ask nothing of a node, those of a kind, and each other.
+  std::size_t kindOf(std::size_t i) const {
+    const GangMember& member = members_[i];
+    if (!member.suits && !member.hasRoom) return 0;
+    return member.kind ? 1 + 2 * *member.kind : 2 + 2 * i;
+  }
+
+  void touched(std::size_t place) {
+    if (inGroup_) inGroup_->touched(place);
+  }
+
   /// excess: why not, if it would be given something but for the quotas.
-  Decision one(std::size_t i, std::optional<InGroup>& inGroup, const std::set<std::string, std::less<>>& tried,
-               std::optional<QuotaExcess>& excess) {
+  Decision one(std::size_t i, const std::set<std::string, std::less<>>& tried, std::optional<QuotaExcess>& excess) {
     const GangMember& member = members_[i];
     const NodePredicate suits = nodesFor(i, tried);
     Request asks = member.request;
@@ -188,8 +205,17 @@ class Gathering {
       if (!asks.pinnedNode.empty() && asks.pinnedNode != node) return {};
       asks.pinnedNode = node;
     }
+    NodePredicate counted;
+    if (suits && !inGroup_)
+      counted = [&](std::string_view node) {
+        ++asks_;
+        return suits(node);
+      };
     const auto decided = [&](const Request& request) {
-      return inGroup ? inGroup->decide(suits, request) : scheduler::decide(cluster_, request, suits);
+      if (!inGroup_) return scheduler::decide(cluster_, request, counted);
+      auto chosen = inGroup_->decide(kindOf(i), request, member.suits, suits);
+      places_[i] = chosen.place;
+      return std::move(chosen.decision);
     };
     if (!member.claim) return decided(asks);
     Request within = asks;
@@ -211,6 +237,7 @@ class Gathering {
     if (members_[i].claim) asked_.push_back({*members_[i].claim, partsOf(cluster_, decisions_[i])});
     on_[decisions_[i].node].push_back(i);
     placed_.push_back(i);
+    touched(places_[i]);
   }
 
   /// Those placed after the first so many.
@@ -221,6 +248,7 @@ class Gathering {
       if (members_[i].claim) asked_.pop_back();
       on_[decisions_[i].node].pop_back();
       placed_.pop_back();
+      touched(places_[i]);
     }
   }
 
@@ -246,10 +274,15 @@ class Gathering {
   Cluster& cluster_;
   const std::vector<GangMember>& members_;
   const QuotaBook& book_;
+  const Pause& pause_;
   std::vector<std::string> uids_;
   std::vector<Unit> inOrder_, largestFirst_;
+  std::optional<InGroup> inGroup_;  ///< the group that is tried, if they are kept together
+  std::size_t asks_ = 0;            ///< how often it was asked whether a node suits, without groups
+  std::size_t paused_ = 0;          ///< looks() when the last pause was
   // Of the try that is being made.
   std::vector<Decision> decisions_;
+  std::vector<std::size_t> places_;                                  ///< of their nodes, in the group
   std::vector<std::size_t> placed_;                                  ///< one after the other
   std::map<std::string, std::vector<std::size_t>, std::less<>> on_;  ///< who is placed on a node
   std::vector<QuotaAsked> asked_;                                    ///< by those that are placed
@@ -260,7 +293,7 @@ class Gathering {
 
 GangDecision decideGang(Cluster& cluster, const std::vector<GangMember>& members,
                         const std::vector<TopologyGroup>* within, const QuotaBook& book, const Pause& pause) {
-  return Gathering(cluster, members, book).run(within, pause);
+  return Gathering(cluster, members, book, pause).run(within);
 }
 
 }  // namespace egpu::scheduler

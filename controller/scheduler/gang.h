@@ -42,6 +42,9 @@ struct GangMember {
   std::function<bool(std::string_view node, std::span<const std::size_t> placed)> hasRoom{};
   /// One that comes before it, on whose node it has to be: one pod uses both. That one has none itself.
   std::optional<std::size_t> with{};
+  /// Members of one kind have the same `suits` and `hasRoom`, and are looked at once. Nothing: one without these is of the kind of all
+  /// such, another of its own.
+  std::optional<std::size_t> kind{};
 };
 
 /// Nodes with one value of a label.
@@ -71,9 +74,11 @@ struct GangDecision {
 /// Each member is within the quotas as if those before it had their cards already. If a total that is to be divided comes to
 /// more than the quotas leave, the gang does not fit; cards of other models are not looked for then.
 ///
-/// `pause` is called between two groups, and the cluster may change in it. What is tried is taken of the cluster and given
-/// back: it is as before when this returns, and in every pause. Costs a decision per member; with groups, a look at each
-/// group's nodes for each run of equal members (without `suits` or quotas), else for each member.
+/// `pause` is called between two groups, and between two members (of different pods) once some thousand nodes were looked at; the
+/// cluster may change in it. What is tried is taken of the cluster and given back: it is as before when this returns, and in every
+/// pause. Who was placed before a pause keeps his place if he still fits there; from the first who does not, they are placed anew. If
+/// that happens time and again, there is no pause any more until all are tried. Costs a decision per member; with groups, a look at each
+/// group's nodes for all members that ask the same and are of one kind (within quotas, for each member).
 GangDecision decideGang(Cluster& cluster, const std::vector<GangMember>& members,
                         const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                         const Pause& pause = {});

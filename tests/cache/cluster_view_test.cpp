@@ -617,6 +617,42 @@ TEST_F(ClusterViewTest, DecisionsAreMadeWhileALargeClusterIsExplained) {
   EXPECT_LT(first, last);
 }
 
+TEST_F(ClusterViewTest, DecisionsAreMadeWhileAGangIsDecidedInOneGroup) {
+  std::vector<scheduler::TopologyGroup> all{{"linux", {}}};
+  for (int n = 0; n < 1000; ++n) {
+    const auto name = "m" + std::to_string(n);
+    node(name);
+    card("card-" + name, name);
+    all.front().nodes.push_back(name);
+  }
+  std::atomic<int> decided = 0;
+  std::jthread deciding([&](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      view.decideAndAssume(ask("k", 600));
+      view.forget("k");
+      ++decided;
+    }
+  });
+  // Both are counted under the view's lock: they differ only if it was given away in between.
+  int first = 0, last = 0;
+  for (int tries = 0; tries < 100 && first == last; ++tries) {
+    int looked = 0;
+    std::vector<ClusterView::Ask> asks;
+    std::vector<ClusterView::GangPlace> places;
+    for (int m = 0; m < 16; ++m) {
+      asks.push_back(ask("g" + std::to_string(m), 100));
+      places.emplace_back().suits = [&, m](std::string_view) {  // each of its own
+        (looked++ == 0 ? first : last) = decided;
+        return m < 15;
+      };
+    }
+    const auto gang = view.decideGang(asks, places, &all);
+    ASSERT_TRUE(gang && gang->lacking);
+    EXPECT_EQ(gang->lacking->fit, 15U);
+  }
+  EXPECT_LT(first, last);
+}
+
 TEST_F(ClusterViewTest, TheMapNamesEveryTake) {
   device("d", "n1", "Bound");
   card("c0", "n1", {{"uid-d", {"d", "ns/c", 600, 100}}});

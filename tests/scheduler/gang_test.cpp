@@ -158,6 +158,101 @@ TEST(Gang, WhatChangesBetweenTwoGroupsIsSeen) {
   EXPECT_TRUE(gang.decisions.empty());
 }
 
+/// Whole nodes of two cards, and a member for each of the first of them; what suits each is counted.
+struct Large {
+  Cluster cluster;
+  std::vector<TopologyGroup> all{{"all", {}}};
+  std::vector<GangMember> members;
+  int asked = 0;
+
+  Large(int nodes, std::size_t size) : cluster(nodesOfTwo(nodes)), members(same(size, whole(2))) {
+    for (int n = 0; n < nodes; ++n) all.front().nodes.push_back("n" + std::to_string(n));
+    for (auto& member : members)
+      member.suits = [this](std::string_view) {
+        ++asked;
+        return true;
+      };
+  }
+  Large(const Large&) = delete;
+  Large& operator=(const Large&) = delete;
+};
+
+TEST(Gang, MembersOfOneKindAreLookedAtOnce) {
+  Large of(40, 20);
+  for (std::size_t i = 0; i < of.members.size(); ++i) {
+    of.members[i].kind = i % 2;
+    if (i % 4 == 3) of.members[i].request = whole(1);
+  }
+  ASSERT_EQ(decideGang(of.cluster, of.members, &of.all).decisions.size(), of.members.size());
+  EXPECT_LE(of.asked, 2 * 40 + 20) << "each node for each kind, and the chosen one for each member";
+  const int kinds = std::exchange(of.asked, 0);
+  for (auto& member : of.members) member.kind.reset();
+  (void)decideGang(of.cluster, of.members, &of.all);
+  EXPECT_GT(of.asked, 5 * kinds);
+}
+
+TEST(Gang, OthersDecideBetweenTwoMembersWhereALookTakesLong) {
+  Large of(600, 30);
+  const auto before = usedOf(of.cluster);
+  const auto want = decideGang(of.cluster, of.members, &of.all);
+  for (const std::vector<TopologyGroup>* within : {&of.all, static_cast<std::vector<TopologyGroup>*>(nullptr)}) {
+    int pauses = 0, most = 0;
+    of.asked = 0;
+    if (within == nullptr)  // the index finds the others at once
+      for (auto& member : of.members)
+        member.suits = [&of](std::string_view node) {
+          ++of.asked;
+          return node.size() == 4 && node > "n56";
+        };
+    const auto got = decideGang(of.cluster, of.members, within, {}, [&] {
+      ++pauses;
+      most = std::max(most, std::exchange(of.asked, 0));
+      EXPECT_EQ(usedOf(of.cluster), before) << "what was tried is given back";
+    });
+    EXPECT_GE(pauses, 2);
+    EXPECT_LT(most, 10 * 600) << "of 18,000";
+    EXPECT_EQ(got.decisions.size(), of.members.size());
+    if (within != nullptr) {
+      EXPECT_EQ(got.decisions, want.decisions) << "nothing happened meanwhile";
+    }
+    EXPECT_EQ(usedOf(of.cluster), before);
+  }
+}
+
+/// Each card that was decided is still free.
+void expectFree(const Cluster& cluster, const GangDecision& gang) {
+  std::vector<std::string> cards;
+  for (const auto& decision : gang.decisions)
+    for (const auto& placement : decision.placements) {
+      EXPECT_EQ(cluster.findCard(placement.card).claims, 0) << placement.card;
+      EXPECT_EQ(std::count(cards.begin(), cards.end(), placement.card), 0) << placement.card;
+      cards.push_back(placement.card);
+    }
+}
+
+TEST(Gang, WhatOthersTakeMeanwhileIsNotDecided) {
+  for (const int most : {1, 2, 1000}) {
+    Large of(600, 30);
+    auto nodes = of.all.front().nodes;
+    std::sort(nodes.begin(), nodes.end());  // as they are chosen
+    std::size_t taken = 0;
+    int pauses = 0;
+    const auto got = decideGang(of.cluster, of.members, &of.all, {}, [&] {
+      if (++pauses > most) return;
+      of.cluster.take(nodes[taken++] + "-0", "other", {1000, kGi});  // where the first of them is
+    });
+    ASSERT_EQ(got.decisions.size(), of.members.size()) << most;
+    expectFree(of.cluster, got);
+    EXPECT_EQ(taken, static_cast<std::size_t>(std::min(most, 3))) << "it comes to an end whatever others do";
+  }
+  Large of(600, 30);
+  for (auto& member : of.members) member.suits = [](std::string_view node) { return node != "n0"; };
+  of.members.back().suits = [](std::string_view node) { return node == "n0"; };
+  ASSERT_FALSE(decideGang(of.cluster, of.members, &of.all).lacking);
+  const auto got = decideGang(of.cluster, of.members, &of.all, {}, [&] { of.cluster.removeNode("n0"); });
+  EXPECT_EQ(got.lacking, (GangShort{29, 29, "all", std::nullopt})) << "what fits no more";
+}
+
 QuotaBook bookOf(core::StringMap hard, std::vector<std::string> models = {}) {
   v1alpha::ElasticGPUQuota quota;
   quota.metadata.name = "team";
@@ -346,16 +441,17 @@ World randomWorld(Random& random) {
 
 std::vector<GangMember> randomGang(Random& random) {
   std::vector<GangMember> members;
-  const bool alike = pick(random, 0, 1) == 0;
+  const bool alike = pick(random, 0, 1) == 0, kinds = pick(random, 0, 1) == 0;
   const auto first = randomRequest(random);
   for (int64_t m = pick(random, 2, 7); m-- > 0;) {
     auto& member = members.emplace_back(GangMember{alike ? first : randomRequest(random)});
-    if (pick(random, 0, 5) == 0)
-      member.suits = [odd = pick(random, 0, 1)](std::string_view node) { return node.back() % 2 == odd; };
-    if (pick(random, 0, 5) == 0)
-      member.hasRoom = [most = pick(random, 1, 2)](std::string_view, std::span<const std::size_t> placed) {
+    const auto odd = pick(random, 0, 5), most = pick(random, 0, 11);
+    if (odd < 2) member.suits = [odd](std::string_view node) { return node.back() % 2 == odd; };
+    if (most == 1 || most == 2)
+      member.hasRoom = [most](std::string_view, std::span<const std::size_t> placed) {
         return static_cast<int64_t>(placed.size()) < most;
       };
+    if (kinds) member.kind = static_cast<std::size_t>(std::min<int64_t>(odd, 2) * 3 + (most > 2 ? 0 : most));
     if (const auto last = members.size() - 1; last > 0 && pick(random, 0, 3) == 0)
       member.with = members[last - 1].with.value_or(last - 1);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "controller/reconcile/device/users.h"
@@ -107,9 +108,16 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
 std::vector<cache::ClusterView::GangPlace> GangPods::places() {
   for (const auto& alike : alike_) alike->nodes->lookAtAll();  // not while nobody else can decide
   std::vector<cache::ClusterView::GangPlace> places;
+  using Kind = std::tuple<const Alike*, std::string, std::string, std::string>;
+  std::map<Kind, std::size_t> kinds;
   for (const auto& member : members_) {
     auto& place = places.emplace_back();
     place.with = member.with;
+    // All that `suits` and hasRoom() go by, the pod's own name aside, under which nothing counts yet.
+    const auto& uid = member.claim->metadata.uid;
+    const Kind kind{member.alike, member.onlyNode, member.tolerated ? member.claim->spec.className : std::string(),
+                    leftAlone_.anyRejected(uid) ? uid : std::string()};
+    place.kind = kinds.try_emplace(kind, kinds.size()).first->second;
     place.suits = [this, &member](std::string_view node) {
       return (member.onlyNode.empty() || node == member.onlyNode) &&
              !leftAlone_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node)) &&

@@ -31,7 +31,7 @@ class GangPods {
   GangPods& operator=(const GangPods&) = delete;
 
   /// The next member. tolerated: of a class that doesn't wait for a consumer, which nodes its claims tolerate (null = any);
-  /// nothing: it waits for one. Empty: added. Else what it waits for.
+  /// nothing: it waits for one; of members of one class the same. Empty: added. Else what it waits for.
   base::Result<std::string> add(const ClaimPtr& claim, const std::optional<scheduler::NodePredicate>& tolerated,
                                 std::stop_token stop);
   /// One per member. They refer to this.
