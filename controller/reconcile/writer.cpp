@@ -1,6 +1,13 @@
 #include "controller/reconcile/writer.h"
 
+#include <map>
+#include <utility>
+
 namespace egpu::reconcile {
+
+namespace {
+constexpr std::size_t kFewReads = 4;  ///< cheaper than a list
+}  // namespace
 
 template <class T>
 base::Result<T> Writer::create(const T& object, std::stop_token stop) {
@@ -34,6 +41,36 @@ base::Result<T> Writer::read(const core::ObjectKey& key, std::string_view uid, s
     stores_.observedGone<T>(key, uid);
   }
   return result;
+}
+
+base::Status Writer::readAll(std::span<const cache::Store<cache::Claim>::Ptr> claims, std::stop_token stop) {
+  if (claims.size() <= kFewReads) {
+    for (const auto& each : claims) {
+      const auto now = read<cache::Claim>(core::keyOf(each->metadata), each->metadata.uid, stop);
+      if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
+    }
+    return {};
+  }
+  kube::ListOptions options;
+  options.namespace_ = claims.front()->metadata.namespace_;
+  std::map<std::string, cache::Claim> now;  // by uid
+  for (const auto& each : claims) now[each->metadata.uid];
+  const auto wanted = now;
+  const auto listed = client_.list<cache::Claim>(
+      options,
+      [&now](cache::Claim&& claim) {
+        if (const auto known = now.find(claim.metadata.uid); known != now.end()) known->second = std::move(claim);
+      },
+      [&] { now = wanted; }, stop);
+  if (!listed.ok()) return listed.status();
+  for (const auto& each : claims) {
+    const auto& found = now[each->metadata.uid];
+    if (found.metadata.uid.empty())
+      stores_.observedGone<cache::Claim>(core::keyOf(each->metadata), each->metadata.uid);
+    else
+      stores_.observed(found);
+  }
+  return {};
 }
 
 template <class T>

@@ -2,6 +2,7 @@
 // and a refused write is followed by the read that the next step needs.
 #pragma once
 
+#include <span>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -31,6 +32,9 @@ class Writer {
   /// Quorum read. notFound: `uid` (may be empty) is known to be gone; another uid found says so too.
   template <class T>
   base::Result<T> read(const core::ObjectKey& key, std::string_view uid, std::stop_token stop);
+  /// read() of each of these claims, which are of one namespace: where there are more than a few, one list of it, whose size is
+  /// the namespace's. That some are gone is no error. The stores know those alone.
+  base::Status readAll(std::span<const cache::Store<cache::Claim>::Ptr> claims, std::stop_token stop);
 
   kube::Client& client() { return client_; }
 

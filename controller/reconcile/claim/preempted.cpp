@@ -120,10 +120,7 @@ base::Result<ClaimSync::ClaimPtr> ClaimSync::preemptorNow(const cache::Claim& cl
   if (!who) return who;
   auto all = preemptsWith(who);
   if (all.empty()) all.push_back(who);
-  for (const auto& each : all) {
-    const auto now = writer_.read<cache::Claim>(core::keyOf(each->metadata), each->metadata.uid, stop);
-    if (!now.ok() && now.status().code() != base::Code::notFound) return now.status();
-  }
+  if (const auto read = writer_.readAll(all, std::move(stop)); !read.ok()) return read;
   return preemption_.preemptorOf(device, claim);
 }
 

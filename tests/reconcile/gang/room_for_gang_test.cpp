@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/reconcile/writer.h"
 #include "tests/reconcile/fixture.h"
 #include "tests/support/refusing_transport.h"
 
@@ -310,6 +311,53 @@ TEST_F(RoomForGangTest, RoomElsewhereSparesThem) {
     if (!podStays(name)) ends(name);
   driver->run();
   EXPECT_EQ(in("Bound", spares), spares) << "who had to go has its card again";
+}
+
+TEST_F(RoomForGangTest, V2_V4_V5_ALargeOnesMembersAreReadAtOnce) {
+  for (int n = 3; n <= 5; ++n) {
+    const auto node = "n" + std::to_string(n);
+    world.addNode(node);
+    for (int c = 0; c < 2; ++c) world.addCard(node, c);
+  }
+  Names holders, members;
+  for (int i = 0; i < 10; ++i) holders.push_back("s" + std::to_string(i));
+  for (int i = 0; i < 8; ++i) members.push_back("m" + std::to_string(i));
+  fill(holders);
+  int reads = 0, lists = 0;
+  line.refuses = [&](const kube::HttpRequest& request) {
+    const auto of = request.target.find("/namespaces/default/elasticgpuclaims");
+    if (request.method != kube::Method::get || of == std::string::npos) return false;
+    ++(request.target.find("/elasticgpuclaims/m", of) == std::string::npos ? lists : reads);
+    return false;
+  };
+  startOver(line);
+  for (const auto& name : members) member(name, "8");
+  driver->run();
+  EXPECT_EQ(in("Bound", members), members) << world.message("m0");
+  EXPECT_EQ(in("Bound", holders).size(), 2U);
+  EXPECT_GE(lists, 3 * 8) << "before each write of each that goes";
+  EXPECT_LT(reads + lists, 8 * 8) << "not each member for each that goes";
+  for (const auto& name : members) world.removeClaim(name);
+  driver->run();
+  TearDown();
+  driver.reset();
+}
+
+TEST_F(RoomForGangTest, WhatIsReadAtOnceIsAsNewAsIfItWereReadOneByOne) {
+  Names names;
+  std::vector<cache::Store<cache::Claim>::Ptr> claims;
+  for (int i = 0; i < 8; ++i) names.push_back("m" + std::to_string(i));
+  for (const auto& name : names) member(name, "9");
+  for (const auto& name : names) claims.push_back(driver->stores.claims.get({"default", name}));
+  const auto known = [this](const std::string& name) { return driver->stores.claims.get({"default", name}); };
+  world.removeClaim("m1");
+  world.json<cache::Claim>({"default", "m2"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"8"}}})");
+  ASSERT_TRUE(known("m1")) << "its watch has not told yet";
+  Writer writer(world.client, driver->stores);
+  ASSERT_TRUE(writer.readAll(claims, {}).ok());
+  EXPECT_FALSE(known("m1"));
+  EXPECT_EQ(known("m2")->metadata.resourceVersion, world.claim("m2").metadata.resourceVersion);
+  EXPECT_EQ(known("m3"), claims[3]);
 }
 
 }  // namespace
