@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,43 @@ void row(Scene& scene, const char* what, const std::vector<GangMember>& members,
               millis.back());
 }
 
+/// Others decide in the pauses: how long they wait for the next one.
+void pausedRow(Scene& scene, const char* what, const std::vector<GangMember>& members,
+               const std::vector<TopologyGroup>& within) {
+  double longest = 0;
+  const auto began = Clock::now();
+  auto last = began;
+  const auto pause = [&] {
+    longest = std::max(longest, std::chrono::duration<double, std::milli>(Clock::now() - last).count());
+    last = Clock::now();
+  };
+  const bool fits = !decideGang(scene.cluster, members, &within, {}, pause).decisions.empty();
+  pause();
+  std::printf("%-58s %-10s %8.1f ms in all, %.2f ms at most without a pause\n", what, fits ? "fits" : "does not",
+              std::chrono::duration<double, std::milli>(last - began).count(), longest);
+}
+
+/// Members whose pods ask something of a node, and the last of them what no node has, in one group of all nodes.
+void suitedRows(Scene& scene) {
+  std::vector<TopologyGroup> all{{"linux", {}}};
+  std::set<std::string, std::less<>> nodes;
+  for (const auto& rack : scene.racks)
+    for (const auto& node : rack.nodes) {
+      all.front().nodes.push_back(node);
+      nodes.insert(node);
+    }
+  GangMember share;
+  share.request.perCard = {10, kGi / 4};
+  share.suits = [&nodes](std::string_view node) { return nodes.contains(node); };
+  std::vector<GangMember> members(kMembers, share);
+  for (auto& member : members) member.kind = 0;
+  members.back().kind = 1;
+  members.back().suits = [](std::string_view) { return false; };
+  pausedRow(scene, "256 shares of two kinds of pods, no node for the last", members, all);
+  for (auto& member : members) member.kind.reset();
+  pausedRow(scene, "256 shares of unlike pods, no node for the last", members, all);
+}
+
 /// Nodes whose cards are all held, a card each.
 Cluster taken(int nodes) {
   Cluster cluster;
@@ -74,15 +113,27 @@ Cluster taken(int nodes) {
   return cluster;
 }
 
-void preemptRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members) {
+void preemptRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
+                const std::vector<TopologyGroup>* within = nullptr) {
   const auto from = Clock::now();
-  const auto found = preemptTogether(cluster, members);
+  const auto found = preemptTogether(cluster, members, within);
   const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();
   std::printf("%-58s %zu go%s   %8.0f ms\n", what, found.victims.size(), found.exact ? "" : " (cut short)", millis);
 }
 
+/// Each node a group of its own.
+std::vector<TopologyGroup> hosts(int nodes) {
+  std::vector<TopologyGroup> groups;
+  for (int i = 0; i < nodes; ++i) {
+    const auto node = "node-" + std::to_string(i);
+    groups.push_back({node, {node}});
+  }
+  return groups;
+}
+
 void preemptRows() {
-  GangMember eight, share;
+  GangMember one, eight, share;
+  one.request.wholeCards = true;
   eight.request.cards = 8;
   eight.request.wholeCards = true;
   share.request.perCard = {250, 20 * kGi};
@@ -93,6 +144,14 @@ void preemptRows() {
     preemptRow(cluster, "who goes for 64 x 8 whole cards", std::vector<GangMember>(64, eight));
     preemptRow(cluster, "who goes for 256 x 8 whole cards", std::vector<GangMember>(kMembers, eight));
     preemptRow(cluster, "who goes for 256 shares", std::vector<GangMember>(kMembers, share));
+    const auto apart = hosts(nodes);
+    preemptRow(cluster, "who goes for 8 whole cards on one node", std::vector<GangMember>(kCards, one), &apart);
+    preemptRow(cluster, "who goes for 9 whole cards on one node of 8", std::vector<GangMember>(kCards + 1, one),
+               &apart);
+    auto alone = std::vector<GangMember>(kCards, one);
+    for (auto& member : alone)
+      member.hasRoom = [](std::string_view, auto placed) { return placed.size() + 1 < kCards; };
+    preemptRow(cluster, "who goes for 8 whole cards on one node, 7 have room", alone, &apart);
   }
 }
 
@@ -114,6 +173,7 @@ int run() {
   row(scene, "256 x 2 whole cards in one rack", all(two), true);
   row(scene, "256 shares in one rack", all(share), true);
   row(scene, "256 x 8 whole cards in one rack: 50 fit in each of 100", all(eight), true);
+  suitedRows(scene);
   for (int i = 0; i < kNodes; ++i)  // each rack is one member short
     for (int c = 1; c < kCards; ++c)
       if (i % kPerRack * (kCards - 1) + c - 1 >= 2 * (static_cast<int>(kMembers) - 1))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string_view>
@@ -73,7 +74,7 @@ class Gathering {
 
   bool allIn(const TopologyGroup* group) {
     inGroup_.reset();
-    if (group != nullptr) inGroup_.emplace(cluster_, *group);
+    if (group != nullptr) inGroup_ = std::make_unique<InGroup>(cluster_, *group);
     paused_ = looks();
     return allIn(group, inOrder_) || (largestFirst_ != inOrder_ && allIn(group, largestFirst_));
   }
@@ -277,9 +278,9 @@ class Gathering {
   const Pause& pause_;
   std::vector<std::string> uids_;
   std::vector<Unit> inOrder_, largestFirst_;
-  std::optional<InGroup> inGroup_;  ///< the group that is tried, if they are kept together
-  std::size_t asks_ = 0;            ///< how often it was asked whether a node suits, without groups
-  std::size_t paused_ = 0;          ///< looks() when the last pause was
+  std::unique_ptr<InGroup> inGroup_;  ///< the group that is tried, if they are kept together
+  std::size_t asks_ = 0;              ///< how often it was asked whether a node suits, without groups
+  std::size_t paused_ = 0;            ///< looks() when the last pause was
   // Of the try that is being made.
   std::vector<Decision> decisions_;
   std::vector<std::size_t> places_;                                  ///< of their nodes, in the group

@@ -77,9 +77,9 @@ void fuzzNvml(std::string_view bytes) {
   nvidia::Watch watch;
   watch.follow(node.cards);
   for (int look = 0; look < 2; ++look) {
-    auto cards = node.cards;
-    watch.judge(cards);
-    for (const auto& card : cards)
+    auto known = node;
+    watch.judge(known);
+    for (const auto& card : known.cards)
       promise(card.illness.empty() || agent::health::illness(card.illness).reason != agent::health::kUnhealthy,
               "an illness has its reason at its head");
   }

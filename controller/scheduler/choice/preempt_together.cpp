@@ -144,7 +144,8 @@ class PreemptingTogether {
   }
 
   bool enough() const { return enough_ && enough_(); }
-  bool over() const { return left_ <= 0 || tries_ <= 0 || enough(); }
+  bool spent() const { return left_ <= 0 || enough(); }
+  bool over() const { return tries_ <= 0 || spent(); }
 
   void tryEach(const std::vector<TopologyGroup>& within, const Capacity& capacity) {
     share_ /= static_cast<int64_t>(std::clamp<std::size_t>(within.size(), 1, kGroups));
@@ -266,10 +267,10 @@ class PreemptingTogether {
       return rank(holders_.at(a)) < rank(holders_.at(b));
     });
     set(gone, true);
-    for (bool any = true; any && !over();) {
+    for (bool any = true; any && !spent();) {
       any = false;
       for (const auto& device : order) {
-        if (!gone.contains(device) || over()) continue;
+        if (!gone.contains(device) || spent()) continue;
         hold(copy_, device, holders_.at(device).holdings);
         if (fit()) {
           gone.erase(device);
@@ -281,7 +282,7 @@ class PreemptingTogether {
     }
     (void)fit();  // what is decided without them
     set(gone, false);
-    cut_ = over();
+    cut_ = spent();
   }
 
   void keep(const Devices& gone) {

@@ -290,6 +290,13 @@ TEST(PreemptTogether, EndsAtItsLimitWhereNobodyIsFoundToo) {
   EXPECT_LT(2 * (some - few), all - few);
 }
 
+TEST(PreemptTogether, ToFindWhoGoesCostsNothingOfFindingWhoStays) {
+  const Apart apart(40);
+  const auto found = preemptTogether(apart.cluster, {{whole(2)}, {whole(2)}}, nullptr, {}, {}, {}, 60);
+  EXPECT_EQ(found.victims.size(), 4U);
+  EXPECT_TRUE(found.exact) << "each was tried";
+}
+
 TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
   Apart apart(3);
   int left = 0;
