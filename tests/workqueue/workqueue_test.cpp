@@ -174,13 +174,18 @@ class FairWorkQueueTest : public ::testing::Test {
 /// Every look at it takes time.
 class CreepingClock final : public base::Clock {
  public:
-  Steady now() const override { return now_ += each; }
+  /// The queue's own thread looks when it likes, and moves nothing.
+  Steady now() const override {
+    if (std::this_thread::get_id() == owner_) now_ = now_.load() + each;
+    return now_;
+  }
   Wall wall() const override { return {}; }
   bool sleepUntil(Steady, std::stop_token stop) override { return !stop.stop_requested(); }
   milliseconds each{0};
 
  private:
-  mutable Steady now_{std::chrono::hours(1)};
+  const std::thread::id owner_ = std::this_thread::get_id();
+  mutable std::atomic<Steady> now_{Steady(std::chrono::hours(1))};
 };
 
 TEST_F(FairWorkQueueTest, AStepMayTurnSlowWhileATurnIsTaken) {
