@@ -55,7 +55,8 @@ class Ground:
     def got(self, pod, container):
         """(environment, device nodes) as the container printed them."""
         lines = self.printed(pod, container)
-        return (dict(each.split("=", 1) for each in lines if "=" in each), {each for each in lines if each.startswith("/dev/nvidia")})
+        variables = [each for each in lines if each.split("=", 1)[0].isidentifier()]  # a mount's options have a "=", too
+        return (dict(each.split("=", 1) for each in variables if "=" in each), {each for each in lines if each.startswith("/dev/nvidia")})
 
     def device(self, claim):
         return self.admin.get(f"{GPUS}/{self.admin.get(f'{claims()}/{claim}')['status']['elasticGPUName']}")

@@ -435,9 +435,11 @@ def check_full_disk(ground):
 
 
 def lines_of(node, pod, container, run):
-    """What a container printed in its run of that number, as it lies on the node: no API server is asked. "" while there is none."""
+    """What a container printed in its run of that number, as it lies on the node: no API server is asked. "" while there is none.
+    Without its root, which is each container's own."""
     files = list((node.folder / "log" / "pods").glob(f"default_{pod}_*/{container}/{run}.log"))
-    return "\n".join(each.split(" ", 3)[3] for each in files[0].read_text().splitlines()) if files else ""
+    lines = [each.split(" ", 3)[3] for each in files[0].read_text().splitlines()] if files else []
+    return "\n".join(each for each in lines if not each.startswith("overlay / "))
 
 
 def says(node, path, agent="agent"):
