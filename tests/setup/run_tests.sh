@@ -19,7 +19,7 @@ skipped() { # PATTERN WHY [BUT]
   sed 's/^/  /' <<<"$names"
 }
 skipped '^provisioners_skeleton_' "this machine has no compiler of that language"
-on_real_node='^(real_node|cluster_(agent|node_faults|up_real_node))'
+on_real_node='^(real_node|cluster_(agent|install|node_faults|up_real_node))'
 skipped '^(cluster_|crd_real|kube_contract_real|reconcile_real)' "the real Kubernetes is built with Go ≥ 1.26 and none was found" "$on_real_node"
 skipped "$on_real_node" "a real node needs root, cgroups of its own, namespaces, runc, a static busybox and Go ≥ 1.26"
 grep -E '^[0-9]+% tests passed' "$log"

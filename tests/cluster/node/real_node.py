@@ -25,7 +25,7 @@ import yaml
 # flake8: noqa: E402  (the cluster's modules lie one folder up)
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-import busybox_image
+import images
 import installation
 import namespaces
 import parts
@@ -166,8 +166,8 @@ class RealNode:
         self.admin = admin
         self._boot()
         self._start_containerd(parts.binaries("containerd"))
-        busybox_image.write(self.folder / "image.tar", tool("busybox"), [IMAGE, PAUSE, SAMPLE])
-        self.ctr("images", "import", "--local", "--snapshotter", self.snapshotter, self.folder / "image.tar")
+        images.busybox(self.folder / "image.tar", tool("busybox"), [IMAGE, PAUSE, SAMPLE])
+        self.take_image(self.folder / "image.tar")
         self._start_kubelet(parts.binaries("kubelet", version=self.version) / "kubelet")
         return self
 
@@ -293,6 +293,10 @@ class RealNode:
     def ctr(self, *arguments):
         """Output of containerd's own client, in the namespace of Kubernetes."""
         return self.namespaces.run(self.binaries / "ctr", "--address", SOCKET, "--namespace", "k8s.io", *arguments)
+
+    def take_image(self, tar):
+        """One of images.py."""
+        self.ctr("images", "import", "--local", "--snapshotter", self.snapshotter, tar)
 
     def _containerd_answers(self):
         try:
