@@ -37,6 +37,12 @@ class TaintRulesTest : public ReconcileTest {
     support::World::mustOk(world.client.remove<core::DeviceTaintRule>({"", name}));
     settle();
   }
+  /// What the claim's device says of its health, in one line; "" = nothing.
+  std::string onDevice(const std::string& claim) {
+    const auto device = world.gpu(deviceOf(claim));
+    const auto* said = findCondition(device.status.conditions, kHealthy);
+    return said ? said->status + " " + said->reason + " " + said->message : "";
+  }
   bool offered(const std::string& card) { return driver->cluster.quarantineReason(card).empty(); }
 };
 
@@ -128,11 +134,31 @@ TEST_F(TaintRulesTest, AClaimThatHasTheCardOrTheDeviceSaysSo) {
   EXPECT_EQ(world.message("two", "Healthy"),
             "device " + deviceOf("two") + ": Tainted: DeviceTaintRule device: example.com/repair:NoExecute");
   EXPECT_EQ(told("one Warning Tainted"), 1);
+  EXPECT_EQ(onDevice("one"),
+            "False Tainted card gpu-n1-0 on node n1: Tainted: DeviceTaintRule card: "
+            "example.com/repair:NoSchedule");
   EXPECT_TRUE(offered("gpu-n1-1")) << "the device is meant, not its card";
   remove("card");
   remove("device");
   EXPECT_EQ(world.reason("one", "Healthy"), "Healthy");
   EXPECT_EQ(world.reason("two", "Healthy"), "Healthy");
+  EXPECT_EQ(onDevice("one"), "True Healthy ");
+  world.addClaim("three", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(onDevice("three"), "") << "of cards that never failed it needs no word";
+}
+
+TEST_F(TaintRulesTest, AReleasedDeviceTellsNobodysHealth) {
+  world.addClaim("one", "keep", {}, "gpu-n1-0");
+  settle();
+  const auto device = deviceOf("one");
+  add("card", "elasticgpu.io", "n1", "gpu-n1-0");
+  EXPECT_NE(onDevice("one"), "");
+  world.removeClaim("one");
+  settle();
+  const auto released = world.gpu(device);
+  EXPECT_EQ(released.status.phase, "Released");
+  EXPECT_EQ(findCondition(released.status.conditions, kHealthy), nullptr);
 }
 
 TEST_F(TaintRulesTest, ANamedCardSaysWhyItIsNotOffered) {

@@ -258,9 +258,10 @@ base::Result<cache::Gpu> Binder::setPhase(const cache::Gpu& device, std::string_
   after.message = base::shortened(base::printable(message), kLongestMessage);
   if (device.isDevice() && phase::committed(phase) && phase != device.status.phase)
     after.allocated = summaryOf(device, phase == phase::kBound);
-  after.conditions.erase(std::remove_if(after.conditions.begin(), after.conditions.end(),
-                                        [](const auto& condition) { return condition.type == kHeld; }),
-                         after.conditions.end());
+  std::erase_if(after.conditions, [&](const auto& condition) {
+    // Of a claim's device; a card's is its agent's memory.
+    return condition.type == kHeld || (condition.type == kHealthy && device.isDevice() && phase != phase::kBound);
+  });
   return setStatus(device, after, stop);
 }
 

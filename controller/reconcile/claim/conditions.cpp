@@ -177,16 +177,33 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   const auto now = base::rfc3339(clock_.wall());
   setCondition(after.conditions, condition(kAccepted, true, "Accepted", "", claim.metadata.generation), now);
   setCondition(after.conditions, condition(kBound, true, "Bound", "", claim.metadata.generation), now);
-  const auto trouble = unhealthy(stores_, device);
-  const auto* old = findCondition(claim.status.conditions, kHealthy);
-  const bool wasWell = old == nullptr || old->status == "True";
-  if (trouble && wasWell) tell(claim, "Warning", trouble.reason, trouble.message);
-  if (trouble || !wasWell)  // a claim whose cards never failed needs no word about it
-    setCondition(
-        after.conditions,
-        condition(kHealthy, !trouble, trouble ? trouble.reason : kHealthy, trouble.message, claim.metadata.generation),
-        now);
+  if (auto told = putHealth(claim, device, after, stop); !told.ok()) return told;
   return write(claim, after, stop);
+}
+
+base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after,
+                                    std::stop_token stop) {
+  const auto trouble = unhealthy(stores_, device);
+  const auto saysIll = [](const std::vector<core::Condition>& conditions) {
+    const auto* said = findCondition(conditions, kHealthy);
+    return said != nullptr && said->status != "True";
+  };
+  const auto health = [&](int64_t generation) {
+    return condition(kHealthy, !trouble, trouble ? trouble.reason : kHealthy, trouble.message, generation);
+  };
+  const auto now = base::rfc3339(clock_.wall());
+  if (trouble || saysIll(device.status.conditions)) {
+    auto told = device.status;
+    if (setCondition(told.conditions, health(device.metadata.generation), now)) {
+      const auto& meta = device.metadata;
+      const auto body = codec::patch::gpuStatus(meta.uid, meta.resourceVersion, device.status, told);
+      if (const auto written = writer_.patch(device, body, "status", stop); !written.ok()) return written.status();
+    }
+  }
+  const bool wasIll = saysIll(claim.status.conditions);
+  if (trouble && !wasIll) tell(claim, "Warning", trouble.reason, trouble.message);
+  if (trouble || wasIll) setCondition(after.conditions, health(claim.metadata.generation), now);
+  return {};
 }
 
 void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after) {

@@ -51,7 +51,8 @@ class ClaimStatus {
   /// Writes what the claims don't say already, one write each, with events where it is news. A claim that is gone needs
   /// no word. Code::conflict: a claim is no longer what it was when this was found out; the others were told.
   base::Status say(const std::vector<Said>& all, std::stop_token stop);
-  /// W6: Bound to this device, with what it was granted, and whether its cards work.
+  /// W6: Bound to this device, with what it was granted, and whether its cards work; that is written on the device, too,
+  /// and first.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   void warn(const cache::Claim& claim, std::string_view reason, const std::string& message) {
     tell(claim, "Warning", reason, message);
@@ -70,6 +71,8 @@ class ClaimStatus {
   void putLost(const cache::Claim& claim, const Said& said, Status& after);
   void putPreempted(const cache::Claim& claim, const Said& said, Status& after);
   void putNotResized(const cache::Claim& claim, const Said& said, Status& after);
+  /// Of cards that never failed neither device nor claim needs a word.
+  base::Status putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after, std::stop_token stop);
   void putInForce(const cache::Claim& claim, const cache::Gpu& device, Status& after);
   void putInUse(const cache::Claim& claim, const Said& said, Status& after);
   base::Status write(const cache::Claim& claim, const Status& after, std::stop_token stop);

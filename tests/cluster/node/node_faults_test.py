@@ -113,10 +113,10 @@ class FaultyGround(Ground):
         conditions = self.admin.get(f"{GPUS}/{CARDS[place]}").get("status", {}).get("conditions", [])
         return next((each for each in conditions if each["type"] == "Healthy"), {"status": "", "reason": "", "message": ""})
 
-    def claim_is_well(self, name):
-        """None where it says nothing."""
-        conditions = self.admin.get(f"{claims()}/{name}")["status"]["conditions"]
-        return next((each["status"] == "True" for each in conditions if each["type"] == "Healthy"), None)
+    def say_well(self, name):
+        """The claim and its device; None where one says nothing."""
+        both = (self.admin.get(f"{claims()}/{name}"), self.device(name))
+        return [next((said["status"] == "True" for said in each["status"].get("conditions", []) if said["type"] == "Healthy"), None) for each in both]
 
     def told(self, pod):
         """What the kubelet says of the health of the claims of its first container: claim → (health, message)."""
@@ -217,7 +217,8 @@ def check_health(ground):
         report.check(f"card {place} is left alone", ground.healthy(place)["status"] == "True", ground.healthy(place))
     report.check("the other pods' status says that they are well", ground.told("well")["well"][0] == ground.told("beside")["beside"][0]
                  == "Healthy", (ground.told("well"), ground.told("beside")))
-    until("the claim says it", lambda: ground.claim_is_well("ill") is False)
+    until("the claim and its device say it", lambda: ground.say_well("ill") == [False, False])
+    report.check("those of the other pods need no word", ground.say_well("well") == [None, None], ground.say_well("well"))
     for index in range(2):
         ground.claim_of(f"new-{index}", "here", core=60)
         ground.binds(f"new-{index}")
@@ -237,7 +238,7 @@ def check_health_again(ground):
     ground.report.check("it says for how long", f"after {PROBATION} quiet seconds" in message or ground.healthy(0)["status"] == "True", message)
     until("it is used again", lambda: ground.healthy(0)["status"] == "True")
     until("the pod's status tells it", lambda: ground.told("ill")["ill"][0] == "Healthy")
-    until("the claim says it", lambda: ground.claim_is_well("ill"))
+    until("the claim and its device say it", lambda: ground.say_well("ill") == [True, True])
     ground.remove("ill", "well", "beside")
     for index in range(2):
         ground.admin.delete(f"{claims()}/new-{index}")
