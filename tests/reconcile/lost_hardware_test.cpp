@@ -57,6 +57,30 @@ TEST_F(LostHardwareTest, ANodeGoesAndComesWithNowhereElseToGo) {
   EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Available");
 }
 
+TEST_F(LostHardwareTest, ACardThatIsIllStaysSoWhenItsNodeGoesAndComes) {
+  world.json<cache::Gpu>({"", "gpu-n1-0"},
+                         R"({"status":{"conditions":[{"type":"Healthy","status":"False","reason":"Xid79"}]}})",
+                         "status");
+  settle();
+  const auto says = [&] {
+    const auto card = world.gpu("gpu-n1-0");
+    const auto* healthy = findCondition(card.status.conditions, kHealthy);
+    return healthy == nullptr ? std::string("nothing") : healthy->status + " " + healthy->reason;
+  };
+  world.removeNode("n1");
+  driver->run();
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.phase, "Failed");
+  EXPECT_EQ(says(), "False Xid79");
+  world.addNode("n1");
+  driver->run();
+  EXPECT_NE(world.gpu("gpu-n1-0").status.phase, "Failed");
+  EXPECT_EQ(says(), "False Xid79");
+  EXPECT_EQ(driver->cluster.quarantineReason("gpu-n1-0"), "Xid79");
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit") << "one works";
+}
+
 TEST_F(LostHardwareTest, ACardDeletedUnderAClaimInUseLeavesWithItsPod) {
   world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
   world.addPod("p", {"a"});

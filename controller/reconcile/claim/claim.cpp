@@ -44,12 +44,12 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   // A write of unknown outcome leaves its decision assumed; with the claim that ends.
   cluster_.forgetEarlier(key.str(), claim ? claim->metadata.uid : std::string());
   if (!claim) return Outcome::done();  // devices that name it have steps of their own
-  if (claim->metadata.deleting()) return releasing(claim, stop);
+  if (claim->metadata.deleting()) return withHealth(*claim, releasing(claim, stop), stop);
   auto device = deviceOf(*claim);
   if (!device) return unbound(claim, stop);
-  if (auto outcome = makesRoom(claim, device, stop)) return *std::move(outcome);
+  if (auto outcome = makesRoom(claim, device, stop)) return withHealth(*claim, *std::move(outcome), stop);
   milliseconds again{0};
-  if (auto outcome = leavesGang(claim, device, &again, stop)) return *std::move(outcome);
+  if (auto outcome = leavesGang(claim, device, &again, stop)) return withHealth(*claim, *std::move(outcome), stop);
   if (device->status.phase == phase::kFailed)
     return lost(claim, device, device->status.message.empty() ? "the device failed" : device->status.message, stop);
   if (device->status.phase == phase::kBound) {
@@ -65,6 +65,17 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
     return giveUp(*claim, *device, {}, stop);  // its user chose meanwhile
   return intended(claim, device, stop);
+}
+
+Outcome ClaimSync::withHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop) {
+  if (outcome.isAgain() || outcome.isRetry()) return outcome;
+  const auto now = stores_.claims.get(core::keyOf(claim.metadata));
+  if (!now || now->metadata.uid != claim.metadata.uid || now->status.phase != phase::kBound) return outcome;
+  const auto device = deviceOf(*now);
+  if (!device || device->status.phase != phase::kBound) return outcome;
+  const auto told = status_.health(*now, *device, stop);
+  if (!told.ok()) return Outcome::nextState(told.status());
+  return *told ? Outcome::again() : outcome;  // what was to be said is of the claim as it was
 }
 
 Outcome ClaimSync::calls(const std::string& plugin) {

@@ -156,6 +156,8 @@ class ClaimSync {
   using milliseconds = std::chrono::milliseconds;
 
   Outcome look(const core::ObjectKey& key, const ClaimPtr& claim, std::stop_token stop);
+  /// The outcome of a step that leaves a bound claim as it is: whether its cards work is said all the same.
+  Outcome withHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop);
   Outcome unbound(const ClaimPtr& claim, std::stop_token stop);  // (C1)…(C6)
   /// It says that it has a device, and the cache knows of none. Nothing: it is to be decided.
   std::optional<Outcome> withoutItsDevice(const ClaimPtr& claim, std::stop_token stop);

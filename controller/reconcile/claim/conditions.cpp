@@ -181,6 +181,16 @@ base::Status ClaimStatus::bound(const cache::Claim& claim, const cache::Gpu& dev
   return write(claim, after, stop);
 }
 
+base::Result<bool> ClaimStatus::health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  auto after = claim.status;
+  if (auto told = putHealth(claim, device, after, stop); !told.ok()) return told;
+  const auto now = stores_.devices.get({"", device.metadata.name});
+  const bool onDevice = !now || now->metadata.resourceVersion != device.metadata.resourceVersion;
+  const bool onClaim = differs(claim.status, after);
+  if (auto written = write(claim, after, stop); !written.ok()) return written;
+  return onDevice || onClaim;
+}
+
 base::Status ClaimStatus::putHealth(const cache::Claim& claim, const cache::Gpu& device, Status& after,
                                     std::stop_token stop) {
   const auto trouble = unhealthy(stores_, device);

@@ -54,6 +54,8 @@ class ClaimStatus {
   /// W6: Bound to this device, with what it was granted, and whether its cards work; that is written on the device, too,
   /// and first.
   base::Status bound(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// Of that the latter alone. True: something was written.
+  base::Result<bool> health(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   void warn(const cache::Claim& claim, std::string_view reason, const std::string& message) {
     tell(claim, "Warning", reason, message);
   }

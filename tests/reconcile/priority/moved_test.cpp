@@ -135,6 +135,36 @@ TEST_F(MovedTest, C13_V2_OneInUseIsMarkedAndWaitsForItsPodAndNobodyIsEvicted) {
   EXPECT_FALSE(isGated("next"));
 }
 
+TEST_F(MovedTest, C13_OneThatWaitsForItsPodsEndSaysWhetherItsCardWorks) {
+  bound("a");
+  runs("p", "a");
+  ask("a", uidOf("a"));
+  ASSERT_EQ(mark("a"), "Preempted");
+  const auto card = cardOf("a");
+  for (const bool moved : {true, false}) {
+    if (!moved) {  // and one that is being deleted
+      ask("a", "");
+      World::mustOk(world.client.remove<cache::Claim>({"default", "a"}));
+      settle();
+    }
+    for (const std::string well : {"False", "True"}) {
+      world.json<cache::Gpu>(
+          {"", card}, R"({"status":{"conditions":[{"type":"Healthy","reason":"Xid79","status":")" + well + R"("}]}})",
+          "status");
+      settle();
+      const auto claim = world.claim("a");
+      const auto device = world.gpu(deviceOf("a"));
+      for (const auto* conditions : {&claim.status.conditions, &device.status.conditions}) {
+        const auto* said = findCondition(*conditions, kHealthy);
+        ASSERT_NE(said, nullptr) << moved;
+        EXPECT_EQ(said->status, well) << moved;
+      }
+    }
+  }
+  EXPECT_EQ(world.reason("a"), "InUse");
+  ends("p", "a");
+}
+
 TEST_F(MovedTest, C13_V3_WhoHasNoGateDoesNotTakeItAnewOnceTheLastPodGoes) {
   for (const bool choosy : {false, true}) {
     const std::string a = choosy ? "b" : "a", next = "next-of-" + a;
