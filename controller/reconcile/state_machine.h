@@ -114,7 +114,8 @@
 //                            no pod takes it anew. Crash: those that go are seen to go. 429: a budget holds; said on the preemptor, tried again
 //                            after a while, and until V2 others are named instead if they would do
 //   V4 claim status          nobody runs, by quorum read, and nobody has it reserved: Pending, and condition Preempted says for whom and since
-//                            when the mark stands: each mark is said anew, so that an older Bound meets another version. Should the need end now, the mark goes and the claim is Bound again
+//                            when the mark stands: each mark is said anew, so that an older Bound meets another version. Should the need end now, the mark goes and the claim is Bound again,
+//                            with what is in force: status.requests stays until V5, and goes before V6, as the next device is made of those of the spec
 //   V5 device Failed         reason Preempted, with the marked resourceVersion, so that a stale controller can't fail a device that its claim
 //                            keeps (model: mark=skipped). The point of no return; then V6 it is deleted: again = no-op, undo, (C1)
 //             a claim that moves, as annotation elasticgpu.io/move asks: V1 is the annotation, the uid of the device that it is to leave. V2 to V6

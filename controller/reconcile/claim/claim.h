@@ -333,7 +333,7 @@ class ClaimSync {
   Outcome markMoved(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// preemptor: null = it moves, and its pods are evicted by who asked for that.
   Outcome leave(const cache::Claim& claim, const cache::Gpu& device, const ClaimPtr& preemptor, std::stop_token stop);
-  Outcome madeRoom(const cache::Gpu& device, std::stop_token stop);
+  Outcome madeRoom(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// Nothing: all of its pods may be evicted now.
   std::optional<Outcome> mayGo(const cache::Claim& claim, const cache::Gpu& device, const cache::Claim& who,
                                std::stop_token stop);

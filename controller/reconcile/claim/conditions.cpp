@@ -71,6 +71,13 @@ cache::Trouble unhealthy(const cache::Stores& stores, const cache::Gpu& device) 
   return tainted;
 }
 
+/// As long as it is asked to leave its device, that may still be taken back.
+bool hasBoundDevice(const cache::Stores& stores, const cache::Claim& claim) {
+  const auto devices = stores.devicesOfClaim(claim.metadata.uid);
+  return std::any_of(devices.begin(), devices.end(),
+                     [](const auto& device) { return device->status.phase == phase::kBound; });
+}
+
 bool differs(const v1alpha::ElasticGPUClaimStatus& before, const v1alpha::ElasticGPUClaimStatus& after) {
   return !(before == after);
 }
@@ -140,7 +147,7 @@ void ClaimStatus::putPending(const cache::Claim& claim, const Said& said, Status
   after.nodeName.clear();
   after.className = classNameOf(stores_, claim);
   after.capacity.clear();
-  after.requests.clear();
+  if (!hasBoundDevice(stores_, claim)) after.requests.clear();  // else they say what that has, should it stay (V4)
   after.alternative.clear();
   after.usage.reset();
   after.priority = priorityOf(stores_, claim).value;

@@ -126,7 +126,8 @@ base::Result<ClaimSync::ClaimPtr> ClaimSync::preemptorNow(const cache::Claim& cl
 
 std::optional<Outcome> ClaimSync::makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop) {
   const bool marked = device->status.reason == reason::kPreempted;
-  if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
+  if (device->status.phase == phase::kFailed)
+    return marked ? std::optional(madeRoom(*claim, *device, stop)) : std::nullopt;
   const bool moves = asksToMove(*claim, *device);
   if (!marked && !moves && stores_.claimsPreempting(device->metadata.name).empty())
     return std::nullopt;  // of nearly all
@@ -275,7 +276,11 @@ Outcome ClaimSync::leave(const cache::Claim& claim, const cache::Gpu& device, co
   return Outcome::nextState(binder_.setPhase(device, phase::kFailed, reason::kPreempted, why, stop).status());  // V5
 }
 
-Outcome ClaimSync::madeRoom(const cache::Gpu& device, std::stop_token stop) {
+Outcome ClaimSync::madeRoom(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  // They were this device's, in case that it stays; the next one is made of what the spec asks for.
+  const auto* bound = findCondition(claim.status.conditions, kBound);
+  if (!claim.status.requests.empty() && bound != nullptr && claim.status.phase == phase::kPending)
+    return Outcome::again().says(notBound(claim, bound->reason, bound->message));
   if (device.metadata.deleting()) return Outcome::done();  // its last event brings us here again
   const auto removed = writer_.remove(device, stop);       // V6
   return removed.ok() ? Outcome::done() : Outcome::retry(removed);

@@ -45,7 +45,8 @@ std::string ClaimSync::gangLacking(const cache::Claim& claim, const cache::Gpu& 
 std::optional<Outcome> ClaimSync::leavesGang(const ClaimPtr& claim, const GpuPtr& device, milliseconds* again,
                                              std::stop_token stop) {
   const bool marked = device->status.reason == reason::kWaitingForGang;
-  if (device->status.phase == phase::kFailed) return marked ? std::optional(madeRoom(*device, stop)) : std::nullopt;
+  if (device->status.phase == phase::kFailed)
+    return marked ? std::optional(madeRoom(*claim, *device, stop)) : std::nullopt;
   if (device->status.phase != phase::kBound || (!marked && !inGang(*claim))) return std::nullopt;
   if (device->metadata.deleting() || !hardwareGone(*device).empty()) return std::nullopt;  // has a word of its own
   const auto& uid = claim->metadata.uid;

@@ -352,6 +352,76 @@ TEST_F(ResizeTest, SeveralCardsAreResizedTogether) {
   EXPECT_EQ(world.plugin.size(device("a").metadata.uid).cards.size(), 2u);
 }
 
+/// One that waits to grow has to make room for another claim.
+class PreemptedResizeTest : public ResizeTest {
+ protected:
+  void SetUp() override {
+    ResizeTest::SetUp();
+    world.addClass("spare", "Delete", "Immediate", {{"resizable", "true"}, {"preemptible", "true"}});
+    core::PriorityClass high;
+    high.metadata.name = "high";
+    high.value = 1000;
+    (void)World::must(world.client.create(high));
+    settle();
+    claim("full", {{"gpu", "1"}}, "share");
+    claim("a", {{"gpu-core", "30"}, {"gpu-memory", "1Gi"}}, "spare");
+    claim("b", {{"gpu-core", "50"}, {"gpu-memory", "1Gi"}}, "share");  // beside it
+    resize("a", R"({"elasticgpu.io/gpu-core":"80","elasticgpu.io/gpu-memory":"1Gi"})");
+    ASSERT_EQ(why("a"), "ResizeInfeasible");
+  }
+  void big() {
+    cache::Claim big;
+    big.metadata.name = "big";
+    big.metadata.namespace_ = "default";
+    big.spec.className = "share";
+    big.spec.priorityClassName = "high";
+    big.spec.requests = {{"elasticgpu.io/gpu-core", "40"}, {"elasticgpu.io/gpu-memory", "1Gi"}};
+    (void)World::must(world.client.create(big));
+  }
+  std::string inForce() { return world.claim("a").status.requests["elasticgpu.io/gpu-core"]; }
+};
+
+TEST_F(PreemptedResizeTest, V4_WhoKeepsTheDeviceAfterAllHasWhatWasInForceAndGrowsOnceThereIsRoom) {
+  Interrupted line(*world.transport);
+  startOver(line);
+  const auto name = deviceOf("a");
+  bool done = false;
+  line.before = [&](const kube::HttpRequest& request) {  // V5, and just before it the need ends
+    if (done || request.target.find(name + "/status") == std::string::npos ||
+        request.body.find("Failed") == std::string::npos)
+      return;
+    done = true;
+    EXPECT_EQ(world.claim("a").status.phase, "Pending") << "V4";
+    world.removeClaim("big");
+    world.json<cache::Gpu>({"", name}, R"({"metadata":{"annotations":{"seen":"by another"}}})");
+  };
+  big();
+  driver->run();
+  ASSERT_TRUE(done);
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(inForce(), "30");
+  EXPECT_EQ(core("a"), "30%");
+  EXPECT_EQ(why("a"), "ResizeInfeasible");
+  world.removeClaim("b");
+  driver->run();
+  EXPECT_EQ(core("a"), "80%");
+  EXPECT_EQ(inForce(), "80");
+}
+
+TEST_F(PreemptedResizeTest, V6_TheNextDeviceIsMadeOfWhatTheSpecAsksFor) {
+  big();
+  driver->run();
+  EXPECT_EQ(world.claim("big").status.phase, "Bound");
+  EXPECT_EQ(world.claim("a").status.phase, "Pending");
+  EXPECT_TRUE(world.claim("a").status.requests.empty()) << "it has no device";
+  world.removeClaim("full");
+  driver->run();
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_EQ(inForce(), "80");
+  EXPECT_EQ(core("a"), "80%");
+  EXPECT_FALSE(device("a").spec.target) << "it was made so";
+}
+
 TEST_F(ResizeTest, WhatItIsToHaveCountsForOthersAtOnce) {
   claim("a", {{"gpu", "1"}, {"gpu-core", "30"}});
   claim("b", {{"gpu", "1"}, {"gpu-core", "90"}}, "share");
