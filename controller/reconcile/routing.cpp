@@ -145,7 +145,9 @@ void Routing::plannedWith(const core::ObjectKey& claim) {
   for (const auto& pod : stores_.podsOfClaim(claim))
     for (const auto& entry : pod->resourceClaims) {
       const core::ObjectKey key{claim.namespace_, entry.resourceClaimName};
-      if (const auto other = stores_.claims.get(key); other && other->status.nominated) enqueue_(claimKey(key));
+      // Without it the pod plans for nothing: another one of those may.
+      if (const auto other = stores_.claims.get(key); other && other->status.phase != phase::kBound)
+        enqueue_(claimKey(key));
     }
 }
 

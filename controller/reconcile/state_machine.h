@@ -131,7 +131,8 @@
 //             (model: room.py room=partial, room=bare), and the next step of the one that speaks writes all of it. A member keeps its nomination
 //             as long as the one that speaks has one (room=left): a nomination that comes or goes brings all members back
 //             a pod's claims (C5) that don't fit on one node: likewise, for what the pod chooses for, if it is the only pod of each; its step writes V1,
-//             and drops it. One of them gone: the step of each other one drops its own
+//             and drops it. Of several pods of one claim the oldest plans that has all of its claims and chooses for that one alone; the others
+//             leave the nomination alone. One of them gone: the step of each other one drops its own
 //   resize:   (C15) only where the class says resizable and the device was made for the claim; one order for more and for less, so that an
 //             entry is never below what is in force. Each target has a number, higher than the one before; a new one may come at any
 //             time. Too large, over quota, no such slot: said (Resized is False), and nothing is written

@@ -1,5 +1,7 @@
 // A node for all of a pod's claims that have no device, and why there is none.
 #include <algorithm>
+#include <limits>
+#include <set>
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/api_rejections.h"
@@ -15,6 +17,19 @@ using std::chrono::milliseconds;
 namespace {
 constexpr milliseconds kNodeRefusedFor{120'000};  ///< a node on which the API server refused the device
 constexpr std::size_t kLooksUnderLock = 256;      ///< at nodes, while nobody else can decide
+constexpr std::size_t kHoweverMany = std::numeric_limits<std::size_t>::max();
+
+/// Of several times after which to look again, the first; none of them is zero.
+class Soonest {
+ public:
+  void add(milliseconds time) {
+    if (time.count() > 0) first_ = first_.count() > 0 ? std::min(first_, time) : time;
+  }
+  Outcome outcome() const { return first_.count() > 0 ? Outcome::after(first_) : Outcome::done(); }
+
+ private:
+  milliseconds first_{0};
+};
 }  // namespace
 
 std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
@@ -101,6 +116,7 @@ Outcome PodSync::overQuota(const core::Pod& pod, const Choice& choice, const sch
   if (!excess.roomMayHelp()) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));  // no room would help
   auto all = Outcome::done();
   for (const auto* one : choice.open) {
+    if (olderSays(pod, *one->claim) || plannedByAnother(pod, choice, *one->claim)) continue;
     auto outcome = claims_.overQuota(*one->claim, excess);
     std::swap(all.said, outcome.said);
     all = std::move(outcome).says(std::move(all.said));
@@ -125,8 +141,9 @@ std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& cho
   const auto& open = choice.open;
   if (open.size() == 1) {
     const auto& claim = *open.front()->claim;
-    // Two plans for one claim would undo each other for ever.
-    if (olderWaits(pod, claim)) return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
+    // Two plans for one claim would undo each other for ever. One that has more to choose for makes none.
+    if (anotherWaits(pod, claim, Others::older, 1))
+      return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
     return claims_.makeRoom(claim, choice.asked.front(), suits, stop);
   }
   AskedTogether all;
@@ -160,21 +177,18 @@ Outcome PodSync::noFit(const core::Pod& pod, const std::vector<Used>& used, cons
     return text + (text.empty() || vain.empty() ? "" : "; ") + vain;
   };
   const auto suits = [&](std::string_view name) { return nodes.suits(name); };
-  milliseconds wait{0};
-  const auto within = [&wait](milliseconds time) {
-    if (time.count() > 0) wait = wait.count() > 0 ? std::min(wait, time) : time;
-  };
+  Soonest next;
   std::vector<Said> said;
   for (std::size_t i = 0; i < open.size(); ++i) {
     if (!each && alone[i] && !open[i]->claim->status.nominated) continue;
-    if (olderSays(pod, *open[i]->claim)) continue;
+    if (olderSays(pod, *open[i]->claim) || plannedByAnother(pod, choice, *open[i]->claim)) continue;
     const auto outcome = claims_.noFit(*open[i]->claim, choice.asked[i], suits, {}, more);
     said.insert(said.end(), outcome.said.begin(), outcome.said.end());
-    within(outcome.delay);
+    next.add(outcome.delay);
   }
   // A node that was refused for a while may serve again without any event.
-  for (const auto& one : used) within(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
-  return (wait.count() > 0 ? Outcome::after(wait) : Outcome::done()).says(std::move(said));
+  for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  return next.outcome().says(std::move(said));
 }
 
 std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, bool each, NodeChoice& nodes) {
@@ -194,14 +208,38 @@ std::string PodSync::whyNotTogether(const core::Pod& pod, const Choice& choice, 
 
 bool PodSync::olderSays(const core::Pod& pod, const cache::Claim& claim) const {
   const auto* bound = findCondition(claim.status.conditions, kBound);
-  return bound != nullptr && bound->reason == reason::kNoFit && olderWaits(pod, claim);
+  return bound != nullptr && (bound->reason == reason::kNoFit || bound->reason == reason::kQuotaExceeded) &&
+         anotherWaits(pod, claim, Others::older, kHoweverMany);
 }
 
-bool PodSync::olderWaits(const core::Pod& pod, const cache::Claim& claim) const {
+bool PodSync::plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const {
+  return claim.status.nominated && choice.open.size() > 1 && anotherWaits(pod, claim, Others::all, 1);
+}
+
+bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const {
   const auto rank = [](const core::Pod& of) { return std::pair(ageOf(of.metadata), of.metadata.name); };
-  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-    if (alive(*other) && gated(*other) && rank(*other) < rank(pod)) return true;
+  for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
+    const bool counts = which == Others::older ? rank(*other) < rank(pod) : other->metadata.uid != pod.metadata.uid;
+    if (!counts || !alive(*other) || !gated(*other)) continue;
+    if (const auto open = openOf(*other); open && *open <= mostOpen) return true;
+  }
   return false;
+}
+
+std::optional<std::size_t> PodSync::openOf(const core::Pod& pod) const {
+  if (pod.unstamped() != nullptr) return std::nullopt;
+  std::set<std::string> open;
+  for (const auto& entry : pod.resourceClaims) {
+    const auto& name = entry.resourceClaimName;
+    if (name.empty()) continue;
+    const core::ObjectKey key{pod.metadata.namespace_, name};
+    const auto claim = stores_.claims.get(key);
+    const auto carrier = claim ? nullptr : stores_.carriers.get(key);
+    if (carrier && Carrier::isOthers(*carrier)) continue;
+    if (!claim || claim->metadata.deleting()) return std::nullopt;
+    if (!claims_.deviceOf(*claim)) open.insert(name);
+  }
+  return open.size();
 }
 
 Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,

@@ -131,10 +131,15 @@ class PodSync {
                        std::stop_token stop);  // W1
   /// An intent that may be given up, and that is of no use where it is to another pod.
   bool movable(const core::Pod& pod, const Used& one) const;
-  /// Why the claim does not fit is said for an older pod that waits for it too: two texts would overwrite each other.
+  /// Why the claim is not decided is said for an older pod that waits for it too: two texts would overwrite each other.
   bool olderSays(const core::Pod& pod, const cache::Claim& claim) const;
-  /// An older pod waits behind its gate for the same claim.
-  bool olderWaits(const core::Pod& pod, const cache::Claim& claim) const;
+  /// Its room is what another pod plans, which says so.
+  bool plannedByAnother(const core::Pod& pod, const Choice& choice, const cache::Claim& claim) const;
+  enum class Others { all, older };
+  /// Another pod waits behind its gate for the same claim, its claims are there, and no more than so many of them have no device.
+  bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const;
+  /// How many of its claims have no device. Nothing: one of them isn't there to be used, and nothing is chosen for it.
+  std::optional<std::size_t> openOf(const core::Pod& pod) const;
   /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
   std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are

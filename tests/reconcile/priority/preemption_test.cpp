@@ -390,6 +390,58 @@ TEST_F(PreemptionTest, OfTwoPodsOfAClaimOthersGoForTheOlder) {
   EXPECT_EQ(there, 3);
 }
 
+TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingKeepsNobodyFromPlanning) {
+  claim("a", "spare");
+  claim("fixed", "share");
+  pod("runs-a", "a");
+  claim("x", "late", "high");
+  world.addPod("old", {"x", "missing"});
+  settle();
+  world.nextSecond();
+  world.addPod("young", {"x"});
+  settle();
+  EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
+  ends("runs-a", "a");
+  driver->run();
+  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+}
+
+TEST_F(PreemptionTest, AnOlderPodWithMoreToChooseForLeavesTheYoungersPlanAlone) {
+  claim("a", "spare");
+  claim("fixed", "share");
+  pod("runs-a", "a");
+  for (const auto* name : {"x", "z"}) claim(name, "late", "high");
+  world.addPod("old", {"x", "z"});
+  settle();
+  EXPECT_EQ(world.reason("x"), "NoFit");
+  world.nextSecond();
+  world.addPod("young", {"x"});
+  driver->run(std::chrono::seconds(20));
+  EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
+  const auto before = writes();
+  for (int i = 0; i < 5; ++i) driver->run(std::chrono::seconds(20));
+  EXPECT_LE(writes() - before, 8U) << "the two do not undo each other";
+  EXPECT_EQ(victims("x").size(), 1U);
+  ends("runs-a", "a");
+  driver->run();
+  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+}
+
+TEST_F(PreemptionTest, AnOlderPodWhoseOtherClaimGoesLeavesThePlanToTheYounger) {
+  claim("a", "spare");
+  claim("fixed", "share");
+  world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
+  world.addClaim("y", "late", {{"gpu-core", "10"}});
+  claim("x", "late", "high");
+  world.addPod("beside", {"y"}, true, {{"zone", "nowhere"}});
+  world.addPod("old", {"x", "y"}, true, {{"zone", "nowhere"}});
+  settle();
+  world.nextSecond();
+  world.addPod("young", {"x"}, true, {{"zone", "x"}});
+  driver->run(std::chrono::minutes(1));
+  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+}
+
 TEST_F(PreemptionTest, NobodyGoesForOneOfAPodsClaims) {
   claim("fixed", "share");
   claim("a", "spare");
