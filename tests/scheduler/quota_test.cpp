@@ -64,6 +64,29 @@ TEST(Quota, IsReadInTheLedgersUnit) {
   EXPECT_EQ(quotaText(QuotaKey::tflops, 312'500), "312.5");
 }
 
+TEST(Quota, OtherCardsMayHelpWhereWhatItCountsIsTheCards) {
+  QuotaExcess excess;
+  Request fixed = shareOf(100, kGi), whole = shareOf(0, 0), byCore = shareOf(100, 0), rated = shareOf(0, kGi);
+  whole.wholeCards = true;
+  byCore.memoryFromCore = true;
+  rated.milliTflopsPerCard = 10'000;
+  const auto helps = [&](QuotaKey key) {
+    excess.key = key;
+    std::string whom;
+    for (const auto& [name, request] :
+         {std::pair("fixed ", fixed), {"whole ", whole}, {"byCore ", byCore}, {"rated ", rated}})
+      if (excess.roomMayHelp(request)) whom += name;
+    return whom;
+  };
+  EXPECT_EQ(helps(QuotaKey::memory), "whole byCore ");
+  EXPECT_EQ(helps(QuotaKey::core), "whole rated ");
+  EXPECT_EQ(helps(QuotaKey::tflops), "fixed whole byCore rated ");
+  EXPECT_EQ(helps(QuotaKey::gpu), "");
+  EXPECT_EQ(helps(QuotaKey::claims), "");
+  excess.models = {"T4"};
+  EXPECT_EQ(helps(QuotaKey::claims), "fixed whole byCore rated ") << "there are others";
+}
+
 TEST(Quota, CountsEachCardOfAClaimAndOnceTheClaim) {
   Cluster cluster;
   cluster.upsertNode({"n", true});

@@ -137,9 +137,12 @@ class ClaimSync {
   /// The claims of which all are helped by its plan, or none: the open members of its gang; where it waits for its pod, and that is its
   /// only one, what that pod chooses for; else it alone. Empty: not all of them are here.
   std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;
+  /// Of the claims that it is decided with and that have nothing yet: which of them an excess counts as if they had.
+  enum class Beside { nobody, some, all };
   /// (C6), for either of them too: a quota is exceeded. Who waits is noted before deciding. first: what is said before it, of others that
-  /// it is decided with.
-  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {});
+  /// it is decided with; counts: what of those the excess counts, nobody if there are none.
+  Outcome overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first = {},
+                    Beside counts = Beside::nobody);
   /// An intent that no pod has reserved leaves its node for a while, and with it the idle intents of the same pods;
   /// then their pod chooses again. Says so on the claim.
   Outcome moveAway(const cache::Claim& claim, const cache::Gpu& device, const std::string& why, std::stop_token stop);

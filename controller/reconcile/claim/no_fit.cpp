@@ -40,15 +40,23 @@ std::variant<std::vector<scheduler::Decision>, Outcome> ClaimSync::decideFirst(c
   return tried;
 }
 
+namespace {
+/// Each was tried for the alternative of its place.
+bool roomMayHelp(const Asked& asked, const std::vector<scheduler::Decision>& tried) {
+  for (std::size_t i = 0; i < tried.size(); ++i)
+    if (!tried[i].excess || tried[i].excess->roomMayHelp(asked.alternative(i).request)) return true;
+  return false;
+}
+}  // namespace
+
 Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
                             const std::vector<scheduler::Decision>& tried, const scheduler::NodePredicate& suits,
                             const std::string& nodes, std::stop_token stop) {
   const auto queueKey = claimKey(core::keyOf(claim.metadata));
   const auto overQuotas = [](const auto& decision) { return decision.excess.has_value(); };
-  const auto byRoom = [](const auto& decision) { return !decision.excess || decision.excess->roomMayHelp(); };
   // Of the two only that goes on waiting which would help any of them.
   if (std::none_of(tried.begin(), tried.end(), overQuotas)) waiting_.quota.remove(queueKey);
-  if (std::none_of(tried.begin(), tried.end(), byRoom)) waiting_.room.remove(queueKey);
+  if (!roomMayHelp(asked, tried)) waiting_.room.remove(queueKey);
   if (!tried.front().excess)
     if (auto making = makeRoom(claim, asked, suits, stop)) return *std::move(making);
   if (std::all_of(tried.begin(), tried.end(), overQuotas)) {

@@ -1,4 +1,6 @@
 // (C6): what a quota of its namespace keeps from a claim, who has it, and what would help.
+#include <algorithm>
+
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/queue_key.h"
@@ -11,8 +13,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// What would help, besides that others give back.
-std::string remedy(const scheduler::QuotaExcess& excess) {
+/// What would help, besides that others give back. alone: it is decided for no other claim with it.
+std::string remedy(const scheduler::QuotaExcess& excess, bool alone) {
   const auto key = std::string(scheduler::nameOf(excess.key));
   const auto amount = [&excess](int64_t n) { return scheduler::quotaText(excess.key, n); };
   if (excess.unrated) return {};
@@ -20,21 +22,32 @@ std::string remedy(const scheduler::QuotaExcess& excess) {
     return excess.limit > 0 ? "; " + key + " " + amount(excess.limit) + " would be within it" : std::string();
   const auto left = excess.limit - excess.used;
   return "; " + key + " " + amount(excess.used + excess.wants) + " in its spec.hard would do" +
-         (left > 0 && excess.key != scheduler::QuotaKey::claims ? ", or asking for at most " + amount(left) : "");
+         (alone && left > 0 && excess.key != scheduler::QuotaKey::claims ? ", or asking for at most " + amount(left)
+                                                                         : "");
+}
+
+/// How much of what the excess says is used nobody has yet.
+int64_t usedByNobody(const scheduler::QuotaExcess& excess, const std::optional<scheduler::QuotaAmounts>& used) {
+  if (excess.perClaim || !used) return 0;
+  return std::clamp<int64_t>(excess.used - (*used)[static_cast<std::size_t>(excess.key)], 0, excess.used);
 }
 
 }  // namespace
 
-Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess,
-                             const std::string& first) {
+Outcome ClaimSync::overQuota(const cache::Claim& claim, const scheduler::QuotaExcess& excess, const std::string& first,
+                             Beside counts) {
   const auto& uid = claim.metadata.uid;
   if (excess.refuse) waiting_.quota.refused(uid, excess.version);
   const auto* old = findCondition(claim.status.conditions, excess.refuse ? kAccepted : kBound);
   const bool told = old != nullptr && old->reason == reason::kQuotaExceeded && claim.status.phase == phase::kPending;
   // As with NoFit: what is used changes with every claim of the namespace.
   if (!waiting_.room.mayExplain(uid) && told) return Outcome::after(WaitingForRoom::kExplainEvery);
-  auto why = first + excess.text() + remedy(excess);
-  const auto who = cluster_.quotaHolders(claim.metadata.namespace_, excess);
+  const auto& space = claim.metadata.namespace_;
+  const auto with = counts == Beside::nobody ? 0 : usedByNobody(excess, cluster_.quotaUsed({space, excess.quota}));
+  auto why = first + excess.text(with);
+  // While more of them are to come, nobody knows what they need together.
+  if (counts != Beside::some || excess.perClaim) why += remedy(excess, counts == Beside::nobody);
+  const auto who = cluster_.quotaHolders(space, excess);
   if (!who.empty() && !excess.perClaim) why += "; held by " + who;
   if (excess.elsewhere && !excess.perClaim) why += "; cards that the quota leaves have no room";
   return Outcome::done().says(Said::of(claim.metadata, excess.refuse ? Said::As::notAccepted : Said::As::notBound,

@@ -266,7 +266,13 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
              std::to_string(gang.podGroup ? members.here.size() : gang.size) + " members of " + gang.text() + " fit" +
              (lacking.group.empty() ? "" : " in " + gang.topology + " " + lacking.group) + "; claim " + name +
              " does not";
-  if (lacking.excess) return overQuota(claim, *lacking.excess, why + ": ");
+  if (lacking.excess) {
+    // Of the others that are open, the excess counts those that were placed before it.
+    const auto counts = lacking.fit + 1 == members.open.size() ? Beside::all : Beside::some;
+    auto over = overQuota(claim, *lacking.excess, why + ": ", counts);
+    // Cards that the quota does not count may be where CPU or memory is short: as below.
+    return pods.anyShort() ? Outcome::after(kGangSays).says(std::move(over.said)) : over;
+  }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
   if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
   const auto vain = preempts ? preemption_.inVain(claim.metadata.uid, "it", "members") : std::string();

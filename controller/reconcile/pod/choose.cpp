@@ -30,6 +30,15 @@ class Soonest {
  private:
   milliseconds first_{0};
 };
+
+/// Other cards may bring some of the claims within their quotas.
+bool roomMayHelp(const scheduler::QuotaExcess& excess, const std::vector<Asked>& all) {
+  return std::any_of(all.begin(), all.end(), [&](const Asked& asked) {
+    return excess.roomMayHelp(asked.request) ||
+           std::any_of(asked.otherwise.begin(), asked.otherwise.end(),
+                       [&](const auto& request) { return excess.roomMayHelp(request); });
+  });
+}
 }  // namespace
 
 std::optional<PodSync::Choice> PodSync::choiceOf(const core::Pod& pod, const std::vector<Used>& used,
@@ -112,16 +121,23 @@ void PodSync::waitForRoom(const core::Pod& pod, const Choice& choice) {
   short_[key] = {ageOf(pod.metadata), cache::requestsOf(pod)};
 }
 
-Outcome PodSync::overQuota(const core::Pod& pod, const Choice& choice, const scheduler::QuotaExcess& excess) {
-  if (!excess.roomMayHelp()) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));  // no room would help
-  auto all = Outcome::done();
+Outcome PodSync::overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                           const scheduler::QuotaExcess& excess) {
+  if (!roomMayHelp(excess, choice.asked)) waiting_.room.remove(podKey(core::keyOf(pod.metadata)));
+  const auto counts = choice.open.size() > 1 ? ClaimSync::Beside::some : ClaimSync::Beside::nobody;
+  Soonest next;
+  std::vector<Said> said;
   for (const auto* one : choice.open) {
-    if (olderSays(pod, *one->claim) || plannedByAnother(pod, choice, *one->claim)) continue;
-    auto outcome = claims_.overQuota(*one->claim, excess);
-    std::swap(all.said, outcome.said);
-    all = std::move(outcome).says(std::move(all.said));
+    const auto& claim = *one->claim;
+    cluster_.keepNothing(claim.metadata.uid);  // no node that comes free is of use to it
+    if (olderSays(pod, claim) || plannedByAnother(pod, choice, claim)) continue;
+    const auto outcome = claims_.overQuota(claim, excess, {}, counts);
+    said.insert(said.end(), outcome.said.begin(), outcome.said.end());
+    next.add(outcome.delay);
   }
-  return all;
+  // A node that was refused for a while may have cards that the quota does not count.
+  for (const auto& one : used) next.add(waiting_.nodes.untilNextNode(one.claim->metadata.uid));
+  return next.outcome().says(std::move(said));
 }
 
 Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
@@ -130,7 +146,7 @@ Outcome PodSync::noRoom(const core::Pod& pod, const std::vector<Used>& used, con
   const auto started = startOver(pod, used, choice, &anyShort, stop);
   if (!anyShort) notShort(core::keyOf(pod.metadata));
   if (started) return *started;
-  if (together.excess) return overQuota(pod, choice, *together.excess);
+  if (together.excess) return overQuota(pod, used, choice, *together.excess);
   if (auto making = makeRoom(pod, choice, nodes, stop)) return *std::move(making);
   return noFit(pod, used, choice, together.alone, nodes);
 }

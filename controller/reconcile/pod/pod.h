@@ -119,7 +119,8 @@ class PodSync {
   Outcome noRoom(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
                  const scheduler::Together& together, NodeChoice& nodes, std::stop_token stop);
   /// A quota keeps some of the claims from being decided, and so all of them.
-  Outcome overQuota(const core::Pod& pod, const Choice& choice, const scheduler::QuotaExcess& excess);
+  Outcome overQuota(const core::Pod& pod, const std::vector<Used>& used, const Choice& choice,
+                    const scheduler::QuotaExcess& excess);
   /// Nodes on which the API server refused one of the claims serve again, when nothing else does. Whether there were
   /// any.
   bool forgetRefusedNodes(const std::vector<cache::ClusterView::Ask>& asks);

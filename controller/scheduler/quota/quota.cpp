@@ -94,7 +94,23 @@ QuotaAmounts quotaAmounts(const std::vector<QuotaPart>& parts, const std::vector
   return sum;
 }
 
-std::string QuotaExcess::text() const {
+bool QuotaExcess::roomMayHelp(const Request& asked) const {
+  if (roomMayHelp()) return true;
+  switch (key) {
+    case QuotaKey::core:
+      return asked.wholeCards || asked.milliTflopsPerCard > 0;
+    case QuotaKey::memory:
+      return asked.wholeCards || asked.memoryFromCore;
+    case QuotaKey::tflops:
+      return true;
+    case QuotaKey::gpu:
+    case QuotaKey::claims:
+      break;
+  }
+  return false;
+}
+
+std::string QuotaExcess::text(int64_t with) const {
   const auto amount = [this](int64_t n) { return quotaText(key, n); };
   std::string of;
   for (const auto& model : models) of += (of.empty() ? " of " : ", ") + model;
@@ -103,8 +119,10 @@ std::string QuotaExcess::text() const {
   if (perClaim)
     return "quota " + quota + " allows each claim " + what + " " + amount(limit) + ", this one would have " +
            amount(wants);
-  return "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used) +
-         " is used: " + amount(missing()) + " too little for another " + amount(wants);
+  const auto others =
+      with > 0 ? " and " + amount(with) + " would be by claims that are decided with it" : std::string();
+  return "quota " + quota + " allows " + what + " " + amount(limit) + ", " + amount(used - with) + " is used" + others +
+         ": " + amount(missing()) + " too little for another " + amount(wants);
 }
 
 }  // namespace egpu::scheduler

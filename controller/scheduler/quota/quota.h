@@ -48,10 +48,13 @@ struct QuotaExcess {
   uint64_t version = 0;             ///< of the namespace's quotas; changes with them
   /// Other cards, or what is told of them, may bring it within its quotas: it waits for room, too.
   bool roomMayHelp() const { return elsewhere || unrated || !models.empty(); }
+  /// Likewise of a claim that asks this and may go to any card: of smaller or better rated ones it may take less.
+  bool roomMayHelp(const Request& asked) const;
   /// How much too much, in the key's unit.
   int64_t missing() const { return used + wants - limit; }
-  /// "quota team allows gpu-memory 80Gi, 70Gi are used: 30Gi are missing for another 40Gi"
-  std::string text() const;
+  /// "quota team allows gpu-memory 80Gi, 70Gi is used: 30Gi too little for another 40Gi"
+  /// with: so much of `used` is nobody's yet, but would be of claims that are decided with it.
+  std::string text(int64_t with = 0) const;
   bool operator==(const QuotaExcess&) const = default;
 };
 

@@ -85,6 +85,38 @@ TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
 }
 
+TEST_F(GangTest, OfAQuotaThatLeavesLessThanAllNeedNoRemedyIsTold) {
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu", "1"}};
+  (void)support::World::must(world.client.create(quota));
+  settle();
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_EQ(world.message("a"),
+            "1 of 3 members of gang train fit; claim b does not: quota team allows gpu 1, 0 is used and 1 would be by "
+            "claims that are decided with it: 1 too little for another 1");
+}
+
+TEST_F(GangTest, WhatAQuotaKeepsFromItWaitsForWhatPodsLackElsewhere) {
+  for (const auto* card : {"gpu-n2-0", "gpu-n2-1"})
+    world.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"model":"A100"}}})");
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu", "1"}};
+  quota.spec.models = {"T4"};
+  (void)support::World::must(world.client.create(quota));
+  world.occupy("full", "n2", "60");
+  const auto cpu = [](core::Pod& pod) { pod.containers.front().requests["cpu"] = "8"; };
+  for (const auto* name : {"a", "b"}) late(name, "2", cpu, {{"gpu", "1"}});
+  EXPECT_EQ(world.reason("a"), "QuotaExceeded") << world.message("a");
+  driver->run(std::chrono::minutes(1));
+  world.removePod("full");
+  driver->run(std::chrono::seconds(10));
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
+}
+
 TEST_F(GangTest, AQuotaThatRefusesRefusesTheWholeGang) {
   cache::Quota quota;
   quota.metadata.name = "team";

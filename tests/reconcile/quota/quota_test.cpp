@@ -10,6 +10,7 @@
 #include "controller/reconcile/controller.h"
 #include "tests/reconcile/fixture.h"
 #include "tests/support/forwarding_transport.h"
+#include "tests/support/refusing_transport.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -123,6 +124,92 @@ TEST_F(QuotaTest, CardsThatItDoesNotCountLetWaitersInWhenTheyCome) {
   world.json<cache::Gpu>({"", "gpu-n1-2"}, R"({"spec":{"card":{"model":"A100"}}})");
   settle();
   EXPECT_EQ(phase("a"), "Bound") << world.message("a");
+}
+
+TEST_F(QuotaTest, ASmallerCardLetsInWhoAsksForAWholeOne) {
+  add(quotaOf("team", {{"gpu-memory", "10Gi"}}));
+  claim("a", {{"gpu", "1"}});
+  EXPECT_EQ(world.reason("a"), "QuotaExceeded") << "all cards have 16Gi";
+  world.addNode("n2");
+  world.addCard("n2", 0, 8 * support::kGi);
+  settle();
+  EXPECT_EQ(phase("a"), "Bound") << world.message("a");
+}
+
+TEST_F(QuotaTest, ASmallerCardLetsInTheWholeOneOfAFirstConsumer) {
+  add(quotaOf("team", {{"gpu-memory", "10Gi"}}));
+  claim("a", {{"gpu", "1"}}, "late");
+  world.addPod("p", {"a"});
+  settle();
+  EXPECT_EQ(world.reason("a"), "QuotaExceeded");
+  world.addNode("n2");
+  world.addCard("n2", 0, 8 * support::kGi);
+  settle();
+  EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
+}
+
+TEST_F(QuotaTest, OfSeveralClaimsOfAPodNoRemedyIsTold) {
+  add(quotaOf("team", {{"gpu-memory", "10Gi"}}));
+  for (const auto* name : {"a", "b"}) claim(name, {{"gpu-core", "10"}, {"gpu-memory", "8Gi"}}, "late");
+  world.addPod("p", {"a", "b"});
+  settle();
+  EXPECT_EQ(world.message("a"),
+            "quota team allows gpu-memory 10Gi, 0 is used and 8Gi would be by claims that are decided with it: 6Gi too "
+            "little for another 8Gi; cards that the quota leaves have no room");
+}
+
+TEST_F(QuotaTest, OfTwoPodsOfAClaimTheOlderSaysWhatKeepsIt) {
+  claim("full", {{"gpu", "2"}});
+  add(quotaOf("team", {{"gpu-core", "205"}}));
+  claim("x", {{"gpu-core", "5"}}, "late");
+  claim("y", {{"gpu-core", "10"}}, "late");
+  world.addPod("old", {"x"});
+  settle();
+  world.nextSecond();
+  world.addPod("young", {"x", "y"});
+  ASSERT_NO_THROW(settle()) << "two texts would overwrite each other for ever";
+  EXPECT_EQ(world.reason("x"), "NoFit");
+  EXPECT_EQ(world.reason("y"), "QuotaExceeded");
+}
+
+TEST_F(QuotaTest, NoNodeIsKeptForAFirstConsumerThatOnlyAQuotaHoldsUp) {
+  for (const auto* name : {"a", "b"}) claim(name, {{"gpu", "1"}});
+  claim("large", {{"gpu", "2"}}, "late");
+  world.addPod("p", {"large"});
+  settle();
+  world.clock.advance(std::chrono::seconds(601));
+  world.removeClaim("b");
+  driver->run();
+  claim("c", {{"gpu", "1"}});
+  ASSERT_EQ(phase("c"), "Pending") << "the node is kept for the large one";
+  auto dear = quotaOf("dear", {{"gpu", "1"}});
+  dear.spec.classes = {"late"};
+  add(dear);
+  EXPECT_EQ(world.reason("large"), "QuotaExceeded");
+  EXPECT_EQ(phase("c"), "Bound") << world.message("c");
+}
+
+TEST_F(QuotaTest, OfAFirstConsumerANodeThatWasRefusedForAWhileIsTriedAgain) {
+  world.addNode("n2");
+  world.addCard("n2", 0);
+  world.json<cache::Gpu>({"", "gpu-n2-0"}, R"({"spec":{"card":{"model":"A100"}}})");
+  auto some = quotaOf("team", {{"gpu", "0"}});
+  some.spec.models = {"T4"};
+  support::RefusingTransport line(*world.transport);
+  line.code = 422;
+  line.refuses = [](const kube::HttpRequest& request) {
+    return request.method == kube::Method::post && request.target.find("/elasticgpus") != std::string::npos;
+  };
+  startOver(line);
+  add(some);
+  claim("a", {{"gpu", "1"}}, "late");
+  world.addPod("p", {"a"});
+  driver->run(std::chrono::seconds(10));
+  EXPECT_EQ(world.reason("a"), "QuotaExceeded") << world.message("a");
+  line.refuses = nullptr;
+  driver->run(std::chrono::minutes(3));
+  EXPECT_TRUE(world.carrier("a") && world.carrier("a")->allocation) << world.message("a");
+  start();
 }
 
 TEST_F(QuotaTest, OfEachClaimItSaysWhatWouldDo) {
