@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "controller/scheduler/choice/fit.h"
 #include "controller/scheduler/preempt.h"
 #include "controller/scheduler/state/fill.h"
 #include "controller/scheduler/state/state.h"
@@ -53,20 +54,20 @@ std::optional<std::vector<Move>> settle(Cluster& cluster, std::vector<Victim> re
   return moves;
 }
 
-/// Whether there is room for it now.
+/// Whether there is room for it now, as decide() judges it. What never changes, models and health, was judged when it was decided.
 bool hasRoom(const Cluster& cluster, const Move& move, const Request& request) {
   const Cluster::State& state = cluster.state();
-  const NodeAmount pod = nodeAmountOf(move.from), free = state.nodes[state.findNode(move.to.node)].free();
-  if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory) return false;
+  const NodeRecord& node = state.nodes[state.findNode(move.to.node)];
+  const NodeAmount pod = nodeAmountOf(move.from), free = node.free();
+  if (free.cpuMilli < pod.cpuMilli || free.memory < pod.memory || !nodeBelowLimit(node, request)) return false;
   return std::all_of(move.to.placements.begin(), move.to.placements.end(), [&](const Placement& each) {
-    const CardRecord& card = state.cards[state.findCard(each.card)];
-    if (request.wholeCards) return card.empty();
-    return card.free().core >= each.charged.core && card.free().memory >= each.charged.memory;
+    return cardHasRoom(state.cards[state.findCard(each.card)], each.charged, request);
   });
 }
 
 /// Puts the moves into an order in which each finds its room; false: there is none, as they wait for each other. A move
-/// that is made early hinders no other: its room is its own in the end. The cluster is as before when this returns.
+/// that is made early takes no other's room, which is its own in the end; but it may be one too many beside a claim whose class
+/// limits how many there are. Then no order is found, though there may be one. The cluster is as before when this returns.
 bool order(Cluster& cluster, std::vector<Move>& moves, const Movers& movers) {
   std::vector<Move> made;
   while (!moves.empty()) {

@@ -91,14 +91,18 @@ void carryOut(Cluster& cluster, const MovePlan& plan, const Movers& movers) {
     const auto mover = movers.find(move.device);
     ASSERT_NE(mover, movers.end()) << move.device;
     ASSERT_EQ(holdingsOf(cluster).at(move.device), move.from) << "moved twice";
+    const Request& request = mover->second.request;
     release(cluster, move.device, move.from);
     for (const Placement& each : move.to.placements) {
       const CardView card = cluster.findCard(each.card);
       ASSERT_EQ(card.node, move.to.node);
       ASSERT_GE(card.capacity.core - card.used.core, each.charged.core);
       ASSERT_GE(card.capacity.memory - card.used.memory, each.charged.memory);
-      ASSERT_TRUE(!mover->second.request.wholeCards || card.claims == 0);
+      ASSERT_TRUE(!request.wholeCards || card.claims == 0);
+      ASSERT_TRUE(request.maxClaimsPerCard <= 0 || card.claims < request.maxClaimsPerCard) << move.device;
     }
+    const auto beside = static_cast<int64_t>(holdingsOn(cluster, move.to.node).size());
+    ASSERT_TRUE(request.maxClaimsPerNode <= 0 || beside < request.maxClaimsPerNode) << move.device;
     hold(cluster, move.device, move.to, ofNode(move.from));
   }
 }
@@ -199,6 +203,31 @@ TEST(Moves, CardsAreFreedInAnOrderInWhichEachFindsItsRoom) {
   }
   EXPECT_GT(several, 20);
   EXPECT_GT(cards, 10) << "of claims that have several cards";
+}
+
+TEST(Moves, EachFindsItsRoomWhereClassesLimitHowManyThereAre) {
+  int64_t limited = 0;
+  CrowdShape shape = small();
+  shape.nodes = 2;
+  shape.cardsPerNode = 3;
+  shape.claims = 14;
+  shape.limits = true;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Crowd crowd(seed, shape);
+    const Cluster& cluster = crowd.situation.cluster;
+    const Movers movers = moversOf(crowd.situation);
+    for (const MovePlan& plan :
+         {movesToFreeCards(cluster, movers, 100), movesToLetIn(cluster, crowd.request(), {}, movers)}) {
+      Cluster after = cluster;
+      carryOut(after, plan, movers);
+      ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
+      for (const Move& each : plan.moves) {
+        const Request& request = movers.find(each.device)->second.request;
+        limited += plan.moves.size() > 1 && request.maxClaimsPerCard + request.maxClaimsPerNode > 0 ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(limited, 10);
 }
 
 struct Small {

@@ -32,13 +32,17 @@ int64_t memoryInProportion(int64_t core, const CardType& type);
 
 Need needOn(const CardType& type, const Request& request);
 
-/// Whether the card holds the need now. The type's verdict must be `suits`.
-inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
-  if (!card.healthy) return false;
+/// Whether so much is free of the card, and it has not too many claims; however healthy it is.
+inline bool cardHasRoom(const CardRecord& card, const Amount& charged, const Request& request) {
   if (request.maxClaimsPerCard > 0 && card.claims() >= request.maxClaimsPerCard) return false;
   if (request.wholeCards) return card.empty();
   const Amount free = card.free();
-  return free.core >= need.charged.core && free.memory >= need.charged.memory;
+  return free.core >= charged.core && free.memory >= charged.memory;
+}
+
+/// Whether the card holds the need now. The type's verdict must be `suits`.
+inline bool cardFits(const CardRecord& card, const Need& need, const Request& request) {
+  return card.healthy && cardHasRoom(card, need.charged, request);
 }
 
 inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
