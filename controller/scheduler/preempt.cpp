@@ -77,11 +77,14 @@ class Preempting {
       }
       search(place);
     }
-    best_.exact = !enough_ && (!best_.possible || bestCost_.holders <= cutAt_);
+    best_.exact = !enough_ && (best_.possible ? bestCost_.holders <= cutAt_ : !cutShort());
     return std::move(best_);
   }
 
  private:
+  /// Of one set, the one that spare() leaves, it was asked whether it settles: another of as many might.
+  bool cutShort() const { return given_.settles && cutAt_ != std::numeric_limits<int64_t>::max(); }
+
   /// One of several that might go.
   struct Holder {
     const std::string* device = nullptr;

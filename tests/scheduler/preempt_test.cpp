@@ -221,6 +221,23 @@ TEST(Preempt, ManySmallHoldersAreNotTriedInEverySet) {
   EXPECT_EQ(big.victims[0].device, "big");
 }
 
+TEST(Preempt, ThatNobodyWillDoIsExactOnlyIfEverySetWasTried) {
+  const auto nobody = [](int holders, int64_t limit) {
+    Cluster cluster;
+    cluster.upsertNode({"n", true});
+    cluster.upsertCard(makeCard("c0", "n", 0));
+    for (int i = 0; i < holders; ++i) cluster.take("c0", "h" + std::to_string(i), {1000 / holders, 0});
+    Request request;
+    request.perCard = {500, 0};
+    const Settles never = [](Cluster&, const Decision&, const std::vector<Victim>&) { return false; };
+    const Preemption p = preempt(cluster, request, {}, {}, limit, {}, never);
+    EXPECT_FALSE(p.possible);
+    return p.exact;
+  };
+  EXPECT_FALSE(nobody(100, 20)) << "one set of 50 was tried";
+  EXPECT_TRUE(nobody(4, 100));
+}
+
 TEST(Preempt, NobodyMayGo) {
   Cluster cluster;
   cluster.upsertNode({"n", true});

@@ -113,12 +113,10 @@ class PreemptingTogether {
       holdersOn_[holder.node].push_back(device);
     }
     if (holders_.empty()) return std::move(best_);
-    if (within == nullptr) {
+    if (within == nullptr)
       tryIn(nullptr);
-      if (!found_ && enough()) best_.exact = false;
-    } else {
+    else
       tryEach(*within, capacity);
-    }
     return std::move(best_);
   }
 
@@ -166,7 +164,10 @@ class PreemptingTogether {
     if (auto few = oneAfterTheOther(); few && fitWithout(*few)) {
       gone = *std::move(few);
     } else {
-      if (enough()) return;
+      if (enough()) {
+        best_.exact = false;
+        return;
+      }
       gone = allHere();
       if (!fitWithout(gone)) return;
       Devices there = gone;
@@ -293,11 +294,11 @@ class PreemptingTogether {
       std::get<2>(cost) -= holder.standing.since;
       std::get<3>(cost) += holder.amount;
     }
+    best_.exact = best_.exact && !cut_;  // fewer might do here, too
     if (found_ && cost_ <= cost) return;
     found_ = true;
     cost_ = cost;
     best_.after = std::move(decided_);
-    best_.exact = !cut_;
     best_.victims.clear();
     for (const auto& device : gone) best_.victims.push_back({device, holders_.at(device).holdings});
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -317,6 +318,23 @@ TEST(PreemptTogether, EndsWhenItIsEnoughWithWhatWasFound) {
   EXPECT_TRUE(find(1000, &apart.groups).exact);
   EXPECT_TRUE(find(0, nullptr).after.lacking);
   EXPECT_FALSE(find(0, nullptr).exact);
+}
+
+TEST(PreemptTogether, WhateverTimeCutsShortIsNotExact) {
+  const Apart apart(2);
+  for (const auto* within : {&apart.groups, static_cast<const std::vector<TopologyGroup>*>(nullptr)}) {
+    int asked = 0, most = std::numeric_limits<int>::max();
+    const auto exact = [&] {
+      asked = 0;
+      const std::vector<GangMember> members(2, GangMember{whole(1)});
+      const Enough enough = [&] { return ++asked > most; };
+      return preemptTogether(apart.cluster, members, within, {}, {}, {}, kMostPreemptions, enough).exact;
+    };
+    ASSERT_TRUE(exact());
+    const int needed = asked;
+    for (most = 0; most < needed; ++most) EXPECT_FALSE(exact()) << most << " of " << needed;
+    EXPECT_TRUE(exact());
+  }
 }
 
 }  // namespace
