@@ -223,7 +223,7 @@ void Replay::decided(const JournalDecision& decision) {
   const Group group = groupOf(decision);
   if (group.uids.empty()) return;
   if (diverged_) {
-    if (decision.given) ++out_.given;
+    if (heldBack(decision)) ++out_.given;  // any other is decided anew
     settle(group, heldBack(decision) ? Together() : decide(group));
     return;
   }

@@ -102,7 +102,10 @@ TEST(Replay, WhatAQuotaStoppedWaitsUnderAnotherPolicyToo) {
   allow("1");
   EXPECT_TRUE(cluster.view.decideAndAssume(strict).fits);
   cluster.clock.advance(seconds(10));
-  EXPECT_EQ(cluster.replayed(policies("binpack")).placed, 3) << "there it was decided again";
+  const auto again = cluster.replayed(policies("binpack"));
+  EXPECT_EQ(again.placed, 3) << "there it was decided again";
+  EXPECT_EQ(again.given, 1) << "that it waits is taken as recorded, and where it is placed is not";
+  EXPECT_EQ(cluster.replayed().given, 2);
 }
 
 TEST(Replay, WhatWaitsIsTriedAgainWhenSomethingIsGivenBack) {
