@@ -86,7 +86,7 @@ class Execution {
   /// At most so many moves, where whole cards are freed. Nothing: status_ says how the process ends.
   std::optional<Plan> ask(std::optional<std::size_t> most = {}) {
     auto request = question_;
-    if (most) request.target += "&moves=" + std::to_string(*most);
+    if (most) request.target = withField(request.target, "moves", std::to_string(*most));
     const auto answer = answerOf(options_.server, caller_, std::move(request), options_.file, status_);
     if (!answer) return std::nullopt;
     auto plan = codec::decodeMovePlan(answer->body);

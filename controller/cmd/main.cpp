@@ -179,9 +179,10 @@ CLI::App* addDefrag(CLI::App& app, cmd::DefragOptions& o) {
   auto* plan = sub->add_flag_function(
       "--plan", [](int64_t) {},
       "Show which claims to move, and whose pods go for it; nothing is changed (the default)");
-  sub->add_flag("--execute", o.execute,
-                "Evict their pods, one at a time, planning anew after each, with the rights of --kubeconfig and "
-                "--context (default: as kubectl); only claims that end with their pods move")
+  sub->add_flag(
+         "--execute", o.execute,
+         "Evict their pods, one at a time, planning anew after each, with the rights of --kubeconfig and "
+         "--context (default: as kubectl); a claim that outlives its pod is asked to move by its annotation first")
       ->excludes(plan);
   addField(*sub, o.question, "--moves", "moves",
            "At most so many moves to free whole cards, up to 1000 (default: 100)");
@@ -259,7 +260,7 @@ bool isCommand(const CLI::App& app, const std::string& name) {
 }
 
 int execute(int argc, char** argv) {
-  CLI::App app{"Elastic GPU: claims of GPU shares, cards and slices for Kubernetes"};
+  CLI::App app{"Elastic GPU: claims of shares of GPUs, and of whole ones, for Kubernetes"};
   app.set_version_flag("--version", EGPU_VERSION);
   app.require_subcommand(1);
   cmd::LogOptions log;

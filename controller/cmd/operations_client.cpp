@@ -43,6 +43,21 @@ std::string queryEncoded(const std::string& text) {
   return out;
 }
 
+std::string withField(const std::string& target, const std::string& name, const std::string& value) {
+  const auto query = std::min(target.find('?'), target.size());
+  std::string out = target.substr(0, query);
+  char before = '?';
+  for (auto at = query; at < target.size();) {
+    const auto end = std::min(target.find('&', at + 1), target.size());
+    const auto field = target.substr(at + 1, end - at - 1);
+    at = end;
+    if (field.empty() || field == name || field.starts_with(name + "=")) continue;
+    out += before + field;
+    before = '&';
+  }
+  return out + before + name + "=" + queryEncoded(value);
+}
+
 std::size_t terminalColumns(std::size_t otherwise) {
   winsize size{};
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 ? otherwise : size.ws_col;

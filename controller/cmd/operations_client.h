@@ -16,6 +16,9 @@ bool wantsColor(const std::string& mode);
 /// A value in a query.
 std::string queryEncoded(const std::string& text);
 
+/// A target whose query has that field with that value, once, whatever it had.
+std::string withField(const std::string& target, const std::string& name, const std::string& value);
+
 /// Columns of the terminal; `otherwise` if standard output is none.
 std::size_t terminalColumns(std::size_t otherwise);
 

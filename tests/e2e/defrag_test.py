@@ -145,6 +145,24 @@ def moves_over_http(r, k, s):
     replicas.join()
 
 
+def moves_of_a_number(r, k, s, binary):
+    """small comes to the card that is empty, and tiny goes: then small is to follow where tiny was. --moves goes along."""
+    runs = lambda app: any(p.get("status", {}).get("phase") == "Running" for p in k.json("get", "pods", "-l", "app=" + app)["items"])
+    k.ok("create", "-f", "-", stdin=pod(k, "small-again", "small", 30))
+    r.check("small runs again", until(lambda: runs("small"), 20))
+    before = card_of(k, "small-")
+    k.ok("delete", "pods", "-l", "app=tiny")
+    r.check("tiny is gone", until(lambda: card_of(k, "tiny-") is None, 20))
+    replicas = ReplicaSet(k, "small", 30)
+    replicas.start()
+    env = dict(os.environ, KUBECONFIG=s.kubeconfig)
+    done = subprocess.run([binary, "defrag", "--execute", "--moves", "5", "--server", s.ops], env=env, capture_output=True, timeout=60, check=False)
+    r.check("at most so many are carried out", done.returncode == 0 and b"is evicted" in done.stdout and done.stdout.endswith(b"done\n"), done)
+    r.check("and it went", until(lambda: runs("small") and card_of(k, "small-") not in (None, before), 30))
+    replicas.stopping.set()
+    replicas.join()
+
+
 def main(bin_dir):
     r = Report()
     s = Standalone(bin_dir, NODES)
@@ -152,6 +170,7 @@ def main(bin_dir):
         kubectl = Kubectl("kubectl", s.kubeconfig, s.work)
         moves(r, kubectl, s, os.path.join(s.bin, "elastic-gpu-controller"))
         moves_over_http(r, kubectl, s)
+        moves_of_a_number(r, kubectl, s, os.path.join(s.bin, "elastic-gpu-controller"))
     finally:
         if r.failed:
             s.dump_log()
