@@ -31,7 +31,7 @@ struct Resizing {
   bool inPlace = false;
   std::vector<OfCard> cards;          ///< in the device's order
   std::vector<Placement> placements;  ///< if in place: what it would have of each
-  std::string why;                    ///< if not in place, for people; may be empty
+  std::string why;  ///< if not in place, or of one that waits and is not placed now, for people; may be empty
   std::optional<QuotaExcess> excess;  ///< if not in place: quotas are why
   std::string refused;                ///< not even asked: its class, or what gives it to it, does not allow resizes
   std::string smallestChange;         ///< if not in place; may be empty

@@ -162,14 +162,20 @@ class TryingSteps {
     const auto claim = find(step.claim);
     if (claim == now_.claims.end()) return missing("resize", "claim", step.claim);
     if (claim->device.empty()) {  // it waits: it waits for something else from now on
-      claim->request = step.request;
+      asks(*claim, step);
       report.resized = Resizing{};
       report.resized->claim = claim->name;
       report.resized->inPlace = true;
+      report.resized->why = step.undecided;
       return Status::okay();
     }
     report.resized = resize(*claim, step);
     return Status::okay();
+  }
+
+  static void asks(ClaimRecord& claim, const ResizeClaim& step) {
+    claim.request = step.undecided.empty() ? std::optional(step.request) : std::nullopt;
+    claim.why = step.undecided;
   }
 
   /// The larger of both on each card.
@@ -196,7 +202,7 @@ class TryingSteps {
       if (step.runs) keepOld(there, old);
       hold(now_.cluster, claim.device, there, nodeAmountOf(old));
       count(now_.quotas, now_.cluster, claim.device, owner, there);
-      claim.request = step.request;
+      asks(claim, step);
       return result;
     }
     Request anywhere = step.request;

@@ -61,6 +61,7 @@ struct ResizeClaim {
   Request request;
   std::string refused{};  ///< why nobody would do it; it is tried all the same
   bool runs = false;  ///< pods of its run, and keep the limits that they began with: what it gives back is not free yet
+  std::string undecided{};  ///< why it is not placed anew, whatever it asks for; empty: it is
 };
 /// A new claim.
 struct CreateClaim {

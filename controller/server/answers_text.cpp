@@ -106,7 +106,8 @@ std::string whyNotInPlace(const scheduler::Resizing& resizing) {
 
 std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& style) {
   if (resizing.cards.empty())
-    return "  " + resizing.claim + " has no device yet: it asks for the new size from now on\n";
+    return "  " + resizing.claim + " has no device yet: it asks for the new size from now on" +
+           (resizing.why.empty() ? "" : ", and is not placed: " + resizing.why) + "\n";
   std::string out = "  " + resizing.claim + " on node " + resizing.node + ": " +
                     (resizing.inPlace ? tinted("fits in place", Tint::good, style)
                                       : tinted("does not fit in place", Tint::bad, style)) +

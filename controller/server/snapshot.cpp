@@ -108,6 +108,13 @@ std::string Snapshot::holder(std::string_view device) const {
   return it == holders.end() ? "device " + std::string(device) : it->second;
 }
 
+std::string decidedWith(const Stores& stores, const Claim& claim) {
+  if (!reconcile::inGang(stores, claim)) return {};
+  const auto gang = reconcile::gangOf(stores, claim);
+  return gang ? "it is decided with all members of " + gang->text()
+              : std::string("it is decided with its gang, which is not known yet, or not rightly said");
+}
+
 scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool evenIdle) {
   scheduler::ClaimRecord record;
   record.name = core::keyOf(claim.metadata).str();
@@ -144,8 +151,8 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
   } else {
     record.suits = reconcile::toleratedNodes(stores, *cls);
   }
-  if (const auto gang = record.device.empty() ? reconcile::gangOf(stores, claim) : std::nullopt) {
-    record.why = "it is decided with all members of " + gang->text();
+  if (auto others = record.device.empty() ? decidedWith(stores, claim) : std::string(); !others.empty()) {
+    record.why = std::move(others);
     if (!evenIdle) return record;
   }
   record.request = std::get<scheduler::Request>(std::move(made));

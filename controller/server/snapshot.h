@@ -30,6 +30,9 @@ cache::Store<cache::Gpu>::Ptr deviceOf(const cache::Stores& stores, const cache:
 /// evenIdle: waiting for its first pod, or with a gang, is no reason not to ask; `why` says it all the same.
 scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim& claim, bool evenIdle = false);
 
+/// For people: that it is decided with the others of its gang. Empty: it is of none.
+std::string decidedWith(const cache::Stores& stores, const cache::Claim& claim);
+
 /// Whether all live pods of the claim could run on a node, made anew; null if it has none. Their volumes don't count.
 scheduler::NodePredicate suitsPodsOf(const cache::Stores& stores, const cache::Claim& claim);
 

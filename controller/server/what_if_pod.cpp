@@ -31,8 +31,9 @@ std::string spaceOf(const core::Pod& pod, const std::string& space) {
   return pod.metadata.namespace_.empty() ? space : pod.metadata.namespace_;
 }
 
-/// Its first consumer is asked about right here.
+/// Its first consumer is asked about right here. The others of a gang are not.
 void asConsumed(WhatIfSubject& subject) {
+  if (subject.inGang) return;
   if (subject.request && subject.device.empty() && !subject.why.empty()) subject.why = subject.note = {};
 }
 

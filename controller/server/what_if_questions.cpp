@@ -89,6 +89,14 @@ void releaseTrial(scheduler::Situation& situation, const WhatIfSubject& subject)
     scheduler::release(situation.cluster, own->device, it->second);
 }
 
+/// Nobody is evicted for a claim that more room would not have bound.
+void onlyForRoom(WhatIfSubject& subject) {
+  const auto& waits = subject.notReady.empty() ? subject.why : subject.notReady;
+  if (!subject.request || waits.empty()) return;
+  subject.request.reset();
+  subject.why = "nothing is moved for it, as room alone would not have it bound: " + waits;
+}
+
 /// Whether a message is about one of the first steps: "steps[1].drain: …".
 bool isAboutStep(const std::string& message, std::size_t before) {
   constexpr std::string_view kSteps = "steps[";
@@ -375,15 +383,15 @@ void WhatIfQuestions::chooseAlternative(const Asking& asking, const Patience& pa
   });
 }
 
-/// A claim that a step resizes is asked about as it asks then.
-Status WhatIfQuestions::asChanged(WhatIfSubject& subject, const StepsToTry& trying) const {
+/// A claim that a step resizes is asked about as it asks then. That may be nothing that can be decided anew: one that is bound is
+/// resized by its class as that was.
+void WhatIfQuestions::asChanged(WhatIfSubject& subject, const StepsToTry& trying) const {
   const auto changed = trying.changed.find(claimKeyOf(subject.claim, {}));
-  if (changed == trying.changed.end()) return Status::okay();
-  auto request = requestOf(stores_, changed->second);
-  if (!request) return request.status();
+  if (changed == trying.changed.end()) return;
+  auto record = recordOf(stores_, changed->second, true);
   subject.requests = changed->second.spec.requests;
-  subject.request = std::move(*request);
-  return Status::okay();
+  subject.request = std::move(record.request);
+  subject.why = std::move(record.why);
 }
 
 base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& asking, const Patience& patience) const {
@@ -399,8 +407,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& aski
   if (!trying) return asking.ofStep(trying.status());
   SimulateAnswer answer;
   answer.subject = std::move(*about);
-  if (answer.subject && answer.subject->exists)
-    if (auto s = asChanged(*answer.subject, *trying); !s.ok()) return s;
+  if (answer.subject && answer.subject->exists) asChanged(*answer.subject, *trying);
   auto snapshot = takeSnapshot(stores_, cluster_, patience.pause());
   if (!trying->steps.empty()) {
     answer.asksWhatIf = true;
@@ -524,7 +531,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
   auto claims = movableClaims(stores_, asking.evictable, patience.pause());
   if (stores_.quotas.size() > 0) {
     auto now = takeSnapshot(stores_, cluster_, patience.pause()).situation;
-    leaveOutOverQuota(claims, now);
+    holdToQuotas(claims, now);
   }
   const auto kept = cluster_.nodesKeptForOthers(answer.subject ? answer.subject->claim : std::string());
   closeNodes(claims, kept);
@@ -533,6 +540,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::defrag(const Asking& asking
       return !kept.contains(node) && (!suits || suits(node));
     };
   answer.movable = claims.known.size();
+  if (asking.evictable && answer.subject) onlyForRoom(*answer.subject);
   planMoves(asking, patience, answer, claims.movers);
   for (const auto& move : answer.plan.moves) answer.moved.push_back(claims.known.find(move.device)->second);
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};

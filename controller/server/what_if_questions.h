@@ -59,7 +59,7 @@ class WhatIfQuestions {
   static void place(const Asking& asking, const Patience& patience, Snapshot& snapshot, SimulateAnswer& answer);
   static void chooseAlternative(const Asking& asking, const Patience& patience, scheduler::Situation& situation,
                                 WhatIfSubject& subject);
-  base::Status asChanged(WhatIfSubject& subject, const StepsToTry& trying) const;
+  void asChanged(WhatIfSubject& subject, const StepsToTry& trying) const;
   base::Result<Said> forecast(const Asking& asking, const Patience& patience) const;
   void forecastEach(const Asking& asking, const Patience& patience, std::vector<ForecastAnswer>& answers) const;
   base::Result<Said> defrag(const Asking& asking, const Patience& patience) const;

@@ -199,22 +199,46 @@ class StepReader {
     if (device && !reconcile::mayResize(claim, *device))
       refused = "class " + device->spec.className + " does not say resizable for its device";
     const bool used = runs(stores_, claim);
+    auto undecided = stores_.claims.get(key) ? whyUndecided(claim) : std::string();
     out_.changed.insert_or_assign(key, std::move(claim));
-    return add(scheduler::ResizeClaim{key.str(), std::move(*request), std::move(refused), used}, std::move(text));
+    return add(scheduler::ResizeClaim{key.str(), std::move(*request), std::move(refused), used, std::move(undecided)},
+               std::move(text));
+  }
+
+  /// Why the snapshot does not place it anew; what it asks for is no reason, as that was read.
+  std::string whyUndecided(const v1alpha::ElasticGPUClaim& claim) const {
+    auto record = recordOf(stores_, claim);
+    return record.request ? std::string() : std::move(record.why);
   }
 
   Status create(const WhatIfStep& step) {
     auto subject = wouldBeSubject(stores_, *step.claim, space_);
     if (!subject) return {subject.status().code(), "create: " + subject.status().message()};
     const bool named = !subject->claim.empty();
-    auto name = named ? subject->claim : "new-" + std::to_string(++unnamed_);
+    auto name = named ? subject->claim : freshName(*step.claim);
     if (named) {
       auto claim = *step.claim;
       claim.metadata.namespace_ = claimKeyOf(name, space_).namespace_;
       out_.changed.insert_or_assign(claimKeyOf(name, space_), std::move(claim));
     }
     auto text = "create " + (named ? name : std::string("a claim"));
-    return add(scheduler::CreateClaim{{std::move(name), {}, std::move(subject->request), {}, {}}}, std::move(text));
+    return add(scheduler::CreateClaim{{std::move(name),
+                                       {},
+                                       std::move(subject->request),
+                                       {},
+                                       std::move(subject->suits),
+                                       std::move(subject->className),
+                                       std::move(subject->alternatives)}},
+               std::move(text));
+  }
+
+  /// In its own namespace, whose quotas count for it.
+  std::string freshName(const v1alpha::ElasticGPUClaim& claim) {
+    const auto& space = claim.metadata.namespace_.empty() ? space_ : claim.metadata.namespace_;
+    for (;;) {
+      const core::ObjectKey key{space, "new-" + std::to_string(++unnamed_)};
+      if (!stores_.claims.get(key) && !out_.changed.contains(key)) return key.str();
+    }
   }
 
   const cache::Stores& stores_;

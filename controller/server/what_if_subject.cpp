@@ -25,6 +25,8 @@ using base::Status;
 using cache::Stores;
 using reconcile::ClaimSync;
 
+constexpr const char* kAlone = "; this is for it alone";
+
 /// A request's key without its prefix.
 std::string bare(const std::string& key) {
   const auto slash = key.rfind('/');
@@ -140,9 +142,9 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
   } else if (cls) {
     subject.note = taintNote(stores, *cls);
   }
+  subject.inGang = subject.device.empty() && reconcile::inGang(stores, *claim);
   if (subject.request && !subject.why.empty())
-    subject.note = subject.why + (reconcile::inGang(stores, *claim) ? "; this is for it alone"
-                                                                    : ", whose node conditions are not known yet");
+    subject.note = subject.why + (subject.inGang ? kAlone : ", whose node conditions are not known yet");
   return subject;
 }
 
@@ -179,6 +181,11 @@ base::Result<WhatIfSubject> wouldBeSubject(const Stores& stores, const v1alpha::
   if (subject.immediate) {
     subject.suits = reconcile::toleratedNodes(stores, *cls);
     subject.note = taintNote(stores, *cls);
+  }
+  subject.inGang = reconcile::inGang(stores, named);
+  if (subject.inGang) {
+    subject.why = decidedWith(stores, named);
+    subject.note = subject.why + kAlone;
   }
   if (!subject.notReady.empty()) subject.note = subject.notReady;
   return subject;

@@ -38,7 +38,8 @@ struct WhatIfSubject {
   void choose(std::size_t which);
 
   std::optional<scheduler::Request> request;  ///< none: nothing can be decided for it, because of `why`
-  std::string why;
+  std::string why;      ///< with a request: what it waits for beside room, its first pod or its gang; may be empty
+  bool inGang = false;  ///< it waits, and is decided with others
   scheduler::NodePredicate suits;
   std::string note;   ///< what the answer leaves out of account; may be empty
   std::string quota;  ///< what a quota of its namespace says against it; may be empty

@@ -341,6 +341,36 @@ TEST(WhatIf, AResizeIsHeldToQuotasWhereItGrows) {
   EXPECT_TRUE(answer->steps[0].resized->inPlace);
 }
 
+TEST(WhatIf, AResizeOfWhoIsNotPlacedAnewPlacesNobody) {
+  Situation s = pair();
+  Request small;
+  small.perCard = {100, kGi};
+  ResizeClaim step{"ns/c", small};
+  step.undecided = "it is decided with its gang";
+  s.claims[3].request.reset();
+  auto answer = whatIf(s, {step});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->steps[0].bound.empty());
+  EXPECT_EQ(answer->steps[0].waiting, 0) << "it waits for other things than room";
+  EXPECT_EQ(answer->steps[0].resized->why, "it is decided with its gang");
+  EXPECT_EQ(dump(answer->after.cluster), dump(s.cluster));
+  step.undecided.clear();  // it was not placed for what it asked
+  answer = whatIf(s, {step});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_EQ(answer->steps[0].bound.size(), 1u);
+
+  s.cluster.upsertNode({"m", true});
+  s.cluster.upsertCard(makeCard("c9", "m", 0));
+  answer = whatIf(s, {ResizeClaim{"ns/a", small, {}, false, "it is being deleted"}, DrainNode{"n"}});
+  ASSERT_TRUE(answer.ok());
+  EXPECT_TRUE(answer->steps[0].resized->inPlace);
+  const auto& moved = answer->steps[1].moved;
+  const auto a = std::find_if(moved.begin(), moved.end(), [](const Placed& each) { return each.claim == "ns/a"; });
+  ASSERT_NE(a, moved.end());
+  EXPECT_FALSE(a->to.fits);
+  EXPECT_EQ(a->why, "it is being deleted");
+}
+
 TEST(WhatIf, WhatShrinksFitsWhateverItsCardHasBecome) {
   Situation s = pair();
   CardInfo card = makeCard("c0", "n", 0);

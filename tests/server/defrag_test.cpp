@@ -149,6 +149,30 @@ TEST_F(QuestionsTest, WhoWouldNotBeBoundAnewIsNotMoved) {
   has(answer("/defrag"), R"("movable":0)");
 }
 
+TEST_F(QuestionsTest, NobodyMovesToAModelThatItsQuotaCloses) {
+  for (const std::string card : {"n1-c0", "n1-c1"}) {
+    auto other = *stores.cards.get({"", card});
+    other.metadata.resourceVersion = next();
+    other.spec.card->model = "A100";
+    stores.cards.informed(other);
+  }
+  claim("e", "20", "n2", "n2-c1");
+  movable("c");  // beside d and e is no room for it
+  has(answer("/defrag", "claim=waits"), R"("to":{"fits":true,"node":"n1")");
+  cache::Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "default";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "149"}};  // 120 are used
+  quota.spec.models = {"A100"};
+  stores.quotas.informed(quota);
+  has(answer("/defrag", "claim=waits"), R"("text":"no move would let it in; 1 claim that may move")");
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "150"}};
+  stores.quotas.informed(quota);
+  has(answer("/defrag", "claim=waits"), R"("to":{"fits":true,"node":"n1")");
+}
+
 TEST_F(QuestionsTest, NobodyMovesToWhereRoomIsKept) {
   movable("c");
   has(answer("/defrag"), R"("moves":[{"claim":"default/c")");

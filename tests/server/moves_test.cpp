@@ -110,6 +110,42 @@ TEST_F(MovesTest, OneMoveIsOneEvictionAsWhoeverCalls) {
                                                  "/api/v1/namespaces/default/pods/p-c/eviction Bearer ann"}));
 }
 
+TEST_F(MovesTest, NobodyGoesForAClaimThatRoomAloneWouldNotHaveBound) {
+  addClass("own");
+  auto waits = *stores.claims.get({"default", "waits"});
+  waits.spec.className = "own";
+  const auto nothing = [&](const std::string& why) {
+    waits.metadata.resourceVersion = next();
+    stores.claims.informed(waits);
+    const auto r = move("claim=waits&execute=true");
+    EXPECT_EQ(r.status, 200) << r.body;
+    has(r.body,
+        R"({"left":0,"possible":false,"text":"nothing is moved for it, as room alone would not have it bound: )" + why);
+    has(answer("/defrag", "claim=waits"), R"("text":"1 move would let it in")");  // of itself it is told
+  };
+  waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};
+  nothing("it is decided with all members of gang train");
+  waits.metadata.annotations = {{"elasticgpu.io/gang", "train"}};
+  nothing("it is decided with its gang, which is not known yet, or not rightly said");
+  waits.metadata.annotations.clear();
+  auto cls = *stores.classes.get({"", "own"});
+  cls.metadata.resourceVersion = next();
+  cls.conditions.push_back({"Ready", "False", "ProvisionerUnavailable", "gone", {}, 0});
+  stores.classes.informed(cls);
+  nothing("the class is not ready: gone");
+  cls.metadata.resourceVersion = next();
+  cls.conditions.clear();
+  stores.classes.informed(cls);
+  bindsForItsPod("own");
+  nothing("it waits for the first pod that uses it");
+  EXPECT_TRUE(api.asked.empty());
+  auto pod = podOn2("user", {"waits"}, "ReplicaSet");
+  pod.nodeName.clear();
+  pod.requiredNodeAffinity.reset();
+  stores.pods.informed(pod);
+  has(move("claim=waits&execute=true").body, R"({"moved":{"claim":"default/c")");
+}
+
 TEST_F(MovesTest, TheNextOneWaitsUntilThatIsDone) {
   ASSERT_EQ(move("claim=waits&execute=true").status, 200);
   const auto waits = move("claim=waits&execute=true");

@@ -52,14 +52,17 @@ bool ready(const cache::Stores& stores, const std::string& className) {
 
 }  // namespace
 
-void leaveOutOverQuota(MovableClaims& claims, scheduler::Situation& now) {
+void holdToQuotas(MovableClaims& claims, scheduler::Situation& now) {
   const auto holdings = scheduler::holdingsOf(now.cluster);
   for (const auto& claim : now.claims) {
     const auto mover = claims.movers.find(claim.device);
     const auto has = holdings.find(claim.device);
     if (mover == claims.movers.end() || has == holdings.end()) continue;
     const auto owner = scheduler::quotaClaim(claim.name, claim.className);
-    if (!scheduler::excessAnew(now.quotas, now.cluster, claim.device, owner, has->second)) continue;
+    if (!scheduler::excessAnew(now.quotas, now.cluster, claim.device, owner, has->second)) {
+      mover->second.request.quota = now.quotas.rooms(owner);
+      continue;
+    }
     claims.movers.erase(mover);
     claims.known.erase(claim.device);
   }

@@ -36,9 +36,10 @@ struct MovableClaims {
 MovableClaims movableClaims(const cache::Stores& stores, bool onlyEvictable = false,
                             const scheduler::Pause& pause = {});
 
-/// Of those, who would not get again what it has goes from the list: it is over a quota that was lowered since. now: with what quotas
-/// count; as before when this returns.
-void leaveOutOverQuota(MovableClaims& claims, scheduler::Situation& now);
+/// Of those, who would not get again what it has goes from the list: it is over a quota that was lowered since. The others move
+/// only to cards that the quotas of their namespaces leave to them, each by itself. now: with what quotas count; as before when this
+/// returns.
+void holdToQuotas(MovableClaims& claims, scheduler::Situation& now);
 /// None of them moves to these nodes.
 void closeNodes(MovableClaims& claims, const std::set<std::string, std::less<>>& nodes);
 

@@ -1,0 +1,125 @@
+// /simulate: what its steps make of claims that are more than an amount: of gangs, of classes that are gone, new ones.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/server/questions.h"
+
+namespace egpu::server {
+namespace {
+
+class StepsTest : public QuestionsTest {
+ protected:
+  template <class F>
+  void change(const std::string& name, F f) {
+    auto changed = *stores.claims.get({"default", name});
+    changed.metadata.resourceVersion = next();
+    f(changed);
+    stores.claims.informed(changed);
+  }
+  void ofGang(const std::string& name) {
+    change(name, [](auto& claim) {
+      claim.metadata.annotations = {{"elasticgpu.io/gang", "train"}, {"elasticgpu.io/gang-size", "4"}};
+    });
+  }
+  void quota(const core::StringMap& hard, const std::vector<std::string>& classes = {}) {
+    cache::Quota made;
+    made.metadata.name = made.metadata.uid = "team";
+    made.metadata.namespace_ = "default";
+    made.metadata.resourceVersion = next();
+    made.spec.hard = hard;
+    made.spec.classes = classes;
+    stores.quotas.informed(made);
+  }
+  std::string created(const std::string& metadata, const std::string& spec) {
+    return answer("/simulate", "", "steps: [{create: {metadata: {" + metadata + "}, spec: {" + spec + "}}}]");
+  }
+  static std::string share(const std::string& percent) {
+    return "egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: " + percent + "}}";
+  }
+};
+
+TEST_F(StepsTest, AResizePlacesNobodyWhoIsNotDecidedByItself) {
+  has(answer("/simulate", "resize=waits,gpu-core=10"), R"("bound":[{"claim":"default/waits")");
+  ofGang("waits");
+  const auto member = answer("/simulate", "resize=waits,gpu-core=10");
+  has(member, R"("why":"it is decided with all members of gang train"},"bound":[],"waiting":0)");
+  has(answer("/simulate", "resize=waits,gpu-core=10&format=text&columns=0"),
+      "it asks for the new size from now on, and is not placed: it is decided with all members of gang train");
+  change("waits", [](auto& claim) { claim.metadata.annotations.clear(); });
+  change("waits", [](auto& claim) { claim.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"; });
+  has(answer("/simulate", "resize=waits,gpu-core=10"), R"("why":"it is being deleted"},"bound":[])");
+  has(answer("/simulate", "claim=waits&resize=waits,gpu-core=10"), R"("notDecided":"it is being deleted")");
+}
+
+TEST_F(StepsTest, AResizePlacesNobodyWhoWaitsForItsFirstPod) {
+  bindsForItsPod("share");
+  has(answer("/simulate", "resize=waits,gpu-core=10"),
+      R"("why":"it waits for the first pod that uses it"},"bound":[],"waiting":0)");
+}
+
+TEST_F(StepsTest, WhatWasRefusedForItsSizeIsPlacedWithAnother) {
+  claim("odd", "150");
+  has(answer("/simulate", "resize=odd,gpu-core=10"), R"("bound":[{"claim":"default/odd")");
+}
+
+TEST_F(StepsTest, ABoundClaimIsAskedAboutWhateverItsClassHasBecome) {
+  stores.classes.informedGone(*stores.classes.get({"", "share"}));
+  has(answer("/simulate", "resize=a,gpu-core=40"), R"("resized":{"claim":"default/a","node":"n1","inPlace":true)");
+  const auto both = answer("/simulate", "claim=a&resize=a,gpu-core=40");
+  has(both, R"("resized":{"claim":"default/a","node":"n1","inPlace":true)");
+  has(both, R"("notDecided":"ElasticGPUClass \"share\" not found)");
+}
+
+TEST_F(StepsTest, ANewClaimIsHeldToTheQuotasOfItsNamespaceAndClass) {
+  quota({{"gpu-core", "250"}});  // 210 are used
+  has(created("", share("40")), R"("created":{"claim":"default/new-1","to":{"fits":true)");
+  has(created("", share("70")), R"("fits":false,"cards":[]},"why":"quota team allows gpu-core 250)");
+  has(created("namespace: other", share("70")), R"("created":{"claim":"other/new-1","to":{"fits":true)");
+  quota({{"gpu-core", "0"}}, {"another"});
+  has(created("name: e", share("70")), R"("created":{"claim":"default/e","to":{"fits":true)");
+}
+
+TEST_F(StepsTest, NewClaimsWithoutNamesAreNobodyElses) {
+  claim("new-1", "10");
+  const auto two = answer("/simulate", "",
+                          "steps: [{create: {spec: {" + share("10") + "}}}, {create: {spec: {" + share("10") + "}}}]");
+  has(two, R"("created":{"claim":"default/new-2")");
+  has(two, R"("created":{"claim":"default/new-3")");
+}
+
+TEST_F(StepsTest, ANewClaimGoesWhereItsClassTolerates) {
+  has(created("name: e", share("70")), R"("to":{"fits":true,"node":"n2")");
+  auto tainted = *stores.nodes.get({"", "n2"});
+  tainted.metadata.resourceVersion = next();
+  tainted.taints = {{"gpu", "yes", "NoSchedule"}};
+  stores.nodes.informed(tainted);
+  has(created("name: e", share("70")), R"("to":{"fits":false)");
+}
+
+TEST_F(StepsTest, ANewClaimGetsTheFirstOfItsAlternativesThatFits) {
+  has(created("name: e",
+              "egpuClassName: share, firstAvailable: [{name: most, resources: {requests: {elasticgpu.io/gpu-core: "
+              "90}}}, {name: some, resources: {requests: {elasticgpu.io/gpu-core: 70}}}]"),
+      R"("created":{"claim":"default/e","to":{"fits":true,"node":"n2")");
+}
+
+TEST_F(StepsTest, OfAPodsClaimItIsSaidThatItsGangDecides) {
+  bindsForItsPod("share");
+  const std::string pod =
+      "kind: Pod\nmetadata: {name: p, annotations: {egpuc.elasticgpu.io/gpu: waits}}\nspec: {containers: [{name: "
+      "main}]}\n";
+  EXPECT_EQ(answer("/simulate", "", pod).find("waits for the first pod"), std::string::npos) << "this is its pod";
+  ofGang("waits");
+  const std::string note = R"("note":"it is decided with all members of gang train; this is for it alone")";
+  has(answer("/simulate", "", pod), note);
+  has(answer("/simulate", "",
+             "kind: ElasticGPUClaim\nmetadata: {name: new, annotations: {elasticgpu.io/gang: train, "
+             "elasticgpu.io/gang-size: \"4\"}}\nspec: {" +
+                 share("10") + "}\n"),
+      note);
+}
+
+}  // namespace
+}  // namespace egpu::server
