@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "controller/base/text.h"
 
@@ -42,6 +43,23 @@ std::string nameOf(const std::string& proc, int64_t pid) {
 
 bool servesMps(const Host& host, const std::string& card) {
   return ::access((host.state + "/mps/" + card + "/control").c_str(), F_OK) == 0;
+}
+
+/// The containers that were given the card, each once and in an order of their own: the kubelet tells them in another one
+/// each time, and words that change without need are written again at each look.
+std::vector<std::string> holders(const v1alpha::Card& card, const std::vector<Given>& given) {
+  std::set<std::string> out;
+  for (const auto& each : given)
+    if (isOf(card, each))
+      out.insert("container " + each.container + " of pod " + each.pod + ", which has it by " + each.by);
+  return {out.begin(), out.end()};
+}
+
+std::set<int64_t> pidsOn(const v1alpha::Card& card, const std::vector<plugin::CardProcess>& processes) {
+  std::set<int64_t> out;
+  for (const auto& process : processes)
+    if (base::lowered(process.uuid) == base::lowered(card.uuid)) out.insert(process.pid);
+  return out;
 }
 
 /// The first few, and how many more.
@@ -82,20 +100,17 @@ bool isOf(const v1alpha::Card& card, const Given& given) {
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim) {
-  std::vector<std::string> users;
-  for (const auto& each : given)
-    if (isOf(card, each))
-      users.push_back("container " + each.container + " of pod " + each.pod + ", which has it by " + each.by);
+  auto users = holders(card, given);
   std::map<std::string, bool> mayUse;  // by pod: asked once
-  for (const auto& process : processes) {
-    if (base::lowered(process.uuid) != base::lowered(card.uuid)) continue;
-    const auto pod = podOfProcess(host.proc, process.pid);
+  for (const auto pid : pidsOn(card, processes)) {
+    const auto pod = podOfProcess(host.proc, pid);
     if (!pod) continue;
-    const auto name = nameOf(host.proc, process.pid);
-    if (name == kMpsServer && servesMps(host, card.uuid)) continue;
+    const auto name = nameOf(host.proc, pid);
+    // In a pod a name proves nothing: whoever runs there chooses it.
+    if (pod->empty() && name == kMpsServer && servesMps(host, card.uuid)) continue;
     if (!pod->empty() && mayUse.count(*pod) == 0) mayUse[*pod] = hasClaim(*pod, card.uuid).value_or(true);
     if (!pod->empty() && mayUse[*pod]) continue;
-    users.push_back("process " + std::to_string(process.pid) + " (" + name + ")" +
+    users.push_back("process " + std::to_string(pid) + " (" + name + ")" +
                     (pod->empty() ? " outside of pods" : " of pod " + *pod));
   }
   if (users.empty()) return std::nullopt;

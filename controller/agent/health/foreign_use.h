@@ -47,9 +47,9 @@ struct Host {
 };
 
 /// Who uses this card and has no claim on it; nullopt = nobody. Whoever was given the card by others is foreign, even
-/// with a claim on it: it has more than the claim. A process that is gone by now is nobody. Nor is an MPS server where
-/// the operator runs one for claims, host.state/mps/<uuid>/control: it computes for its clients, who are listed, too, and
-/// it stays when the last one has gone.
+/// with a claim on it: it has more than the claim. A process that is gone by now is nobody. Nor is an MPS server outside
+/// of pods where the operator runs one for claims, host.state/mps/<uuid>/control: it computes for its clients, who are
+/// listed, too, and it stays when the last one has gone. The words are the same whatever the order of given and processes.
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
                                   const HasClaim& hasClaim);

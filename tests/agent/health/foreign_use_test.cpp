@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -126,6 +127,41 @@ TEST_F(ForeignUseTest, TheMpsServerOfClaimsIsNotForeignItsClientsMayBe) {
   const auto foreign = found({{"GPU-A", 5, 1}, {"GPU-A", 7, 1}});
   ASSERT_TRUE(foreign);
   EXPECT_THAT(foreign->message, HasSubstr("used without a claim by process 7 (python3) outside of pods;"));
+}
+
+/// A pod's program can call itself whatever it likes.
+TEST_F(ForeignUseTest, InAPodTheNameOfTheMpsServerSavesNobodyButAClaimDoes) {
+  process(5, "nvidia-cuda-mps", "0::/kubepods/pod" + kTheirs + "/c");
+  process(6, "nvidia-cuda-mps", "0::/kubepods/pod" + kOurs + "/c");
+  std::filesystem::create_directories(state + "/mps/GPU-A");
+  std::ofstream(state + "/mps/GPU-A/control");
+  EXPECT_FALSE(found({{"GPU-A", 6, 1}}));
+  const auto foreign = found({{"GPU-A", 5, 1}, {"GPU-A", 6, 1}});
+  ASSERT_TRUE(foreign);
+  EXPECT_THAT(foreign->message,
+              HasSubstr("used without a claim by process 5 (nvidia-cuda-mps) of pod " + kTheirs + ";"));
+}
+
+/// The kubelet and the driver tell them in no order: words that change are written, and what is written is looked at again.
+TEST_F(ForeignUseTest, TheWordsAreTheSameInWhateverOrderUsersAreTold) {
+  std::vector<Given> given;
+  std::vector<plugin::CardProcess> processes;
+  for (const char* pod : {"team/c", "team/a", "team/b", "team/a"})
+    given.push_back({pod, "main", "nvidia.com/gpu", "", {"GPU-A"}});
+  for (const int64_t pid : {20, 9, 100}) {
+    process(pid, "torch", "0::/user.slice");
+    processes.push_back({"GPU-A", pid, 1});
+  }
+  const auto before = found(processes, given);
+  ASSERT_TRUE(before);
+  EXPECT_THAT(before->message,
+              HasSubstr("of pod team/a, which has it by nvidia.com/gpu, container main of pod team/b,"));
+  EXPECT_THAT(before->message, HasSubstr("process 9 (torch) outside of pods and 2 more")) << "each is counted once";
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    std::rotate(given.begin(), given.begin() + 1, given.end());
+    std::rotate(processes.begin(), processes.begin() + 1, processes.end());
+    EXPECT_EQ(found(processes, given)->message, before->message);
+  }
 }
 
 TEST_F(ForeignUseTest, APodIsAskedAboutOnceWhateverItRuns) {
