@@ -35,8 +35,11 @@ Cards::Cards(kube::Client& client, plugin::Registry& plugins, kube::EventSink& e
       reflector_(client, sink_, ofNode(options_.publisher.node)),
       survey_(plugins, clock, random, options_.interval, [this] { alarm_.ring(); }),
       publisher_(client_, store_, events, clock, options_.publisher) {
-  // What an administrator changes or deletes is put right at once.
-  store_.listen([this](const Gpu*, const Gpu*) { alarm_.ring(); });
+  // What an administrator changes or deletes is put right at once. After a write of our own there is nothing to put right:
+  // else a card of which each look says something new would be written without end.
+  store_.listen([this](const Gpu*, const Gpu*) {
+    if (!publisher_.writes()) alarm_.ring();
+  });
 }
 
 Cards::~Cards() { stop(); }

@@ -64,7 +64,8 @@ Publisher::Publisher(kube::Client& client, cache::Store<Gpu>& store, kube::Event
 
 Status Publisher::publish(const Answers& answers, std::stop_token stop) {
   noteFailures(answers);
-  if (options_.given) given_ = options_.given(stop);
+  if (options_.given)
+    if (auto now = options_.given(stop)) given_ = std::move(*now);
   Found found = merge(answers, options_.node);
   noteUnpublished(answers, found);
   remarks_ = std::move(found.remarks);
@@ -104,6 +105,12 @@ Status Publisher::step(const std::string& name, std::stop_token stop, const Step
   return last;
 }
 
+void Publisher::wrote(const Gpu& answer) {
+  writes_ = std::this_thread::get_id();
+  store_.observed(answer);
+  writes_ = std::thread::id();
+}
+
 Status Publisher::publishCard(const std::string& name, const FoundCard& found, const Answers& answers,
                               std::stop_token stop) {
   Gpu want = v1alpha::cardObject(found.card);
@@ -124,7 +131,7 @@ Status Publisher::create(const Gpu& card, std::stop_token stop) {
   const core::ObjectKey key{"", card.metadata.name};
   if (made.ok()) {
     log::info("card published", {{"card", card.metadata.name}});
-    store_.observed(*made);
+    wrote(*made);
     return Status::okay();
   }
   const auto code = made.status().code();
@@ -150,7 +157,7 @@ Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop)
                                     codec::patch::publishedCard(have, want), {}, stop);
   if (!written.ok()) return written.status();
   log::info("card published anew", {{"card", have.metadata.name}});
-  store_.observed(*written);
+  wrote(*written);
   return Status::okay();
 }
 
@@ -209,7 +216,7 @@ Status Publisher::tellHealth(const std::string& name, const health::Finding& fin
       events_.event(kube::referenceTo(have),
                     now.status == "False" && now.reason != health::kProbation ? "Warning" : "Normal", now.reason,
                     now.message.empty() ? "it works" : now.message);
-    store_.observed(*written);
+    wrote(*written);
     return Status::okay();
   });
 }
@@ -250,7 +257,7 @@ Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, 
     auto written = client_.patch<Gpu>(
         {"", name}, kube::PatchType::merge,
         codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
-    if (written.ok()) store_.observed(*written);
+    if (written.ok()) wrote(*written);
     return written.status();
   });
 }

@@ -17,12 +17,14 @@
 // Nothing is remembered of what was published: it is compared with the objects as the watch shows them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "controller/agent/cards/answers.h"
@@ -48,7 +50,8 @@ struct PublisherOptions {
   std::chrono::milliseconds notAnsweringAfter{180'000};
   std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's use; 0 = it is not written
   /// What the kubelet has given to containers by others than us, asked at each publication; empty = it isn't asked.
-  std::function<std::vector<health::Given>(const std::stop_token& stop)> given{};
+  /// nullopt = it does not answer: what it said last stands, or nothing if it never did.
+  std::function<std::optional<std::vector<health::Given>>(const std::stop_token& stop)> given{};
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -62,6 +65,8 @@ class Publisher {
   base::Status publish(const Answers& answers, std::stop_token stop);
   /// Likewise status.usage, after publish() of the same answers.
   base::Status publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop);
+  /// For a listener of the store: whether this change is the answer to a write of ours. Any thread.
+  bool writes() const { return writes_ == std::this_thread::get_id(); }
 
  private:
   using Step = std::function<base::Status(const Gpu&)>;
@@ -77,6 +82,8 @@ class Publisher {
   bool silentOn(const Gpu& card, const Answers& answers) const;
   /// Takes a step on the object as the store has it, again on what a read shows while the object changes meanwhile.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
+  /// Into the store: what the server answered to our write.
+  void wrote(const Gpu& answer);
   /// What is known of a card of this plugin, found or not; nullopt = nothing.
   std::optional<health::Finding> findingOf(const std::string& uuid, const std::string& plugin, const Answers& answers,
                                            const v1alpha::Card* found) const;
@@ -92,9 +99,10 @@ class Publisher {
   const PublisherOptions options_;
   const base::Clock::Steady since_;                                       ///< when it was made
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
-  std::vector<std::string> remarks_;  ///< of the present call, besides those of the answers
-  std::vector<health::Given> given_;  ///< to containers, by others, as of the present call
-  std::vector<std::string> told_;     ///< the last time, so that nothing is told twice
+  std::atomic<std::thread::id> writes_{};  ///< this one changes the store by what it wrote
+  std::vector<std::string> remarks_;       ///< of the present call, besides those of the answers
+  std::vector<health::Given> given_;       ///< to containers, by others, as the kubelet last said
+  std::vector<std::string> told_;          ///< the last time, so that nothing is told twice
 };
 
 }  // namespace egpu::agent::cards

@@ -45,16 +45,16 @@ void add(const Given& of, const ::v1::DynamicResource& claim, std::vector<Given>
 
 }  // namespace
 
-std::vector<Given> PodResources::list(const std::stop_token& stop) {
+std::optional<std::vector<Given>> PodResources::list(const std::stop_token& stop) {
   ::v1::ListPodResourcesResponse answer;
   const auto status = ask(socket_, stop, answer);
-  std::vector<Given> out;
-  if (stop.stop_requested()) return out;
+  if (stop.stop_requested()) return std::nullopt;
   if (!status.ok() && !silent_)
-    base::log::warn("the kubelet does not say what its containers were given; only processes tell of foreign use",
+    base::log::warn("the kubelet does not say what its containers were given; what it said last stands",
                     {{"socket", socket_}, {"error", status.error_message()}});
   silent_ = !status.ok();
-  if (silent_) return out;
+  if (silent_) return std::nullopt;
+  std::vector<Given> out;
   for (const auto& pod : answer.pod_resources())
     for (const auto& container : pod.containers()) {
       const Given of{pod.namespace_() + "/" + pod.name(), container.name(), {}, {}, {}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
@@ -18,8 +19,8 @@ class PodResources {
   explicit PodResources(std::string socket) : socket_(std::move(socket)) {}
 
   /// All that containers have by device plugins, and by DRA drivers but for ours. Asked anew each time, which takes
-  /// kPatience at most. A kubelet that does not answer has given nothing; that is logged when it begins.
-  std::vector<health::Given> list(const std::stop_token& stop);
+  /// kPatience at most. nullopt: the kubelet did not answer, and nothing is known; that is logged when it begins.
+  std::optional<std::vector<health::Given>> list(const std::stop_token& stop);
   static constexpr std::chrono::seconds kPatience{5};
   static constexpr int kMostBytes = 16 << 20;  ///< of an answer; a longer one is none
 

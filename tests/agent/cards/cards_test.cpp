@@ -65,6 +65,8 @@ class CardsTest : public ApiTest {
     CardsOptions options;
     options.publisher.node = "n1";
     options.interval = seconds(15);
+    options.publisher.given = given;
+    options.publisher.hasClaim = [](const std::string&, const std::string&) { return false; };
     cards = std::make_unique<Cards>(*client, registry, events, clock, random, options);
     cards->start();
   }
@@ -80,6 +82,7 @@ class CardsTest : public ApiTest {
   }
 
   support::FakeRegistry registry;
+  decltype(PublisherOptions::given) given;
   Vendor vendor{"vendor.example.com"}, other{"other.example.com"};
   std::unique_ptr<Cards> cards;
 };
@@ -115,6 +118,22 @@ TEST_F(CardsTest, WhatAnAdministratorDeletesIsThereAgainAtOnce) {
   change("gpu-a", R"({"metadata":{"finalizers":null}})");
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
   eventually([&] { return card("gpu-a") && card("gpu-a")->metadata.uid != before; });
+}
+
+/// Else each write would be followed by a look, and each look by a write.
+TEST_F(CardsTest, ACardOfWhichEachLookSaysSomethingNewIsWrittenByTheClock) {
+  std::atomic<int> looks{0};
+  given = [&](const std::stop_token&) {
+    return std::vector<health::Given>{{"team/" + std::to_string(++looks), "main", "nvidia.com/gpu", "", {"GPU-A"}}};
+  };
+  vendor.say(answer({gpu("GPU-A")}));
+  registry.add(vendor);
+  start();
+  eventually([&] { return healthy("gpu-a").reason == "ForeignUse" && cards->published(); });
+  std::this_thread::sleep_for(milliseconds(500));
+  EXPECT_LT(looks, 20);
+  const int before = looks;
+  eventually([&] { return looks > before; }, seconds(1));
 }
 
 TEST_F(CardsTest, APluginThatHangsKeepsNoOtherWaiting) {

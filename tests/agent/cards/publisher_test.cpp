@@ -328,7 +328,7 @@ TEST_F(PublisherTest, ACardThatOthersUseIsFencedAndComesBack) {
 }
 
 TEST_F(PublisherTest, ACardThatOthersGaveAwayIsFencedBeforeItIsUsed) {
-  std::vector<health::Given> given{{"team/notebook", "main", "nvidia.com/gpu", "", {"GPU-B"}}};
+  std::optional<std::vector<health::Given>> given{{{"team/notebook", "main", "nvidia.com/gpu", "", {"GPU-B"}}}};
   options.hasClaim = [](const std::string&, const std::string&) { return false; };
   options.given = [&](const std::stop_token&) { return given; };
   Publisher watchful(*client, store, events, clock, options);
@@ -337,9 +337,37 @@ TEST_F(PublisherTest, ACardThatOthersGaveAwayIsFencedBeforeItIsUsed) {
   EXPECT_EQ(healthy("gpu-a").status, "True");
   EXPECT_EQ(healthy("gpu-b").reason, "ForeignUse");
   EXPECT_THAT(healthy("gpu-b").message, HasSubstr("pod team/notebook"));
-  given.clear();
+  given.reset();
+  EXPECT_TRUE(watchful.publish({{"physical", both}}, {}).ok());
+  EXPECT_EQ(healthy("gpu-b").reason, "ForeignUse") << "a kubelet that does not answer takes nothing back";
+  given.emplace();
   EXPECT_TRUE(watchful.publish({{"physical", both}}, {}).ok());
   EXPECT_EQ(healthy("gpu-b").reason, "Probation");
+}
+
+TEST_F(PublisherTest, AKubeletThatNeverAnsweredHasGivenNothing) {
+  options.hasClaim = [](const std::string&, const std::string&) { return false; };
+  options.given = [](const std::stop_token&) { return std::nullopt; };
+  Publisher watchful(*client, store, events, clock, options);
+  EXPECT_TRUE(watchful.publish(one(), {}).ok());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+}
+
+TEST_F(PublisherTest, AListenerKnowsItsOwnWritesFromThoseOfOthers) {
+  std::vector<bool> own;
+  store.listen([&](const Gpu*, const Gpu*) { own.push_back(publisher.writes()); });
+  EXPECT_TRUE(publishBlind(one()).ok());
+  EXPECT_EQ(own, (std::vector<bool>{true, true})) << "made, and its health";
+  own.clear();
+  change("gpu-a", R"({"metadata":{"labels":{"elasticgpu.io/node":"other"}}})");
+  watch();
+  EXPECT_EQ(own, std::vector<bool>{false});
+  // What a write collides with is another's.
+  EXPECT_TRUE(publishBlind(one()).ok());
+  own.clear();
+  change("gpu-a", R"({"metadata":{"labels":{"elasticgpu.io/role":"other"}}})");
+  EXPECT_TRUE(publishBlind({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid79: it fell off"}})}}).ok());
+  EXPECT_FALSE(std::all_of(own.begin(), own.end(), [](bool its) { return its; }));
 }
 
 TEST_F(PublisherTest, OneThatIsRefusedKeepsNoOtherFromBeingWritten) {
