@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -45,6 +46,10 @@ std::string stateDir() {
   return given && *given ? given : "/var/lib/elasticgpu";
 }
 std::string cacheDir(const std::string& key) { return stateDir() + "/hami-core/cache/" + key; }
+/// HAMi-core's lock of the whole node. The folder around it is this plugin's and in no container: what a container that is
+/// root makes of the lock can be put aside there.
+std::string locksDir() { return stateDir() + "/hami-core/locks"; }
+std::string lockDir() { return locksDir() + "/all"; }
 std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uuid; }
 
 /// Whole percents of a card, never 0 for a share that is not 0: to these mechanisms 0 means "no limit".
@@ -78,6 +83,19 @@ bool makeShared(const std::string& path) {
   struct stat info {};
   return makeDirs(path) && ::stat(path.c_str(), &info) == 0 &&
          ((info.st_mode & 07777) == 0777 || ::chmod(path.c_str(), 0777) == 0);
+}
+
+/// The lock, which all containers of the node have: one that is root may have taken it from this process. Then another one
+/// is made; who has the old one goes on with it. Where that can't be, what an operator has opened to all will do.
+bool makeLock() {
+  if (makeShared(lockDir())) return true;
+  std::string aside = locksDir() + "/old-XXXXXX";
+  if (::mkdtemp(aside.data()) != nullptr) {
+    if (::rename(lockDir().c_str(), aside.c_str()) == 0) return makeShared(lockDir());
+    ::rmdir(aside.c_str());
+  }
+  struct stat info {};
+  return ::stat(lockDir().c_str(), &info) == 0 && (info.st_mode & 0777) == 0777;
 }
 
 class GpuShare final : public Provisioner {
@@ -123,8 +141,8 @@ class GpuShare final : public Provisioner {
         return cards;
       case Isolation::hamiCore:
         if (!plainName(device.key)) return invalid("the key \"" + device.key + "\" cannot name a folder");
-        for (const auto& folder : {cacheDir(device.key), stateDir() + "/hami-core/lock"})
-          if (!makeShared(folder)) return unavailable("cannot make " + folder + ": " + std::strerror(errno));
+        if (!makeShared(cacheDir(device.key))) return cannotMake(cacheDir(device.key));
+        if (const std::lock_guard lock(locking_); !makeLock()) return cannotMake(lockDir());
         return ok();
       case Isolation::mps:
         for (const auto& card : device.cards)
@@ -179,6 +197,10 @@ class GpuShare final : public Provisioner {
     return observes(device) ? Isolation::none : isolationOf(device.parameters);
   }
 
+  static Status cannotMake(const std::string& folder) {
+    return unavailable("cannot make " + folder + ": " + std::strerror(errno));
+  }
+
   /// Containers write to their cache, as root perhaps: files that this process may not remove. Under this name the agent
   /// does, which is root. They keep no device from being given back, and its next user finds none of them.
   static Status setAside(Call& call, const std::string& dir) {
@@ -221,7 +243,7 @@ class GpuShare final : public Provisioner {
     if (const auto limit = smallestPercent(device)) call.env("CUDA_DEVICE_SM_LIMIT", std::to_string(limit));
     call.env("CUDA_DEVICE_MEMORY_SHARED_CACHE", "/tmp/vgpu/usage.cache");
     call.mount(cacheDir(device.key), "/tmp/vgpu", "rw,nosuid,nodev,bind");
-    call.mount(stateDir() + "/hami-core/lock", "/tmp/vgpulock", "rw,nosuid,nodev,bind");
+    call.mount(lockDir(), "/tmp/vgpulock", "rw,nosuid,nodev,bind");
     call.mount(stateDir() + "/hami-core/libvgpu.so", "/usr/local/vgpu/libvgpu.so", "ro,nosuid,nodev,bind");
     call.mount(stateDir() + "/hami-core/ld.so.preload", "/etc/ld.so.preload", "ro,nosuid,nodev,bind");
   }
@@ -237,6 +259,7 @@ class GpuShare final : public Provisioner {
   }
 
   Records records_;
+  std::mutex locking_;  ///< one at a time makes the lock
 };
 
 }  // namespace

@@ -120,6 +120,7 @@ TEST_F(GpuShareTest, MountForHamiCore) {
   EXPECT_THAT(mountedAt(reply.edits, "/etc/ld.so.preload"), HasSubstr("ld.so.preload"));
   EXPECT_THAT(mountedAt(reply.edits, "/usr/local/vgpu/libvgpu.so"), HasSubstr("libvgpu.so"));
   EXPECT_THAT(mountedAt(reply.edits, "/tmp/vgpu"), HasSubstr("/cache/d"));
+  EXPECT_THAT(mountedAt(reply.edits, "/tmp/vgpulock"), HasSubstr("/hami-core/locks/all"));
 
   EXPECT_EQ(outcomeOf(plugin->provision(device("d", {card(0, 100, (1 << 20) - 1)}, hami))), ReplyCode::invalid)
       << "0m would mean unlimited";
@@ -163,13 +164,14 @@ TEST_F(GpuShareTest, ContainersOfAnyUserMayWriteTheirCacheAndTheLock) {
   ASSERT_NE(mkdtemp(root.data()), nullptr);
   ASSERT_EQ(setenv("ELASTICGPU_STATE_DIR", root.c_str(), 1), 0);
   const auto mask = umask(027);
-  std::filesystem::create_directories(root + "/hami-core/lock");  // of an agent before
+  std::filesystem::create_directories(root + "/hami-core/locks/all");  // of an agent before
   const auto d = device("f", {card(0, 100, kGiB)}, {{"isolation", "hami-core"}});
   EXPECT_EQ(outcomeOf(plugin->stage(d)), ReplyCode::ok) << said;
   umask(mask);
-  for (const char* folder : {"/hami-core/cache/f", "/hami-core/lock"})
+  for (const char* folder : {"/hami-core/cache/f", "/hami-core/locks/all"})
     EXPECT_EQ(std::filesystem::status(root + folder).permissions(), std::filesystem::perms::all) << folder;
-  EXPECT_NE(std::filesystem::status(root + "/hami-core/cache").permissions(), std::filesystem::perms::all);
+  for (const char* folder : {"/hami-core/cache", "/hami-core/locks"})
+    EXPECT_NE(std::filesystem::status(root + folder).permissions(), std::filesystem::perms::all) << folder;
   std::filesystem::remove_all(root);
 }
 
