@@ -55,10 +55,11 @@ Status ClaimPreparer::unused(const cdi::Folder::Entry& entry, std::stop_token st
   return undo(**now, stop);
 }
 
-/// Whether the ResourceClaim of that name is another one by now, and none of the pods that name it has a container running.
+/// Whether the ResourceClaim of that name is another one by now, and none of the pods that name it has a container running,
+/// those on their way out included: nobody has said here that their containers have stopped.
 /// One that is gone may have been torn out from under a pod, whose containers are started again.
 Result<bool> ClaimPreparer::isAnother(const ClaimRef& claim, const std::stop_token& stop) {
-  const auto runs = users_.runningPodOf(claim, stop);
+  const auto runs = users_.runningPodOf(claim, stop, Users::Ending::counted);
   if (!runs) return runs.status();
   if (!runs->empty()) return false;
   const auto now = client_.get<core::ResourceClaim>({claim.namespace_, claim.name}, stop);
@@ -115,13 +116,13 @@ Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi:
   return Status::okay();
 }
 
-/// (L5), of one device or "": all. What can't be removed keeps nobody from going on: only to be stopped is an error.
+/// (L5), of one device or "": all. It keeps no unprepare from going on. An error: there is more, and to ask again is of use.
 Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::stop_token& stop) {
   if (options_.permitted.hostRoot.empty()) return Status::okay();  // no container of a simulated node leaves anything
-  const auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop);
-  if (s.code() == Code::cancelled) return s;
-  if (!s.ok()) log::warn("what a container left stays on the disk", {{"why", s.message()}});
-  return Status::okay();
+  const auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop, options_.removing);
+  if (s.ok() || s.code() == Code::cancelled) return s;
+  log::warn("what a container left stays on the disk", {{"why", s.message()}});
+  return s.code() == Code::deadline ? Status(Code::unavailable, s.message()) : Status::okay();
 }
 
 /// No plugin that answers shall have it: no file says any more whose it was.
@@ -134,7 +135,8 @@ Status ClaimPreparer::unstageAnywhere(const std::string& deviceUid, const std::s
     if (const auto reply = plugin->unstage(deviceUid); !reply.ok())
       return {Code::unavailable, name + " unstage: " + reply.message};
   }
-  return removeSetAside(deviceUid, stop);
+  (void)removeSetAside(deviceUid, stop);  // the next start goes on
+  return Status::okay();
 }
 
 /// (L4). given: the kubelet has said that no pod of this node uses this claim any more, and its lock is held; else null.

@@ -338,7 +338,7 @@ Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_toke
     if (auto s = fromReply((*plugin)->unmount(uid, {}, {}), name + " unmount"); !s.ok()) return s;  // (U2)
     if (auto s = fromReply((*plugin)->unstage(uid), name + " unstage"); !s.ok()) return s;          // (U3)
   }
-  if (auto s = removeSetAside(uid, stop); !s.ok()) return s;
+  (void)removeSetAside(uid, stop);  // what a container left must not hold its share; the next start goes on
   if (auto s = folder_.removePart(uid); !s.ok()) return s;  // (U4)
   log::info("unprepared",
             {{"claim", entry.spec->claimNamespace + "/" + entry.spec->claimName}, {"device", entry.spec->device}});

@@ -31,7 +31,8 @@
 //   (L3) a temporary of a write that did not end: removed (Folder::open)
 //   (L4) no file, but a plugin's state on disk (staged.h): the files went with a reboot, and no pod of this node is left for which the
 //        kubelet would ask anew, or it gives the claim back: every plugin unstages the uid
-//   (L5) what a plugin set aside for want of rights (staged.h): removed
+//   (L5) what a plugin set aside for want of rights (staged.h): removed. What takes longer than PreparerOptions::removing is gone on with
+//        later, by the agent's next start: (U4) does not wait for it
 // After a reboot there are no files (/run): the kubelet asks anew for each pod that it starts again.
 // A prepare that fails with what is usually over in seconds (the device not Bound yet, a plugin that starts) is tried again from the checks
 // on while the kubelet waits, the claim's lock held: PreparerOptions::patience. Only some wait at once; the others are answered, and asked
@@ -83,6 +84,8 @@ struct PreparerOptions {
   std::function<std::string(const std::string& card)> gone{};
   /// What a card was found to have, bytes; nullopt, or no function: nobody can say.
   std::function<std::optional<int64_t>(const std::string& card)> memoryFound{};
+  /// How long what containers left is removed in one go: the kubelet waits 45 s for an unprepare.
+  std::chrono::milliseconds removing{10'000};
 };
 
 /// Thread-safe. Keeps references to what it is given, which must outlive it; the folder must be open. A call reads each

@@ -5,15 +5,18 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "controller/agent/cdi/folder.h"
+#include "controller/base/log.h"
 #include "controller/base/subprocess.h"
 
 namespace egpu::agent {
@@ -24,9 +27,9 @@ namespace fs = std::filesystem;
 using base::Code;
 using base::Status;
 using base::UniqueFd;
+namespace log = base::log;
 
-constexpr int kDeepest = 2;  // folders that stand above it, in the state folder
-constexpr std::size_t kMostFound = 256, kMostSeen = 10'000;
+constexpr int kDeepest = 2;            // folders that stand above it, in the state folder
 constexpr std::size_t kAtOnce = 1024;  // names of a folder in memory
 constexpr std::size_t kUidLength = 36;
 constexpr const char* kLeft = ".left-";
@@ -37,30 +40,102 @@ bool isDeviceUid(const std::string& name) {
          name[23] == '-';
 }
 
-/// Calls `take` with each path that is called after a device, and what follows its uid there: nothing, or ".left-…".
-void eachOfDevices(const std::string& folder,
-                   const std::function<void(const fs::path& path, const std::string& uid, bool left)>& take) {
-  std::error_code error;
-  std::size_t seen = 0;
-  fs::recursive_directory_iterator at(folder, fs::directory_options::skip_permission_denied, error);
-  for (; !error && at != fs::recursive_directory_iterator() && ++seen <= kMostSeen; at.increment(error)) {
-    const auto name = at->path().filename().string();
-    const auto uid = name.substr(0, kUidLength), rest = name.substr(uid.size());
-    const bool left = rest.rfind(kLeft, 0) == 0, known = isDeviceUid(uid) && (rest.empty() || left);
-    if (known) take(at->path(), uid, left);
-    if (known || at.depth() >= kDeepest) at.disable_recursion_pending();
-  }
-}
-
 UniqueFd folderAt(int parent, const std::string& name, int flags = O_NOFOLLOW) {
   return UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags));
 }
 
+using OpenDir = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+OpenDir opened(const UniqueFd& folder) {
+  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return {again < 0 ? nullptr : ::fdopendir(again), ::closedir};
+}
+
+/// Goes through what plugins keep, over no link. A folder that is full, or can't be read, hides its own names only.
+class Walk {
+ public:
+  /// Gets each path that is called after a device, and what follows its uid there: nothing, or ".left-…". False: it wants
+  /// no more of them.
+  using Take = std::function<bool(const fs::path& path, const std::string& uid, bool left)>;
+  Walk(const std::string& folder, const Bounds& bounds, Take take) : bounds_(bounds), take_(std::move(take)) {
+    if (const auto top = folderAt(AT_FDCWD, folder, 0))
+      in(top, folder, 0);
+    else
+      missed(folder, errno);
+    if (!missed_.empty())
+      log::warn("not all that plugins left on the disk is seen; what is missed stays there", {{"why", missed_}});
+  }
+
+ private:
+  void in(const UniqueFd& folder, const fs::path& path, int depth) {
+    const OpenDir dir = opened(folder);
+    if (!dir) return missed(path, errno);
+    std::size_t here = 0;
+    while (const dirent* entry = next(dir)) {
+      if (++here > bounds_.inOne || ++seen_ > bounds_.inAll) return missed(path, "it has too many names");
+      take(folder, path, *entry, depth);
+    }
+    missed(path, errno);
+  }
+
+  /// Null: there is none to be read, errno says why, or 0.
+  static const dirent* next(const OpenDir& dir) {
+    errno = 0;
+    return ::readdir(dir.get());  // NOLINT(concurrency-mt-unsafe): this thread's alone
+  }
+
+  void take(const UniqueFd& folder, const fs::path& path, const dirent& entry, int depth) {
+    const std::string name = entry.d_name;
+    if (name == "." || name == "..") return;
+    const auto uid = name.substr(0, kUidLength), rest = name.substr(uid.size());
+    const bool left = rest.rfind(kLeft, 0) == 0;
+    if (isDeviceUid(uid) && (rest.empty() || left)) {
+      if (!take_(path / name, uid, left)) missed(path, "it has too much of devices");
+    } else if (depth < kDeepest && (entry.d_type == DT_DIR || entry.d_type == DT_UNKNOWN)) {
+      if (const auto below = folderAt(folder.get(), name))
+        in(below, path / name, depth + 1);
+      else
+        missed(path / name, errno);
+    }
+  }
+
+  void missed(const fs::path& path, const std::string& why) {
+    if (missed_.empty()) missed_ = path.string() + ": " + why;
+  }
+  /// What went meanwhile, is closed to us or is no folder has nothing for us.
+  void missed(const fs::path& path, int error) {
+    for (const int none : {0, ENOENT, EACCES, ENOTDIR, ELOOP})
+      if (error == none) return;
+    missed(path, std::generic_category().message(error));
+  }
+
+  const Bounds bounds_;
+  const Take take_;
+  std::size_t seen_ = 0;
+  std::string missed_;  ///< the first folder that was not looked at in full, and why
+};
+
+/// What is left may be without end, as a container may write there while it is removed.
+class Limit {
+ public:
+  Limit(const std::stop_token& stop, std::chrono::milliseconds most)
+      : stop_(stop), until_(std::chrono::steady_clock::now() + most) {}
+  /// Ok while it goes on.
+  Status reached() const {
+    if (stop_.stop_requested()) return {Code::cancelled, "stopped"};
+    if (std::chrono::steady_clock::now() < until_) return Status::okay();
+    return {Code::deadline, "there is more than can be removed in one go"};
+  }
+
+ private:
+  const std::stop_token& stop_;
+  const std::chrono::steady_clock::time_point until_;
+};
+
 /// The first names in the folder; a container may have made millions.
 std::vector<std::string> namesIn(const UniqueFd& folder) {
   std::vector<std::string> out;
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(
-      ::fdopendir(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)), ::closedir);
+  const OpenDir dir = opened(folder);
   if (!dir) return out;
   while (const dirent* entry = ::readdir(dir.get())) {  // NOLINT(concurrency-mt-unsafe): this thread's alone
     const std::string name = entry->d_name;
@@ -80,9 +155,9 @@ bool removed(const UniqueFd& folder, const std::string& name) {
 /// Empties a folder whose depth nobody has bounded: folders in folders are moved up to its own, one after the other.
 class Emptied {
  public:
-  Emptied(UniqueFd top, const std::stop_token& stop) : top_(std::move(top)), stop_(stop) {}
+  Emptied(UniqueFd top, const Limit& limit) : top_(std::move(top)), limit_(limit) {}
 
-  /// False: something stays, errno says why; or it was stopped.
+  /// False: something stays, errno says why; or the limit is reached.
   bool run() {
     return each(top_, [&](const std::string& name) {
       if (removed(top_, name)) return true;
@@ -103,7 +178,7 @@ class Emptied {
   /// Until the folder is empty, or a round of names changes nothing.
   template <class Remove>
   bool each(const UniqueFd& folder, const Remove& remove) {
-    for (bool changed = true; changed && !stop_.stop_requested();) {
+    for (bool changed = true; changed && limit_.reached().ok();) {
       const auto names = namesIn(folder);
       if (names.empty()) return true;
       changed = false;
@@ -115,12 +190,12 @@ class Emptied {
   /// A name that is taken is gone sooner or later: the next one will do.
   bool movedUp(const UniqueFd& from, const std::string& name) {
     while (::renameat(from.get(), name.c_str(), top_.get(), std::to_string(next_++).c_str()) != 0)
-      if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) return false;
+      if ((errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) || !limit_.reached().ok()) return false;
     return true;
   }
 
   UniqueFd top_;
-  const std::stop_token& stop_;
+  const Limit& limit_;
   std::uint64_t next_ = 0;
 };
 
@@ -134,18 +209,25 @@ UniqueFd parentOf(const std::string& folder, const fs::path& path) {
 
 }  // namespace
 
-std::set<std::string> stagedIn(const std::string& stateFolder) {
+std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bounds) {
   std::set<std::string> out;
-  eachOfDevices(stateFolder, [&](const fs::path&, const std::string& uid, bool left) {
-    if (!left && out.size() < kMostFound) out.insert(uid);
+  Walk(stateFolder, bounds, [&](const fs::path&, const std::string& uid, bool left) {
+    if (left || out.count(uid) > 0) return true;
+    return out.size() < bounds.ofDevices && out.insert(uid).second;
   });
   return out;
 }
 
-Status removeLeft(const std::string& stateFolder, const std::string& uid, const std::stop_token& stop) {
+Status removeLeft(const std::string& stateFolder, const std::string& uid, const std::stop_token& stop,
+                  std::chrono::milliseconds most) {
+  const Limit limit(stop, most);
+  const Bounds bounds;
   std::vector<fs::path> all;
-  eachOfDevices(stateFolder, [&](const fs::path& path, const std::string& its, bool left) {
-    if (left && (uid.empty() || its == uid) && all.size() < kMostFound) all.push_back(path);
+  Walk(stateFolder, bounds, [&](const fs::path& path, const std::string& its, bool left) {
+    if (!left || (!uid.empty() && its != uid)) return true;
+    if (all.size() == bounds.ofDevices) return false;
+    all.push_back(path);
+    return true;
   });
   Status first;
   for (const auto& path : all) {
@@ -153,10 +235,10 @@ Status removeLeft(const std::string& stateFolder, const std::string& uid, const 
     const auto parent = parentOf(stateFolder, path);
     if (removed(parent, name)) continue;
     if (errno == ENOTEMPTY)
-      if (auto top = folderAt(parent.get(), name); top && Emptied(std::move(top), stop).run() && removed(parent, name))
+      if (auto top = folderAt(parent.get(), name); top && Emptied(std::move(top), limit).run() && removed(parent, name))
         continue;
     const auto why = std::generic_category().message(errno);
-    if (stop.stop_requested()) return {Code::cancelled, "stopped"};
+    if (auto s = limit.reached(); !s.ok()) return {s.code(), path.string() + ": " + s.message()};
     if (first.ok()) first = {Code::unavailable, "cannot remove all of " + path.string() + ": " + why};
   }
   return first;

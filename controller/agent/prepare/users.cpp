@@ -33,11 +33,11 @@ base::Result<std::vector<core::Pod>> Users::podsOf(const ClaimRef& claim, const 
   return out;
 }
 
-base::Result<std::string> Users::runningPodOf(const ClaimRef& claim, const std::stop_token& stop) {
+base::Result<std::string> Users::runningPodOf(const ClaimRef& claim, const std::stop_token& stop, Ending ending) {
   const auto pods = podsOf(claim, stop);
   if (!pods) return pods.status();
   for (const auto& pod : *pods) {
-    if (pod.metadata.deleting()) continue;
+    if (pod.metadata.deleting() && ending == Ending::passedOver) continue;
     kube::HttpRequest get;
     get.target = kube::Client::path(core::kindOf<core::Pod>, pod.metadata.namespace_, pod.metadata.name);
     get.timeout = client_.options().requestTimeout;

@@ -28,10 +28,12 @@ class Users {
   /// Whether one of them names the claim and is not finished.
   bool uses(const core::Pod& pod, const ClaimRef& claim) const;
 
-  /// The first of podsOf that has a container running and is not on its way out, as "namespace/name"; empty if there is
-  /// none. The kubelet gives a claim back when a pod's containers have stopped and before it says so of the pod: neither
-  /// the pod's phase nor reservedFor can be waited for.
-  base::Result<std::string> runningPodOf(const ClaimRef& claim, const std::stop_token& stop);
+  /// Pods on their way out. The kubelet gives a claim back when a pod's containers have stopped and before it says so of the
+  /// pod: neither the pod's phase nor reservedFor can be waited for. Who has no such word must count them.
+  enum class Ending { passedOver, counted };
+  /// The first of podsOf that has a container running, as "namespace/name"; empty if there is none.
+  base::Result<std::string> runningPodOf(const ClaimRef& claim, const std::stop_token& stop,
+                                         Ending ending = Ending::passedOver);
 
  private:
   kube::Client& client_;

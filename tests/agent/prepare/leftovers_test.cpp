@@ -1,7 +1,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <fstream>
+#include <optional>
 
 #include "controller/agent/prepare/staged.h"
 #include "controller/base/subprocess.h"
@@ -10,6 +13,8 @@
 
 namespace egpu::agent {
 namespace {
+
+constexpr std::chrono::minutes kLong{1};
 
 class LeftoversTest : public PrepareTest {
  protected:
@@ -76,6 +81,26 @@ TEST_F(LeftoversTest, L1_AClaimThatWasMadeAnewIsAnotherOne) {
   ASSERT_TRUE(preparer.prepare(now, {}).ok());
   ASSERT_TRUE(preparer.leftovers({}).ok());
   EXPECT_EQ(files(), Calls{fileOf(uidOf(now))}) << "its own file stays while its pod starts";
+}
+
+/// Nobody has said here that its containers have stopped.
+TEST_F(LeftoversTest, L1_NeverUnderAPodThatIsEndingAndStillRuns) {
+  const auto before = prepared("a");
+  const std::string its = uidOf(before);
+  says("a", "running");
+  world.json<core::Pod>({"default", "a"}, R"({"metadata":{"finalizers":["example.com/stays"]}})");
+  support::World::mustOk(world.client.remove<core::Pod>({"default", "a"}));
+  ASSERT_TRUE(world.pod("a").metadata.deleting());
+  world.json<core::ResourceClaim>({"default", "a"}, R"({"metadata":{"finalizers":null}})");
+  support::World::mustOk(world.client.remove<core::ResourceClaim>({"default", "a"}));
+  driver->settle();
+  ASSERT_TRUE(world.carrier("a")) << "it was made anew";
+  ASSERT_NE(world.carrier("a")->metadata.uid, before.uid);
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_EQ(files(), Calls{fileOf(its)});
+  says("a", "terminated");
+  ASSERT_TRUE(preparer.leftovers({}).ok());
+  EXPECT_TRUE(files().empty());
 }
 
 TEST_F(LeftoversTest, L1_WithoutTheApiNothingIsTouched) {
@@ -224,30 +249,100 @@ TEST_F(StateOnDiskTest, L4_OnlyUidsCountAndLinksAndTheirFoldersAreNotFollowed) {
   EXPECT_EQ(stagedIn(state).size(), 256U);
 }
 
-TEST_F(StateOnDiskTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
-  plugin::HostOptions host;
-  host.env = {"ELASTICGPU_STATE_DIR=" + state};
+TEST_F(StateOnDiskTest, AFullFolderHidesItsOwnNamesOnlyAndThatIsSaid) {
+  namespace fs = std::filesystem;
+  for (const char* full : {"/a", "/vendor/a", "/z"}) {  // whatever the order
+    fs::create_directories(state + full);
+    for (int i = 0; i < 20; ++i) std::ofstream(state + full + "/" + std::to_string(i));
+  }
+  keep(gone);
+  const auto looked = [&](const Bounds& bounds, std::size_t found) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(stagedIn(state, bounds).size(), found);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string words = "not all that plugins left";
+  EXPECT_EQ(looked({30, 100, 1}, 1).find(words), std::string::npos) << "all was seen";
+  auto said = looked({10, 100, 1}, 1);
+  EXPECT_NE(said.find(words), std::string::npos) << said;
+  EXPECT_NE(said.find(": it has too many names"), std::string::npos) << said;
+  EXPECT_NE(looked({30, 50, 1}, 1).find(words), std::string::npos);
+  keep("0123abcd-0000-4000-8000-000000000002");
+  said = looked({30, 100, 1}, 1);
+  EXPECT_NE(said.find("/vendor/cache: it has too much of devices"), std::string::npos) << said;
+}
+
+class LimiterTest : public StateOnDiskTest {
+ protected:
+  LimiterTest() {
+    host.env = {"ELASTICGPU_STATE_DIR=" + state};
+    request.key = gone;
+    request.device = "egpu-a";
+    request.node = "n1";
+    request.parameters = {{"isolation", "hami-core"}};
+    request.cards = {{"GPU-1", "A100", 0, 500, 1 << 30, 1 << 30}};
+  }
+  plugin::Provisioner& gpushare() { return *plugins->find("gpushare.provisioner.elasticgpu.io", nullptr); }
+  void SetUp() override {
+    plugins.emplace(std::vector<std::string>{std::string(EGPU_PROVISIONER_DIR) + "/libgpushare.so"}, host, clock,
+                    world.random);
+    ASSERT_NE(plugins->find("gpushare.provisioner.elasticgpu.io", nullptr), nullptr);
+  }
+
   base::SystemClock clock;
-  plugin::HostedRegistry plugins({std::string(EGPU_PROVISIONER_DIR) + "/libgpushare.so"}, host, clock, world.random);
-  auto* gpushare = plugins.find("gpushare.provisioner.elasticgpu.io", nullptr);
-  ASSERT_NE(gpushare, nullptr);
+  plugin::HostOptions host;
   plugin::DeviceRequest request;
-  request.key = gone;
-  request.device = "egpu-a";
-  request.node = "n1";
-  request.parameters = {{"isolation", "hami-core"}};
-  request.cards = {{"GPU-1", "A100", 0, 500, 1 << 30, 1 << 30}};
+  std::optional<plugin::HostedRegistry> plugins;
+};
+
+/// A container has the lock mounted, and is root there as here; the plugin is not.
+TEST_F(LimiterTest, WhatAContainerMakesOfTheLockIsPutAside) {
+  namespace fs = std::filesystem;
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  const std::string locks = state + "/hami-core/locks", lock = locks + "/all";
+  ASSERT_TRUE(gpushare().stage(request).ok());
+  for (const mode_t mode : {0700, 01777, 0}) {
+    std::ofstream(lock + "/of-a-container") << "x";
+    ASSERT_EQ(::chown(lock.c_str(), 0, 0), 0);
+    ASSERT_EQ(::chmod(lock.c_str(), mode), 0);
+    const auto reply = gpushare().stage(request);
+    EXPECT_TRUE(reply.ok()) << reply.message;
+    EXPECT_EQ(fs::status(lock).permissions(), fs::perms::all);
+    EXPECT_TRUE(fs::is_empty(lock));
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(locks), {}), 4) << "who has the old ones goes on with them";
+  // An operator's own, that this plugin may not touch.
+  fs::remove_all(locks);
+  fs::create_directories(lock);
+  ASSERT_EQ(::chmod(lock.c_str(), 0755), 0);
+  EXPECT_FALSE(gpushare().stage(request).ok());
+  ASSERT_EQ(::chmod(lock.c_str(), 01777), 0);
+  EXPECT_TRUE(gpushare().stage(request).ok());
+}
+
+/// Names in the lock are no device's: a container can't have the agent look at them, or remove them.
+TEST_F(LimiterTest, WhatAContainerPutsIntoTheLockIsNotLookedAt) {
+  ASSERT_TRUE(gpushare().stage(request).ok());
+  const std::string lock = state + "/hami-core/locks/all", other = "0123abcd-0000-4000-8000-000000000002";
+  std::filesystem::create_directories(lock + "/" + other + ".left-a/below");
+  std::filesystem::create_directories(lock + "/" + other);
+  EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
+  EXPECT_TRUE(removeLeft(state, {}, {}, kLong).ok());
+  EXPECT_TRUE(std::filesystem::exists(lock + "/" + other + ".left-a/below"));
+}
+
+TEST_F(LimiterTest, L4_TheLimitersCacheGoesWhateverAContainerLeftInIt) {
   const std::string cache = state + "/hami-core/cache/" + gone;
   for (const bool spoiled : {false, true}) {
-    ASSERT_TRUE(gpushare->stage(request).ok());
+    ASSERT_TRUE(gpushare().stage(request).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{gone});
     std::ofstream(cache + "/usage.cache") << "x";
     if (spoiled) std::filesystem::create_directories(cache + "/of-a-container/below");  // root's, as ours are
-    ASSERT_TRUE(ClaimPreparer(client, plugins, events, folder, real).leftovers({}).ok());
+    ASSERT_TRUE(ClaimPreparer(client, *plugins, events, folder, real).leftovers({}).ok());
     EXPECT_EQ(stagedIn(state), std::set<std::string>{});
     EXPECT_TRUE(std::filesystem::is_empty(state + "/hami-core/cache")) << "nor is anything set aside";
   }
-  ASSERT_TRUE(gpushare->stage(request).ok());
+  ASSERT_TRUE(gpushare().stage(request).ok());
   EXPECT_TRUE(std::filesystem::is_empty(cache)) << "the next user finds nothing of the one before";
 }
 
@@ -277,6 +372,25 @@ TEST_F(StateOnDiskTest, L5_WhatWasSetAsideGoesWithItsDeviceHoweverDeepAndNothing
   EXPECT_TRUE(fs::exists(scratch.path() + "/elsewhere/below"));
 }
 
+/// What a container left may be without end: its device is given back all the same.
+TEST_F(StateOnDiskTest, U4_DoesNotWaitForWhatTakesTooLongToRemove) {
+  PreparerOptions hasty = real;
+  hasty.removing = std::chrono::milliseconds(0);
+  ClaimPreparer preparer(client, registry, events, folder, hasty);
+  plugin.edits = {};
+  const auto claim = claimed("a");
+  const std::string left = state + "/vendor/" + uidOf(claim) + ".left-a";
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  plugin.onUnstage = [&](const std::string&) { std::filesystem::create_directories(left + "/below"); };
+  world.removePod("a");
+  EXPECT_TRUE(preparer.unprepare(claim, {}).ok());
+  EXPECT_TRUE(files().empty());
+  EXPECT_TRUE(std::filesystem::exists(left));
+  EXPECT_EQ(preparer.leftovers({}).code(), base::Code::unavailable) << "it is to be asked again";
+  EXPECT_TRUE(ClaimPreparer(client, registry, events, folder, real).leftovers({}).ok());
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
 TEST_F(StateOnDiskTest, L5_AnyDepthAndAnyNumberGoes) {
   const std::string left = state + "/" + gone + ".left-a";
   std::filesystem::create_directories(left + "/many");
@@ -290,8 +404,10 @@ TEST_F(StateOnDiskTest, L5_AnyDepthAndAnyNumberGoes) {
   }
   std::stop_source stopped;
   stopped.request_stop();
-  EXPECT_EQ(removeLeft(state, {}, stopped.get_token()).code(), base::Code::cancelled);
-  const auto removed = removeLeft(state, {}, {});
+  EXPECT_EQ(removeLeft(state, {}, stopped.get_token(), kLong).code(), base::Code::cancelled);
+  EXPECT_EQ(removeLeft(state, {}, {}, std::chrono::milliseconds(0)).code(), base::Code::deadline);
+  EXPECT_TRUE(std::filesystem::exists(left));
+  const auto removed = removeLeft(state, {}, {}, kLong);
   EXPECT_TRUE(removed.ok()) << removed.str();
   EXPECT_TRUE(std::filesystem::is_empty(state));
 }
