@@ -105,9 +105,14 @@ namespace {
 sdk::Status readAnew(sdk::Call& call, Node& out) {
   const auto cancelled = [&] { return call.cancelled(); };
   sdk::Status status = readNode(cancelled, out);
-  if (status.code == EGPU_OK || cancelled() || !Watch::shared().release()) return status;
-  out = {};
-  return readNode(cancelled, out);
+  if (status.code == EGPU_OK || cancelled()) return status;
+  if (Watch::shared().release()) {
+    out = {};
+    status = readNode(cancelled, out);
+  }
+  // The kernel lists the cards as long as the driver is loaded.
+  if (status.code != EGPU_OK && kernelCards().empty()) Watch::shared().forget();
+  return status;
 }
 
 }  // namespace

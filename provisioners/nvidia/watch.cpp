@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "provisioners/nvidia/xids.h"
 
@@ -10,6 +11,14 @@ namespace {
 
 constexpr std::chrono::seconds kToldFor{60};
 constexpr int kMostEventsAtOnce = 1000;  // a card that floods is ill after the first
+
+/// The driver's version; empty = unknown.
+std::string driverOf(const std::vector<Card>& cards) {
+  for (const Card& card : cards)
+    for (const auto& [name, value] : card.attributes)
+      if (name == "driverVersion") return value;
+  return {};
+}
 
 }  // namespace
 
@@ -37,6 +46,12 @@ bool Watch::release() {
   const bool held = nvml_ != nullptr;
   closeLocked();
   return held;
+}
+
+void Watch::forget() {
+  const std::lock_guard lock(mutex_);
+  seen_.clear();
+  mostLinks_.clear();
 }
 
 void Watch::openLocked(const std::vector<std::string>& uuids) {
@@ -86,6 +101,10 @@ void Watch::drainLocked(Time now) {
 void Watch::judge(Node& node, Time now) {
   auto& cards = node.cards;
   const std::lock_guard lock(mutex_);
+  if (auto driver = driverOf(cards); !driver.empty() && driver != driver_) {
+    if (!driver_.empty()) seen_.clear();
+    driver_ = std::move(driver);
+  }
   drainLocked(now);
   const auto absent = [&](const std::string& uuid) {
     return std::none_of(cards.begin(), cards.end(), [&](const Card& card) { return card.uuid == uuid; });

@@ -481,6 +481,26 @@ TEST_P(NvidiaTest, WhatIsHeldOpenIsLetGoWhenTheDriverDoesNotAnswer) {
   EXPECT_THAT(plugin->health().cards, SizeIs(1)) << "it is watched again";
 }
 
+TEST_P(NvidiaTest, ADriverThatIsUnloadedTakesWhatWasSeenAlong) {
+  use("a100");
+  discovered();
+  fake->file["devices"][1]["xids"].push_back(119);
+  fake->write();
+  EXPECT_THAT(plugin->health().cards, SizeIs(1));
+  const auto away = [&](bool unloaded) {
+    fake->file["errors"]["nvmlInit_v2"] = 9;
+    fake->write();
+    for (std::size_t i = 0; unloaded && i < 4; ++i) fake->unplug(i);
+    EXPECT_EQ(plugin->health().reply.outcome, ReplyCode::unavailable);
+    fake->file.remove("errors");
+    fake->write();
+  };
+  away(false);
+  EXPECT_THAT(plugin->health().cards, SizeIs(1)) << "the kernel has the cards: it is the same driver";
+  away(true);
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+}
+
 TEST_P(NvidiaTest, ACardThatIsLostWhileItIsReadIsLost) {
   use("a100");
   fake->file["devices"][2]["errors"]["nvmlDeviceGetMemoryInfo_v2"] = 15;

@@ -60,6 +60,20 @@ TEST_F(WatchTest, ACardThatComesBackWithoutAResetIsNotWell) {
   EXPECT_EQ(illnesses(judged()), Words(4));
 }
 
+/// It was let go while the driver did not answer, and so kept nobody from loading another one.
+TEST_F(WatchTest, WhatWasSeenUnderAnotherVersionOfTheDriverIsForgotten) {
+  judged();
+  fake.file["devices"][0]["xids"].push_back(119);
+  judged();
+  EXPECT_TRUE(watch.release());
+  EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "", ""})) << "that it was let go alone mends nothing";
+  EXPECT_TRUE(watch.release());
+  fake.file["driver"] = "550.54.14";
+  EXPECT_EQ(illnesses(judged()), Words(4));
+  fake.file["devices"][1]["xids"].push_back(119);
+  EXPECT_EQ(illnesses(judged()), (Words{"", "Xid119", "", ""}));
+}
+
 TEST(Xids, OnlyWhatNeedsNoRemedyPasses) {
   for (const unsigned xid : {48U, 61U, 62U, 63U, 64U, 74U, 79U, 95U, 119U, 120U, 140U, 143U})
     EXPECT_FALSE(passes(xid)) << xid;
