@@ -543,7 +543,6 @@ def check_reboot(ground):
     ground.admin.delete(f"{claims()}/deleted")
     until("its claim is gone", lambda: not ground.admin.exists(f"{claims()}/deleted"))
     report.check("/run is empty", not node.folder.joinpath("run").exists())
-    # After a reboot 1.34's kubelet names each device twice there, and the API server takes no status of the pod.
     node.says_health = node.version is None
     node.power_on("containerd", "kubelet", "agent")
 
@@ -586,7 +585,9 @@ def main():
         loop = Loop()
         gates = {each: Gate(loop, port_of(cluster)) for each in ("kubelet", "agent")}
         servers = {each: f"https://127.0.0.1:{gate.port}" for each, gate in gates.items()}
-        node = real_node.RealNode(cluster, version=version, servers=servers).start(installation.client_of(cluster))
+        node = real_node.RealNode(cluster, version=version, servers=servers)
+        node.says_health = True  # until the reboot
+        node.start(installation.client_of(cluster))
         ground = FaultyGround(cluster, node, report, gates, bin_dir)
         with logs_if_it_fails(cluster):
             prepare_cluster(cluster, node, bin_dir, f"--probation={PROBATION}s")

@@ -158,7 +158,9 @@ class RealNode:
         self.cgroup = self.snapshotter = ""
         self.binaries = None  # containerd's
         self.port = 0  # the kubelet's
-        self.says_health = True  # whether the kubelet tells its devices' health in a pod's status, from its next start on
+        # Whether the kubelet tells its devices' health in a pod's status, from its next start on. 1.34's names a device twice
+        # where two pods share it or after a reboot, and the API server takes no status of these pods.
+        self.says_health = version is None
         self.cards = A100  # the file that says what hardware the node has
 
     def start(self, admin):
