@@ -332,7 +332,7 @@ class Churning {
       for (const uint64_t id : alike)
         if (now_ - jobs_[id].at >= options_.keepAfter) ids.push_back(id);
     std::sort(ids.begin(), ids.end(), [this](uint64_t a, uint64_t b) { return turnOf(a) < turnOf(b); });
-    std::vector<scheduler::Waiting> waiting;
+    std::vector<scheduler::Waiter> waiting;
     for (const uint64_t id : ids)
       waiting.push_back(
           {Scheduled::deviceOf(id), priorityOf(id), jobs_[id].at, &ledger_.requestOf(*jobs_[id].pod), {}});

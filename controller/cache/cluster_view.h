@@ -314,11 +314,11 @@ class ClusterView {
                                 const scheduler::NodePredicate& suits, const scheduler::Pause& pause);
   /// Room that others come before; see kept_room.cpp.
   struct Nominated {
-    scheduler::Waiting owner;
+    scheduler::Waiter owner;
     v1alpha::Nomination room;
   };
   struct KeptNode {
-    scheduler::Waiting owner;
+    scheduler::Waiter owner;
     std::string node;
     int64_t lookedAt = 0;  ///< as Turn::now
   };
@@ -327,7 +327,7 @@ class ClusterView {
   void refreshNomination(const Claim& claim, bool gone);
   /// Since when its turn counts: of a gang's, or one of several of a pod, as of the oldest of them.
   int64_t sinceOf(const Claim& claim) const;
-  static scheduler::Waiting waiterOf(const Ask& ask);
+  static scheduler::Waiter waiterOf(const Ask& ask);
   bool waitsNoMore(const std::string& claimUid) const;
   bool anyWaitsNoMore(const std::vector<Ask>& asks) const;
   bool nodeIsKeptFrom(const std::vector<Ask>& asks, const std::string& ownerUid, const KeptNode& kept) const;

@@ -95,7 +95,7 @@ void ClusterView::refreshNomination(const Claim& claim, bool gone) {
   announce();
 }
 
-scheduler::Waiting ClusterView::waiterOf(const Ask& ask) {
+scheduler::Waiter ClusterView::waiterOf(const Ask& ask) {
   return {ask.claim, ask.turn.priority, ask.turn.since, &ask.request};
 }
 
@@ -381,7 +381,7 @@ std::string ClusterView::keptFrom(const Ask& ask) const {
   const std::lock_guard lock(mutex_);
   std::string text;
   const std::string own = ask.claim.substr(0, ask.claim.find('/') + 1);
-  const auto add = [&](const scheduler::Waiting& owner, const std::string& node) {
+  const auto add = [&](const scheduler::Waiter& owner, const std::string& node) {
     // Who reads it may not read other namespaces.
     text += (text.empty() ? "kept for others: room on node " : ", on node ") + node +
             (owner.name.starts_with(own) ? " for claim " + owner.name : " for a claim of another namespace");

@@ -23,7 +23,7 @@ namespace {
 
 using codec::JournalRecord;
 using codec::JsonText;
-using journal::Outcome;
+using journal::ReplaySummary;
 
 std::string timeText(int64_t milliseconds) {
   return base::rfc3339(base::Clock::Wall(std::chrono::milliseconds(milliseconds)));
@@ -86,12 +86,12 @@ void show(const JournalOptions& options, const JournalRecord& record) {
       std::printf("%s\n", server::forTerminal(decisionText(record, ask), false).c_str());
 }
 
-void write(JsonText& j, std::string_view name, const Outcome::Share& share) {
+void write(JsonText& j, std::string_view name, const ReplaySummary::Share& share) {
   j.key(name).beginObject();
   j.key("mean").value(share.mean).key("most").value(share.most).key("last").value(share.last).endObject();
 }
 
-void write(JsonText& j, const Outcome& o) {
+void write(JsonText& j, const ReplaySummary& o) {
   j.beginObject();
   for (const auto& [name, number] :
        std::vector<std::pair<std::string_view, int64_t>>{{"from", o.from},
@@ -123,7 +123,7 @@ void write(JsonText& j, const Outcome& o) {
 
 using Rows = std::vector<std::pair<std::string, std::string>>;
 
-Rows rows(const Outcome& o) {
+Rows rows(const ReplaySummary& o) {
   Rows out = {{"claims that asked", std::to_string(o.claims)},
               {"placed", std::to_string(o.placed)},
               {"  of them after a wait", std::to_string(o.waited)},
@@ -138,7 +138,7 @@ Rows rows(const Outcome& o) {
     out.emplace_back("  at most", percent(share.most));
     out.emplace_back("  at the end", percent(share.last));
   }
-  const auto failure = o.firstFailure.value_or(Outcome::Failure{});
+  const auto failure = o.firstFailure.value_or(ReplaySummary::Failure{});
   out.emplace_back("first that did not fit", failure.at == 0 ? "none" : failure.claim);
   out.emplace_back("  when", failure.at == 0 ? "" : timeText(failure.at));
   out.emplace_back("  asked as number", failure.at == 0 ? "" : std::to_string(failure.nth));
@@ -146,7 +146,7 @@ Rows rows(const Outcome& o) {
   return out;
 }
 
-void printNotes(const Outcome& o) {
+void printNotes(const ReplaySummary& o) {
   const auto note = [](int64_t count, const char* what) {
     if (count > 0) std::printf("%lld %s\n", static_cast<long long>(count), what);
   };
@@ -158,13 +158,13 @@ void printNotes(const Outcome& o) {
     std::printf("first difference: %s\n", server::forTerminal(o.firstDifferent, false).c_str());
 }
 
-void printTable(const Outcome& recorded, const std::optional<Outcome>& other, const std::string& policy) {
+void printTable(const ReplaySummary& recorded, const std::optional<ReplaySummary>& other, const std::string& policy) {
   using Cell = server::TextTable::Cell;
   std::printf("from %s to %s\n", timeText(recorded.from).c_str(), timeText(recorded.to).c_str());
   std::vector<Cell> header = {Cell{""}, Cell{"AS RECORDED"}};
   if (other) header.push_back(Cell{"UNDER " + policy});
   server::TextTable table(header);
-  const auto left = rows(recorded), right = rows(other.value_or(Outcome{}));
+  const auto left = rows(recorded), right = rows(other.value_or(ReplaySummary{}));
   for (std::size_t i = 0; i < left.size(); ++i) {
     std::vector<Cell> row = {Cell{left[i].first}, Cell{left[i].second}};
     if (other) row.push_back(Cell{right[i].second});
@@ -193,8 +193,8 @@ int replay(const JournalOptions& options, journal::Reading reading) {
     if (policies) other.tell(record, joined);
   };
   if (auto s = journal::read(options.folder, reading); !s.ok()) return fail("", s);
-  const auto as = recorded.outcome();
-  const auto under = policies ? std::optional(other.outcome()) : std::nullopt;
+  const auto as = recorded.summary();
+  const auto under = policies ? std::optional(other.summary()) : std::nullopt;
   if (options.output == "json") {
     JsonText j;
     j.beginObject().key("recorded");

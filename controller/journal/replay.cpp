@@ -330,8 +330,8 @@ void Replay::retry() {
   }
 }
 
-Outcome Replay::outcome() const {
-  Outcome out = out_;
+ReplaySummary Replay::summary() const {
+  ReplaySummary out = out_;
   out.to = now_;
   const auto time = static_cast<double>(out.to - out.from);
   out.core.last = share(used_.core, capacity_.core);

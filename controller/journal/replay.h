@@ -24,7 +24,7 @@
 namespace egpu::journal {
 
 /// Times in milliseconds, shares 0 … 1 of all cards' milli-cards or bytes.
-struct Outcome {
+struct ReplaySummary {
   struct Share {
     double mean = 0;  ///< over time
     double most = 0, last = 0;
@@ -58,7 +58,7 @@ class Replay {
 
   /// As Reading::each.
   void tell(const codec::JournalRecord& record, bool joined);
-  Outcome outcome() const;
+  ReplaySummary summary() const;
 
  private:
   struct Claim {
@@ -105,7 +105,7 @@ class Replay {
   void onCard(const std::string& card, F f);
 
   std::optional<scheduler::Policies> policies_;
-  Outcome out_;
+  ReplaySummary out_;
   scheduler::Cluster cluster_;
   bool skipping_ = false;  ///< a picture that is known already
   bool diverged_ = false;

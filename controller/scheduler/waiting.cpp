@@ -119,7 +119,7 @@ class Expecting {
 using Nodes = std::set<std::string, std::less<>>;
 
 /// The node that is expected first, of those that are not kept already; empty: none.
-std::string soonest(const Cluster& cluster, const Waiting& who, const NodePredicate& open, int64_t now,
+std::string soonest(const Cluster& cluster, const Waiter& who, const NodePredicate& open, int64_t now,
                     const HeldSince& heldSince, std::string_view keptNow) {
   Expecting expecting(cluster.state(), *who.request, now, heldSince);
   std::string_view best;
@@ -138,17 +138,17 @@ std::string soonest(const Cluster& cluster, const Waiting& who, const NodePredic
 
 }  // namespace
 
-bool comesBefore(const Waiting& a, const Waiting& b) {
+bool comesBefore(const Waiter& a, const Waiter& b) {
   return std::tie(b.priority, a.since, a.name) < std::tie(a.priority, b.since, b.name);
 }
 
-std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiting>& waiting, int64_t now,
+std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before, const Keeping& keeping) {
   std::vector<Kept> kept;
   Nodes taken;
   const std::size_t most =
       std::min(keeping.most, std::max<std::size_t>(1, cluster.nodeCount() / std::max<std::size_t>(1, keeping.share)));
-  for (const Waiting& who : waiting) {
+  for (const Waiter& who : waiting) {
     if (kept.size() >= most) break;
     if (now - who.since < keeping.after) continue;
     const NodePredicate open = [&](std::string_view node) {

@@ -18,7 +18,7 @@
 namespace egpu::scheduler {
 
 /// Who waits. Times are seconds of any one clock.
-struct Waiting {
+struct Waiter {
   std::string name;
   int64_t priority = 0;
   int64_t since = 0;
@@ -27,7 +27,7 @@ struct Waiting {
 };
 
 /// Whether `a` is tried before `b`.
-bool comesBefore(const Waiting& a, const Waiting& b);
+bool comesBefore(const Waiter& a, const Waiter& b);
 
 /// A node for one that waits.
 struct Kept {
@@ -54,7 +54,7 @@ using HeldSince = std::function<int64_t(std::string_view device)>;
 /// served, goes, or no longer comes first.
 ///
 /// Costs a scan of the cluster for each node that is kept.
-std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiting>& waiting, int64_t now,
+std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});
 

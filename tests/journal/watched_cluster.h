@@ -129,7 +129,7 @@ class WatchedCluster {
   }
 
   /// Of the journal so far.
-  Outcome replayed(std::optional<scheduler::Policies> policies = {}) {
+  ReplaySummary replayed(std::optional<scheduler::Policies> policies = {}) {
     journal->flush();
     Replay replay(std::move(policies));
     leftOut.clear();
@@ -137,7 +137,7 @@ class WatchedCluster {
     reading.each = [&](const codec::JournalRecord& record, bool joined) { replay.tell(record, joined); };
     reading.leftOut = [this](const std::string& what) { leftOut.push_back(what); };
     if (const auto s = read(folder(), reading); !s.ok()) throw std::runtime_error(s.str());
-    return replay.outcome();
+    return replay.summary();
   }
 
   base::ManualClock clock;

@@ -39,7 +39,7 @@ struct World {
     cluster.take(card, device, {core, 0}, {cpu, 0});
     since[device] = at;
   }
-  std::vector<Kept> keep(const std::vector<Waiting>& waiting, int64_t now, const std::vector<Kept>& before = {},
+  std::vector<Kept> keep(const std::vector<Waiter>& waiting, int64_t now, const std::vector<Kept>& before = {},
                          const Keeping& keeping = {}) const {
     return keepNodes(
         cluster, waiting, now, [this](std::string_view device) { return since.find(device)->second; }, before, keeping);
@@ -47,10 +47,10 @@ struct World {
 };
 
 TEST(Waiting, PriorityThenAgeThenName) {
-  std::vector<Waiting> all = {{"d", 0, 5}, {"c", 0, 3}, {"b", 0, 3}, {"a", -1, 0}, {"e", 9, 8}};
+  std::vector<Waiter> all = {{"d", 0, 5}, {"c", 0, 3}, {"b", 0, 3}, {"a", -1, 0}, {"e", 9, 8}};
   std::sort(all.begin(), all.end(), comesBefore);
   std::string order;
-  for (const Waiting& each : all) order += each.name;
+  for (const Waiter& each : all) order += each.name;
   EXPECT_EQ(order, "ebcda");
 }
 
@@ -84,7 +84,7 @@ TEST(Waiting, WhatIsKeptIsBounded) {
   World world(100, 1);
   for (int n = 0; n < 100; ++n) world.take("n" + std::to_string(n) + "c0", std::to_string(n), 1000, 0);
   const Request one = whole(1);
-  std::vector<Waiting> waiting;
+  std::vector<Waiter> waiting;
   for (int i = 0; i < 30; ++i) waiting.push_back({"w" + std::to_string(i), 0, i, &one});
   const std::vector<Kept> kept = world.keep(waiting, 10'000);
   ASSERT_EQ(kept.size(), 2u) << "one of 50 nodes";
