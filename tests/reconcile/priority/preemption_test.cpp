@@ -429,17 +429,23 @@ TEST_F(PreemptionTest, AnOlderPodWithMoreToChooseForLeavesTheYoungersPlanAlone) 
 
 TEST_F(PreemptionTest, AnOlderPodWhoseOtherClaimGoesLeavesThePlanToTheYounger) {
   claim("a", "spare");
-  claim("fixed", "share");
-  world.json<core::Node>({"", "n1"}, R"({"metadata":{"labels":{"zone":"x"}}})");
-  world.addClaim("y", "late", {{"gpu-core", "10"}});
+  pod("runs-a", "a");
+  claim("y", "share", {}, {{"gpu-core", "60"}});
+  pod("runs-y", "y");
   claim("x", "late", "high");
-  world.addPod("beside", {"y"}, true, {{"zone", "nowhere"}});
   world.addPod("old", {"x", "y"}, true, {{"zone", "nowhere"}});
   settle();
   world.nextSecond();
-  world.addPod("young", {"x"}, true, {{"zone", "x"}});
+  world.addPod("young", {"x"});
   driver->run(std::chrono::minutes(1));
+  EXPECT_TRUE(victims("x").empty()) << "the older one plans";
+  World::mustOk(world.client.remove<cache::Claim>({"default", "y"}));
+  driver->run(std::chrono::seconds(20));  // it is in use, and no room comes free
+  EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
+  ends("runs-a", "a");
+  driver->run();
   EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
+  ends("runs-y", "y");
 }
 
 TEST_F(PreemptionTest, NobodyGoesForOneOfAPodsClaims) {
