@@ -91,10 +91,7 @@ def check_shapes(ground):
 
 def check_mounts(ground):
     """isolation: hami-core, for a container that is not root: what the plugin mounts is there, and what is its own can be written to."""
-    node, folder, before = ground.node, f"{real_node.STATE}/hami-core", ground.node.prepared()
-    node.namespaces.run("install", "-d", "-g", "61184", "-m", "1775", folder)  # as gpushare's README has the operator do
-    for name, text in (("libvgpu.so", "a library\n"), ("ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")):
-        node.namespaces.path(f"{folder}/{name}").write_text(text)
+    node, folder, before = ground.node, ground.put_limiter(), ground.node.prepared()
     ground.claim("limited", cls="limited")
     ground.pod("limited", {"main": ["limited"]}, securityContext={"runAsUser": 1000, "runAsGroup": 1000})
     ground.runs("limited")

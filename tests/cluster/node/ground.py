@@ -61,6 +61,14 @@ class Ground:
     def device(self, claim):
         return self.admin.get(f"{GPUS}/{self.admin.get(f'{claims()}/{claim}')['status']['elasticGPUName']}")
 
+    def put_limiter(self):
+        """What hami-core asks of the operator: its folder, as gpushare's README has it made, and what he puts there. The folder."""
+        folder = f"{real_node.STATE}/hami-core"
+        self.node.namespaces.run("install", "-d", "-g", "61184", "-m", "1775", folder)
+        for name, text in (("libvgpu.so", "a library\n"), ("ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")):
+            self.node.namespaces.path(f"{folder}/{name}").write_text(text)
+        return folder
+
     def delete(self, *names):
         for name in names:
             self.admin.delete(f"{pods()}/{name}")

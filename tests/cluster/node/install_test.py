@@ -76,7 +76,7 @@ def check_installed(ground):
         until(f"{what} is rolled out", lambda what=what: rolled_out(ground, what))
     cards = until("its cards are published", lambda: len(ground.admin.items(GPUS)) == len(FILE) and ground.admin.items(GPUS))
     ground.report.check("they are those of the machine", {each["spec"]["card"]["uuid"] for each in cards} == set(MINORS), cards)
-    ours = [each for each in ground.admin.items(pods(installation.NAMESPACE))]
+    ours = ground.admin.items(pods(installation.NAMESPACE))
     ground.report.check("no container was started twice", not any(
         status["restartCount"] for each in ours for status in each["status"]["containerStatuses"]), ours)
 
@@ -89,10 +89,7 @@ def check_samples(ground):
     ground.admin.create(CLASSES, {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClass", "metadata": {"name": "limited"},
                                   "provisioner": SHARE, "egpuBindingMode": "Immediate", "reclaimPolicy": "Delete",
                                   "parameters": {"isolation": "hami-core"}})
-    folder = f"{real_node.STATE}/hami-core"
-    ground.node.namespaces.run("install", "-d", "-g", "61184", "-m", "1775", folder)  # as gpushare's README has the operator do
-    for name, text in (("libvgpu.so", "a library\n"), ("ld.so.preload", "/usr/local/vgpu/libvgpu.so\n")):
-        ground.node.namespaces.path(f"{folder}/{name}").write_text(text)
+    ground.put_limiter()
     ground.claim("limited", cls="limited")
     ground.pod("limited", {"main": ["limited"]}, securityContext={"runAsUser": 1000, "runAsGroup": 1000})
     ground.runs("test-cuda-1", "test-cuda-2", "limited")
