@@ -6,8 +6,10 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "controller/scheduler/choice/keep_together.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/gang.h"
 
@@ -121,6 +123,30 @@ void preemptRow(const Cluster& cluster, const char* what, const std::vector<Gang
   std::printf("%-58s %zu go%s   %8.0f ms\n", what, found.victims.size(), found.exact ? "" : " (cut short)", millis);
 }
 
+/// Every holder has its card since another second.
+void keepRow(const Cluster& cluster, const char* what, const std::vector<GangMember>& members,
+             const std::vector<TopologyGroup>* within = nullptr) {
+  const auto from = Clock::now();
+  const auto kept = keepTogether(
+      cluster, members, within, 1'000'000,
+      [](std::string_view device) { return static_cast<int64_t>(std::hash<std::string_view>()(device) % 1'000'000); },
+      {}, kNodes / 2);
+  const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+  std::printf("%-58s %zu nodes   %8.1f ms\n", what, kept.size(), millis);
+}
+
+void keepRows(const Scene& scene) {
+  const auto cluster = taken(kNodes);
+  GangMember eight, share;
+  eight.request.cards = 8;
+  eight.request.wholeCards = true;
+  share.request.perCard = {250, 20 * kGi};
+  keepRow(cluster, "nodes kept for 64 x 8 whole cards", std::vector<GangMember>(64, eight));
+  keepRow(cluster, "nodes kept for 256 x 8 whole cards", std::vector<GangMember>(kMembers, eight));
+  keepRow(cluster, "nodes kept for 64 x 8 whole cards in one rack", std::vector<GangMember>(64, eight), &scene.racks);
+  keepRow(cluster, "nodes kept for 256 shares", std::vector<GangMember>(kMembers, share));
+}
+
 /// Each node a group of its own.
 std::vector<TopologyGroup> hosts(int nodes) {
   std::vector<TopologyGroup> groups;
@@ -179,6 +205,7 @@ int run() {
       if (i % kPerRack * (kCards - 1) + c - 1 >= 2 * (static_cast<int>(kMembers) - 1))
         scene.cluster.take("gpu-" + std::to_string(i) + "-" + std::to_string(c), "new", {300, 8 * kGi});
   row(scene, "256 x 2 whole cards in one rack: 255 at most fit in each", all(two), true);
+  keepRows(scene);
   preemptRows();
   return 0;
 }

@@ -42,6 +42,7 @@
 #include "controller/cache/explanations.h"
 #include "controller/cache/stores.h"
 #include "controller/cache/told_allocation.h"
+#include "controller/scheduler/choice/keep_together.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/choice/together.h"
 #include "controller/scheduler/cluster.h"
@@ -152,7 +153,8 @@ class ClusterView {
   };
   /// All asks, each at its place (one per ask), all or none, and the assumption of what was decided: scheduler::decideGang(),
   /// within the namespace's quotas. If each is nominated for a node, they have these nodes first. `within`: groups of which one holds them all. Others
-  /// decide between two of them, and between two members where looking for their nodes takes long. Room that is kept from every one of the asks is left alone, and no node is kept for a gang.
+  /// decide between two of them, and between two members where looking for their nodes takes long. Room that is kept from every one of the asks is left alone. If they don't
+  /// fit, perhaps nodes are kept for them from now on (scheduler/choice/keep_together.h).
   /// Nothing: one of them is decided for already, or has a device. Who asks looks again then, and of two who ask at once
   /// for the same gang only one decides.
   std::optional<scheduler::GangDecision> decideGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
@@ -260,6 +262,9 @@ class ClusterView {
   scheduler::Cluster copy() const;
 
  private:
+  /// A gang found no room: perhaps nodes are kept for it from now on. The look is without the lock.
+  void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+                   const std::vector<scheduler::TopologyGroup>* within);
   struct CardState;
   using Cards = std::map<std::string, CardState, std::less<>>;
   struct DeviceState {
@@ -321,6 +326,8 @@ class ClusterView {
     scheduler::Waiter owner;
     std::string node;
     int64_t lookedAt = 0;  ///< as Turn::now
+    int moves = 0;         ///< as scheduler::Kept
+    bool ofGang = false;
   };
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
@@ -364,8 +371,22 @@ class ClusterView {
   std::shared_ptr<const scheduler::Cluster> picture();
   /// Since when the device is there, for keepNode().
   void noteAge(const Gpu& device);
-  /// It found no room: perhaps a node is kept for it from now on.
-  void keepNode(const Ask& ask, const scheduler::NodePredicate& suits);
+  /// They found no room, one claim or several of one pod: perhaps a node is kept for them from now on.
+  void keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
+  bool waitsForLong(const std::vector<Ask>& asks) const;
+  /// Whether all are there still: nothing is kept for claims that went meanwhile, as nobody would end it.
+  bool allStand(const std::vector<Ask>& asks) const;
+  /// Whether nodes to keep for them are looked for now.
+  bool looksNow(const std::vector<Ask>& asks);
+  void looked(const Ask& ask, bool found);
+  /// Whether one more node may be kept; if too many are, one that comes later gives its own up.
+  bool makePlace(const scheduler::Waiter& waiter);
+  std::string nodeToKeep(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                         const scheduler::KeptBefore& before) const;
+  scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
+  /// Whether nodes are kept for a gang that comes before these.
+  bool anotherGangKeeps(const std::vector<Ask>& asks) const;
+  void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept);
   /// It waits for room no longer.
   void keepNoNode(std::string_view claimUid);
   void addDevice(Devices::value_type& entry);
@@ -438,7 +459,8 @@ class ClusterView {
     uint64_t copies = 0;
   };
   Picture picture_;
-  int64_t keptLast_ = 0;  ///< when a node was last looked for, as Turn::now
+  int64_t keptLast_ = 0;                                ///< when a node was last looked for, as Turn::now
+  std::map<std::string, int64_t, std::less<>> inVain_;  ///< when it was, for a claim (by uid) that found none: of late
   uint64_t lastNumber_ = 0;
   bool grew_ = false;
   static constexpr std::size_t kMostHopeless = 64;

@@ -62,7 +62,7 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
   } else if (!decision.excess) {
-    keepNode(ask, suits);
+    keepNode(asks, suits);
   } else if (ask.first) {
     keepNoNode(ask.claimUid);
   }
@@ -150,7 +150,7 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
-  if (asks.size() == 1 && together.decisions.empty() && !together.excess) keepNode(asks.front(), suits);
+  if (!asks.empty() && together.decisions.empty() && !together.excess) keepNode(asks, suits);
   grew_ = grew_ || freed;
   const bool news = grew_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -199,7 +199,9 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   if (gang.decisions.empty()) gang = decide(members);
   letHave(held);
   if (anyWaitsNoMore(asks)) return std::nullopt;  // somebody else was quicker in a pause
-  if (gang.lacking && gang.lacking->excess) book_.refused(members.front().claim->namespace_);
+  const bool outside = gang.lacking && gang.lacking->excess;
+  if (outside) book_.refused(members.front().claim->namespace_);
+  for (std::size_t i = 0; outside && i < asks.size(); ++i) keepNoNode(asks[i].claimUid);
   for (std::size_t i = 0; i < gang.decisions.size(); ++i) {
     // What is told of several asks is decided for one node. These were decided with what is not told.
     tell({&asks[i], 1}, {gang.decisions[i]}, {}, true);
@@ -212,6 +214,7 @@ std::optional<scheduler::GangDecision> ClusterView::decideGang(const std::vector
   lock.unlock();
   if (news) announce();
   if (decided_) decided_(!gang.decisions.empty(), took.count());
+  if (gang.decisions.empty() && !outside) keepForGang(asks, places, within);
   return gang;
 }
 

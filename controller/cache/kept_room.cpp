@@ -1,6 +1,8 @@
 // What ClusterView keeps for claims that others must not overtake: room that is nominated, and nodes for those who have waited
 // for long.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
@@ -15,6 +17,7 @@ namespace {
 
 constexpr int64_t kLookEvery = 1;   ///< seconds between two looks for a node to keep: each is a scan of the cluster
 constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
+constexpr int64_t kLookAfterVain = 300;  ///< the same for one that found none: others have their looks meanwhile
 
 std::string nominatedKey(std::string_view claimUid) { return std::string("nominated/").append(claimUid); }
 
@@ -40,19 +43,6 @@ void carryOut(scheduler::Cluster& cluster, const std::string& ownerUid, const v1
     for (const auto& uid : victimUids) cluster.giveBack(card, uid);
   for (const auto& card : room.cards)
     cluster.take(card.name, nominatedKey(ownerUid), upTo(freeOf(cluster, card.name), card));
-}
-
-/// That node alone; empty if it isn't there.
-scheduler::Cluster aloneOf(const scheduler::Cluster& cluster, const std::string& node) {
-  scheduler::Cluster alone;
-  const auto info = cluster.describeNode(node);
-  if (!info) return alone;
-  alone.upsertNode(*info);
-  for (const auto& card : cluster.cardsOf(node)) {
-    alone.upsertCard({card, *cluster.describe(card), cluster.findCard(card).healthy});
-    for (const auto& taken : cluster.takes(card)) alone.take(card, taken.uid, taken.charged, taken.ofNode);
-  }
-  return alone;
 }
 
 }  // namespace
@@ -217,42 +207,157 @@ void ClusterView::noteAge(const Gpu& device) {
   heldSince_[device.metadata.uid] = secondsOf(device.metadata.creationTimestamp);
 }
 
-void ClusterView::keepNode(const Ask& ask, const scheduler::NodePredicate& suits) {
-  const auto& turn = ask.turn;
-  if (!ask.first || ask.request.observes || turn.now - turn.waitingSince < keeping_.after) return;
-  const auto own = keptNodes_.find(ask.claimUid);
-  if (own == keptNodes_.end() ? turn.now - keptLast_ < kLookEvery : turn.now - own->second.lookedAt < kLookAgain)
-    return;
-  auto waiter = waiterOf(ask);
+bool ClusterView::waitsForLong(const std::vector<Ask>& asks) const {
+  return std::all_of(asks.begin(), asks.end(), [this](const Ask& ask) {
+    return ask.first && !ask.request.observes && ask.turn.now - ask.turn.waitingSince >= keeping_.after;
+  });
+}
+
+bool ClusterView::makePlace(const scheduler::Waiter& waiter) {
   const auto most = std::min(keeping_.most,
                              std::max<std::size_t>(1, cluster_.nodeCount() / std::max<std::size_t>(1, keeping_.share)));
-  if (own == keptNodes_.end() && keptNodes_.size() >= most) {
-    const auto last = std::max_element(keptNodes_.begin(), keptNodes_.end(), [](const auto& a, const auto& b) {
-      return scheduler::comesBefore(a.second.owner, b.second.owner);
-    });
-    if (last == keptNodes_.end() || !scheduler::comesBefore(waiter, last->second.owner)) return;
-    keptNodes_.erase(last);
-    grew_ = true;
+  std::vector<decltype(keptNodes_)::iterator> others;
+  for (auto it = keptNodes_.begin(); it != keptNodes_.end(); ++it)
+    if (!it->second.ofGang) others.push_back(it);
+  if (others.size() < most) return true;
+  const auto last = *std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) {
+    return scheduler::comesBefore(a->second.owner, b->second.owner);
+  });
+  if (!scheduler::comesBefore(waiter, last->second.owner)) return false;
+  keptNodes_.erase(last);
+  grew_ = true;
+  return true;
+}
+
+std::string ClusterView::nodeToKeep(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                                    const scheduler::KeptBefore& before) const {
+  const auto now = asks.front().turn.now;
+  const scheduler::HeldSince heldSince = [&](std::string_view uid) {
+    const auto known = heldSince_.find(uid);
+    return known == heldSince_.end() ? now : known->second;
+  };
+  if (asks.size() == 1) {
+    auto waiter = waiterOf(asks.front());
+    waiter.suits = suits;
+    waiter.since = asks.front().turn.waitingSince;
+    std::vector<scheduler::Kept> kept;
+    for (const auto& node : before.nodes) kept.push_back({waiter.name, node, before.moves});
+    kept = scheduler::keepNodes(cluster_, {waiter}, now, heldSince, kept, {keeping_.after, 1, 1});
+    return kept.empty() ? std::string() : kept.front().node;
   }
-  keptLast_ = turn.now;
-  waiter.suits = [&](std::string_view node) {
+  std::vector<scheduler::GangMember> members;
+  for (const auto& ask : asks) {
+    members.push_back({ask.request, suits});
+    if (members.size() > 1) members.back().with = 0;
+  }
+  const auto kept = scheduler::keepTogether(cluster_, members, nullptr, now, heldSince, before, 1);
+  return kept.empty() ? std::string() : kept.front().node;
+}
+
+bool ClusterView::looksNow(const std::vector<Ask>& asks) {
+  const auto& ask = asks.front();
+  const auto now = ask.turn.now;
+  if (!waitsForLong(asks) || !allStand(asks)) return false;
+  for (const auto& each : asks)
+    if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end())
+      return now - own->second.lookedAt >= kLookAgain;
+  std::erase_if(inVain_, [now](const auto& each) { return now - each.second >= kLookAfterVain; });
+  return now - keptLast_ >= kLookEvery && !inVain_.contains(ask.claimUid);
+}
+
+void ClusterView::looked(const Ask& ask, bool found) {
+  keptLast_ = ask.turn.now;
+  if (!found) inVain_[ask.claimUid] = ask.turn.now;
+}
+
+void ClusterView::keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
+  const auto& ask = asks.front();
+  if (!looksNow(asks)) return;
+  auto owner = waiterOf(ask);
+  const auto before = keptFor(asks);
+  if (before.nodes.empty() && !makePlace(owner)) return;
+  const scheduler::NodePredicate open = [&](std::string_view node) {
     for (const auto& [uid, kept] : keptNodes_)
       if (uid != ask.claimUid && kept.node == node) return false;
     return !suits || suits(node);
   };
-  waiter.since = turn.waitingSince;
-  std::vector<scheduler::Kept> before;
-  if (own != keptNodes_.end()) before.push_back({ask.claim, own->second.node});
-  const auto kept = scheduler::keepNodes(cluster_, {waiter}, turn.now,
-                                         [&](std::string_view uid) {
-                                           const auto known = heldSince_.find(uid);
-                                           return known == heldSince_.end() ? turn.now : known->second;
-                                         },
-                                         before, {keeping_.after, 1, 1});
-  if (kept.empty()) return keepNoNode(ask.claimUid);
-  auto owner = waiterOf(ask);
+  auto node = nodeToKeep(asks, open, before);
+  looked(ask, !node.empty());
+  if (node.empty()) return keepNoNode(ask.claimUid);
   owner.request = nullptr;  // it does not outlive the decision
-  keptNodes_[ask.claimUid] = {std::move(owner), kept.front().node, turn.now};
+  const bool moves = !before.nodes.empty() && before.nodes.front() != node;
+  keptNodes_[ask.claimUid] = {std::move(owner), std::move(node), ask.turn.now, before.moves + (moves ? 1 : 0)};
+}
+
+bool ClusterView::allStand(const std::vector<Ask>& asks) const {
+  return std::all_of(asks.begin(), asks.end(), [this](const Ask& ask) {
+    const auto claim = stores_.claims.get(core::ObjectKey::of(ask.claim));
+    return claim && claim->metadata.uid == ask.claimUid;
+  });
+}
+
+scheduler::KeptBefore ClusterView::keptFor(const std::vector<Ask>& asks) const {
+  scheduler::KeptBefore before;
+  for (const auto& ask : asks)
+    if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end()) {
+      before.nodes.push_back(own->second.node);
+      before.moves = std::max(before.moves, own->second.moves);
+    }
+  return before;
+}
+
+bool ClusterView::anotherGangKeeps(const std::vector<Ask>& asks) const {
+  return std::any_of(keptNodes_.begin(), keptNodes_.end(), [&](const auto& kept) {
+    const auto own = [&](const Ask& ask) { return ask.claimUid == kept.first; };
+    return kept.second.ofGang && std::none_of(asks.begin(), asks.end(), own) &&
+           scheduler::comesBefore(kept.second.owner, waiterOf(asks.front()));
+  });
+}
+
+void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+                              const std::vector<scheduler::TopologyGroup>* within) {
+  const auto now = asks.front().turn.now;
+  std::unique_lock lock(mutex_);
+  if (!looksNow(asks) || anotherGangKeeps(asks)) return;
+  const auto before = keptFor(asks);
+  const auto most = std::max<std::size_t>(1, cluster_.nodeCount() / std::max<std::size_t>(1, keeping_.gangShare));
+  auto members = membersOf(asks, places);
+  const auto later = then(asks, lock);
+  for (auto& member : members) member.suits = later.open(member.suits);
+  const auto heldSince = [&](std::string_view uid) {
+    const std::lock_guard again(mutex_);
+    const auto known = heldSince_.find(uid);
+    return known == heldSince_.end() ? now : known->second;
+  };
+  const auto kept = scheduler::keepTogether(*later.cluster, members, within, now, heldSince, before, most);
+  lock.lock();
+  looked(asks.front(), !kept.empty());
+  keepInstead(asks, anyWaitsNoMore(asks) || !allStand(asks) ? std::vector<scheduler::KeptForMember>() : kept);
+  lock.unlock();
+  announce();
+}
+
+void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept) {
+  const auto before = keptFor(asks);
+  std::set<std::string> given;  // up
+  std::erase_if(keptNodes_, [&](const auto& each) {
+    const auto own = [&](const Ask& ask) { return ask.claimUid == each.first; };
+    // A younger gang has its turn later.
+    const bool goes = std::any_of(asks.begin(), asks.end(), own) || (each.second.ofGang && !kept.empty());
+    if (goes) given.insert(each.second.node);
+    return goes;
+  });
+  const auto keeps = [&](const auto& node) {
+    return std::any_of(kept.begin(), kept.end(), [&](const auto& each) { return each.node == node; });
+  };
+  const bool moves = !std::all_of(before.nodes.begin(), before.nodes.end(), keeps);
+  for (const auto& each : kept) {
+    auto owner = waiterOf(asks[each.member]);
+    owner.request = nullptr;  // it does not outlive the decision
+    keptNodes_[asks[each.member].claimUid] = {std::move(owner), each.node, asks.front().turn.now,
+                                              before.moves + (moves ? 1 : 0), true};
+  }
+  grew_ = grew_ || !std::all_of(given.begin(), given.end(), keeps);
 }
 
 void ClusterView::keepNoNode(std::string_view claimUid) {
@@ -351,7 +456,7 @@ bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha:
   for (std::size_t i = 0; i < asks.size(); ++i) {
     const auto& room = rooms[i];
     auto [known, fresh] = nodes.try_emplace(room.nodeName);
-    if (fresh) known->second.cluster = aloneOf(cluster_, room.nodeName);
+    if (fresh) scheduler::copyNode(cluster_, room.nodeName, known->second.cluster);
     known->second.requests.push_back(asks[i].request);
     for (const auto& uid : uidsOf(room.victims)) others.push_back(uid);
   }
@@ -396,7 +501,7 @@ std::string ClusterView::keptFrom(const Ask& ask) const {
 std::vector<scheduler::Kept> ClusterView::keptNodes() const {
   const std::lock_guard lock(mutex_);
   std::vector<scheduler::Kept> all;
-  for (const auto& [uid, kept] : keptNodes_) all.push_back({kept.owner.name, kept.node});
+  for (const auto& [uid, kept] : keptNodes_) all.push_back({kept.owner.name, kept.node, kept.moves});
   return all;
 }
 

@@ -168,7 +168,7 @@
 // An intent that a pod has reserved can't move: RESCHEDULE and 422 are then said on the claim and tried again with back-off.
 // A held device is brought back by its pods' and its ResourceClaim's events (routing.cpp); what the look found, the cache knows too.
 // A (D2) device whose claimRef somebody took off gets it back, as the ledger says it. Those who wait are tried in the order of their
-// priority, then of their age; a node is kept for who has waited for ten minutes (ClusterView). A node that changes: its rejections end, and all who wait are tried.
+// priority, then of their age; a node is kept for who has waited for ten minutes, for a gang all its nodes (ClusterView). A node that changes: its rejections end, and all who wait are tried.
 // A quota counts decisions, devices and entries alike, so what a dead leader left half done counts for the next one.
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).

@@ -33,6 +33,7 @@ bool comesBefore(const Waiter& a, const Waiter& b);
 struct Kept {
   std::string name;  ///< whose
   std::string node;
+  int moves = 0;  ///< how often another one was kept for it before
   bool operator==(const Kept&) const = default;
 };
 
@@ -40,6 +41,8 @@ struct Keeping {
   int64_t after = 600;     ///< seconds that one has waited before a node is kept for it
   std::size_t most = 16;   ///< nodes kept at once, at most, and …
   std::size_t share = 50;  ///< … one of so many nodes; one at least
+  /// For one gang, the first that has waited for so long, at most one of so many nodes; one at least: choice/keep_together.h.
+  std::size_t gangShare = 2;
 };
 
 /// Since when the holder of a device uid has it. Who is not known to have held it for long is not expected to.
@@ -48,14 +51,17 @@ using HeldSince = std::function<int64_t(std::string_view device)>;
 /// The nodes to keep now, for the first in the order that have waited for long and fit nowhere. `waiting` is in that
 /// order; `before` is what was kept until now.
 ///
-/// A node is chosen by when it may be free enough. Jobs that have run for long run longer: what one of them holds is
-/// expected to come free after as long again as it has been held. A node that is kept already stays, unless another one
-/// is expected in half the time; equal ones go by name. So what is kept is bounded by `most` and `share`, and ends when its owner is
-/// served, goes, or no longer comes first.
+/// A node is chosen by when it may be free enough (choice/expected_room.h). A node that is kept already stays, unless another one
+/// is expected in half the time, after the first such move in a quarter, and so on: where many come and go, one that has just begun
+/// is always expected soon, and what is kept would never stay. Equal ones go by name. So what is kept is bounded by `most` and `share`, and
+/// ends when its owner is served, goes, or no longer comes first.
 ///
 /// Costs a scan of the cluster for each node that is kept.
 std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});
+
+/// What counts of the seconds until a node is expected that was kept before, after so many moves.
+int64_t expectedOfKept(int64_t seconds, int moves);
 
 }  // namespace egpu::scheduler

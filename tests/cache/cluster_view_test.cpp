@@ -1,7 +1,3 @@
-#include "controller/cache/cluster_view.h"
-
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <functional>
 #include <map>
@@ -14,66 +10,10 @@
 
 #include "controller/scheduler/state/demand.h"
 #include "controller/scheduler/state/state.h"
+#include "tests/cache/view_fixture.h"
 
 namespace egpu::cache {
 namespace {
-
-class ClusterViewTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    view.onCapacity([this] { ++grown; });
-    node("n1");
-    card("c0", "n1");
-    grown = 0;
-  }
-  std::string next() { return std::to_string(++version); }
-  void node(const std::string& name) {
-    core::Node n;
-    n.metadata.name = name;
-    n.metadata.uid = "node-" + name;
-    n.metadata.resourceVersion = next();
-    n.ready = true;
-    stores.nodes.informed(n);
-  }
-  Gpu makeCard(const std::string& name, const std::string& on) {
-    Gpu gpu;
-    gpu.metadata.name = name;
-    gpu.metadata.uid = "card-" + name;
-    gpu.metadata.resourceVersion = next();
-    gpu.spec.card.emplace();
-    gpu.spec.card->uuid = name;
-    gpu.spec.card->nodeName = on;
-    gpu.spec.card->memory = 1000;
-    return gpu;
-  }
-  void card(const std::string& name, const std::string& on, core::SortedMap<v1alpha::LedgerEntry> entries = {}) {
-    auto gpu = makeCard(name, on);
-    gpu.spec.allocations = std::move(entries);
-    stores.cards.informed(gpu);
-  }
-  void device(const std::string& name, const std::string& on, const std::string& phase,
-              const std::string& claimUid = "k") {
-    Gpu gpu;
-    gpu.metadata.name = name;
-    gpu.metadata.uid = "uid-" + name;
-    gpu.metadata.resourceVersion = next();
-    gpu.spec.nodeName = on;
-    gpu.spec.cards = {{"c0", "c0", 600, 100, 600, 100}};
-    gpu.spec.claimRef = v1alpha::ClaimRef{"ns", "c", claimUid};
-    gpu.status.phase = phase;
-    stores.devices.informed(gpu);
-  }
-  static ClusterView::Ask ask(const std::string& uid, int64_t core) {
-    ClusterView::Ask a;
-    a.claimUid = uid;
-    a.claim = "ns/" + uid;
-    a.request.perCard = {core, 10};
-    return a;
-  }
-  int version = 0, grown = 0;
-  Stores stores;
-  ClusterView view{stores};
-};
 
 TEST_F(ClusterViewTest, ADecisionCountsUntilItsDeviceIsSeen) {
   ASSERT_TRUE(view.decideAndAssume(ask("k", 600)).fits);
@@ -281,72 +221,6 @@ TEST_F(ClusterViewTest, WhoHasToGoIsFoundOnOneCopyUntilSomethingChanges) {
   card("c1", "n1");
   EXPECT_EQ(victims(), "") << "there is room now";
   EXPECT_EQ(view.copies(), 3u);
-}
-
-TEST_F(ClusterViewTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
-  node("n2");
-  card("c1", "n2");
-  const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
-                         const std::string& card, const std::string& created) {
-    Gpu gpu;
-    gpu.metadata.name = name;
-    gpu.metadata.uid = uid;
-    gpu.metadata.resourceVersion = next();
-    gpu.metadata.creationTimestamp = created;
-    gpu.spec.nodeName = on;
-    gpu.spec.cards = {{card, card, 600, 100, 600, 100}};
-    gpu.status.phase = "Pending";  // without entries
-    stores.devices.informed(gpu);
-  };
-  const auto keptAt = [&](int64_t now) {
-    auto large = ask("large", 1000);
-    large.turn = {0, 0, 0, now};
-    EXPECT_FALSE(view.decideAndAssume(large).fits);
-    const auto kept = view.keptNodes();
-    return kept.empty() ? std::string() : kept.front().node;
-  };
-  since("a", "uid-a", "n1", "c0", "1970-01-01T00:00:10Z");
-  since("b", "uid-b", "n2", "c1", "1970-01-01T00:15:00Z");
-  EXPECT_EQ(keptAt(1000), "n2") << "the younger one is expected to go first";
-  since("a", "uid-other", "n1", "c0", "1970-01-01T00:18:10Z");
-  EXPECT_EQ(keptAt(1100), "n1") << "another device of that name, far younger";
-  int grown = 0;
-  view.onCapacity([&] { ++grown; });
-  view.keepNothing("other");
-  EXPECT_EQ(grown, 0);
-  view.keepNothing("large");
-  EXPECT_TRUE(view.keptNodes().empty()) << "nobody wants it just now";
-  EXPECT_EQ(grown, 1) << "who waits may have the node";
-  EXPECT_NE(keptAt(1200), "");
-  view.forget("large");
-  EXPECT_TRUE(view.keptNodes().empty()) << "nothing can be decided for it";
-}
-
-TEST_F(ClusterViewTest, WhateverIsAskedKnowsRoomThatIsKept) {
-  Claim owner;
-  owner.metadata.name = "owner";
-  owner.metadata.namespace_ = "ns";
-  owner.metadata.uid = "owner";
-  owner.metadata.resourceVersion = next();
-  owner.status.phase = "Pending";
-  owner.status.priority = 10;
-  owner.status.nominated = v1alpha::Nomination{"n1", {{"c0", 600, 100}}, {"somebody"}};
-  stores.claims.informed(owner);
-  const auto fits = [&](const ClusterView::Ask& who) {
-    const std::string_view only = "n1";
-    return view.judge({who}, {&only, 1}).front().fits;
-  };
-  auto other = ask("k", 600);
-  EXPECT_FALSE(view.decideAndAssume(other).fits);
-  EXPECT_FALSE(fits(other));
-  EXPECT_FALSE(view.wouldFitTogether({other}, {}, {}));
-  EXPECT_TRUE(view.nodesKeptFrom({other}).contains("n1"));
-  EXPECT_TRUE(fits(ask("k", 400))) << "beside it";
-  EXPECT_TRUE(fits(ask("owner", 600))) << "it is kept for that one";
-  other.turn.priority = 20;
-  EXPECT_TRUE(fits(other)) << "of higher priority";
-  EXPECT_TRUE(view.wouldFitTogether({other}, {}, {}));
-  EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
 }
 
 TEST_F(ClusterViewTest, DecisionsAreMadeWhileTheMapOfALargeClusterIsDrawn) {

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/scheduler/world.h"
 
@@ -77,7 +80,38 @@ TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
   EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000), (std::vector<Kept>{{"x", "n1"}})) << "600 against 1000";
   EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), before) << "600 against half of 1000";
   world.since["n1c0"] = world.since["n1c1"] = 501;
-  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), (std::vector<Kept>{{"x", "n1"}})) << "499 against 500";
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), (std::vector<Kept>{{"x", "n1", 1}})) << "499 against 500";
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 1}}), (std::vector<Kept>{{"x", "n0", 1}}))
+      << "499 against a quarter of 1000";
+  world.since["n1c0"] = world.since["n1c1"] = 751;
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 1}}), (std::vector<Kept>{{"x", "n1", 2}}))
+      << "249 against 250";
+}
+
+/// Small ones come and go: whichever node is looked at next has just been given one, which is expected to go soon.
+TEST(Waiting, WhoWaitsIsServedHoweverManyComeAndGo) {
+  World world(4);
+  std::vector<std::pair<std::string, std::string>> holders;  // the oldest first: card, device
+  int next = 0;
+  std::vector<Kept> kept;
+  const auto comes = [&](int64_t now) {
+    const auto decision = decide(world.cluster, whole(1), [&](std::string_view node) {
+      return std::none_of(kept.begin(), kept.end(), [&](const Kept& each) { return each.node == node; });
+    });
+    if (!decision.fits) return;
+    holders.emplace_back(decision.placements.front().card, std::to_string(next++));
+    world.take(holders.back().first, holders.back().second, 1000, now);
+  };
+  for (int i = 0; i < 8; ++i) comes(i * 20);
+  const Request pair = whole(2);
+  int64_t now = 1000;
+  for (; now < 3000 && !decide(world.cluster, pair).fits; now += 20) {
+    kept = world.keep({{"x", 0, 0, &pair}}, now, kept);
+    world.cluster.giveBack(holders.front().first, holders.front().second);
+    holders.erase(holders.begin());
+    comes(now);
+  }
+  EXPECT_LT(now, 3000);
 }
 
 TEST(Waiting, WhatIsKeptIsBounded) {

@@ -86,7 +86,7 @@ Asked ClaimSync::askOf(const cache::Claim& claim, cache::Store<cache::Class>::Pt
   }
   if (refusedByQuota(claim, asked)) return asked;
   asked.turn = turnOf(claim, priority.value, clock_.wall());
-  if (asked.cls->bindingMode == "WaitForFirstConsumer" && !inGang(claim))
+  if (asked.cls->bindingMode == "WaitForFirstConsumer")
     asked.turn.waitingSince = std::max(asked.turn.waitingSince, wantedSince(claim, asked.turn.now));
   asked.preempts = priority.preempts && !claim.spec.adminAccess;
   auto& requests = std::get<std::vector<scheduler::Request>>(made);

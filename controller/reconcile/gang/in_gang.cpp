@@ -182,6 +182,7 @@ Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop
     return waits(*claim, "claim " + who->metadata.name + " says what " + gang.text() + " waits for");
   };
   if (!members.lacks.empty()) {
+    cluster_.keepNothing(claim->metadata.uid);
     // One says how many are here: each of 256 would be a write on each.
     const bool others = members.missing && members.has(*claim) && !members.open.empty() &&
                         members.open.front()->metadata.uid != claim->metadata.uid;
@@ -230,7 +231,11 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
                               std::stop_token stop) {
   GangAsks gathered;
   GangPods pods(stores_, volumes_, waiting_.nodes);
-  if (auto outcome = askGang(claim, gang, members, pods, gathered, stop)) return *std::move(outcome);
+  if (auto outcome = askGang(claim, gang, members, pods, gathered, stop)) {
+    for (const auto& each : members.open)
+      if (!outcome->said.empty()) cluster_.keepNothing(each->metadata.uid);
+    return *std::move(outcome);
+  }
   auto& asks = gathered.asks;
   askAsOne(asks);
   const auto queueKey = claimKey(core::keyOf(claim.metadata));

@@ -168,4 +168,14 @@ std::vector<Decision> togetherOn(Cluster& cluster, const std::vector<Request>& r
   return Trying(cluster, requests, {}, {}).runOn(node);
 }
 
+void copyNode(const Cluster& from, std::string_view node, Cluster& to) {
+  const auto info = from.describeNode(node);
+  if (!info) return;
+  to.upsertNode(*info);
+  for (const auto& card : from.cardsOf(node)) {
+    to.upsertCard({card, *from.describe(card), from.findCard(card).healthy});
+    for (const auto& taken : from.takes(card)) to.take(card, taken.uid, taken.charged, taken.ofNode);
+  }
+}
+
 }  // namespace egpu::scheduler

@@ -1,5 +1,6 @@
 // Gangs: nothing is held while a member is missing or doesn't fit, all are bound together, and pods go with the last one.
 #include <algorithm>
+#include <deque>
 #include <random>
 
 #include "tests/reconcile/fixture.h"
@@ -39,6 +40,7 @@ class GangTest : public ReconcileTest {
   std::string nodeOf(const std::string& claim) { return world.claim(claim).status.nodeName; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   support::RefusingTransport line{*world.transport};
+  int comesNext = 0;
   int64_t used() { return driver->cluster.totals().usedCore; }
 };
 
@@ -64,6 +66,67 @@ TEST_F(GangTest, HoldsNothingWhileOneDoesNotFit) {
   world.removeClaim("full");
   settle();
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
+}
+
+/// Small claims that come and go take every card that comes free, until nodes are kept for the gang.
+TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* node : {"n3", "n4"}) {
+    world.addNode(node);
+    world.addCard(node, 0);
+    world.addCard(node, 1);
+  }
+  std::deque<std::string> small;
+  const auto comes = [&] {
+    small.push_back("small-" + std::to_string(comesNext++));
+    world.addClaim(small.back(), "share", {{"gpu", "1"}});
+    settle();
+    world.nextSecond();
+  };
+  for (int i = 0; i < 8; ++i) comes();
+  member("a", "2", {}, "train", {{"gpu", "2"}});
+  member("b", "2", {}, "train", {{"gpu", "2"}});
+  for (int i = 0; i < 3; ++i) comes();
+  const auto oneGoes = [&] {
+    world.removeClaim(small.front());
+    small.pop_front();
+    settle();
+    comes();
+    world.clock.advance(std::chrono::seconds(20));
+  };
+  for (int i = 0; i < 20; ++i) oneGoes();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_EQ(used(), 8000) << "who comes later goes past it";
+  int rounds = 0;
+  for (; phase("a") != "Bound" && rounds < 40; ++rounds) oneGoes();
+  EXPECT_LT(rounds, 40) << world.message("a");
+  EXPECT_GE(rounds, 4) << "not before its ten minutes are over";
+  for (const auto* name : {"a", "b"}) EXPECT_EQ(phase(name), "Bound") << world.message(name);
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+}
+
+TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* node : {"n3", "n4"}) {
+    world.addNode(node);
+    world.addCard(node, 0);
+  }
+  for (int i = 0; i < 6; ++i) world.addClaim("small-" + std::to_string(i), "share", {{"gpu", "1"}});
+  settle();
+  world.nextSecond();
+  for (const auto* name : {"a", "b", "c"}) member(name, "3");
+  world.clock.advance(std::chrono::seconds(601));
+  world.removeClaim("small-0");
+  settle();
+  ASSERT_FALSE(driver->cluster.keptNodes().empty()) << world.message("a");
+  world.nextSecond();
+  world.addClaim("later", "share", {{"gpu", "1"}});
+  settle();
+  EXPECT_EQ(phase("later"), "Pending");
+  world.removeClaim("c");
+  settle();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
 TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {

@@ -1,0 +1,255 @@
+// Room that is kept: what is nominated to others, and nodes for claims, pods and gangs that have waited for long.
+#include <cstdio>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/cache/view_fixture.h"
+
+namespace egpu::cache {
+namespace {
+
+class KeptRoomTest : public ClusterViewTest {
+ protected:
+  /// Of a claim that is there.
+  ClusterView::Ask waiter(const std::string& uid, int64_t core) {
+    Claim claim;
+    claim.metadata.name = claim.metadata.uid = uid;
+    claim.metadata.namespace_ = "ns";
+    claim.metadata.resourceVersion = next();
+    stores.claims.informed(claim);
+    return ask(uid, core);
+  }
+  void gone(const std::string& uid) {
+    auto claim = *stores.claims.get({"ns", uid});
+    claim.metadata.resourceVersion = next();
+    stores.claims.informedGone(claim);
+  }
+  void goneDevice(const std::string& name) {
+    auto device = *stores.devices.get({"", name});
+    device.metadata.resourceVersion = next();
+    stores.devices.informedGone(device);
+  }
+  /// Nodes n2 … of one card each, and a device on each card since that second; n1 has none.
+  void full(const std::vector<int64_t>& since) {
+    for (std::size_t i = 0; i < since.size(); ++i) {
+      const auto n = std::to_string(i + 2);
+      node("n" + n);
+      card("c" + n, "n" + n);
+      hold("d" + n, "n" + n, "c" + n, since[i]);
+    }
+  }
+  void hold(const std::string& name, const std::string& on, const std::string& card, int64_t since) {
+    char created[32];
+    std::snprintf(created, sizeof created, "1970-01-01T%02d:%02d:%02dZ", static_cast<int>(since / 3600),
+                  static_cast<int>(since / 60 % 60), static_cast<int>(since % 60));
+    Gpu gpu;
+    gpu.metadata.name = name;
+    gpu.metadata.uid = "uid-" + name;
+    gpu.metadata.resourceVersion = next();
+    gpu.metadata.creationTimestamp = created;
+    gpu.spec.nodeName = on;
+    gpu.spec.cards = {{card, card, 1000, 100, 1000, 100}};
+    gpu.status.phase = "Pending";  // without entries
+    stores.devices.informed(gpu);
+  }
+  /// Members of the same gang, created and waiting since then.
+  std::vector<ClusterView::Ask> gang(const std::string& name, int size, int64_t since, int64_t core = 1000) {
+    std::vector<ClusterView::Ask> asks;
+    for (int i = 0; i < size; ++i) {
+      asks.push_back(waiter(name + std::to_string(i), core));
+      asks.back().turn = {0, since, since, since};
+    }
+    return asks;
+  }
+  bool gangFits(std::vector<ClusterView::Ask>& asks, int64_t now) {
+    for (auto& each : asks) each.turn.now = now;
+    const auto decided = view.decideGang(asks, std::vector<ClusterView::GangPlace>(asks.size()));
+    return decided && !decided->decisions.empty();
+  }
+  bool fits(const std::string& uid, int64_t now) {
+    auto asked = waiter(uid, 1000);
+    asked.turn = {0, now, now, now};
+    return view.decideAndAssume(asked).fits;
+  }
+  std::set<std::string> kept() const {
+    std::set<std::string> nodes;
+    for (const auto& each : view.keptNodes()) nodes.insert(each.node);
+    return nodes;
+  }
+};
+using Names = std::set<std::string>;
+
+TEST_F(KeptRoomTest, ANodeIsKeptByTheTimesOfTheDevicesThatAreThere) {
+  node("n2");
+  card("c1", "n2");
+  const auto since = [&](const std::string& name, const std::string& uid, const std::string& on,
+                         const std::string& card, const std::string& created) {
+    Gpu gpu;
+    gpu.metadata.name = name;
+    gpu.metadata.uid = uid;
+    gpu.metadata.resourceVersion = next();
+    gpu.metadata.creationTimestamp = created;
+    gpu.spec.nodeName = on;
+    gpu.spec.cards = {{card, card, 600, 100, 600, 100}};
+    gpu.status.phase = "Pending";  // without entries
+    stores.devices.informed(gpu);
+  };
+  const auto keptAt = [&](int64_t now) {
+    auto large = waiter("large", 1000);
+    large.turn = {0, 0, 0, now};
+    EXPECT_FALSE(view.decideAndAssume(large).fits);
+    const auto kept = view.keptNodes();
+    return kept.empty() ? std::string() : kept.front().node;
+  };
+  since("a", "uid-a", "n1", "c0", "1970-01-01T00:00:10Z");
+  since("b", "uid-b", "n2", "c1", "1970-01-01T00:15:00Z");
+  EXPECT_EQ(keptAt(1000), "n2") << "the younger one is expected to go first";
+  since("a", "uid-other", "n1", "c0", "1970-01-01T00:18:10Z");
+  EXPECT_EQ(keptAt(1100), "n1") << "another device of that name, far younger";
+  int grown = 0;
+  view.onCapacity([&] { ++grown; });
+  view.keepNothing("other");
+  EXPECT_EQ(grown, 0);
+  view.keepNothing("large");
+  EXPECT_TRUE(view.keptNodes().empty()) << "nobody wants it just now";
+  EXPECT_EQ(grown, 1) << "who waits may have the node";
+  EXPECT_NE(keptAt(1200), "");
+  view.forget("large");
+  EXPECT_TRUE(view.keptNodes().empty()) << "nothing can be decided for it";
+}
+
+TEST_F(KeptRoomTest, WhateverIsAskedKnowsRoomThatIsKept) {
+  Claim owner;
+  owner.metadata.name = "owner";
+  owner.metadata.namespace_ = "ns";
+  owner.metadata.uid = "owner";
+  owner.metadata.resourceVersion = next();
+  owner.status.phase = "Pending";
+  owner.status.priority = 10;
+  owner.status.nominated = v1alpha::Nomination{"n1", {{"c0", 600, 100}}, {"somebody"}};
+  stores.claims.informed(owner);
+  const auto fits = [&](const ClusterView::Ask& who) {
+    const std::string_view only = "n1";
+    return view.judge({who}, {&only, 1}).front().fits;
+  };
+  auto other = ask("k", 600);
+  EXPECT_FALSE(view.decideAndAssume(other).fits);
+  EXPECT_FALSE(fits(other));
+  EXPECT_FALSE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.nodesKeptFrom({other}).contains("n1"));
+  EXPECT_TRUE(fits(ask("k", 400))) << "beside it";
+  EXPECT_TRUE(fits(ask("owner", 600))) << "it is kept for that one";
+  other.turn.priority = 20;
+  EXPECT_TRUE(fits(other)) << "of higher priority";
+  EXPECT_TRUE(view.wouldFitTogether({other}, {}, {}));
+  EXPECT_TRUE(view.decideAndAssume(other).fits) << "what was asked has taken nothing";
+}
+
+TEST_F(KeptRoomTest, NothingIsKeptForAClaimThatWentMeanwhile) {
+  hold("d1", "n1", "c0", 0);
+  auto large = ask("large", 1000);
+  large.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_TRUE(view.keptNodes().empty());
+}
+
+TEST_F(KeptRoomTest, WhoFindsNoneDoesNotTakeTheLooksOfTheNext) {
+  hold("d1", "n1", "c0", 0);
+  auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
+  hopeless.request.cards = 2;  // no node has them
+  hopeless.turn = large.turn = {0, 0, 0, 1000};
+  for (const int64_t now : {1000, 1010}) {
+    hopeless.turn.now = large.turn.now = now;
+    EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
+    EXPECT_FALSE(view.decideAndAssume(large).fits);
+  }
+  EXPECT_EQ(kept(), Names{"n1"});
+}
+
+TEST_F(KeptRoomTest, AGangHasAllItsNodesKeptThoseThatAreFreeToo) {
+  full({100, 900, 500});
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(gangFits(asks, 599));
+  EXPECT_EQ(kept(), Names());
+  EXPECT_FALSE(gangFits(asks, 1000));
+  EXPECT_EQ(kept(), (Names{"n1", "n3"})) << "one is free, the other is expected first";
+  EXPECT_FALSE(fits("small", 1001)) << "n1 would be free";
+  auto older = waiter("older", 1000);
+  older.turn = {0, -1, -1, 1001};
+  EXPECT_TRUE(view.decideAndAssume(older).fits) << "it comes before the gang";
+  view.forget("older");
+  goneDevice("d2");
+  EXPECT_TRUE(fits("other", 1002)) << "n2 is kept for nobody";
+  goneDevice("d3");
+  grown = 0;
+  EXPECT_TRUE(gangFits(asks, 1003));
+  EXPECT_EQ(kept(), Names());
+}
+
+TEST_F(KeptRoomTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
+  full({100, 900, 500});
+  auto large = gang("large", 3, 0), old = gang("old", 2, 10), young = gang("young", 2, 20);
+  hold("d1", "n1", "c0", 990);
+  EXPECT_FALSE(gangFits(large, 1000));
+  EXPECT_EQ(kept(), Names()) << "two of four nodes would not do";
+  EXPECT_FALSE(gangFits(young, 1001));
+  EXPECT_EQ(kept(), (Names{"n1", "n3"}));
+  EXPECT_EQ(view.keptNodes().front().name, "ns/young0");
+  EXPECT_FALSE(gangFits(old, 1002));
+  EXPECT_EQ(view.keptNodes().front().name, "ns/old0") << "it comes first";
+  EXPECT_FALSE(gangFits(young, 1010));
+  EXPECT_EQ(kept().size(), 2u);
+  for (const auto& uid : {"old0", "old1"}) gone(uid);
+  EXPECT_EQ(kept(), Names());
+  EXPECT_FALSE(gangFits(young, 1030));
+  EXPECT_EQ(view.keptNodes().front().name, "ns/young0");
+}
+
+TEST_F(KeptRoomTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
+  full({100, 900, 500});
+  auto asks = gang("g", 2, 0);
+  std::vector<ClusterView::GangPlace> places(2);
+  bool deciding = true;
+  places[0].suits = [&](std::string_view) {
+    if (!deciding && stores.claims.get({"ns", "g1"})) gone("g1");
+    return true;
+  };
+  for (auto& each : asks) each.turn.now = 1000;
+  view.onDecision([&](bool, double) { deciding = false; });
+  (void)view.decideGang(asks, places);
+  EXPECT_EQ(kept(), Names());
+}
+
+TEST_F(KeptRoomTest, WhatIsOverAQuotaKeepsNoNode) {
+  full({100, 900, 500});
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(gangFits(asks, 1000));
+  ASSERT_EQ(kept().size(), 2u);
+  Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "ns";
+  quota.metadata.uid = "team";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "50"}};
+  stores.quotas.informed(quota);
+  EXPECT_FALSE(gangFits(asks, 1020));
+  EXPECT_EQ(kept(), Names());
+}
+
+TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
+  card("c1", "n1");
+  full({100, 900});
+  hold("d1", "n1", "c1", 800);
+  std::vector<ClusterView::Ask> asks = {waiter("a", 1000), waiter("b", 1000)};
+  for (auto& each : asks) each.turn = {0, 0, 0, 1000};
+  EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
+  EXPECT_EQ(kept(), Names{"n1"}) << "no other has two cards";
+  EXPECT_FALSE(fits("small", 1001)) << "c0 would be free";
+  goneDevice("d1");
+  EXPECT_EQ(view.decideTogether(asks, {}).decisions.size(), 2u);
+  EXPECT_EQ(kept(), Names());
+}
+
+}  // namespace
+}  // namespace egpu::cache
