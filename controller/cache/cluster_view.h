@@ -110,6 +110,9 @@ struct CardAudit {
   std::vector<std::string> deviceWithoutEntry;  ///< names of committed devices that the ledger lacks
 };
 
+/// Why nothing grows on that node, for people.
+std::string keptNodeText(const std::string& node);
+
 /// Thread-safe. Reads the stores (which must outlive it) inside its own lock, so late notifications can't turn it back.
 class ClusterView {
  public:
@@ -209,6 +212,13 @@ class ClusterView {
   /// is kept from it: scheduler::resizeInPlace(). In place: what it takes more counts from now on, until the device is seen with another
   /// target, or forgetResize(). An earlier decision for the device is dropped. See resizes.cpp.
   scheduler::Resizing decideResize(const Ask& ask, const Gpu& device);
+  /// What decideResize() leaves to others: of each of the device's cards, and whether its node is kept. Assumes nothing.
+  struct KeptFromResize {
+    std::vector<scheduler::Holding> cards;
+    bool node = false;
+    bool operator==(const KeptFromResize&) const = default;
+  };
+  KeptFromResize keptFromResize(const Ask& ask, const Gpu& device) const;
   /// What was decided for it came to nothing. Costs nothing if nothing was.
   void forgetResize(const Gpu& device);
   /// Where it would fit if the device were gone. Assumes nothing.

@@ -7,6 +7,10 @@
 
 namespace egpu::cache {
 
+std::string keptNodeText(const std::string& node) {
+  return "node " + node + " is kept for a claim that has waited for long";
+}
+
 scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device) {
   scheduler::Resizing resizing;
   {
@@ -31,7 +35,7 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
       scheduler::NodePredicate open;
       const auto& nodes = openNodes(asks, {}, open);
       resizing.inPlace = !nodes || nodes(resizing.node);
-      if (!resizing.inPlace) resizing.why = "node " + resizing.node + " is kept for a claim that has waited for long";
+      if (!resizing.inPlace) resizing.why = keptNodeText(resizing.node);
     }
     if (const auto claim = resizing.inPlace ? counted(ask) : std::nullopt) {
       resizing.excess = scheduler::excessOf(cluster_, book_, *claim, resizing);
@@ -49,6 +53,27 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
   }
   announce();
   return resizing;
+}
+
+ClusterView::KeptFromResize ClusterView::keptFromResize(const Ask& ask, const Gpu& device) const {
+  KeptFromResize kept;
+  for (const auto& part : device.spec.cards) kept.cards.push_back({part.name, {}, {}});
+  const std::vector<Ask> asks{ask};
+  const std::lock_guard lock(mutex_);
+  for (const auto& [uid, nominated] : nominated_) {
+    if (!roomIsKeptFrom(asks, uid, nominated)) continue;
+    for (const auto& room : nominated.room.cards)
+      for (auto& card : kept.cards)
+        if (card.card == room.name) {
+          card.charged.core += room.core;
+          card.charged.memory += room.memory;
+        }
+  }
+  std::erase_if(kept.cards, [](const auto& card) { return card.charged == scheduler::Amount{}; });
+  kept.node = std::any_of(keptNodes_.begin(), keptNodes_.end(), [&](const auto& each) {
+    return each.second.node == device.spec.nodeName && nodeIsKeptFrom(asks, each.first, each.second);
+  });
+  return kept;
 }
 
 void ClusterView::dropResize(std::string_view deviceUid) {

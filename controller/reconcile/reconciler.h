@@ -74,6 +74,8 @@ class Reconciler {
     return podBinder_.bind(pod, uid, node, within, std::move(stop));
   }
 
+  /// Empty, or why the device's plugin never resizes it.
+  std::string cannotResize(const cache::Gpu& device) const { return provisioning_.cannotResize(device); }
   std::map<std::string, int64_t> drift() const { return auditor_.drift(); }
   std::size_t waitingForRoom() const { return waiting_.room.size(); }
   /// Claims, pods and carriers of which something is remembered; for tests.

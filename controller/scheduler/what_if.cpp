@@ -16,6 +16,8 @@ namespace {
 using base::Code;
 using base::Status;
 
+constexpr const char* kKept = "kept for others";
+
 Amount totalOf(const std::vector<Holding>& holdings) {
   Amount sum;
   for (const Holding& each : holdings) {
@@ -187,15 +189,32 @@ class TryingSteps {
                                std::max(placement.charged.memory, had.charged.memory)};
   }
 
+  /// What is free of it, and not more than that.
+  void setAside(const std::vector<Holding>& kept) {
+    for (const Holding& each : kept) {
+      const auto card = now_.cluster.findCard(each.card);
+      const auto upTo = [](int64_t wanted, int64_t free) { return std::max<int64_t>(0, std::min(wanted, free)); };
+      const Amount amount{upTo(each.charged.core, card.capacity.core - card.used.core),
+                          upTo(each.charged.memory, card.capacity.memory - card.used.memory)};
+      if (!(amount == Amount{})) now_.cluster.take(each.card, kKept, amount);
+    }
+  }
+
   Resizing resize(ClaimRecord& claim, const ResizeClaim& step) {
     const std::vector<Holding> old = holdingsOfDevice(claim.device);
     const QuotaClaim owner = quotaClaim(claim.name, claim.className);
+    setAside(step.kept);
     Resizing result = resizeInPlace(now_.cluster, old, step.request);
     result.claim = claim.name;
-    result.refused = step.refused;
+    result.refused = step.refused.empty() && result.grows() ? step.refusedToGrow : step.refused;
+    if (result.inPlace && result.grows() && !step.nodeKept.empty()) {
+      result.inPlace = false;
+      result.why = step.nodeKept;
+    }
     if (result.inPlace) result.excess = excessOf(now_.cluster, now_.quotas, owner, result);
     result.inPlace = result.inPlace && !result.excess;
     if (!result.inPlace && !result.excess) result.smallestChange = smallestChangeFor(now_.cluster, old, step.request);
+    for (const Holding& each : step.kept) now_.cluster.giveBack(each.card, kKept);
     giveBack(claim.device, old);
     if (result.inPlace) {
       Decision there{true, result.node, result.placements};

@@ -61,7 +61,11 @@ struct ResizeClaim {
   Request request;
   std::string refused{};  ///< why nobody would do it; it is tried all the same
   bool runs = false;  ///< pods of its run, and keep the limits that they began with: what it gives back is not free yet
-  std::string undecided{};  ///< why it is not placed anew, whatever it asks for; empty: it is
+  std::string undecided{};      ///< why it is not placed anew, whatever it asks for; empty: it is
+  std::string refusedToGrow{};  ///< as refused, if it takes more of a card than it has
+  /// Room on its cards that is kept for others, and why its node is: it doesn't grow into either.
+  std::vector<Holding> kept{};
+  std::string nodeKept{};
 };
 /// A new claim.
 struct CreateClaim {

@@ -13,6 +13,8 @@
 #include "controller/codec/what_if_question.h"
 #include "controller/codec/yaml_text.h"
 #include "controller/http/plain.h"
+#include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/priority/priority.h"
 #include "controller/scheduler/state/holdings.h"
 #include "controller/server/moves/movable_claims.h"
 #include "controller/server/quota_answers.h"
@@ -394,6 +396,15 @@ void WhatIfQuestions::asChanged(WhatIfSubject& subject, const StepsToTry& trying
   subject.why = std::move(record.why);
 }
 
+ResizeLimits WhatIfQuestions::resizeLimits() const {
+  return {cannotResize_, [this](const auto& claim, const auto& device, const auto& request) {
+            const auto turn = reconcile::turnOf(claim, reconcile::priorityOf(stores_, claim).value, clock_.wall());
+            return cluster_.keptFromResize(
+                {claim.metadata.uid, core::keyOf(claim.metadata).str(), request, {}, device.spec.className, turn},
+                device);
+          }};
+}
+
 base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& asking, const Patience& patience) const {
   auto about = asking.question.pod ? base::Result<std::optional<WhatIfSubject>>(std::optional<WhatIfSubject>())
                                    : asking.subject(stores_);
@@ -403,7 +414,7 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::simulate(const Asking& aski
         Code::invalid,
         "nothing is asked: give class and gpu, gpu-core, gpu-memory or tflops, or claim, or steps (drain, add, "
         "release, resize), or POST a claim or a Pod");
-  auto trying = stepsToTry(stores_, asking.question.steps, asking.space);
+  auto trying = stepsToTry(stores_, asking.question.steps, asking.space, resizeLimits());
   if (!trying) return asking.ofStep(trying.status());
   SimulateAnswer answer;
   answer.subject = std::move(*about);

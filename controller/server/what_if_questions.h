@@ -4,11 +4,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/base/clock.h"
@@ -20,6 +22,7 @@
 
 namespace egpu::server {
 
+struct ResizeLimits;
 struct Snapshot;
 struct StepsToTry;
 
@@ -27,8 +30,10 @@ struct StepsToTry;
 /// A question is given up once it is stopped, or kPatience old (its wait for others included): 504 says so.
 class WhatIfQuestions {
  public:
-  WhatIfQuestions(const cache::Stores& stores, const cache::ClusterView& cluster, const base::Clock& clock)
-      : stores_(stores), cluster_(cluster), clock_(clock) {}
+  /// cannotResize: why the device's plugin never resizes it, empty if it may; null = all may.
+  WhatIfQuestions(const cache::Stores& stores, const cache::ClusterView& cluster, const base::Clock& clock,
+                  std::function<std::string(const cache::Gpu& device)> cannotResize = {})
+      : stores_(stores), cluster_(cluster), clock_(clock), cannotResize_(std::move(cannotResize)) {}
 
   /// Header of a 200 in which something is said to be wrong with what was asked.
   static constexpr const char* kErrorHeader = "Elastic-GPU-Error";
@@ -59,6 +64,7 @@ class WhatIfQuestions {
   static void place(const Asking& asking, const Patience& patience, Snapshot& snapshot, SimulateAnswer& answer);
   static void chooseAlternative(const Asking& asking, const Patience& patience, scheduler::Situation& situation,
                                 WhatIfSubject& subject);
+  ResizeLimits resizeLimits() const;
   void asChanged(WhatIfSubject& subject, const StepsToTry& trying) const;
   base::Result<Said> forecast(const Asking& asking, const Patience& patience) const;
   void forecastEach(const Asking& asking, const Patience& patience, std::vector<ForecastAnswer>& answers) const;
@@ -71,6 +77,7 @@ class WhatIfQuestions {
   const cache::Stores& stores_;
   const cache::ClusterView& cluster_;
   const base::Clock& clock_;
+  const std::function<std::string(const cache::Gpu&)> cannotResize_;
   std::mutex one_;  ///< held while a question is answered; guards what follows
   std::optional<base::Clock::Steady> published_;
   base::Clock::Steady publishAgain_;

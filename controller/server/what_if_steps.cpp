@@ -10,6 +10,7 @@
 #include "controller/codec/json/text.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/server/snapshot.h"
 
@@ -145,7 +146,8 @@ bool runs(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim) {
 /// Reads steps one after the other; each sees the claims as the ones before have left them.
 class StepReader {
  public:
-  StepReader(const cache::Stores& stores, const std::string& space) : stores_(stores), space_(space) {}
+  StepReader(const cache::Stores& stores, const std::string& space, const ResizeLimits& limits)
+      : stores_(stores), space_(space), limits_(limits) {}
 
   Status read(const WhatIfStep& step) {
     using Kind = WhatIfStep::Kind;
@@ -195,14 +197,27 @@ class StepReader {
     auto request = resizeRequest(stores_, claim, device.get());
     if (!request) return {request.status().code(), "resize: " + request.status().message()};
     auto text = "resize " + key.str() + " to " + requestsText(claim.spec.requests);
-    std::string refused;  // whatever room there is
-    if (device && !reconcile::mayResize(claim, *device))
-      refused = "class " + device->spec.className + " does not say resizable for its device";
-    const bool used = runs(stores_, claim);
-    auto undecided = stores_.claims.get(key) ? whyUndecided(claim) : std::string();
+    scheduler::ResizeClaim resized{key.str(), *std::move(request)};
+    if (device) limit(claim, *device, resized);
+    resized.runs = runs(stores_, claim);
+    if (stores_.claims.get(key)) resized.undecided = whyUndecided(claim);
     out_.changed.insert_or_assign(key, std::move(claim));
-    return add(scheduler::ResizeClaim{key.str(), std::move(*request), std::move(refused), used, std::move(undecided)},
-               std::move(text));
+    return add(std::move(resized), std::move(text));
+  }
+
+  /// As the controller does it, in its order.
+  void limit(const v1alpha::ElasticGPUClaim& claim, const cache::Gpu& device, scheduler::ResizeClaim& resized) const {
+    if (!reconcile::mayResize(claim, device))
+      resized.refused = "class " + device.spec.className + " does not say resizable for its device";
+    else if (limits_.cannot)
+      resized.refused = limits_.cannot(device);
+    const auto cls = stores_.classes.get({"", device.spec.className});
+    if (const auto no = cls ? reconcile::accessRefusal(stores_, *cls, claim.metadata.namespace_) : std::nullopt)
+      resized.refusedToGrow = no->message;
+    if (!limits_.kept) return;
+    auto kept = limits_.kept(claim, device, resized.request);
+    resized.kept = std::move(kept.cards);
+    if (kept.node) resized.nodeKept = cache::keptNodeText(device.spec.nodeName);
   }
 
   /// Why the snapshot does not place it anew; what it asks for is no reason, as that was read.
@@ -243,6 +258,7 @@ class StepReader {
 
   const cache::Stores& stores_;
   const std::string& space_;
+  const ResizeLimits& limits_;
   StepsToTry out_;
   int64_t unnamed_ = 0;
 };
@@ -250,8 +266,8 @@ class StepReader {
 }  // namespace
 
 base::Result<StepsToTry> stepsToTry(const cache::Stores& stores, const std::vector<WhatIfStep>& steps,
-                                    const std::string& space) {
-  StepReader reader(stores, space);
+                                    const std::string& space, const ResizeLimits& limits) {
+  StepReader reader(stores, space, limits);
   for (std::size_t i = 0; i < steps.size(); ++i)
     if (const auto s = reader.read(steps[i]); !s.ok())
       return Status(s.code(), "steps[" + std::to_string(i) + "]." + s.message());

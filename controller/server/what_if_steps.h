@@ -1,11 +1,13 @@
 // The steps of a what-if question: from parameters to the question's form, and on to what the scheduler tries.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "controller/base/status.h"
+#include "controller/cache/cluster_view.h"
 #include "controller/cache/stores.h"
 #include "controller/codec/what_if_question.h"
 #include "controller/scheduler/what_if.h"
@@ -30,9 +32,19 @@ struct StepsToTry {
   std::map<core::ObjectKey, v1alpha::ElasticGPUClaim> changed;
 };
 
+/// What stands in the way of a resize, beside what the stores say. Each may be null.
+struct ResizeLimits {
+  /// Why the device's plugin never resizes it; empty: it may.
+  std::function<std::string(const cache::Gpu& device)> cannot{};
+  /// What is kept for others of what the claim, as it would be, could grow into.
+  std::function<cache::ClusterView::KeptFromResize(const v1alpha::ElasticGPUClaim& claim, const cache::Gpu& device,
+                                                   const scheduler::Request& request)>
+      kept{};
+};
+
 /// space: the namespace of claims that name none. A resize changes the requests that it names: the others stay as the
 /// claim, or an earlier step, has them. Code::notFound or Code::invalid name the step: "steps[1].resize: …".
 base::Result<StepsToTry> stepsToTry(const cache::Stores& stores, const std::vector<codec::WhatIfStep>& steps,
-                                    const std::string& space);
+                                    const std::string& space, const ResizeLimits& limits = {});
 
 }  // namespace egpu::server

@@ -39,7 +39,8 @@ class KeptRoomTest : public ClusterViewTest {
       hold("d" + n, "n" + n, "c" + n, since[i]);
     }
   }
-  void hold(const std::string& name, const std::string& on, const std::string& card, int64_t since) {
+  void hold(const std::string& name, const std::string& on, const std::string& card, int64_t since,
+            int64_t core = 1000) {
     char created[32];
     std::snprintf(created, sizeof created, "1970-01-01T%02d:%02d:%02dZ", static_cast<int>(since / 3600),
                   static_cast<int>(since / 60 % 60), static_cast<int>(since % 60));
@@ -49,7 +50,7 @@ class KeptRoomTest : public ClusterViewTest {
     gpu.metadata.resourceVersion = next();
     gpu.metadata.creationTimestamp = created;
     gpu.spec.nodeName = on;
-    gpu.spec.cards = {{card, card, 1000, 100, 1000, 100}};
+    gpu.spec.cards = {{card, card, core, 100, core, 100}};
     gpu.status.phase = "Pending";  // without entries
     stores.devices.informed(gpu);
   }
@@ -235,6 +236,21 @@ TEST_F(KeptRoomTest, WhatIsOverAQuotaKeepsNoNode) {
   stores.quotas.informed(quota);
   EXPECT_FALSE(gangFits(asks, 1020));
   EXPECT_EQ(kept(), Names());
+}
+
+TEST_F(KeptRoomTest, NothingGrowsOnANodeThatIsKept) {
+  hold("d1", "n1", "c0", 500, 300);
+  const auto small = *stores.devices.get({"", "d1"});
+  auto large = waiter("large", 1000);
+  large.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  auto grows = ask("k", 400);
+  grows.turn = {0, 900, 900, 1000};
+  EXPECT_EQ(view.keptFromResize(grows, small), (ClusterView::KeptFromResize{{}, true}));
+  EXPECT_EQ(view.decideResize(grows, small).why, keptNodeText("n1"));
+  grows.turn.priority = 1;
+  EXPECT_EQ(view.keptFromResize(grows, small), ClusterView::KeptFromResize());
+  EXPECT_TRUE(view.decideResize(grows, small).inPlace);
 }
 
 TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {

@@ -116,6 +116,7 @@ def refused(r, x):
     r.check("taken back it is quiet", until(lambda: x.resized("c").get("status") == "True", 20), x.resized("c"))
     x.k.ok("apply", "-f", "-", stdin=WHOLE)
     r.check("w is bound", until(lambda: x.claim("w").get("status", {}).get("phase") == "Bound", 20))
+    r.check("simulate knows that its plugin can't", "can't resize devices" in x.simulated("w", 50).get("refused", ""), x.simulated("w", 50))
     x.ask("w", 50)
     r.check("a plugin that can't resize is not asked", until(lambda: x.resized("w").get("reason") == "NotResizable", 20), x.resized("w"))
     for name in "bcw":

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "controller/reconcile/claim/claim.h"
 #include "tests/server/questions.h"
 
 namespace egpu::server {
@@ -70,6 +73,53 @@ TEST_F(StepsTest, ABoundClaimIsAskedAboutWhateverItsClassHasBecome) {
   const auto both = answer("/simulate", "claim=a&resize=a,gpu-core=40");
   has(both, R"("resized":{"claim":"default/a","node":"n1","inPlace":true)");
   has(both, R"("notDecided":"ElasticGPUClass \"share\" not found)");
+}
+
+TEST_F(StepsTest, ADeviceWhosePluginCantResizeIsRefused) {
+  movable("a", {{"resizable", "true"}});
+  WhatIfQuestions plugins{stores, view, clock, [](const cache::Gpu& device) {
+                            return device.metadata.name == "egpu-a" ? "it can't" : std::string();
+                          }};
+  http::Request r;
+  r.method = "GET";
+  r.path = "/simulate";
+  r.query = "resize=a,gpu-core=70";
+  has(plugins.answer(r).body, R"("refused":"it can't")");
+  EXPECT_EQ(answer("/simulate", "resize=a,gpu-core=70").find("refused"), std::string::npos);
+}
+
+TEST_F(StepsTest, WhatGrowsWhereItsNamespaceMayUseTheClassNoMoreIsRefused) {
+  movable("a", {{"resizable", "true"}});
+  auto cls = *stores.classes.get({"", "share"});
+  cls.metadata.resourceVersion = next();
+  cls.allowedNamespaces.emplace();
+  cls.allowedNamespaces->matchLabels = {{"team", "other"}};
+  stores.classes.informed(cls);
+  has(answer("/simulate", "resize=a,gpu-core=70"), R"("refused":"class share is for some namespaces only)");
+  EXPECT_EQ(answer("/simulate", "resize=a,gpu-core=50").find("refused"), std::string::npos) << "a shrink is allowed";
+}
+
+/// The controller's own answer to the same, with room kept for a claim that others made room for.
+TEST_F(StepsTest, AResizeLeavesRoomThatIsKeptForOthersAsTheControllerDoes) {
+  movable("a", {{"resizable", "true"}});
+  change("waits", [](auto& claim) {
+    claim.status.priority = 5;
+    claim.status.nominated = v1alpha::Nomination{"n1", {{"n1-c0", 300, 1}, {"n2-c0", 100, 1}}, {"somebody"}};
+  });
+  const auto device = *stores.devices.get({"", "egpu-a"});
+  for (const auto& [percent, fits] : {std::pair{"70", true}, {"71", false}, {"50", true}}) {
+    auto claim = *stores.claims.get({"default", "a"});
+    claim.spec.requests = {{"elasticgpu.io/gpu-core", percent}};
+    cache::ClusterView::Ask ask{"a", "default/a", {}, {}, "share"};
+    ask.request = std::get<scheduler::Request>(scheduler::makeRequest(claim, reconcile::classOfDevice(device)));
+    const auto decided = view.decideResize(ask, device);
+    view.forgetResize(device);
+    EXPECT_EQ(decided.inPlace, fits) << percent;
+    const auto said = answer("/simulate", std::string("resize=a,gpu-core=") + percent);
+    has(said, std::string(R"("inPlace":)") + (fits ? "true" : "false"));
+    if (!fits) has(said, decided.why);
+  }
+  has(answer("/simulate", "resize=b,gpu-core=100"), R"("inPlace":true)");
 }
 
 TEST_F(StepsTest, ANewClaimIsHeldToTheQuotasOfItsNamespaceAndClass) {

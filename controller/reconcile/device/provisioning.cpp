@@ -105,7 +105,7 @@ plugin::DeviceRequest Provisioning::requestFor(const cache::Gpu& device,
   return request;
 }
 
-std::string Provisioning::cannotResize(const cache::Gpu& device) {
+std::string Provisioning::cannotResize(const cache::Gpu& device) const {
   const auto& name = device.spec.provisioner;
   if (name.empty()) return {};
   const auto* plugin = registry_.find(name, nullptr);

@@ -54,7 +54,7 @@ class Provisioning {
   /// R3, likewise: the device is given what it is to have.
   std::optional<plugin::Reply> resize(const cache::Gpu& device);
   /// Empty, or why its plugin, which is there, never will.
-  std::string cannotResize(const cache::Gpu& device);
+  std::string cannotResize(const cache::Gpu& device) const;
   /// Claims for which a provision call of that plugin is under way, and since when.
   std::vector<std::pair<core::ObjectKey, base::Clock::Steady>> underWay(std::string_view provisioner) const;
   /// What a plugin that can't be relied on did last (it hung, died or answered garbage when it was to provision); empty
