@@ -16,7 +16,7 @@ namespace {
 using base::Code;
 using base::Status;
 
-constexpr const char* kKept = "kept for others";
+constexpr const char* kKeptAside = "kept for others";
 
 Amount totalOf(const std::vector<Holding>& holdings) {
   Amount sum;
@@ -196,7 +196,7 @@ class TryingSteps {
       const auto upTo = [](int64_t wanted, int64_t free) { return std::max<int64_t>(0, std::min(wanted, free)); };
       const Amount amount{upTo(each.charged.core, card.capacity.core - card.used.core),
                           upTo(each.charged.memory, card.capacity.memory - card.used.memory)};
-      if (!(amount == Amount{})) now_.cluster.take(each.card, kKept, amount);
+      if (!(amount == Amount{})) now_.cluster.take(each.card, kKeptAside, amount);
     }
   }
 
@@ -214,7 +214,7 @@ class TryingSteps {
     if (result.inPlace) result.excess = excessOf(now_.cluster, now_.quotas, owner, result);
     result.inPlace = result.inPlace && !result.excess;
     if (!result.inPlace && !result.excess) result.smallestChange = smallestChangeFor(now_.cluster, old, step.request);
-    for (const Holding& each : step.kept) now_.cluster.giveBack(each.card, kKept);
+    for (const Holding& each : step.kept) now_.cluster.giveBack(each.card, kKeptAside);
     giveBack(claim.device, old);
     if (result.inPlace) {
       Decision there{true, result.node, result.placements};
