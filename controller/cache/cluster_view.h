@@ -367,9 +367,11 @@ class ClusterView {
                                                  std::vector<scheduler::GangMember> members) const;
   TakenBack holdBack(const std::vector<Ask>& asks);
   void letHave(const TakenBack& taken);
-  /// `suits` without the nodes that are kept from the asks; `open` outlives the answer.
+  /// `suits` without the nodes that are kept from the asks; it and `open` outlive the answer.
   const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                                             scheduler::NodePredicate& open) const;
+  const scheduler::NodePredicate& openNodes(const std::vector<Ask>& asks, scheduler::NodePredicate&& suits,
+                                            scheduler::NodePredicate& open) const = delete;
   /// Nodes that are kept from the asks are none for them.
   void closeKept(const std::vector<Ask>& asks, std::span<const std::string_view> nodes,
                  std::vector<scheduler::NodeVerdict>& verdicts) const;

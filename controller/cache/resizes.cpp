@@ -32,8 +32,9 @@ scheduler::Resizing ClusterView::decideResize(const Ask& ask, const Gpu& device)
     resizing = scheduler::resizeInPlace(cluster_, old, ask.request);
     letHave(held);
     if (resizing.inPlace && resizing.grows()) {
+      const scheduler::NodePredicate any;
       scheduler::NodePredicate open;
-      const auto& nodes = openNodes(asks, {}, open);
+      const auto& nodes = openNodes(asks, any, open);
       resizing.inPlace = !nodes || nodes(resizing.node);
       if (!resizing.inPlace) resizing.why = keptNodeText(resizing.node);
     }
