@@ -114,7 +114,7 @@ TEST_F(ClaimDriverTest, APodWithAClaimMayUseItsCardsAndNoOther) {
   apiAway(false);
   EXPECT_EQ(claims.hasClaim(pod, card), true);
   apiAway(true);
-  EXPECT_EQ(claims.hasClaim(pod, card), true);  // asked once
+  EXPECT_EQ(claims.hasClaim(pod, card), true);          // asked once
   EXPECT_EQ(claims.hasClaim("somebody", card), false);  // likewise
   EXPECT_EQ(claims.hasClaim("somebody else", card), std::nullopt);
 }

@@ -103,7 +103,8 @@ TEST_F(TurnsTest, WorkersAreLeftForTheClaimsOfOthers) {
   ClaimPreparer bounded(client, registry, events, folder, options);
   hang("stage");
   std::atomic<int> prepared{0}, refused{0};
-  std::counting_semaphore<> answered{0};  // what the hanging calls don't hold up: two refusals and the other plugin's claim
+  std::counting_semaphore<> answered{
+      0};  // what the hanging calls don't hold up: two refusals and the other plugin's claim
   {
     dra::ClaimQueue queue(kWorkers);
     for (const auto& claim : claims)
