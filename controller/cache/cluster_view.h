@@ -338,6 +338,7 @@ class ClusterView {
     int64_t lookedAt = 0;  ///< as Turn::now
     int moves = 0;         ///< as scheduler::Kept
     bool ofGang = false;
+    int64_t since = 0;  ///< of a gang: when the first were kept for it
   };
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
@@ -398,7 +399,8 @@ class ClusterView {
   scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
   /// Whether nodes are kept for a gang that comes before these.
   bool anotherGangKeeps(const std::vector<Ask>& asks) const;
-  void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept);
+  int64_t keptSince(const std::vector<Ask>& asks) const;
+  void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept, int64_t since);
   /// It waits for room no longer.
   void keepNoNode(std::string_view claimUid);
   void addDevice(Devices::value_type& entry);

@@ -19,6 +19,9 @@ constexpr int64_t kLookEvery = 1;   ///< seconds between two looks for a node to
 constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
 constexpr int64_t kLookAfterVain = 300;  ///< the same for one that found none: others have their looks meanwhile
 
+/// A gang that is not whole by then has its turn again after as long: many nodes stand idle for it.
+constexpr int64_t kForGangAtMost = 86'400;
+
 std::string nominatedKey(std::string_view claimUid) { return std::string("nominated/").append(claimUid); }
 
 int64_t secondsOf(const std::string& time) {
@@ -320,6 +323,13 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   std::unique_lock lock(mutex_);
   if (!looksNow(asks) || anotherGangKeeps(asks)) return;
   const auto before = keptFor(asks);
+  const auto since = keptSince(asks);
+  if (now - since >= kForGangAtMost) {
+    inVain_[asks.front().claimUid] = now + kForGangAtMost - kLookAfterVain;
+    keepInstead(asks, {}, now);
+    lock.unlock();
+    return announce();
+  }
   const auto most = std::max<std::size_t>(1, cluster_.nodeCount() / std::max<std::size_t>(1, keeping_.gangShare));
   auto members = membersOf(asks, places);
   const auto later = then(asks, lock);
@@ -332,12 +342,22 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   const auto kept = scheduler::keepTogether(*later.cluster, members, within, now, heldSince, before, most);
   lock.lock();
   looked(asks.front(), !kept.empty());
-  keepInstead(asks, anyWaitsNoMore(asks) || !allStand(asks) ? std::vector<scheduler::KeptForMember>() : kept);
+  const bool wanted = !anyWaitsNoMore(asks) && allStand(asks);
+  keepInstead(asks, wanted ? kept : std::vector<scheduler::KeptForMember>(), since);
   lock.unlock();
   announce();
 }
 
-void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept) {
+int64_t ClusterView::keptSince(const std::vector<Ask>& asks) const {
+  int64_t since = asks.front().turn.now;
+  for (const auto& ask : asks)
+    if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end())
+      since = std::min(since, own->second.since);
+  return since;
+}
+
+void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept,
+                              int64_t since) {
   const auto before = keptFor(asks);
   std::set<std::string> given;  // up
   std::erase_if(keptNodes_, [&](const auto& each) {
@@ -354,8 +374,8 @@ void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<sc
   for (const auto& each : kept) {
     auto owner = waiterOf(asks[each.member]);
     owner.request = nullptr;  // it does not outlive the decision
-    keptNodes_[asks[each.member].claimUid] = {std::move(owner), each.node, asks.front().turn.now,
-                                              before.moves + (moves ? 1 : 0), true};
+    keptNodes_[asks[each.member].claimUid] = {
+        std::move(owner), each.node, asks.front().turn.now, before.moves + (moves ? 1 : 0), true, since};
   }
   grew_ = grew_ || !std::all_of(given.begin(), given.end(), keeps);
 }

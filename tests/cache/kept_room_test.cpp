@@ -207,6 +207,24 @@ TEST_F(KeptRoomTest, NoMoreThanHalfTheNodesForAGangAndForOneAtATime) {
   EXPECT_EQ(view.keptNodes().front().name, "ns/young0");
 }
 
+TEST_F(KeptRoomTest, AGangThatIsNotWholeInADayHasItsTurnAgainADayLater) {
+  full({100, 900, 500});
+  hold("d1", "n1", "c0", 990);
+  auto asks = gang("g", 2, 0);
+  constexpr int64_t day = 86'400;
+  EXPECT_FALSE(gangFits(asks, 1000));
+  EXPECT_FALSE(gangFits(asks, 1000 + day - 1));
+  EXPECT_EQ(kept().size(), 2u);
+  grown = 0;
+  EXPECT_FALSE(gangFits(asks, 1015 + day));
+  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(grown, 1) << "who waits may have them";
+  EXPECT_FALSE(gangFits(asks, 1014 + 2 * day));
+  EXPECT_EQ(kept(), Names());
+  EXPECT_FALSE(gangFits(asks, 1015 + 2 * day));
+  EXPECT_EQ(kept().size(), 2u);
+}
+
 TEST_F(KeptRoomTest, AGangThatGoesWhileItsNodesAreLookedForKeepsNone) {
   full({100, 900, 500});
   auto asks = gang("g", 2, 0);
