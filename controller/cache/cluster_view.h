@@ -272,9 +272,6 @@ class ClusterView {
   scheduler::Cluster copy() const;
 
  private:
-  /// A gang found no room: perhaps nodes are kept for it from now on. The look is without the lock.
-  void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
-                   const std::vector<scheduler::TopologyGroup>* within);
   struct CardState;
   using Cards = std::map<std::string, CardState, std::less<>>;
   struct DeviceState {
@@ -386,6 +383,9 @@ class ClusterView {
   void noteAge(const Gpu& device);
   /// They found no room, one claim or several of one pod: perhaps a node is kept for them from now on.
   void keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
+  /// The same of a gang: its nodes. Without mutex_ held; the look is without it.
+  void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+                   const std::vector<scheduler::TopologyGroup>* within);
   bool waitsForLong(const std::vector<Ask>& asks) const;
   /// Whether all are there still: nothing is kept for claims that went meanwhile, as nobody would end it.
   bool allStand(const std::vector<Ask>& asks) const;

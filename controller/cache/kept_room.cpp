@@ -274,8 +274,10 @@ void ClusterView::looked(const Ask& ask, bool found) {
 }
 
 void ClusterView::keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
-  const auto& ask = asks.front();
   if (!looksNow(asks)) return;
+  const auto known =
+      std::find_if(asks.begin(), asks.end(), [this](const Ask& each) { return keptNodes_.contains(each.claimUid); });
+  const auto& ask = known == asks.end() ? asks.front() : *known;
   auto owner = waiterOf(ask);
   const auto before = keptFor(asks);
   if (before.nodes.empty() && !makePlace(owner)) return;
@@ -342,7 +344,7 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   const auto kept = scheduler::keepTogether(*later.cluster, members, within, now, heldSince, before, most);
   lock.lock();
   looked(asks.front(), !kept.empty());
-  const bool wanted = !anyWaitsNoMore(asks) && allStand(asks);
+  const bool wanted = !anyWaitsNoMore(asks) && allStand(asks) && !anotherGangKeeps(asks);
   keepInstead(asks, wanted ? kept : std::vector<scheduler::KeptForMember>(), since);
   lock.unlock();
   announce();

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/cache/view_fixture.h"
@@ -279,7 +280,11 @@ TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
   for (auto& each : asks) each.turn = {0, 0, 0, 1000};
   EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
   EXPECT_EQ(kept(), Names{"n1"}) << "no other has two cards";
-  EXPECT_FALSE(fits("small", 1001)) << "c0 would be free";
+  std::swap(asks[0], asks[1]);
+  for (auto& each : asks) each.turn.now = 1020;
+  EXPECT_TRUE(view.decideTogether(asks, {}).decisions.empty());
+  EXPECT_EQ(view.keptNodes().size(), 1u) << "whichever of them is looked at first";
+  EXPECT_FALSE(fits("small", 1021)) << "c0 would be free";
   goneDevice("d1");
   EXPECT_EQ(view.decideTogether(asks, {}).decisions.size(), 2u);
   EXPECT_EQ(kept(), Names());
