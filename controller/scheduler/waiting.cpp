@@ -38,7 +38,7 @@ bool comesBefore(const Waiter& a, const Waiter& b) {
   return std::tie(b.priority, a.since, a.name) < std::tie(a.priority, b.since, b.name);
 }
 
-int64_t expectedOfKept(int64_t seconds, int moves) { return seconds >> std::min(moves + 1, 62); }
+int64_t expectedOfKept(int64_t seconds, int moves) { return seconds >> std::min(1 + moves / kMovesToHalve, 62); }
 
 std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before, const Keeping& keeping) {

@@ -52,8 +52,8 @@ using HeldSince = std::function<int64_t(std::string_view device)>;
 /// order; `before` is what was kept until now.
 ///
 /// A node is chosen by when it may be free enough (choice/expected_room.h). A node that is kept already stays, unless another one
-/// is expected in half the time, after the first such move in a quarter, and so on: where many come and go, one that has just begun
-/// is always expected soon, and what is kept would never stay. Equal ones go by name. So what is kept is bounded by `most` and `share`, and
+/// is expected in half the time, after eight such moves in a quarter, after sixteen in an eighth, and so on: where many come and go,
+/// one that has just begun is always expected soon, and what is kept would never stay. Equal ones go by name. So what is kept is bounded by `most` and `share`, and
 /// ends when its owner is served, goes, or no longer comes first.
 ///
 /// Costs a scan of the cluster for each node that is kept.
@@ -62,6 +62,7 @@ std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& w
                             const Keeping& keeping = {});
 
 /// What counts of the seconds until a node is expected that was kept before, after so many moves.
+constexpr int kMovesToHalve = 8;
 int64_t expectedOfKept(int64_t seconds, int moves);
 
 }  // namespace egpu::scheduler

@@ -81,10 +81,11 @@ TEST(Waiting, WhatIsKeptStaysUntilAnotherIsExpectedInHalfTheTime) {
   EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), before) << "600 against half of 1000";
   world.since["n1c0"] = world.since["n1c1"] = 501;
   EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, before), (std::vector<Kept>{{"x", "n1", 1}})) << "499 against 500";
-  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 1}}), (std::vector<Kept>{{"x", "n0", 1}}))
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 7}}), (std::vector<Kept>{{"x", "n1", 8}}));
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 8}}), (std::vector<Kept>{{"x", "n0", 8}}))
       << "499 against a quarter of 1000";
   world.since["n1c0"] = world.since["n1c1"] = 751;
-  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 1}}), (std::vector<Kept>{{"x", "n1", 2}}))
+  EXPECT_EQ(world.keep({{"x", 0, 0, &pair}}, 1000, {{"x", "n0", 8}}), (std::vector<Kept>{{"x", "n1", 9}}))
       << "249 against 250";
 }
 

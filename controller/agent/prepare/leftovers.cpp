@@ -119,7 +119,7 @@ Status ClaimPreparer::unreadableOf(const ClaimRef& given, const std::vector<cdi:
 /// (L5), of one device or "": all. It keeps no unprepare from going on. An error: there is more, and to ask again is of use.
 Status ClaimPreparer::removeSetAside(const std::string& deviceUid, const std::stop_token& stop) {
   if (options_.permitted.hostRoot.empty()) return Status::okay();  // no container of a simulated node leaves anything
-  const auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop, options_.removing);
+  auto s = removeLeft(options_.permitted.stateFolder, deviceUid, stop, options_.removing);
   if (s.ok() || s.code() == Code::cancelled) return s;
   log::warn("what a container left stays on the disk", {{"why", s.message()}});
   return s.code() == Code::deadline ? Status(Code::unavailable, s.message()) : Status::okay();

@@ -57,7 +57,8 @@ class Walk {
   /// Gets each path that is called after a device, and what follows its uid there: nothing, or ".left-…". False: it wants
   /// no more of them.
   using Take = std::function<bool(const fs::path& path, const std::string& uid, bool left)>;
-  Walk(const std::string& folder, const Bounds& bounds, Take take) : bounds_(bounds), take_(std::move(take)) {
+  Walk(const Bounds& bounds, Take take) : bounds_(bounds), take_(std::move(take)) {}
+  void through(const std::string& folder) {
     if (const auto top = folderAt(AT_FDCWD, folder, 0))
       in(top, folder, 0);
     else
@@ -211,10 +212,11 @@ UniqueFd parentOf(const std::string& folder, const fs::path& path) {
 
 std::set<std::string> stagedIn(const std::string& stateFolder, const Bounds& bounds) {
   std::set<std::string> out;
-  Walk(stateFolder, bounds, [&](const fs::path&, const std::string& uid, bool left) {
+  Walk walk(bounds, [&](const fs::path&, const std::string& uid, bool left) {
     if (left || out.count(uid) > 0) return true;
     return out.size() < bounds.ofDevices && out.insert(uid).second;
   });
+  walk.through(stateFolder);
   return out;
 }
 
@@ -223,12 +225,13 @@ Status removeLeft(const std::string& stateFolder, const std::string& uid, const 
   const Limit limit(stop, most);
   const Bounds bounds;
   std::vector<fs::path> all;
-  Walk(stateFolder, bounds, [&](const fs::path& path, const std::string& its, bool left) {
+  Walk walk(bounds, [&](const fs::path& path, const std::string& its, bool left) {
     if (!left || (!uid.empty() && its != uid)) return true;
     if (all.size() == bounds.ofDevices) return false;
     all.push_back(path);
     return true;
   });
+  walk.through(stateFolder);
   Status first;
   for (const auto& path : all) {
     const auto name = path.filename().string();

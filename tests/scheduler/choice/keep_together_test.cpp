@@ -91,8 +91,8 @@ TEST(KeepTogether, WhatHasMovedBeforeMovesForFarSoonerOnesAlone) {
   held.hold("n2c0", 800);
   const std::vector<TopologyGroup> racks = {{"a", {"n0", "n2"}}, {"b", {"n1"}}};
   for (const auto* within : {static_cast<const std::vector<TopologyGroup>*>(nullptr), &racks}) {
-    EXPECT_EQ(held.nodes(same(1, whole(1)), {{"n0"}, 1}, 100, within), Nodes{"n1"}) << "150 against a quarter of 800";
-    EXPECT_EQ(held.nodes(same(1, whole(1)), {{"n0"}, 2}, 100, within), Nodes{"n0"}) << "150 against an eighth";
+    EXPECT_EQ(held.nodes(same(1, whole(1)), {{"n0"}, 8}, 100, within), Nodes{"n1"}) << "150 against a quarter of 800";
+    EXPECT_EQ(held.nodes(same(1, whole(1)), {{"n0"}, 16}, 100, within), Nodes{"n0"}) << "150 against an eighth";
   }
 }
 
