@@ -327,7 +327,7 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   const auto before = keptFor(asks);
   const auto since = keptSince(asks);
   if (now - since >= kForGangAtMost) {
-    inVain_[asks.front().claimUid] = now + kForGangAtMost - kLookAfterVain;
+    inVain_[asks.front().claimUid] = now + kForGangAtMost - kLookAfterVain;  // so that it ends after kForGangAtMost
     keepInstead(asks, {}, now);
     lock.unlock();
     return announce();

@@ -61,8 +61,9 @@ std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& w
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});
 
-/// What counts of the seconds until a node is expected that was kept before, after so many moves.
 constexpr int kMovesToHalve = 8;
+/// What counts of the seconds until a node is expected that was kept before, after so many moves: a half, and half of that for each
+/// kMovesToHalve of them.
 int64_t expectedOfKept(int64_t seconds, int moves);
 
 }  // namespace egpu::scheduler

@@ -232,8 +232,8 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   GangAsks gathered;
   GangPods pods(stores_, volumes_, waiting_.nodes);
   if (auto outcome = askGang(claim, gang, members, pods, gathered, stop)) {
-    for (const auto& each : members.open)
-      if (!outcome->said.empty()) cluster_.keepNothing(each->metadata.uid);
+    if (!outcome->said.empty())  // it is not asked for as a whole now
+      for (const auto& each : members.open) cluster_.keepNothing(each->metadata.uid);
     return *std::move(outcome);
   }
   auto& asks = gathered.asks;

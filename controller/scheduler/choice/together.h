@@ -33,7 +33,8 @@ Together decideTogether(Cluster& cluster, const std::vector<Request>& requests, 
 /// before when this returns.
 std::vector<Decision> togetherOn(Cluster& cluster, const std::vector<Request>& requests, std::string_view node);
 
-/// That node, its cards and what is held of them by who has cards, to another cluster that has none of its name. Nothing if it isn't there.
+/// That node, its cards and what is held of them by who has cards, to another cluster, instead of what that knows of them; what
+/// else is held there stays. Nothing if it isn't there.
 void copyNode(const Cluster& from, std::string_view node, Cluster& to);
 
 }  // namespace egpu::scheduler
