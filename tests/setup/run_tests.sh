@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs ctest on a build folder and closes with ctest's own summary. Says which suites were skipped and why.
+# Runs ctest on a build folder and closes with ctest's own summary. Says which suites were skipped and why, and what failed.
 #   run_tests.sh BUILD_DIR [CTEST_OPTION...]
 set -uo pipefail
 dir=${1:?usage: run_tests.sh BUILD_DIR [CTEST_OPTION...]}
@@ -22,5 +22,12 @@ skipped '^provisioners_skeleton_' "this machine has no compiler of that language
 on_real_node='^(real_node|cluster_(agent|install|node_faults|up_real_node))'
 skipped '^(cluster_|crd_real|kube_contract_real|reconcile_real)' "the real Kubernetes is built with Go ≥ 1.26 and none was found" "$on_real_node"
 skipped "$on_real_node" "a real node needs root, cgroups of its own, namespaces, runc, a static busybox and Go ≥ 1.26"
+# What each suite that failed said of it, anew: its logs are long, and so is what came after it.
+failures() {
+  awk '/^ *[0-9]+\/[0-9]+ Test +#/ { suite = /\*\*\*(Failed|Timeout|Exception|Not Run)/ ? $0 : ""; shown = 0; if (suite != "") print; next }
+       /^[0-9]+% tests passed/ { exit }
+       suite != "" && shown < 20 && /FAILED|Failure$|AssertionError|Error: |runtime error|Sanitizer:/ { print "    " substr($0, 1, 500); ++shown }' "$log"
+}
+[ "$status" = 0 ] || printf '\nWhat failed:\n%s\n\n' "$(failures)"
 grep -E '^[0-9]+% tests passed' "$log"
 exit "$status"

@@ -528,6 +528,7 @@ def check_api_away(ground):
 def check_reboot(ground):
     """The power fails. Pods run again with what they had; who was deleted meanwhile leaves nothing."""
     node, report = ground.node, ground.report
+    node.say_no_health()  # two pods share a claim
     for name in ("first", "second", "shared", "deleted"):
         ground.claim(name)
     ground.pod("two", {"main": ["first"], "beside": ["second"]})
@@ -543,7 +544,6 @@ def check_reboot(ground):
     ground.admin.delete(f"{claims()}/deleted")
     until("its claim is gone", lambda: not ground.admin.exists(f"{claims()}/deleted"))
     report.check("/run is empty", not node.folder.joinpath("run").exists())
-    node.says_health = node.version is None
     node.power_on("containerd", "kubelet", "agent")
 
     def again():
@@ -586,7 +586,7 @@ def main():
         gates = {each: Gate(loop, port_of(cluster)) for each in ("kubelet", "agent")}
         servers = {each: f"https://127.0.0.1:{gate.port}" for each, gate in gates.items()}
         node = real_node.RealNode(cluster, version=version, servers=servers)
-        node.says_health = True  # until the reboot
+        node.says_health = True  # until two pods share a claim
         node.start(installation.client_of(cluster))
         ground = FaultyGround(cluster, node, report, gates, bin_dir)
         with logs_if_it_fails(cluster):

@@ -287,6 +287,14 @@ class RealNode:
             if wait:
                 self._await(each)
 
+    def say_no_health(self):
+        """From here on devices' health is not said where the kubelet can't do it right (says_health): it is started again."""
+        if self.says_health and self.version is not None:
+            self.says_health = False
+            self.kill("kubelet")
+            self._configure_kubelet()
+            self.restart("kubelet")
+
     def _await(self, what):
         answers = {"containerd": self._containerd_answers, "kubelet": self._kubelet_answers}.get(
             what, lambda: self._agent_is_ready(what))
