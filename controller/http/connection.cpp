@@ -85,9 +85,13 @@ ssize_t Connection::fill(Steady::time_point until) {
 std::optional<std::variant<Head, Refusal>> Connection::awaitRequest(bool first) {
   late_ = tooLong_ = false;
   answerUntil_.reset();
-  activity_.enter(Activity::Phase::idle);
+  if (!first) activity_.enter(Activity::Phase::idle);
   if (begin_ == end_ && fill(Steady::now() + (first ? limits_.firstByte : limits_.idle)) <= 0) return std::nullopt;
-  activity_.enter(Activity::Phase::reading);
+  if (first) {
+    activity_.phase = Activity::Phase::reading;  // since it was accepted: under load its thread sees its bytes late
+  } else {
+    activity_.enter(Activity::Phase::reading);
+  }
   requestUntil_ = Steady::now() + limits_.request;
   std::string text;
   std::size_t searched = 0, skipped = 0;
@@ -222,7 +226,7 @@ bool Connection::peerGone() const {
 
 void Connection::finish(bool unread) {
   flush();
-  activity_.enter(Activity::Phase::idle);          // it may be ended now
+  activity_.phase = Activity::Phase::idle;         // it may be ended now, before any that came later
   if (tls_ && !broken_) SSL_shutdown(tls_.get());  // one way is enough: nothing more is read
   ERR_clear_error();
   ::shutdown(fd_, SHUT_WR);
