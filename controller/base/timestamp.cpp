@@ -46,4 +46,13 @@ std::optional<Timestamp> parseRfc3339(std::string_view text) {
          std::chrono::seconds(second) + fraction - offset;
 }
 
+int64_t unixSeconds(Timestamp at) {
+  return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
+}
+
+int64_t unixSeconds(std::string_view rfc3339) {
+  const auto at = parseRfc3339(rfc3339);
+  return at ? unixSeconds(*at) : 0;
+}
+
 }  // namespace egpu::base

@@ -339,6 +339,8 @@ class ClusterView {
   };
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
+  /// What nominated room is taken under.
+  static std::string nominatedKey(std::string_view claimUid);
   void refreshNomination(const Claim& claim, bool gone);
   /// Since when its turn counts: of a gang's, or one of several of a pod, as of the oldest of them.
   int64_t sinceOf(const Claim& claim) const;

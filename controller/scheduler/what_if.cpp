@@ -189,13 +189,9 @@ class TryingSteps {
                                std::max(placement.charged.memory, had.charged.memory)};
   }
 
-  /// What is free of it, and not more than that.
   void setAside(const std::vector<Holding>& kept) {
     for (const Holding& each : kept) {
-      const auto card = now_.cluster.findCard(each.card);
-      const auto upTo = [](int64_t wanted, int64_t free) { return std::max<int64_t>(0, std::min(wanted, free)); };
-      const Amount amount{upTo(each.charged.core, card.capacity.core - card.used.core),
-                          upTo(each.charged.memory, card.capacity.memory - card.used.memory)};
+      const Amount amount = freeUpTo(now_.cluster, each.card, each.charged);
       if (!(amount == Amount{})) now_.cluster.take(each.card, kKeptAside, amount);
     }
   }

@@ -15,10 +15,6 @@ namespace {
 /// Claims that have something of one card; its CRD leaves 16 entries more for those that observe.
 constexpr int64_t kLedgerEntries = 128;
 
-int64_t secondsOf(base::Timestamp at) {
-  return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
-}
-
 /// To the card that it names, and to what a ledger holds.
 void limit(const cache::Claim& claim, scheduler::Request& request) {
   if (ClaimSync::isStatic(claim)) request.pinnedCards = {claim.spec.elasticGPUName};
@@ -34,11 +30,11 @@ cache::ClusterView::Turn turnOf(const cache::Claim& claim, int64_t priority, bas
   turn.priority = priority;
   turn.now = std::chrono::duration_cast<std::chrono::seconds>(wall.time_since_epoch()).count();
   const auto created = base::parseRfc3339(claim.metadata.creationTimestamp);
-  turn.since = created ? secondsOf(*created) : turn.now;
+  turn.since = created ? base::unixSeconds(*created) : turn.now;
   const auto* bound = findCondition(claim.status.conditions, kBound);
   const auto since =
       bound != nullptr && bound->status == "False" ? base::parseRfc3339(bound->lastTransitionTime) : std::nullopt;
-  turn.waitingSince = since ? secondsOf(*since) : turn.now;
+  turn.waitingSince = since ? base::unixSeconds(*since) : turn.now;
   return turn;
 }
 
@@ -46,7 +42,7 @@ int64_t ClaimSync::wantedSince(const cache::Claim& claim, int64_t now) const {
   int64_t since = now;
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
     if (const auto created = base::parseRfc3339(pod->metadata.creationTimestamp); created && alive(*pod))
-      since = std::min(since, secondsOf(*created));
+      since = std::min(since, base::unixSeconds(*created));
   return since;
 }
 

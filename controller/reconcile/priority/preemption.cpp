@@ -25,11 +25,6 @@ constexpr std::size_t kVictimsNamed = 3;            ///< victims in a message
 constexpr std::size_t kNodesNamed = 3;              ///< nodes in one
 constexpr std::string_view kMoves = "moves to another device, as annotation ";
 
-int64_t secondsOf(const std::string& time) {
-  const auto at = base::parseRfc3339(time);
-  return at ? std::chrono::duration_cast<std::chrono::seconds>(at->time_since_epoch()).count() : 0;
-}
-
 /// A ResourceClaim that somebody made by hand outlives its pods: the next pod may take what it has before the last one has ended,
 /// and evictions would make no room.
 bool outlivesItsPods(const cache::Stores& stores, const cache::Claim& claim) {
@@ -201,7 +196,8 @@ Preemption::Candidates Preemption::candidatesFor(const AskedTogether& asked) con
     if (std::any_of(asked.claims.begin(), asked.claims.end(),
                     [&](const auto& claim) { return shareAPod(*claim, *holder); }))
       continue;
-    candidates[device->metadata.uid] = {device->metadata.name, {theirs, secondsOf(device->metadata.creationTimestamp)}};
+    candidates[device->metadata.uid] = {device->metadata.name,
+                                        {theirs, base::unixSeconds(device->metadata.creationTimestamp)}};
   }
   return candidates;
 }

@@ -1,5 +1,7 @@
 #include "controller/scheduler/state/holdings.h"
 
+#include <algorithm>
+
 #include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
@@ -50,6 +52,13 @@ void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>&
 
 void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings) {
   for (const Holding& each : holdings) cluster.giveBack(each.card, device);
+}
+
+Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted) {
+  const auto known = cluster.findCard(card);
+  const auto upTo = [](int64_t free, int64_t most) { return std::max<int64_t>(0, std::min(free, most)); };
+  return {upTo(known.capacity.core - known.used.core, wanted.core),
+          upTo(known.capacity.memory - known.used.memory, wanted.memory)};
 }
 
 }  // namespace egpu::scheduler

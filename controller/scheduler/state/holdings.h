@@ -36,4 +36,7 @@ void hold(Cluster& cluster, std::string_view device, const Decision& decision, N
 void hold(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 void release(Cluster& cluster, std::string_view device, const std::vector<Holding>& holdings);
 
+/// What is free of it on the card, and not more than that.
+Amount freeUpTo(const Cluster& cluster, std::string_view card, const Amount& wanted);
+
 }  // namespace egpu::scheduler

@@ -1,0 +1,139 @@
+// Who would have to go, asked of a copy of the cluster while others decide.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "controller/cache/cluster_view.h"
+#include "controller/scheduler/state/holdings.h"
+
+namespace egpu::cache {
+namespace {
+
+/// The nomination has come true: its victims are gone, its owner has its room.
+void carryOut(scheduler::Cluster& cluster, const std::string& key, const v1alpha::Nomination& room,
+              const std::vector<std::string>& victimUids) {
+  for (const auto& card : cluster.cardsOf(room.nodeName))
+    for (const auto& uid : victimUids) cluster.giveBack(card, uid);
+  for (const auto& card : room.cards)
+    cluster.take(card.name, key, scheduler::freeUpTo(cluster, card.name, {card.core, card.memory}));
+}
+
+}  // namespace
+
+std::shared_ptr<const scheduler::Cluster> ClusterView::picture() {
+  if (!picture_.cluster || picture_.changes != cluster_.changes()) {
+    picture_.cluster = std::make_shared<const scheduler::Cluster>(cluster_);  // without who is told
+    picture_.changes = cluster_.changes();
+    ++picture_.copies;
+  }
+  return picture_.cluster;
+}
+
+uint64_t ClusterView::copies() const {
+  const std::lock_guard lock(mutex_);
+  return picture_.copies;
+}
+
+std::vector<std::string> ClusterView::uidsOf(const std::vector<std::string>& devices) const {
+  std::vector<std::string> uids;
+  for (const auto& name : devices)
+    if (const auto known = devices_.find(name); known != devices_.end())
+      uids.push_back(known->second.object->metadata.uid);
+  return uids;
+}
+
+ClusterView::Then ClusterView::then(const std::vector<Ask>& asks, std::unique_lock<std::mutex>& lock) {
+  struct Before {
+    std::string key;
+    v1alpha::Nomination room;
+    std::vector<std::string> victims;
+  };
+  Then then{picture(), {}};
+  std::vector<Before> before;
+  for (const auto& [uid, nominated] : nominated_)
+    if (roomIsKeptFrom(asks, uid, nominated))
+      before.push_back({nominatedKey(uid), nominated.room, uidsOf(nominated.room.victims)});
+  for (const auto& [uid, node] : keptNodes_)
+    if (nodeIsKeptFrom(asks, uid, node)) then.closed.push_back(node.node);
+  lock.unlock();
+  if (before.empty()) return then;
+  auto after = std::make_shared<scheduler::Cluster>(*then.cluster);
+  for (const auto& each : before) carryOut(*after, each.key, each.room, each.victims);
+  then.cluster = std::move(after);
+  return then;
+}
+
+scheduler::NodePredicate ClusterView::Then::open(const scheduler::NodePredicate& suits) const {
+  if (closed.empty()) return suits;
+  return [this, suits](std::string_view node) {
+    return std::find(closed.begin(), closed.end(), node) == closed.end() && (!suits || suits(node));
+  };
+}
+
+scheduler::Preemption ClusterView::preempt(const Ask& ask, const scheduler::NodePredicate& suits,
+                                           const scheduler::MayGo& mayGo, const scheduler::StandingOf& standing,
+                                           const scheduler::Enough& enough) {
+  std::unique_lock lock(mutex_);
+  auto request = ask.request;
+  if (const auto claim = counted(ask)) request.quota = book_.rooms(*claim);
+  const auto now = then({ask}, lock);
+  return scheduler::preempt(*now.cluster, request, now.open(suits), mayGo, scheduler::kMostPreemptions, {}, {},
+                            standing, enough);
+}
+
+scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Ask>& asks,
+                                                           const std::vector<GangPlace>& places,
+                                                           const std::vector<scheduler::TopologyGroup>* within,
+                                                           const scheduler::MayGo& mayGo,
+                                                           const scheduler::StandingOf& standing,
+                                                           const scheduler::Enough& enough) {
+  std::unique_lock lock(mutex_);
+  auto members = membersOf(asks, places);
+  const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
+  const auto book = any ? book_ : scheduler::QuotaBook();
+  const auto now = then(asks, lock);
+  for (auto& member : members) member.suits = now.open(member.suits);
+  return scheduler::preemptTogether(*now.cluster, members, within, book, mayGo, standing, scheduler::kMostPreemptions,
+                                    enough);
+}
+
+bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,
+                        const std::string& victim) const {
+  struct Node {
+    scheduler::Cluster cluster;
+    std::vector<scheduler::Request> requests;
+  };
+  std::map<std::string, Node> nodes;
+  std::unique_lock lock(mutex_);
+  if (anyWaitsNoMore(asks)) return false;
+  std::vector<std::string> others;
+  for (std::size_t i = 0; i < asks.size(); ++i) {
+    const auto& room = rooms[i];
+    auto [known, fresh] = nodes.try_emplace(room.nodeName);
+    if (fresh) scheduler::copyNode(cluster_, room.nodeName, known->second.cluster);
+    known->second.requests.push_back(asks[i].request);
+    for (const auto& uid : uidsOf(room.victims)) others.push_back(uid);
+  }
+  for (const auto& [uid, other] : nominated_) {
+    const auto node = nodes.find(other.room.nodeName);
+    if (node != nodes.end() && roomIsKeptFrom(asks, uid, other))
+      carryOut(node->second.cluster, nominatedKey(uid), other.room, uidsOf(other.room.victims));
+  }
+  const auto last = uidsOf({victim});
+  if (last.empty() || std::erase(others, last.front()) == 0) return false;
+  lock.unlock();
+  bool needed = false;
+  for (auto& [name, node] : nodes) {
+    const auto fitWithout = [&name = name, &node = node](const std::vector<std::string>& uids) {
+      for (const auto& card : node.cluster.cardsOf(name))
+        for (const auto& uid : uids) node.cluster.giveBack(card, uid);
+      return !scheduler::togetherOn(node.cluster, node.requests, name).empty();
+    };
+    const bool without = fitWithout(others);
+    if (!fitWithout(last)) return false;
+    needed = needed || !without;
+  }
+  return needed;
+}
+
+}  // namespace egpu::cache
