@@ -22,13 +22,6 @@ Request share(int64_t core, int64_t memory, const char* nodePolicy = "binpack", 
   return r;
 }
 
-Request whole(int64_t cards) {
-  Request r;
-  r.cards = cards;
-  r.wholeCards = true;
-  return r;
-}
-
 /// nodes × cards of 32 GiB: node-0, node-1, …; card node-0-0, ….
 Cluster grid(int nodes, int cards) {
   Cluster cluster;

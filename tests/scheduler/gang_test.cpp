@@ -19,13 +19,6 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-Request whole(int64_t cards) {
-  Request request;
-  request.cards = cards;
-  request.wholeCards = true;
-  return request;
-}
-
 Request share(int64_t core, int64_t memory = kGi) {
   Request request;
   request.perCard = {core, memory};

@@ -246,13 +246,6 @@ struct Small {
   }
 };
 
-Request whole(int64_t cards) {
-  Request request;
-  request.cards = cards;
-  request.wholeCards = true;
-  return request;
-}
-
 TEST(Moves, OnlyWhoMayMoveAndHasRoomElsewhere) {
   Small s;
   s.node("a", 2);

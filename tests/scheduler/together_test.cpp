@@ -8,9 +8,12 @@
 #include <string>
 
 #include "controller/scheduler/state/state.h"
+#include "tests/scheduler/world.h"
 
 namespace egpu::scheduler {
 namespace {
+
+using testing::whole;
 
 constexpr int64_t kMemory = 32'000;
 
@@ -39,12 +42,6 @@ Cluster clusterOf(int nodes, int cards, int64_t used) {
 Request share(int64_t core) {
   Request request;
   request.perCard = {core, 10};
-  return request;
-}
-Request whole(int64_t cards) {
-  Request request;
-  request.cards = cards;
-  request.wholeCards = true;
   return request;
 }
 

@@ -14,13 +14,6 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-Request whole(int64_t cards) {
-  Request request;
-  request.cards = cards;
-  request.wholeCards = true;
-  return request;
-}
-
 Request share(int64_t core) {
   Request request;
   request.perCard = {core, 0};

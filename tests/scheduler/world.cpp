@@ -187,6 +187,13 @@ int64_t pick(Random& random, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
 }
 
+Request whole(int64_t cards) {
+  Request request;
+  request.cards = cards;
+  request.wholeCards = true;
+  return request;
+}
+
 void commit(Cluster& cluster, const Decision& decision, const std::string& device, NodeAmount ofNode) {
   for (const Placement& p : decision.placements) cluster.take(p.card, device, p.charged, std::exchange(ofNode, {}));
 }

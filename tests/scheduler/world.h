@@ -54,6 +54,9 @@ using Random = std::mt19937_64;
 /// Uniform in [low, high]; unlike std's distributions the same on every platform.
 int64_t pick(Random& random, int64_t low, int64_t high);
 
+/// A request for so many cards, each as a whole.
+Request whole(int64_t cards);
+
 /// Applies the placements of a decision.
 void commit(Cluster& cluster, const Decision& decision, const std::string& device, NodeAmount ofNode = {});
 

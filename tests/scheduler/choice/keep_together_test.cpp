@@ -15,13 +15,6 @@ namespace {
 
 using Nodes = std::vector<std::string>;
 
-Request whole(int64_t cards) {
-  Request request;
-  request.cards = cards;
-  request.wholeCards = true;
-  return request;
-}
-
 Request share(int64_t core) {
   Request request;
   request.perCard = {core, 0};

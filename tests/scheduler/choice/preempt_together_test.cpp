@@ -15,13 +15,6 @@
 namespace egpu::scheduler::testing {
 namespace {
 
-Request whole(int64_t cards) {
-  Request request;
-  request.cards = cards;
-  request.wholeCards = true;
-  return request;
-}
-
 std::vector<std::string> victimsOf(const PreemptionTogether& found) {
   std::vector<std::string> victims;
   for (const Victim& each : found.victims) victims.push_back(each.device);
