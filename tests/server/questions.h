@@ -16,6 +16,13 @@
 namespace egpu::server {
 
 inline constexpr int64_t kGi = int64_t{1} << 30;
+/// A claim that is not in the cluster, for which there is room.
+inline const std::string kSmall = R"(
+apiVersion: elasticgpu.io/v1alpha
+kind: ElasticGPUClaim
+metadata: {name: small}
+spec: {egpuClassName: share, resources: {requests: {elasticgpu.io/gpu-core: 30}}}
+)";
 
 /// Two nodes of two cards each; claims a (bound on n1), b (bound on n1) and waits, for which there is no room.
 class QuestionsTest : public ::testing::Test {

@@ -1,4 +1,4 @@
-// Priority of claims, room that is made for one by preemption and kept for it, and the order of those who wait.
+// Room that is made for a claim by preemption, and kept for it.
 #include "controller/reconcile/priority/preemption.h"
 
 #include <gtest/gtest.h>
@@ -6,82 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/reconcile/fixture.h"
-#include "tests/support/refusing_transport.h"
+#include "tests/reconcile/priority/preempting.h"
 
 namespace egpu::reconcile {
 namespace {
 
 using support::World;
-
-class PreemptionTest : public ReconcileTest {
- protected:
-  void SetUp() override {
-    ReconcileTest::SetUp();
-    world.addClass("spare", "Delete", "Immediate", {{"preemptible", "true"}, {"movable", "true"}});
-    world.addClass("spare-late", "Delete", "WaitForFirstConsumer", {{"preemptible", "true"}});
-    world.addClass("spare-keep", "Retain", "Immediate", {{"preemptible", "true"}});
-    priorityClass("high", 1000);
-    priorityClass("middle", 500);
-    settle();
-  }
-  void priorityClass(const std::string& name, int64_t value, bool preempts = true, bool byDefault = false) {
-    core::PriorityClass made;
-    made.metadata.name = name;
-    made.value = value;
-    made.preempts = preempts;
-    made.globalDefault = byDefault;
-    (void)World::must(world.client.create(made));
-  }
-  /// Younger than those before; the controller has seen it.
-  void claim(const std::string& name, const std::string& cls, const std::string& priority = {},
-             const core::StringMap& requests = {{"gpu", "1"}}, const std::string& namespace_ = "default") {
-    world.nextSecond();
-    cache::Claim made;
-    made.metadata.name = name;
-    made.metadata.namespace_ = namespace_;
-    made.spec.className = cls;
-    made.spec.priorityClassName = priority;
-    for (const auto& [key, value] : requests) made.spec.requests["elasticgpu.io/" + key] = value;
-    (void)World::must(world.client.create(made));
-    settle();
-  }
-  /// A pod that runs with the claim.
-  void pod(const std::string& name, const std::string& of) {
-    world.addPod(name, {of});
-    settle();
-    world.schedule(name);
-    settle();
-  }
-  void asksToMove(const std::string& claim) {
-    world.json<cache::Claim>({"default", claim}, R"({"metadata":{"annotations":{"elasticgpu.io/move":")" +
-                                                     world.gpu(deviceOf(claim)).metadata.uid + R"("}}})");
-    settle();
-  }
-  bool podIsThere(const std::string& name) {
-    const auto found = world.client.get<core::Pod>({"default", name});
-    return found.ok() && !found->metadata.deleting();
-  }
-  std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
-  std::vector<std::string> victims(const std::string& claim) {
-    const auto now = world.claim(claim).status.nominated;
-    return now ? now->victims : std::vector<std::string>{};
-  }
-  /// Its node is done with the evicted pod.
-  void ends(const std::string& pod, const std::string& claim) {
-    world.removePod(pod);
-    world.unreserve(claim, pod);
-    settle();
-  }
-  /// Evictions are answered 429, as by a budget. dry: those that only ask, too.
-  void budget(bool holds) {
-    line.code = 429;
-    line.message = "Cannot evict pod as it would violate the pod's disruption budget.";
-    line.refuses = nullptr;
-    if (holds) line.refuses = [](const kube::HttpRequest& request) { return request.target.ends_with("/eviction"); };
-  }
-  support::RefusingTransport line{*world.transport};
-};
 
 TEST_F(PreemptionTest, C13_V4_V5_V6_TheYoungestOfTheLowestMakesRoomAndWaitsAgain) {
   claim("older", "spare");
@@ -333,167 +263,6 @@ TEST_F(PreemptionTest, OnlyTheRoomThatIsNominatedIsKept) {
   EXPECT_EQ(phase("big"), "Bound");
 }
 
-TEST_F(PreemptionTest, C6_V1_V5_OthersGoForAllClaimsOfAPodAtOnce) {
-  claim("a", "spare");
-  claim("b", "spare");
-  pod("runs-a", "a");
-  pod("runs-b", "b");
-  for (const auto* name : {"x", "y"}) claim(name, "late", "high");
-  world.addPod("both", {"x", "y"});
-  settle();
-  EXPECT_EQ(world.message("x").rfind("pod both makes room on node n1, which is kept for it: claims default/", 0), 0u)
-      << world.message("x");
-  EXPECT_EQ(world.message("y"), "room on node n1 is kept for it; claim x says who has to go for pod both");
-  EXPECT_EQ(victims("x").size() + victims("y").size(), 2u);
-  EXPECT_FALSE(podIsThere("runs-a"));
-  EXPECT_FALSE(podIsThere("runs-b"));
-  ends("runs-a", "a");
-  claim("small", "share", {}, {{"gpu-core", "10"}});
-  start();  // the next leader
-  EXPECT_EQ(phase("small"), "Pending") << "the room is kept for both";
-  EXPECT_EQ(world.reason("x"), "Preempting");
-  ends("runs-b", "b");
-  driver->run();
-  world.schedule("both");
-  driver->run();
-  EXPECT_EQ(phase("x"), "Bound") << world.message("x");
-  EXPECT_EQ(phase("y"), "Bound") << world.message("y");
-  EXPECT_EQ(phase("a"), "Pending");
-  EXPECT_FALSE(world.claim("x").status.nominated || world.claim("y").status.nominated);
-}
-
-TEST_F(PreemptionTest, OfTwoPodsOfAClaimOthersGoForTheOlder) {
-  for (const auto& [node, zone] : {std::pair("n2", "y"), {"n3", "z"}}) {
-    world.addNode(node, {{"zone", zone}});
-    world.addCard(node, 0);
-  }
-  settle();
-  for (const auto* name : {"a", "b", "c", "d"}) {
-    claim(name, "spare");
-    pod(std::string("p-") + name, name);
-  }
-  claim("x", "late", "high");
-  world.addPod("old", {"x"}, true, {{"zone", "z"}});
-  settle();
-  world.nextSecond();
-  world.addPod("young", {"x"}, true, {{"zone", "y"}});
-  settle();
-  const auto onZ = world.claim("x").status.nominated;
-  ASSERT_TRUE(onZ) << world.message("x");
-  EXPECT_EQ(onZ->nodeName, "n3");
-  const auto before = writes();
-  for (int i = 0; i < 5; ++i) driver->run(std::chrono::seconds(20));
-  EXPECT_EQ(world.claim("x").status.nominated, onZ) << "the young one's node does not undo it";
-  EXPECT_LE(writes() - before, 3);
-  int there = 0;
-  for (const auto* name : {"p-a", "p-b", "p-c", "p-d"}) there += podIsThere(name);
-  EXPECT_EQ(there, 3);
-}
-
-TEST_F(PreemptionTest, AnOlderPodThatChoosesForNothingKeepsNobodyFromPlanning) {
-  claim("a", "spare");
-  claim("fixed", "share");
-  pod("runs-a", "a");
-  claim("x", "late", "high");
-  world.addPod("old", {"x", "missing"});
-  settle();
-  world.nextSecond();
-  world.addPod("young", {"x"});
-  settle();
-  EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
-  ends("runs-a", "a");
-  driver->run();
-  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
-}
-
-TEST_F(PreemptionTest, AnOlderPodWithMoreToChooseForLeavesTheYoungersPlanAlone) {
-  claim("a", "spare");
-  claim("fixed", "share");
-  pod("runs-a", "a");
-  for (const auto* name : {"x", "z"}) claim(name, "late", "high");
-  world.addPod("old", {"x", "z"});
-  settle();
-  EXPECT_EQ(world.reason("x"), "NoFit");
-  world.nextSecond();
-  world.addPod("young", {"x"});
-  driver->run(std::chrono::seconds(20));
-  EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
-  const auto before = writes();
-  for (int i = 0; i < 5; ++i) driver->run(std::chrono::seconds(20));
-  EXPECT_LE(writes() - before, 8U) << "the two do not undo each other";
-  EXPECT_EQ(victims("x").size(), 1U);
-  ends("runs-a", "a");
-  driver->run();
-  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
-}
-
-TEST_F(PreemptionTest, AnOlderPodWhoseOtherClaimGoesLeavesThePlanToTheYounger) {
-  claim("a", "spare");
-  pod("runs-a", "a");
-  claim("y", "share", {}, {{"gpu-core", "60"}});
-  pod("runs-y", "y");
-  claim("x", "late", "high");
-  world.addPod("old", {"x", "y"}, true, {{"zone", "nowhere"}});
-  settle();
-  world.nextSecond();
-  world.addPod("young", {"x"});
-  driver->run(std::chrono::minutes(1));
-  EXPECT_TRUE(victims("x").empty()) << "the older one plans";
-  World::mustOk(world.client.remove<cache::Claim>({"default", "y"}));
-  driver->run(std::chrono::seconds(20));  // it is in use, and no room comes free
-  EXPECT_EQ(victims("x"), std::vector<std::string>{deviceOf("a")}) << world.message("x");
-  ends("runs-a", "a");
-  driver->run();
-  EXPECT_TRUE(world.carrier("x") && world.carrier("x")->allocation) << world.message("x");
-  ends("runs-y", "y");
-}
-
-TEST_F(PreemptionTest, NobodyGoesForOneOfAPodsClaims) {
-  claim("fixed", "share");
-  claim("a", "spare");
-  pod("runs-a", "a");
-  for (const auto* name : {"x", "y"}) claim(name, "late", "high");
-  world.addPod("both", {"x", "y"});
-  driver->run(std::chrono::minutes(1));
-  EXPECT_TRUE(podIsThere("runs-a"));
-  EXPECT_EQ(victims("x").size() + victims("y").size(), 0u);
-  EXPECT_EQ(world.reason("x"), "NoFit");
-  EXPECT_NE(world.message("x").find("nobody has to go for pod both: all claims of lower priority"), std::string::npos)
-      << world.message("x");
-  world.removeClaim("fixed");
-  driver->run();
-  EXPECT_FALSE(podIsThere("runs-a")) << "now it helps both";
-  ends("runs-a", "a");
-  driver->run();
-  world.schedule("both");
-  driver->run();
-  EXPECT_EQ(phase("x"), "Bound") << world.message("x");
-  EXPECT_EQ(phase("y"), "Bound") << world.message("y");
-}
-
-TEST_F(PreemptionTest, V2_AClaimOfAPodThatGoesEndsTheNeedOfAll) {
-  claim("a", "spare");
-  claim("b", "spare");
-  pod("runs-a", "a");
-  pod("runs-b", "b");
-  startOver(line);
-  line.code = 0;  // marked, and not evicted yet
-  line.refuses = [](const kube::HttpRequest& request) {
-    return request.target.ends_with("/eviction") && request.body.find("dryRun") == std::string::npos;
-  };
-  for (const auto* name : {"x", "y"}) claim(name, "late", "high");
-  world.addPod("both", {"x", "y"});
-  settle();
-  ASSERT_EQ(world.reason("x"), "Preempting") << world.message("x");
-  world.removeClaim("y");
-  line.refuses = nullptr;
-  driver->run(std::chrono::minutes(1));
-  EXPECT_TRUE(victims("x").empty());
-  EXPECT_EQ(world.message("x"), "waits for the other claims of its pod");
-  for (const auto* name : {"a", "b"}) EXPECT_EQ(world.gpu(deviceOf(name)).status.reason, "") << name;
-  EXPECT_TRUE(podIsThere("runs-a") && podIsThere("runs-b"));
-}
-
 TEST_F(PreemptionTest, BudgetsHoldAndAnotherOneGoesIfThereIsOne) {
   claim("a", "spare");
   claim("b", "spare", "high");
@@ -690,53 +459,6 @@ TEST_F(PreemptionTest, AsManyAsNeededAndNotMore) {
   EXPECT_EQ((phase("a") == "Bound") + (phase("b") == "Bound") + (phase("c") == "Bound"), 2);
 }
 
-TEST_F(PreemptionTest, AnUnknownPriorityClassIsSaidAndNothingIsLost) {
-  claim("a", "share", "nowhere");
-  EXPECT_EQ(world.reason("a", "Accepted"), "PriorityClassNotFound");
-  EXPECT_EQ(world.message("a"), "spec.priorityClassName: there is no PriorityClass nowhere");
-  priorityClass("nowhere", 7);
-  settle();
-  EXPECT_EQ(phase("a"), "Bound");
-  EXPECT_EQ(world.claim("a").status.priority, 7);
-  World::mustOk(world.client.remove<core::PriorityClass>({"", "nowhere"}));
-  settle();
-  EXPECT_EQ(phase("a"), "Bound");
-  EXPECT_EQ(world.claim("a").status.priority, 7);
-  claim("b", "share", "system-node-critical");
-  EXPECT_EQ(world.reason("b", "Accepted"), "PriorityClassNotFound");
-}
-
-TEST_F(PreemptionTest, WithoutOneItIsThatOfItsPodsElseTheDefault) {
-  claim("a", "spare-late");
-  claim("b", "share", "high");
-  pod("low", "a");
-  ASSERT_EQ(phase("a"), "Bound");
-  claim("late", "late");
-  auto waiting = World::podOf("first", {"late"});
-  waiting.priority = 300;
-  (void)World::must(world.client.create(waiting));
-  settle();
-  EXPECT_EQ(world.reason("late"), "Preempting");
-  EXPECT_EQ(world.claim("late").status.priority, 300);
-  EXPECT_FALSE(podIsThere("low"));
-  ends("low", "a");
-  driver->run(std::chrono::seconds(5));
-  EXPECT_EQ(world.gpu(deviceOf("late")).spec.nodeName, "n1");
-  priorityClass("usual", 40, true, true);
-  settle();
-  claim("c", "share");
-  EXPECT_EQ(world.claim("c").status.priority, 40);
-}
-
-TEST_F(PreemptionTest, APodOutsideKubeSystemCountsForNoMoreThanUsersMayHave) {
-  claim("late", "late");
-  auto waiting = World::podOf("first", {"late"});
-  waiting.priority = 2'000'001'000;
-  (void)World::must(world.client.create(waiting));
-  settle();
-  EXPECT_EQ(world.claim("late").status.priority, 1'000'000'000);
-}
-
 TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes) {
   auto owner = World::podOf("p", {});
   owner.resourceClaims.push_back({"gpu", "", "template"});
@@ -764,48 +486,6 @@ TEST_F(PreemptionTest, AClaimOfAResourceClaimMadeByHandMakesNoRoomOneOfAPodDoes)
   EXPECT_EQ(phase("one"), "Bound") << world.message("one");
   EXPECT_EQ(phase("stamped"), "Pending");
   EXPECT_EQ(phase("by-hand"), "Bound");
-}
-
-TEST_F(PreemptionTest, ThoseWhoWaitAreTriedByPriorityThenByAge) {
-  claim("a", "share", {}, {{"gpu", "2"}});
-  claim("first", "share", {}, {{"gpu", "2"}});
-  claim("second", "share", "middle", {{"gpu", "2"}});
-  claim("third", "share", "high", {{"gpu", "2"}});
-  claim("fourth", "share", "high", {{"gpu", "2"}});
-  std::string order;
-  for (std::string holder = "a"; order.size() < 24;) {
-    world.removeClaim(holder);
-    driver->run();
-    for (const std::string each : {"first", "second", "third", "fourth"})
-      if (world.client.get<cache::Claim>({"default", each}).ok() && phase(each) == "Bound") holder = each;
-    order += holder + " ";
-    if (holder == "first") break;
-  }
-  EXPECT_EQ(order, "third fourth second first ");
-}
-
-TEST_F(PreemptionTest, ANodeIsKeptForALargeOneThatHasWaitedForLong) {
-  claim("a", "share");
-  claim("b", "share");
-  claim("large", "share", {}, {{"gpu", "2"}});
-  world.removeClaim("a");
-  driver->run();
-  claim("c", "share");
-  EXPECT_EQ(phase("c"), "Bound") << "the first ten minutes others may go past";
-  world.clock.advance(std::chrono::seconds(601));
-  world.removeClaim("b");
-  driver->run();
-  claim("d", "share");
-  EXPECT_EQ(phase("d"), "Pending");
-  EXPECT_NE(world.message("d").find("kept for others: room on node n1 for claim default/large"), std::string::npos)
-      << world.message("d");
-  world.removeClaim("c");
-  driver->run();
-  EXPECT_EQ(phase("large"), "Bound");
-  EXPECT_EQ(phase("d"), "Pending");
-  world.removeClaim("large");
-  driver->run();
-  EXPECT_EQ(phase("d"), "Bound");
 }
 
 }  // namespace
