@@ -128,7 +128,7 @@ void keepRow(const Cluster& cluster, const char* what, const std::vector<GangMem
              const std::vector<TopologyGroup>* within = nullptr) {
   const auto from = Clock::now();
   const auto kept = keepTogether(
-      cluster, members, within, 1'000'000,
+      cluster, members, within, {}, 1'000'000,
       [](std::string_view device) { return static_cast<int64_t>(std::hash<std::string_view>()(device) % 1'000'000); },
       {}, kNodes / 2);
   const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();

@@ -136,7 +136,7 @@ class ClusterView {
     std::string nodes;
     std::string className{};  ///< of the claim, for quotas
     Turn turn{};
-    bool first = true;  ///< of a claim's alternatives the first: for no other a node is kept
+    bool first = true;  ///< of a claim's alternatives the first, and asked for all nodes at once: else no node is kept
   };
   /// decide() and, if it fits, the assumption of its allocations under "claim/<uid>" (an earlier one of that claim is dropped
   /// before). Within the quotas of the claim's namespace: `excess` says if they are why it doesn't fit.
@@ -233,6 +233,16 @@ class ClusterView {
   void forget(std::string_view claimUid);
   /// Nobody wants it just now: no node is kept for it. What was decided for it stands.
   void keepNothing(std::string_view claimUid);
+  /// They found no room on any of these nodes, one claim or several of one pod, and were tried on some of them at a time
+  /// (Ask::first false): perhaps a node is kept for them from now on; where none of these can be, one of the others, unless
+  /// that is null.
+  void keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                   const scheduler::NodePredicate& otherwise);
+  /// Whether any node is kept, or was when tendKept() was last called. Costs nothing.
+  bool keepsNodes() const { return keepsNodes_.load(std::memory_order_relaxed); }
+  /// Who has not asked for minutes has no node any longer, whatever became of it. Returns those ("namespace/name") that
+  /// should ask again if they still want theirs.
+  std::vector<std::string> tendKept(int64_t now);
   /// The claim has this device, whoever decided it: it counts instead of what was assumed for the claim.
   void adopted(std::string_view claimUid, const Gpu& device);
   /// What was decided for claims "namespace/name" of other uids than this one (empty: for all of that name) is
@@ -333,9 +343,15 @@ class ClusterView {
     scheduler::Waiter owner;
     std::string node;
     int64_t lookedAt = 0;  ///< as Turn::now
+    int64_t askedAt = 0;   ///< when a decision for it was last tried in vain
     int moves = 0;         ///< as scheduler::Kept
     bool ofGang = false;
-    int64_t since = 0;  ///< of a gang: when the first were kept for it
+  };
+  /// For how long nodes were kept for a namespace's gangs, less the time for which none were.
+  struct GangTurn {
+    int64_t used = 0;    ///< seconds
+    int64_t until = 0;   ///< as Turn::now: when that was so
+    bool rests = false;  ///< until it is zero
   };
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
@@ -384,7 +400,8 @@ class ClusterView {
   /// Since when the device is there, for keepNode().
   void noteAge(const Gpu& device);
   /// They found no room, one claim or several of one pod: perhaps a node is kept for them from now on.
-  void keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits);
+  void keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                const scheduler::NodePredicate& otherwise = {});
   /// The same of a gang: its nodes. Without mutex_ held; the look is without it.
   void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                    const std::vector<scheduler::TopologyGroup>* within);
@@ -394,15 +411,20 @@ class ClusterView {
   /// Whether nodes to keep for them are looked for now.
   bool looksNow(const std::vector<Ask>& asks);
   void looked(const Ask& ask, bool found);
-  /// Whether one more node may be kept; if too many are, one that comes later gives its own up.
-  bool makePlace(const scheduler::Waiter& waiter);
+  /// Of so many nodes that have cards one; one at least.
+  std::size_t mostNodes(std::size_t atMost, std::size_t share) const;
+  /// Whether one more node may be kept; if too many are, instead of the one of that claim (by uid), which comes later.
+  bool hasPlace(const scheduler::Waiter& waiter, std::string& insteadOf) const;
+  /// They want what is kept for them. Counts a gang's time.
+  void noteAsked(const std::vector<Ask>& asks);
+  /// Whether nodes were kept for gangs of the namespace for too long.
+  bool gangsRest(const std::string& namespace_, int64_t now);
   std::string nodeToKeep(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                          const scheduler::KeptBefore& before) const;
   scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
   /// Whether nodes are kept for a gang that comes before these.
   bool anotherGangKeeps(const std::vector<Ask>& asks) const;
-  int64_t keptSince(const std::vector<Ask>& asks) const;
-  void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept, int64_t since);
+  void keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept);
   /// It waits for room no longer.
   void keepNoNode(std::string_view claimUid);
   void addDevice(Devices::value_type& entry);
@@ -466,6 +488,8 @@ class ClusterView {
   static constexpr std::size_t kMostLearned = 65'536;
   std::map<std::string, Nominated, std::less<>> nominated_;  ///< by claim uid
   std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
+  std::map<std::string, GangTurn, std::less<>> gangTurns_;   ///< by namespace
+  std::atomic<bool> keepsNodes_{false};                      ///< written with mutex_ held
   scheduler::Keeping keeping_;
   std::map<std::string, int64_t, std::less<>>
       heldSince_;  ///< by uid of a device that is known, in seconds of the wall clock

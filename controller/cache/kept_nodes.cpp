@@ -1,5 +1,6 @@
 // Which nodes ClusterView keeps for claims and gangs that have waited for long.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "controller/base/timestamp.h"
@@ -11,9 +12,16 @@ namespace {
 constexpr int64_t kLookEvery = 1;   ///< seconds between two looks for a node to keep: each is a scan of the cluster
 constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
 constexpr int64_t kLookAfterVain = 300;  ///< the same for one that found none: others have their looks meanwhile
+constexpr int64_t kAsksAgain = 120;      ///< who has a node and has not asked for so long is told to …
+constexpr int64_t kAsksNoMore = 300;     ///< … and then has it no longer
 
-/// A gang that is not whole by then has its turn again after as long: many nodes stand idle for it.
-constexpr int64_t kForGangAtMost = 86'400;
+/// Many nodes stand idle for a gang: those of a namespace have them for so long, and then for as long not.
+constexpr int64_t kForGangsAtMost = 86'400;
+
+/// True, too, where a clock was set back.
+bool passed(int64_t now, int64_t since, int64_t atLeast) { return now < since || now - since >= atLeast; }
+
+std::string namespaceOf(const std::string& claim) { return claim.substr(0, claim.find('/')); }
 
 }  // namespace
 
@@ -27,20 +35,20 @@ bool ClusterView::waitsForLong(const std::vector<Ask>& asks) const {
   });
 }
 
-bool ClusterView::makePlace(const scheduler::Waiter& waiter) {
-  const auto most = std::min(keeping_.most,
-                             std::max<std::size_t>(1, cluster_.nodeCount() / std::max<std::size_t>(1, keeping_.share)));
-  std::vector<decltype(keptNodes_)::iterator> others;
+std::size_t ClusterView::mostNodes(std::size_t atMost, std::size_t share) const {
+  return std::min(atMost, std::max<std::size_t>(1, cluster_.gpuNodeCount() / std::max<std::size_t>(1, share)));
+}
+
+bool ClusterView::hasPlace(const scheduler::Waiter& waiter, std::string& insteadOf) const {
+  std::vector<decltype(keptNodes_)::const_iterator> others;
   for (auto it = keptNodes_.begin(); it != keptNodes_.end(); ++it)
     if (!it->second.ofGang) others.push_back(it);
-  if (others.size() < most) return true;
+  if (others.size() < mostNodes(keeping_.most, keeping_.share)) return true;
   const auto last = *std::max_element(others.begin(), others.end(), [](const auto& a, const auto& b) {
     return scheduler::comesBefore(a->second.owner, b->second.owner);
   });
-  if (!scheduler::comesBefore(waiter, last->second.owner)) return false;
-  keptNodes_.erase(last);
-  grew_ = true;
-  return true;
+  insteadOf = last->first;
+  return scheduler::comesBefore(waiter, last->second.owner);
 }
 
 std::string ClusterView::nodeToKeep(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
@@ -64,7 +72,7 @@ std::string ClusterView::nodeToKeep(const std::vector<Ask>& asks, const schedule
     members.push_back({ask.request, suits});
     if (members.size() > 1) members.back().with = 0;
   }
-  const auto kept = scheduler::keepTogether(cluster_, members, nullptr, now, heldSince, before, 1);
+  const auto kept = scheduler::keepTogether(cluster_, members, nullptr, {}, now, heldSince, before, 1);
   return kept.empty() ? std::string() : kept.front().node;
 }
 
@@ -74,9 +82,48 @@ bool ClusterView::looksNow(const std::vector<Ask>& asks) {
   if (!waitsForLong(asks) || !allStand(asks)) return false;
   for (const auto& each : asks)
     if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end())
-      return now - own->second.lookedAt >= kLookAgain;
-  std::erase_if(inVain_, [now](const auto& each) { return now - each.second >= kLookAfterVain; });
-  return now - keptLast_ >= kLookEvery && !inVain_.contains(ask.claimUid);
+      return passed(now, own->second.lookedAt, kLookAgain);
+  std::erase_if(inVain_, [now](const auto& each) { return passed(now, each.second, kLookAfterVain); });
+  return passed(now, keptLast_, kLookEvery) && !inVain_.contains(ask.claimUid);
+}
+
+void ClusterView::noteAsked(const std::vector<Ask>& asks) {
+  const auto now = asks.front().turn.now;
+  int64_t since = now;  // they asked last
+  for (const auto& ask : asks)
+    if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end()) {
+      if (own->second.ofGang) since = std::min(since, own->second.askedAt);
+      own->second.askedAt = now;
+    }
+  if (since == now) return;
+  auto& turn = gangTurns_[namespaceOf(asks.front().claim)];
+  const auto idle = std::max<int64_t>(0, since - turn.until);
+  turn.used = std::min(std::max<int64_t>(0, turn.used - idle) + now - since, kForGangsAtMost);
+  turn.until = now;
+}
+
+bool ClusterView::gangsRest(const std::string& namespace_, int64_t now) {
+  std::erase_if(gangTurns_, [now](const auto& each) { return passed(now, each.second.until, each.second.used); });
+  const auto known = gangTurns_.find(namespace_);
+  if (known == gangTurns_.end()) return false;
+  auto& turn = known->second;
+  turn.rests = turn.rests || turn.used >= kForGangsAtMost;
+  return turn.rests;
+}
+
+std::vector<std::string> ClusterView::tendKept(int64_t now) {
+  std::vector<std::string> quiet;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto before = keptNodes_.size();
+    std::erase_if(keptNodes_, [now](const auto& each) { return passed(now, each.second.askedAt, kAsksNoMore); });
+    grew_ = grew_ || keptNodes_.size() != before;
+    for (const auto& [uid, kept] : keptNodes_)
+      if (passed(now, kept.askedAt, kAsksAgain)) quiet.push_back(kept.owner.name);
+    keepsNodes_ = !keptNodes_.empty();
+  }
+  announce();
+  return quiet;
 }
 
 void ClusterView::looked(const Ask& ask, bool found) {
@@ -84,25 +131,51 @@ void ClusterView::looked(const Ask& ask, bool found) {
   if (!found) inVain_[ask.claimUid] = ask.turn.now;
 }
 
-void ClusterView::keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits) {
+void ClusterView::keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                           const scheduler::NodePredicate& otherwise) {
+  noteAsked(asks);
   if (!looksNow(asks)) return;
+  for (const auto& each : asks)  // one that was of a gang has one node as others have
+    if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end() && own->second.ofGang)
+      keepNoNode(each.claimUid);
   const auto known =
       std::find_if(asks.begin(), asks.end(), [this](const Ask& each) { return keptNodes_.contains(each.claimUid); });
   const auto& ask = known == asks.end() ? asks.front() : *known;
   auto owner = waiterOf(ask);
   const auto before = keptFor(asks);
-  if (before.nodes.empty() && !makePlace(owner)) return;
-  const scheduler::NodePredicate open = [&](std::string_view node) {
+  std::string insteadOf;
+  if (before.nodes.empty() && !hasPlace(owner, insteadOf)) return;
+  const auto closed = [&](std::string_view node) {
     for (const auto& [uid, kept] : keptNodes_)
-      if (uid != ask.claimUid && kept.node == node) return false;
-    return !suits || suits(node);
+      if (uid != ask.claimUid && uid != insteadOf && kept.node == node) return true;
+    return std::any_of(nominated_.begin(), nominated_.end(), [&](const auto& each) {  // however free it looks
+      return each.second.room.nodeName == node && roomIsKeptFrom(asks, each.first, each.second);
+    });
   };
-  auto node = nodeToKeep(asks, open, before);
+  const auto keptOf = [&](const scheduler::NodePredicate& which) {
+    return nodeToKeep(
+        asks, [&](std::string_view node) { return !closed(node) && (!which || which(node)); }, before);
+  };
+  auto node = keptOf(suits);
+  if (node.empty() && otherwise) node = keptOf(otherwise);
   looked(ask, !node.empty());
   if (node.empty()) return keepNoNode(ask.claimUid);
   owner.request = nullptr;  // it does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
-  keptNodes_[ask.claimUid] = {std::move(owner), std::move(node), ask.turn.now, before.moves + (moves ? 1 : 0)};
+  if (moves || keptNodes_.erase(insteadOf) > 0) grew_ = true;
+  const auto now = ask.turn.now;
+  keptNodes_[ask.claimUid] = {std::move(owner), std::move(node), now, now, before.moves + (moves ? 1 : 0)};
+  keepsNodes_ = true;
+}
+
+void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                              const scheduler::NodePredicate& otherwise) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (asks.empty() || anyWaitsNoMore(asks)) return;
+    keepNode(asks, suits, otherwise);
+  }
+  announce();
 }
 
 bool ClusterView::allStand(const std::vector<Ask>& asks) const {
@@ -134,17 +207,18 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
                               const std::vector<scheduler::TopologyGroup>* within) {
   const auto now = asks.front().turn.now;
   std::unique_lock lock(mutex_);
-  if (!looksNow(asks) || anotherGangKeeps(asks)) return;
-  const auto before = keptFor(asks);
-  const auto since = keptSince(asks);
-  if (now - since >= kForGangAtMost) {
-    inVain_[asks.front().claimUid] = now + kForGangAtMost - kLookAfterVain;  // so that it ends after kForGangAtMost
-    keepInstead(asks, {}, now);
+  noteAsked(asks);
+  if (gangsRest(namespaceOf(asks.front().claim), now)) {
+    keepInstead(asks, {});
     lock.unlock();
     return announce();
   }
-  const auto most = std::max<std::size_t>(1, cluster_.nodeCount() / std::max<std::size_t>(1, keeping_.gangShare));
+  if (!looksNow(asks) || anotherGangKeeps(asks)) return;
+  const auto before = keptFor(asks);
+  const auto most = mostNodes(std::numeric_limits<std::size_t>::max(), keeping_.gangShare);
   auto members = membersOf(asks, places);
+  const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
+  const auto book = any ? book_ : scheduler::QuotaBook();
   const auto later = then(asks, lock);
   for (auto& member : members) member.suits = later.open(member.suits);
   const auto heldSince = [&](std::string_view uid) {
@@ -152,25 +226,16 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
     const auto known = heldSince_.find(uid);
     return known == heldSince_.end() ? now : known->second;
   };
-  const auto kept = scheduler::keepTogether(*later.cluster, members, within, now, heldSince, before, most);
+  const auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, heldSince, before, most);
   lock.lock();
   looked(asks.front(), !kept.empty());
   const bool wanted = !anyWaitsNoMore(asks) && allStand(asks) && !anotherGangKeeps(asks);
-  keepInstead(asks, wanted ? kept : std::vector<scheduler::KeptForMember>(), since);
+  keepInstead(asks, wanted ? kept : std::vector<scheduler::KeptForMember>());
   lock.unlock();
   announce();
 }
 
-int64_t ClusterView::keptSince(const std::vector<Ask>& asks) const {
-  int64_t since = asks.front().turn.now;
-  for (const auto& ask : asks)
-    if (const auto own = keptNodes_.find(ask.claimUid); own != keptNodes_.end())
-      since = std::min(since, own->second.since);
-  return since;
-}
-
-void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept,
-                              int64_t since) {
+void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<scheduler::KeptForMember>& kept) {
   const auto before = keptFor(asks);
   std::set<std::string> given;  // up
   std::erase_if(keptNodes_, [&](const auto& each) {
@@ -187,9 +252,11 @@ void ClusterView::keepInstead(const std::vector<Ask>& asks, const std::vector<sc
   for (const auto& each : kept) {
     auto owner = waiterOf(asks[each.member]);
     owner.request = nullptr;  // it does not outlive the decision
+    const auto now = asks.front().turn.now;
     keptNodes_[asks[each.member].claimUid] = {
-        std::move(owner), each.node, asks.front().turn.now, before.moves + (moves ? 1 : 0), true, since};
+        std::move(owner), each.node, now, now, before.moves + (moves ? 1 : 0), true};
   }
+  keepsNodes_ = keepsNodes_ || !kept.empty();
   grew_ = grew_ || !std::all_of(given.begin(), given.end(), keeps);
 }
 

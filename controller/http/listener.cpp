@@ -43,7 +43,8 @@ using Steady = Activity::Steady;
 constexpr std::chrono::milliseconds kMakeRoom{1'000};    // for a connection that was ended to leave
 constexpr std::chrono::milliseconds kShortage{10};       // of descriptors or threads: until it is tried again
 constexpr std::chrono::milliseconds kUnused{1'000};      // idle for longer: it goes before a request that arrives
-constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer that takes longer may be cut for a new connection
+constexpr std::chrono::milliseconds kSlowReader{5'000};  // an answer that takes longer may be cut for a new connection,
+constexpr int kSlowReaderPart = 10;                      // or longer than this part of Limits::stall
 constexpr std::chrono::milliseconds kLastWords{3'000};   // for clients to take their answers when the listener stops
 
 /// A thread per connection, kept for the next one; as many as there are connections. Tasks come from one thread.
@@ -247,7 +248,8 @@ class Connections {
       found = reading;
     if (found == nullptr) {
       found = longest(Phase::writing);
-      if (found == nullptr || stood(*found) < kSlowReader) return false;
+      const auto patience = std::min<Steady::duration>(kSlowReader, limits_.stall / kSlowReaderPart);
+      if (found == nullptr || stood(*found) < patience) return false;
     }
     end(*found);
     return true;

@@ -84,6 +84,7 @@ void ApiRejections::note(const QueueKey& key, const base::Status& why, std::stop
     case Concern::plugin:
     case Concern::calls:
     case Concern::assumed:
+    case Concern::kept:
     case Concern::usage:
       return;
   }

@@ -6,7 +6,7 @@
 namespace egpu::reconcile {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Concern>, 13> kConcerns{{{"claim", Concern::claim},
+constexpr std::array<std::pair<std::string_view, Concern>, 14> kConcerns{{{"claim", Concern::claim},
                                                                           {"device", Concern::device},
                                                                           {"card", Concern::card},
                                                                           {"carrier", Concern::carrier},
@@ -16,6 +16,7 @@ constexpr std::array<std::pair<std::string_view, Concern>, 13> kConcerns{{{"clai
                                                                           {"plugin", Concern::plugin},
                                                                           {"calls", Concern::calls},
                                                                           {"assumed", Concern::assumed},
+                                                                          {"kept", Concern::kept},
                                                                           {"usage", Concern::usage},
                                                                           {"quota", Concern::quota},
                                                                           {"template", Concern::claimTemplate}}};

@@ -20,6 +20,7 @@ enum class Concern {
   plugin,
   calls,
   assumed,
+  kept,
   usage,
   quota,
   claimTemplate
@@ -47,6 +48,8 @@ inline std::string classKey(std::string_view name) { return "class/" + std::stri
 inline std::string callsKey(std::string_view plugin) { return "calls/" + std::string(plugin); }
 /// Decisions that are not yet written, all of them.
 inline std::string assumedKey() { return "assumed/all"; }
+/// Nodes that are kept for claims, all of them.
+inline std::string keptKey() { return "kept/all"; }
 inline std::string quotaKey(const core::ObjectKey& key) { return "quota/" + key.str(); }
 /// What a claim uses of its cards.
 inline std::string usageKey(const core::ObjectKey& claim) { return "usage/" + claim.str(); }

@@ -13,6 +13,7 @@ namespace phase = v1alpha::keys::phase;
 namespace {
 constexpr int kStatesAtOnce = 16;  ///< of a claim, more than lie between nothing and Bound; then others' turn comes
 constexpr std::chrono::milliseconds kOthersTurn{50};
+constexpr std::chrono::milliseconds kTendKept{60'000};
 }  // namespace
 
 Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::ClusterView& cluster,
@@ -122,6 +123,15 @@ Outcome Reconciler::pod(const core::ObjectKey& key, std::stop_token stop) {
   return say(pods_.step(key, stop), stop);
 }
 
+Outcome Reconciler::kept() {
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(clock_.wall().time_since_epoch()).count();
+  for (const auto& claim : cluster_.tendKept(now)) enqueue_(claimKey(core::ObjectKey::of(claim)));
+  watchingKept_ = false;
+  if (!cluster_.keepsNodes()) return Outcome::done();
+  watchingKept_ = true;
+  return Outcome::after(kTendKept);
+}
+
 Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
   const auto& object = key.object;
   switch (key.concern) {
@@ -154,6 +164,8 @@ Outcome Reconciler::stepOf(const QueueKey& key, std::stop_token stop) {
       if (outcome.isDone()) watchingAssumed_ = false;
       return outcome;
     }
+    case Concern::kept:
+      return kept();
   }
   return Outcome::done();
 }
@@ -181,6 +193,7 @@ Outcome Reconciler::step(const std::string& queueKey, std::stop_token stop) {
     apiRejections_.over(queueKey);
   // Mostly the decision is written by the end of its step.
   if (cluster_.assuming() && !watchingAssumed_.exchange(true)) enqueue_(assumedKey());
+  if (cluster_.keepsNodes() && !watchingKept_.exchange(true)) enqueue_(keptKey());
   if (outcome.isRetry() && base::log::enabled(base::log::Level::debug))
     base::log::debug("to be tried again", {{"key", queueKey}, {"why", outcome.why.str()}});
   return outcome;

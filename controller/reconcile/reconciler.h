@@ -90,6 +90,8 @@ class Reconciler {
   Outcome pod(const core::ObjectKey& key, std::stop_token stop);
   Outcome node(const std::string& name);
   Outcome calls(const std::string& plugin, std::stop_token stop);
+  /// Ends what is kept for claims that want it no longer; those that may are asked.
+  Outcome kept();
   Outcome stepOf(const QueueKey& key, std::stop_token stop);
   /// Writes what a step says on claims.
   Outcome say(Outcome outcome, std::stop_token stop);
@@ -124,6 +126,7 @@ class Reconciler {
   Auditor auditor_;
   Routing routing_;
   std::atomic<bool> watchingAssumed_{false};  ///< assumedKey() is queued
+  std::atomic<bool> watchingKept_{false};     ///< keptKey() is
 };
 
 }  // namespace egpu::reconcile

@@ -114,6 +114,8 @@ class Cluster {
   void reprice();
 
   std::size_t nodeCount() const;
+  /// Nodes that have cards. Costs a look at each node.
+  std::size_t gpuNodeCount() const;
   std::size_t cardCount() const;
   CardView findCard(std::string_view name) const;
   /// A card as it was described, in full.

@@ -44,8 +44,8 @@ std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& w
                             const HeldSince& heldSince, const std::vector<Kept>& before, const Keeping& keeping) {
   std::vector<Kept> kept;
   Nodes taken;
-  const std::size_t most =
-      std::min(keeping.most, std::max<std::size_t>(1, cluster.nodeCount() / std::max<std::size_t>(1, keeping.share)));
+  const std::size_t most = std::min(
+      keeping.most, std::max<std::size_t>(1, cluster.gpuNodeCount() / std::max<std::size_t>(1, keeping.share)));
   for (const Waiter& who : waiting) {
     if (kept.size() >= most) break;
     if (now - who.since < keeping.after) continue;

@@ -40,7 +40,7 @@ struct Kept {
 struct Keeping {
   int64_t after = 600;     ///< seconds that one has waited before a node is kept for it
   std::size_t most = 16;   ///< nodes kept at once, at most, and …
-  std::size_t share = 50;  ///< … one of so many nodes; one at least
+  std::size_t share = 50;  ///< … one of so many nodes that have cards; one at least
   /// For one gang, the first that has waited for so long, at most one of so many nodes; one at least: choice/keep_together.h.
   std::size_t gangShare = 2;
 };

@@ -290,5 +290,150 @@ TEST_F(KeptRoomTest, APodsSeveralClaimsHaveOneNodeKept) {
   EXPECT_EQ(kept(), Names());
 }
 
+TEST_F(KeptRoomTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
+  full({100, 900, 500});
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(view.keepsNodes());
+  EXPECT_FALSE(gangFits(asks, 1000));
+  using Claims = std::vector<std::string>;
+  EXPECT_EQ(view.tendKept(1119), Claims());
+  EXPECT_EQ(view.tendKept(1120), (Claims{"ns/g0", "ns/g1"})) << "do they still want them?";
+  EXPECT_FALSE(gangFits(asks, 1150));
+  EXPECT_EQ(view.tendKept(1449).size(), 2u);
+  EXPECT_EQ(kept().size(), 2u) << "they asked again";
+  EXPECT_TRUE(view.keepsNodes());
+  grown = 0;
+  EXPECT_EQ(view.tendKept(1450), Claims());
+  EXPECT_EQ(kept(), Names());
+  EXPECT_EQ(grown, 1) << "who waits may have them";
+  EXPECT_FALSE(view.keepsNodes());
+}
+
+TEST_F(KeptRoomTest, OneThatFindsNoneTakesNobodysNode) {
+  hold("d1", "n1", "c0", 0);
+  auto hopeless = waiter("hopeless", 1000), large = waiter("large", 1000);
+  hopeless.request.cards = 2;  // no node has them
+  large.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  ASSERT_EQ(kept(), Names{"n1"});
+  hopeless.turn = {0, -1, -1, 1400};  // comes first, and one node at most is kept
+  grown = 0;
+  EXPECT_FALSE(view.decideAndAssume(hopeless).fits);
+  EXPECT_EQ(view.keptNodes().front().name, "ns/large");
+  EXPECT_EQ(grown, 0);
+  auto older = waiter("older", 1000);
+  older.turn = {0, -1, -1, 1402};
+  EXPECT_FALSE(view.decideAndAssume(older).fits);
+  EXPECT_EQ(view.keptNodes().front().name, "ns/older");
+}
+
+TEST_F(KeptRoomTest, NodesWithoutCardsDoNotCount) {
+  full({100, 900, 500});
+  hold("d1", "n1", "c0", 990);
+  for (int i = 0; i < 10; ++i) node("cpu-" + std::to_string(i));
+  auto asks = gang("g", 4, 0);
+  EXPECT_FALSE(gangFits(asks, 1000));
+  EXPECT_EQ(kept(), Names()) << "all that have any";
+}
+
+TEST_F(KeptRoomTest, AGangFarOverItsQuotaKeepsNone) {
+  full({100, 900, 500});
+  hold("d1", "n1", "c0", 990);
+  Quota quota;
+  quota.metadata.name = quota.metadata.uid = "team";
+  quota.metadata.namespace_ = "ns";
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "150"}};
+  stores.quotas.informed(quota);
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(gangFits(asks, 1000));
+  EXPECT_EQ(kept(), Names());
+  quota.metadata.resourceVersion = next();
+  quota.spec.hard = {{"gpu-core", "200"}};
+  stores.quotas.informed(quota);
+  EXPECT_FALSE(gangFits(asks, 1400));
+  EXPECT_EQ(kept().size(), 2u);
+}
+
+TEST_F(KeptRoomTest, RoomThatIsNominatedToOthersMakesNobodyGiveUpItsNode) {
+  full({500});
+  hold("d1", "n1", "c0", 900);
+  auto owner = waiter("owner", 1000);
+  owner.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(owner).fits);
+  ASSERT_EQ(kept(), Names{"n1"});
+  Claim other;
+  other.metadata.name = other.metadata.uid = "other";
+  other.metadata.namespace_ = "ns";
+  other.metadata.resourceVersion = next();
+  other.status.phase = "Pending";
+  other.status.priority = 10;
+  other.status.nominated = v1alpha::Nomination{"n2", {{"c2", 1000, 100}}, {}};
+  stores.claims.informed(other);
+  goneDevice("d2");
+  owner.turn.now = 1020;
+  EXPECT_FALSE(view.decideAndAssume(owner).fits) << "its free card is another's";
+  EXPECT_EQ(kept(), Names{"n1"});
+}
+
+TEST_F(KeptRoomTest, ANamespacesGangsHaveADayTogether) {
+  full({100, 900, 500});
+  hold("d1", "n1", "c0", 990);
+  constexpr int64_t day = 86'400;
+  auto one = gang("one", 2, 0), two = gang("two", 2, 10);
+  EXPECT_FALSE(gangFits(one, 1000));
+  EXPECT_FALSE(gangFits(one, day - 1000));
+  for (const auto* uid : {"one0", "one1"}) gone(uid);
+  EXPECT_FALSE(gangFits(two, day - 900));
+  EXPECT_EQ(kept().size(), 2u);
+  EXPECT_FALSE(gangFits(two, day + 1000));
+  EXPECT_EQ(kept().size(), 2u) << "in the hundred seconds between them nobody had any";
+  EXPECT_FALSE(gangFits(two, day + 2000));
+  EXPECT_EQ(kept(), Names());
+}
+
+TEST_F(KeptRoomTest, WhoIsToldWhenANodeIsExchanged) {
+  full({500});
+  hold("d1", "n1", "c0", 900);
+  auto large = waiter("large", 1000);
+  large.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  ASSERT_EQ(kept(), Names{"n1"});
+  goneDevice("d2");
+  hold("d2b", "n2", "c2", 1018);
+  grown = 0;
+  large.turn.now = 1020;
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names{"n2"});
+  EXPECT_EQ(grown, 1) << "n1 is for all again";
+}
+
+TEST_F(KeptRoomTest, MembersThatLeaveTheirGangHaveWhatOthersHave) {
+  full({100, 900, 500});
+  hold("d1", "n1", "c0", 990);
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(gangFits(asks, 1000));
+  ASSERT_EQ(kept().size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    asks[static_cast<std::size_t>(i)].turn.now = 1020 + i;
+    EXPECT_FALSE(view.decideAndAssume(asks[static_cast<std::size_t>(i)]).fits);
+  }
+  EXPECT_EQ(kept().size(), 1u) << "one of fifty";
+  for (auto& each : asks) each.turn.now = 1040;
+  EXPECT_FALSE(gangFits(asks, 1040));
+  EXPECT_EQ(kept().size(), 2u) << "as a gang again, whose day has only begun";
+}
+
+TEST_F(KeptRoomTest, AClockThatWasSetBackHoldsUpNobody) {
+  hold("d1", "n1", "c0", 0);
+  auto early = waiter("early", 1000), large = waiter("large", 1000);
+  early.request.cards = 2;  // no node has them
+  early.turn = {0, 0, 0, 5000};
+  EXPECT_FALSE(view.decideAndAssume(early).fits);
+  large.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names{"n1"});
+}
+
 }  // namespace
 }  // namespace egpu::cache

@@ -622,6 +622,18 @@ TEST_F(LimitsTest, WhoDoesNotTakeItsAnswerIsLetGo) {
   waitUntil([&] { return ask(kFine).find("GET /fine") != std::string::npos; });
 }
 
+TEST_F(LimitsTest, WhoTakesNoAnswersKeepsNobodyOut) {
+  limits.stall = std::chrono::milliseconds(10'000);
+  limits.connections = 2;
+  echo.large = std::size_t{64} * 1024 * 1024;
+  start();
+  auto a = connect(), b = connect();
+  for (auto* each : {a.get(), b.get()}) each->send("GET /large HTTP/1.1\r\n\r\n");
+  for (auto* each : {a.get(), b.get()}) EXPECT_THAT(each->until("\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+  std::this_thread::sleep_for(limits.stall / 10);
+  EXPECT_THAT(ask(kFine), HasSubstr("GET /fine"));
+}
+
 TEST_F(LimitsTest, SlowReadersDoNotPileUpAnswers) {
   echo.large = std::size_t{16} * 1024 * 1024;
   limits.answers = std::size_t{40} * 1024 * 1024;

@@ -30,6 +30,17 @@ class FirstConsumerTest : public ReconcileTest {
     change(made);
     (void)World::must(world.client.create(made));
   }
+  /// One of the claims f1, f2, … leaves n1: who waits is tried again.
+  void triesAgainAfter(seconds time) {
+    world.clock.advance(time);
+    const auto claims = world.client.listAll<cache::Claim>({});
+    for (const auto& claim : *claims)
+      if (claim.metadata.name.front() == 'f' && claim.status.nodeName == "n1") {
+        world.removeClaim(claim.metadata.name);
+        break;
+      }
+    settle();
+  }
   /// Where the claim's room is set aside; empty: nowhere.
   std::string nodeOf(const std::string& claim) {
     const auto carrier = world.carrier(claim);
@@ -58,17 +69,7 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   settle();
   ASSERT_EQ(world.reason("large"), "NoFit");
   EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "nobody had asked for it in the hour before";
-  world.clock.advance(seconds(601));
-  const auto tryAgain = [&] {
-    const auto claims = world.client.listAll<cache::Claim>({});
-    for (const auto& claim : *claims)
-      if (claim.metadata.name.front() == 'f' && claim.status.nodeName == "n1") {
-        world.removeClaim(claim.metadata.name);
-        break;
-      }
-    settle();
-  };
-  tryAgain();
+  triesAgainAfter(seconds(601));
   ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
   world.removePod("p");
   settle();
@@ -77,6 +78,67 @@ TEST_F(FirstConsumerTest, ANodeIsKeptOnlyWhileAPodWantsTheClaim) {
   world.addClaim("next", "share", {{"gpu", "1"}});
   settle();
   EXPECT_EQ(world.claim("next").status.phase, "Bound") << world.message("next");
+}
+
+TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  world.addNode("n3");  // without cards, and liked best
+  for (const auto* name : {"n1", "n2"})
+    world.json<core::Node>({"", name}, R"({"spec":{"taints":[{"key":"gpus","effect":"PreferNoSchedule"}]}})");
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  settle();
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  world.addPod("p", {"large"});
+  settle();
+  ASSERT_EQ(world.reason("large"), "NoFit") << world.message("large");
+  triesAgainAfter(seconds(601));
+  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
+  EXPECT_EQ(driver->cluster.keptNodes().front().node, "n1");
+}
+
+TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* name : {"n1", "n2"}) world.occupy(std::string("on-") + name, name, "60");
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  settle();
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  pod("p", {"large"}, [](auto& p) { p.containers[0].requests = {{"cpu", "60"}}; });
+  world.addClaim("larger", "late", {{"gpu", "2"}});
+  pod("q", {"larger"}, [](auto& p) { p.containers[0].requests = {{"cpu", "600"}}; });
+  settle();
+  triesAgainAfter(seconds(601));
+  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
+  EXPECT_EQ(driver->cluster.keptNodes().front().name, "default/large") << "no node would ever do for the other";
+}
+
+TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  settle();
+  for (const auto* name : {"one", "two"}) world.addClaim(name, "late", {{"gpu", "1"}});
+  world.addPod("p", {"one", "two"});
+  settle();
+  triesAgainAfter(seconds(601));
+  ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("one");
+  const bool first = driver->cluster.keptNodes().front().name == "default/one";
+  world.removeClaim(first ? "two" : "one");
+  settle();
+  for (int i = 0; i < 10; ++i) driver->run(seconds(60));
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+}
+
+TEST_F(FirstConsumerTest, ANodeStaysKeptWhereNothingHappens) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  settle();
+  world.addClaim("large", "late", {{"gpu", "2"}});
+  world.addPod("p", {"large"});
+  settle();
+  triesAgainAfter(seconds(601));
+  for (int i = 0; i < 60; ++i) {
+    ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << i;
+    driver->run(seconds(60));
+  }
 }
 
 TEST_F(FirstConsumerTest, CpuMemoryAndStorageOfAllPodsCount) {

@@ -72,12 +72,16 @@ inside() { # COMMAND
     mount --rbind /dev "$root/dev"
     mount -t tmpfs tmpfs "$root/run"
     if [ -n "$go" ]; then mount --bind "$go" "$root/usr/local/go"; mount -o remount,bind,ro "$root/usr/local/go"; fi
-    exec chroot "$root" env -i "$@" bash -c "cd $tree && $command"
+    # The namespace'"'"'s own root, as on a machine: what enters a container of the tests'"'"' node comes to the root of its namespace.
+    cd "$root"
+    mkdir -p mnt/machine
+    pivot_root . mnt/machine
+    exec chroot . sh -c "umount -l /mnt/machine && exec \"\$@\"" sh env -i "$@" bash -c "cd $tree && $command"
   ' bash "$root" "$tree" "$go" "$1" "${environment[@]}" </dev/null
 }
 
 main() {
-  [[ $(id -u) == 0 ]] || fail "needs root (debootstrap, chroot)"
+  [[ $(id -u) == 0 ]] || fail "needs root (debootstrap, namespaces)"
   command -v debootstrap >/dev/null || fail "debootstrap is missing: apt-get install debootstrap"
   local took=() status=0 command
   make_root

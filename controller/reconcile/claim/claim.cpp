@@ -122,7 +122,10 @@ bool ClaimSync::classWaits(const cache::Claim& claim) const {
 Outcome ClaimSync::unbound(const ClaimPtr& claim, std::stop_token stop) {
   if (claim->spec.elasticGPUName == deviceNameFor(*claim) || !claim->status.elasticGPUName.empty())
     if (const auto outcome = withoutItsDevice(claim, stop)) return *outcome;
-  if (const auto outcome = givenDevice(claim, stop)) return *outcome;
+  if (const auto outcome = givenDevice(claim, stop)) {
+    cluster_.keepNothing(claim->metadata.uid);
+    return *outcome;
+  }
   const auto asked = ask(*claim);
   if (asked.later) return Outcome::after(kPluginBusy);
   if (!asked.cls) {  // classes and claims come by different watches
@@ -223,8 +226,10 @@ scheduler::Decision ClaimSync::decide(const cache::Claim& claim, const Asked& as
   };
   if (!waiting_.nodes.anyRefused(uid)) return cluster_.decideAndAssume(ask, suits);
   ask.nodes.clear();
+  const bool first = std::exchange(ask.first, false);  // no node is kept of some of them
   auto decision = cluster_.decideAndAssume(ask, elsewhere);
   if (decision.fits) return decision;
+  ask.first = first;
   ask.nodes = nodes;
   waiting_.nodes.forgetRefused(uid);
   return cluster_.decideAndAssume(ask, suits);

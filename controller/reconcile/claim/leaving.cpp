@@ -126,9 +126,9 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
     if (now.ok() && belongsTo(*now, *claim)) return Outcome::again();
     if (!now.ok() && now.status().code() != base::Code::notFound) return Outcome::retry(now.status());
   }
-  if (!claim->metadata.hasFinalizer(keys::kClaimFinalizer)) return Outcome::done();
   waiting_.forgetClaim(claim->metadata.uid);
   cluster_.forget(claim->metadata.uid);
+  if (!claim->metadata.hasFinalizer(keys::kClaimFinalizer)) return Outcome::done();
   auto rest = claim->metadata.finalizers;
   rest.erase(std::remove(rest.begin(), rest.end(), keys::kClaimFinalizer), rest.end());
   const auto body = codec::patch::finalizers(claim->metadata.uid, claim->metadata.resourceVersion, rest);

@@ -28,6 +28,7 @@ std::variant<scheduler::Decision, Outcome> ClaimSync::decideAsPreferred(const ca
   if (!answer) return Outcome::after(kPluginBusy);
   if (answer->reply.outcome != plugin::ReplyCode::ok) return decide(claim, asked, suits, nodes);
   auto ask = asked.of(claim);
+  ask.first = false;  // no node is kept of these
   for (const auto& node : preferredNodes(claim, asked, candidates, *answer)) {
     ask.request.pinnedNode = node;
     if (auto decision = cluster_.decideAndAssume(ask, suits); decision.fits) return decision;

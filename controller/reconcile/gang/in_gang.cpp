@@ -163,19 +163,23 @@ bool ClaimSync::inGang(const cache::Claim& claim) const { return reconcile::inGa
 Outcome ClaimSync::withGang(const ClaimPtr& claim, const Asked& asked, std::stop_token stop) {
   const auto mistake = v1alpha::gangMistake(claim->metadata.annotations);
   const auto apart = decidedByItself(*claim, takesDevice(*claim));
-  if (mistake || !apart.empty())
+  if (mistake || !apart.empty()) {
+    cluster_.keepNothing(claim->metadata.uid);
     return Outcome::done().says(
         Said::of(claim->metadata, Said::As::notAccepted, reason::kInvalidParameter,
                  mistake ? mistake->field + ": " + mistake->message
                          : "metadata.annotations[" + std::string(keys::kGangAnnotation) + "]: " + apart));
+  }
   if (const auto decided = cluster_.decidedInGang(claim->metadata.uid))
     return intend(*claim, *asked.cls, *decided, stop);
   const auto found = gangOf(stores_, *claim);
-  if (!found)
+  if (!found) {
+    cluster_.keepNothing(claim->metadata.uid);
     return Outcome::after(kGroupComes)
         .says(notBound(
             *claim, reason::kWaitingForGang,
             "there is no PodGroup " + std::string(claim->metadata.annotation(keys::kGangPodGroupAnnotation)) + " yet"));
+  }
   const auto& gang = *found;
   const auto members = openOf(*claim, gang);
   const auto speaks = [&](const auto& who) {

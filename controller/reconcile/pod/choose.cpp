@@ -300,10 +300,16 @@ scheduler::Together PodSync::decideFirst(const Choice& choice, NodeChoice& nodes
   }
   for (std::size_t i = 0; i < together.decisions.size(); ++i) together.decisions[i].alternative = combinations.at()[i];
   if (const auto byEviction = together.decisions.empty() ? nodes.byEviction() : nullptr) {
-    auto evicting = cluster_.decideTogether(choice.asks, byEviction);
+    auto asks = choice.asks;
+    for (auto& ask : asks) ask.first = false;
+    auto evicting = cluster_.decideTogether(asks, byEviction);
     together.decisions = std::move(evicting.decisions);
     if (!together.excess && !several) together.excess = std::move(evicting.excess);
   }
+  if (together.decisions.empty() && !together.excess)
+    cluster_.keepNodeFor(
+        choice.asks, [&nodes](std::string_view name) { return nodes.suits(name); },
+        [&nodes](std::string_view name) { return nodes.suitsOnceFree(name); });
   return together;
 }
 
@@ -316,7 +322,8 @@ std::vector<cache::ClusterView::Ask> PodSync::asksOf(const Choice& choice, const
   return asks;
 }
 
-scheduler::Together PodSync::decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes) {
+scheduler::Together PodSync::decide(std::vector<cache::ClusterView::Ask> asks, NodeChoice& nodes) {
+  for (auto& ask : asks) ask.first = false;  // some of the nodes at a time
   scheduler::Together together;
   std::optional<scheduler::QuotaExcess> excess;  // the first that kept it from nodes
   const auto within = [&](const scheduler::NodePredicate& suitable) {

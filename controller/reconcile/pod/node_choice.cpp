@@ -31,7 +31,10 @@ const NodeChoice::Verdict& NodeChoice::look(std::string_view name) {
   auto why = nodeUnsuitable(pod_, volumes_, *node);
   if (why.empty() && needsRoomOn(it->first)) {
     why = shortOf(requests_, stores_.usage.of(it->first, key), *node);
-    if (!why.empty()) ++short_;
+    if (!why.empty()) {
+      ++short_;
+      verdict.onceFree = shortOf(requests_, {}, *node).empty();
+    }
     if (!why.empty() && pod_.preempts &&
         shortOf(requests_, stores_.usage.of(it->first, key, pod_.priority), *node).empty()) {
       verdict.fit = Fit::byEviction;
@@ -61,9 +64,18 @@ bool NodeChoice::promise(const std::string& name) {
   });
 }
 
+bool NodeChoice::isAsked(std::string_view node) const {
+  return (onlyNode_.empty() || node == onlyNode_) && !(rejected_ && rejected_(node));
+}
+
+bool NodeChoice::suitsOnceFree(std::string_view node) {
+  if (!isAsked(node)) return false;
+  const auto& verdict = look(node);
+  return verdict.fit == Fit::suits || verdict.onceFree;
+}
+
 bool NodeChoice::suits(std::string_view node) {
-  if (!onlyNode_.empty() && node != onlyNode_) return false;
-  if (rejected_ && rejected_(node)) return false;
+  if (!isAsked(node)) return false;
   if (seen_.find(std::string(node)) == seen_.end()) {
     if (patience_ == 0) {
       impatient_ = true;
@@ -118,10 +130,7 @@ std::vector<scheduler::NodePredicate> NodeChoice::groups() {
 
 scheduler::NodePredicate NodeChoice::byEviction() {
   if (evictable_ == 0) return {};
-  return [this](std::string_view node) {
-    if ((!onlyNode_.empty() && node != onlyNode_) || (rejected_ && rejected_(node))) return false;
-    return look(node).fit == Fit::byEviction;
-  };
+  return [this](std::string_view node) { return isAsked(node) && look(node).fit == Fit::byEviction; };
 }
 
 std::string NodeChoice::text() const {

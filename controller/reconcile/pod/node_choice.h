@@ -30,6 +30,8 @@ class NodeChoice {
   /// suits() may have said no for want of patience.
   bool impatient() const { return impatient_; }
   void lookAtAll();
+  /// After lookAtAll(): suits, or would if whatever has its CPU, memory and pods' places were gone.
+  bool suitsOnceFree(std::string_view node);
 
   /// Some nodes are liked better than others (preferred affinity, taints to avoid): then by groups() only.
   bool ranked() const;
@@ -53,9 +55,12 @@ class NodeChoice {
   enum class Fit { suits, byEviction, no };
   struct Verdict {
     Fit fit = Fit::no;
+    bool onceFree = false;  ///< short of what others have, and large enough
     NodeScore score;
   };
   const Verdict& look(std::string_view name);
+  /// Whether it may be one of the nodes at all.
+  bool isAsked(std::string_view node) const;
   bool needsRoomOn(const std::string& node) const;
 
   cache::Stores& stores_;

@@ -110,7 +110,7 @@ class PodSync {
   /// What is asked where these alternatives are tried.
   static std::vector<cache::ClusterView::Ask> asksOf(const Choice& choice, const std::vector<std::size_t>& which);
   /// Where all of them go together as things are.
-  scheduler::Together decide(const std::vector<cache::ClusterView::Ask>& asks, NodeChoice& nodes);
+  scheduler::Together decide(std::vector<cache::ClusterView::Ask> asks, NodeChoice& nodes);
   /// Notes that the pod, and what it asks of a node, waits.
   void waitForRoom(const core::Pod& pod, const Choice& choice);
   /// (C6) Who has to make room for all that the pod chooses for, on one node. Nothing: nobody can, or may, for all of it.

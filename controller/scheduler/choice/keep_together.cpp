@@ -9,6 +9,7 @@
 
 #include "controller/scheduler/choice/expected_room.h"
 #include "controller/scheduler/choice/together.h"
+#include "controller/scheduler/quota/within.h"
 #include "controller/scheduler/state/state.h"
 
 namespace egpu::scheduler {
@@ -19,9 +20,15 @@ constexpr std::string_view kMember = "member/";
 
 class KeepingTogether {
  public:
-  KeepingTogether(const Cluster& cluster, const std::vector<GangMember>& members, int64_t now,
+  KeepingTogether(const Cluster& cluster, const std::vector<GangMember>& members, const QuotaBook& book, int64_t now,
                   const HeldSince& heldSince, const KeptBefore& before, std::size_t most)
-      : cluster_(cluster), members_(members), now_(now), heldSince_(heldSince), before_(before), most_(most) {
+      : cluster_(cluster),
+        members_(members),
+        book_(book),
+        now_(now),
+        heldSince_(heldSince),
+        before_(before),
+        most_(most) {
     std::vector<std::size_t> podOf(members.size());
     for (std::size_t i = 0; i < members.size(); ++i) {
       podOf[i] = members[i].with ? podOf[*members[i].with] : pods_.size();
@@ -36,8 +43,10 @@ class KeepingTogether {
     then_ = {};
     kept_.clear();
     alike_.clear();
+    asked_.clear();
     last_ = 0;
-    return std::all_of(pods_.begin(), pods_.end(), [&](const Pod& pod) { return place(pod, group); });
+    return std::all_of(pods_.begin(), pods_.end(), [&](const Pod& pod) { return place(pod, group); }) &&
+           (asked_.empty() || !book_.excess(asked_));
   }
 
   /// In how many seconds all of them are expected to be free.
@@ -121,6 +130,8 @@ class KeepingTogether {
     if (decisions.empty()) return false;
     for (std::size_t i = 0; i < decisions.size(); ++i) {
       const Request& request = pod.requests[i];
+      const GangMember& member = members_[pod.members[i]];
+      if (member.claim && !request.observes) asked_.push_back({*member.claim, partsOf(then_, decisions[i])});
       NodeAmount ofNode{request.cpuMilli, request.podMemory};
       for (const Placement& each : decisions[i].placements)
         then_.take(each.ref(), std::string(kMember) + std::to_string(pod.members[i]), each.charged,
@@ -185,6 +196,7 @@ class KeepingTogether {
 
   const Cluster& cluster_;
   const std::vector<GangMember>& members_;
+  const QuotaBook& book_;
   const int64_t now_;
   const HeldSince& heldSince_;
   const KeptBefore& before_;
@@ -194,15 +206,16 @@ class KeepingTogether {
   Cluster then_;  ///< the nodes that are kept, as they will be
   std::vector<Node> kept_;
   std::vector<Alike> alike_;
+  std::vector<QuotaAsked> asked_;
   int64_t last_ = 0;
 };
 
 }  // namespace
 
 std::vector<KeptForMember> keepTogether(const Cluster& cluster, const std::vector<GangMember>& members,
-                                        const std::vector<TopologyGroup>* within, int64_t now,
+                                        const std::vector<TopologyGroup>* within, const QuotaBook& book, int64_t now,
                                         const HeldSince& heldSince, const KeptBefore& before, std::size_t most) {
-  KeepingTogether keeping(cluster, members, now, heldSince, before, most);
+  KeepingTogether keeping(cluster, members, book, now, heldSince, before, most);
   if (within == nullptr) return keeping.in(nullptr) ? keeping.nodes() : std::vector<KeptForMember>();
   std::vector<KeptForMember> best;
   std::optional<int64_t> least;

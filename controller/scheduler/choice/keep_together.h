@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "controller/scheduler/gang.h"
+#include "controller/scheduler/quota/book.h"
 #include "controller/scheduler/waiting.h"
 
 namespace egpu::scheduler {
@@ -36,12 +37,13 @@ struct KeptBefore {
 /// Enough nodes for all members (as decideGang() has them, which found no room) once those that are not free enough have become empty:
 /// the soonest first, as keepNodes() expects it. One pod's members are on one node. A node that was kept before stays unless another
 /// one is expected in half the time, and so on, as there. Of several groups (`within`) the one where the last of its nodes is expected
-/// first, one that has all that were kept likewise. Quotas are not looked at.
+/// first, one that has all that were kept likewise.
 ///
-/// None: more than `most` would be needed, no nodes ever hold all, or the pods ask for more than eight different things.
+/// None: more than `most` would be needed, no nodes ever hold all, quotas would not let them have it, or the pods ask for more than
+/// eight different things.
 /// Costs a scan of the cluster for each thing that they ask for.
 std::vector<KeptForMember> keepTogether(const Cluster& cluster, const std::vector<GangMember>& members,
-                                        const std::vector<TopologyGroup>* within, int64_t now,
+                                        const std::vector<TopologyGroup>* within, const QuotaBook& book, int64_t now,
                                         const HeldSince& heldSince, const KeptBefore& before, std::size_t most);
 
 }  // namespace egpu::scheduler

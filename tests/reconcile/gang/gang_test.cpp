@@ -37,6 +37,24 @@ class GangTest : public ReconcileTest {
     settle();
     world.nextSecond();
   }
+  /// Gang train of a, b and c, for which nodes are kept, so that there is no room for claim `later`. False: there is none.
+  bool waitsWithNodesKept() {
+    for (const auto* node : {"n3", "n4"}) {
+      world.addNode(node);
+      world.addCard(node, 0);
+    }
+    for (int i = 0; i < 6; ++i) world.addClaim("small-" + std::to_string(i), "share", {{"gpu", "1"}});
+    settle();
+    world.nextSecond();
+    for (const auto* name : {"a", "b", "c"}) member(name, "3");
+    world.clock.advance(std::chrono::seconds(601));
+    world.removeClaim("small-0");
+    settle();
+    world.nextSecond();
+    world.addClaim("later", "share", {{"gpu", "1"}});
+    settle();
+    return !driver->cluster.keptNodes().empty() && phase("later") == "Pending";
+  }
   std::string nodeOf(const std::string& claim) { return world.claim(claim).status.nodeName; }
   std::string phase(const std::string& claim) { return world.claim(claim).status.phase; }
   support::RefusingTransport line{*world.transport};
@@ -107,23 +125,40 @@ TEST_F(GangTest, NodesAreKeptForOneThatHasWaitedForLong) {
 
 TEST_F(GangTest, NoNodesAreKeptForOneThatIsWholeNoMore) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  for (const auto* node : {"n3", "n4"}) {
-    world.addNode(node);
-    world.addCard(node, 0);
-  }
-  for (int i = 0; i < 6; ++i) world.addClaim("small-" + std::to_string(i), "share", {{"gpu", "1"}});
-  settle();
-  world.nextSecond();
-  for (const auto* name : {"a", "b", "c"}) member(name, "3");
-  world.clock.advance(std::chrono::seconds(601));
-  world.removeClaim("small-0");
-  settle();
-  ASSERT_FALSE(driver->cluster.keptNodes().empty()) << world.message("a");
-  world.nextSecond();
-  world.addClaim("later", "share", {{"gpu", "1"}});
-  settle();
-  EXPECT_EQ(phase("later"), "Pending");
+  ASSERT_TRUE(waitsWithNodesKept());
   world.removeClaim("c");
+  settle();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_EQ(phase("later"), "Bound") << world.message("later");
+}
+
+TEST_F(GangTest, NoNodesAreKeptForMembersThatAreNoneAnyMore) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  ASSERT_TRUE(waitsWithNodesKept());
+  for (const auto* name : {"a", "b", "c"})
+    world.json<cache::Claim>({"default", name}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"x"}}})");
+  settle();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_EQ(phase("later"), "Bound") << world.message("later");
+}
+
+TEST_F(GangTest, NoNodesAreKeptForMembersThatAreToHaveADevice) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  ASSERT_TRUE(waitsWithNodesKept());
+  for (const auto* name : {"a", "b", "c"})
+    world.json<cache::Claim>({"default", name}, R"({"spec":{"elasticGPUName":"nope"}})");
+  settle();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty());
+  EXPECT_EQ(phase("later"), "Bound") << world.message("later");
+}
+
+TEST_F(GangTest, NoNodesAreKeptForMembersThatOthersKeepFromGoing) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  ASSERT_TRUE(waitsWithNodesKept());
+  for (const auto* name : {"a", "b", "c"}) {
+    world.json<cache::Claim>({"default", name}, R"({"metadata":{"finalizers":["example.com/mine"]}})");
+    world.removeClaim(name);
+  }
   settle();
   EXPECT_TRUE(driver->cluster.keptNodes().empty());
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");

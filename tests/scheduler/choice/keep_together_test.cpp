@@ -23,6 +23,7 @@ Request share(int64_t core) {
 
 struct Held {
   Cluster cluster;
+  QuotaBook book;
   std::map<std::string, int64_t, std::less<>> since;
   int64_t now = 1000;
 
@@ -38,8 +39,8 @@ struct Held {
   std::vector<KeptForMember> kept(const std::vector<GangMember>& members, const KeptBefore& before = {},
                                   std::size_t most = 100, const std::vector<TopologyGroup>* within = nullptr) const {
     return keepTogether(
-        cluster, members, within, now, [this](std::string_view device) { return since.find(device)->second; }, before,
-        most);
+        cluster, members, within, book, now, [this](std::string_view device) { return since.find(device)->second; },
+        before, most);
   }
   Nodes nodes(const std::vector<GangMember>& members, const KeptBefore& before = {}, std::size_t most = 100,
               const std::vector<TopologyGroup>* within = nullptr) const {
