@@ -153,6 +153,9 @@ class ClusterView {
     decltype(scheduler::GangMember::hasRoom) hasRoom{};
     std::optional<std::size_t> with{};
     std::optional<std::size_t> kind{};
+    /// The same once whatever has CPU, memory and pods' places of a node is gone, for nodes to keep; null = as it is.
+    scheduler::NodePredicate suitsOnceFree{};
+    decltype(scheduler::GangMember::hasRoom) hasRoomOnceFree{};
   };
   /// All asks, each at its place (one per ask), all or none, and the assumption of what was decided: scheduler::decideGang(),
   /// within the namespace's quotas. If each is nominated for a node, they have these nodes first. `within`: groups of which one holds them all. Others

@@ -21,6 +21,19 @@ constexpr int64_t kForGangsAtMost = 86'400;
 /// True, too, where a clock was set back.
 bool passed(int64_t now, int64_t since, int64_t atLeast) { return now < since || now - since >= atLeast; }
 
+/// As they can go once nodes are free; empty: as they can go now.
+std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> members,
+                                            const std::vector<ClusterView::GangPlace>& places) {
+  bool any = false;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (!places[i].suitsOnceFree) continue;
+    members[i].suits = places[i].suitsOnceFree;
+    members[i].hasRoom = places[i].hasRoomOnceFree;
+    any = true;
+  }
+  return any ? members : std::vector<scheduler::GangMember>();
+}
+
 std::string namespaceOf(const std::string& claim) { return claim.substr(0, claim.find('/')); }
 
 }  // namespace
@@ -219,14 +232,18 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   auto members = membersOf(asks, places);
   const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
   const auto book = any ? book_ : scheduler::QuotaBook();
+  auto otherwise = onceFree(members, places);
   const auto later = then(asks, lock);
-  for (auto& member : members) member.suits = later.open(member.suits);
+  for (auto* const each : {&members, &otherwise})
+    for (auto& member : *each) member.suits = later.open(member.suits);
   const auto heldSince = [&](std::string_view uid) {
     const std::lock_guard again(mutex_);
     const auto known = heldSince_.find(uid);
     return known == heldSince_.end() ? now : known->second;
   };
-  const auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, heldSince, before, most);
+  auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, heldSince, before, most);
+  if (kept.empty() && !otherwise.empty())
+    kept = scheduler::keepTogether(*later.cluster, otherwise, within, book, now, heldSince, before, most);
   lock.lock();
   looked(asks.front(), !kept.empty());
   const bool wanted = !anyWaitsNoMore(asks) && allStand(asks) && !anotherGangKeeps(asks);

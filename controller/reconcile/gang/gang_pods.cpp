@@ -87,7 +87,13 @@ base::Status GangPods::choose(Member& member, std::stop_token stop) {
   return {};
 }
 
-bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed) const {
+bool GangPods::mayGoTo(const Member& member, std::string_view node) const {
+  return (member.onlyNode.empty() || node == member.onlyNode) &&
+         !leftAlone_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node));
+}
+
+bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed,
+                       bool onceFree) const {
   std::set<std::string_view> counted{member.pod->metadata.uid};
   cache::NodeUsage::Sum others;
   for (const auto i : placed) {
@@ -99,7 +105,8 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
   const auto object =
       others.pods > 0 && member.pod->nodeName.empty() ? stores_.nodes.get({"", std::string(node)}) : nullptr;
   if (!object) return true;  // it was looked at alone
-  auto taken = stores_.usage.of(node, core::keyOf(member.pod->metadata));
+  cache::NodeUsage::Sum taken;
+  if (!onceFree) taken = stores_.usage.of(node, core::keyOf(member.pod->metadata));
   taken.requests += others.requests;
   taken.pods += others.pods;
   return shortOf(member.alike->requests, taken, *object).empty();
@@ -119,14 +126,18 @@ std::vector<cache::ClusterView::GangPlace> GangPods::places() {
                     leftAlone_.anyRejected(uid) ? uid : std::string()};
     place.kind = kinds.try_emplace(kind, kinds.size()).first->second;
     place.suits = [this, &member](std::string_view node) {
-      return (member.onlyNode.empty() || node == member.onlyNode) &&
-             !leftAlone_.rejected(member.claim->metadata.uid, node) && (!member.tolerated || member.tolerated(node)) &&
-             (member.alike == nullptr || member.alike->nodes->suits(node));
+      return mayGoTo(member, node) && (member.alike == nullptr || member.alike->nodes->suits(node));
     };
-    if (member.alike != nullptr)
-      place.hasRoom = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
-        return hasRoom(member, node, placed);
-      };
+    if (member.alike == nullptr) continue;
+    place.hasRoom = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
+      return hasRoom(member, node, placed, false);
+    };
+    place.suitsOnceFree = [this, &member](std::string_view node) {
+      return mayGoTo(member, node) && member.alike->nodes->suitsOnceFree(node);
+    };
+    place.hasRoomOnceFree = [this, &member](std::string_view node, std::span<const std::size_t> placed) {
+      return hasRoom(member, node, placed, true);
+    };
   }
   return places;
 }

@@ -65,7 +65,10 @@ class GangPods {
   /// Where the pod is, or another claim of its is; empty: nowhere yet. Nothing: in two places, or on its way out of one.
   std::optional<std::string> nodeOf(const core::Pod& pod) const;
   base::Status choose(Member& member, std::stop_token stop);
-  bool hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed) const;
+  /// Where the node may be the member's, whatever it lacks now.
+  bool mayGoTo(const Member& member, std::string_view node) const;
+  /// Beside those. onceFree: and nobody else.
+  bool hasRoom(const Member& member, std::string_view node, std::span<const std::size_t> placed, bool onceFree) const;
 
   cache::Stores& stores_;
   BoundVolumes& volumes_;

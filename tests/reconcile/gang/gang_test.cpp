@@ -164,6 +164,24 @@ TEST_F(GangTest, NoNodesAreKeptForMembersThatOthersKeepFromGoing) {
   EXPECT_EQ(phase("later"), "Bound") << world.message("later");
 }
 
+TEST_F(GangTest, NodesAreKeptWhoseHoldersHaveTheirCpuToo) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* node : {"n3", "n4"}) {
+    world.addNode(node);
+    world.addCard(node, 0);
+  }
+  for (const std::string node : {"n1", "n2", "n3", "n4"}) world.occupy("on-" + node, node, "60");
+  for (int i = 0; i < 6; ++i) world.addClaim("small-" + std::to_string(i), "share", {{"gpu", "1"}});
+  settle();
+  world.nextSecond();
+  const auto cpu = [](core::Pod& pod) { pod.containers[0].requests = {{"cpu", "40"}}; };
+  for (const auto* name : {"a", "b"}) late(name, "2", cpu, {{"gpu", "1"}});
+  world.clock.advance(std::chrono::seconds(601));
+  world.removeClaim("small-0");
+  settle();
+  EXPECT_EQ(driver->cluster.keptNodes().size(), 2u) << "one has room for one of these pods: " << world.message("a");
+}
+
 TEST_F(GangTest, WhatAQuotaKeepsFromItNamesWhoHasIt) {
   cache::Quota quota;
   quota.metadata.name = "team";
