@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 #include "controller/scheduler/choice/keep_together.h"
 #include "controller/scheduler/choice/preempt_together.h"
 #include "controller/scheduler/gang.h"
+#include "controller/scheduler/waiting.h"
 
 namespace egpu::scheduler {
 namespace {
@@ -147,6 +149,36 @@ void keepRows(const Scene& scene) {
   keepRow(cluster, "nodes kept for 256 shares", std::vector<GangMember>(kMembers, share));
 }
 
+/// What one look takes for a claim, or a pod's claims, that wait for long; and a copy of the cluster.
+void keepOneRows(int nodes) {
+  const auto cluster = taken(nodes);
+  std::map<std::string, int64_t, std::less<>> since;
+  for (int i = 0; i < nodes; ++i)
+    for (int c = 0; c < kCards; ++c)
+      since.emplace("holder-gpu-" + std::to_string(i) + "-" + std::to_string(c), (i * 7919 + c * 104'729) % 1'000'000);
+  const HeldSince heldSince = [&since](std::string_view device) { return since.find(device)->second; };
+  std::printf("%d nodes:\n", nodes);
+  const auto row = [](const char* what, const auto& act) {
+    const auto from = Clock::now();
+    const std::size_t kept = act();
+    const double millis = std::chrono::duration<double, std::milli>(Clock::now() - from).count();
+    std::printf("%-58s %zu nodes   %8.1f ms\n", what, kept, millis);
+  };
+  GangMember eight, five, four;
+  for (auto* each : {&eight, &five, &four}) each->request.wholeCards = true;
+  eight.request.cards = 8;
+  five.request.cards = 5;
+  four.request.cards = 4;
+  four.with = 0;
+  row("a node kept for 8 whole cards", [&] {
+    return keepNodes(cluster, {{"large", 0, 0, &eight.request}}, 1'000'000, heldSince, {}, {0, 1, 1}).size();
+  });
+  row("a node kept for a pod of two claims, 5 + 4 of 8 cards", [&] {
+    return keepTogether(cluster, {five, four}, nullptr, {}, 1'000'000, heldSince, {}, 1).size();
+  });
+  row("a copy of the cluster", [&] { return Cluster(cluster).nodeCount(); });
+}
+
 /// Each node a group of its own.
 std::vector<TopologyGroup> hosts(int nodes) {
   std::vector<TopologyGroup> groups;
@@ -206,6 +238,8 @@ int run() {
         scene.cluster.take("gpu-" + std::to_string(i) + "-" + std::to_string(c), "new", {300, 8 * kGi});
   row(scene, "256 x 2 whole cards in one rack: 255 at most fit in each", all(two), true);
   keepRows(scene);
+  keepOneRows(kNodes);
+  keepOneRows(10 * kNodes);
   preemptRows();
   return 0;
 }

@@ -236,9 +236,9 @@ class ClusterView {
   void forget(std::string_view claimUid);
   /// Nobody wants it just now: no node is kept for it. What was decided for it stands.
   void keepNothing(std::string_view claimUid);
-  /// They found no room on any of these nodes, one claim or several of one pod, and were tried on some of them at a time
-  /// (Ask::first false): perhaps a node is kept for them from now on; where none of these can be, one of the others, unless
-  /// that is null.
+  /// They found no room on any of these nodes, one claim or several of one pod: perhaps a node is kept for them from now on;
+  /// where none of these can be, one of the others, unless that is null. Who decides for all nodes at once (Ask::first) need not
+  /// ask for it. Others decide meanwhile, as for preempt().
   void keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
                    const scheduler::NodePredicate& otherwise);
   /// Whether any node is kept, or was when tendKept() was last called. Costs nothing.
@@ -358,7 +358,8 @@ class ClusterView {
   };
   /// In the picture: card, and the uid it is taken under.
   using TakenBack = std::vector<std::pair<std::string, std::string>>;
-  /// What nominated room is taken under.
+  /// What nominated room is taken under, before the uid of its claim.
+  static constexpr std::string_view kNominated = "nominated/";
   static std::string nominatedKey(std::string_view claimUid);
   void refreshNomination(const Claim& claim, bool gone);
   /// Since when its turn counts: of a gang's, or one of several of a pod, as of the oldest of them.
@@ -400,12 +401,11 @@ class ClusterView {
   scheduler::Decision decideHere(const Ask& ask, const scheduler::NodePredicate& suits);
   /// The cluster as it is now, for who looks at it without the lock; the same one until something changes.
   std::shared_ptr<const scheduler::Cluster> picture();
-  /// Since when the device is there, for keepNode().
+  /// Since when the device is there, for nodes to keep.
   void noteAge(const Gpu& device);
-  /// They found no room, one claim or several of one pod: perhaps a node is kept for them from now on.
-  void keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                const scheduler::NodePredicate& otherwise = {});
-  /// The same of a gang: its nodes. Without mutex_ held; the look is without it.
+  /// keepNodeFor() found that node for them, or none (empty), while others decided.
+  void keepOne(const Ask& ask, const std::vector<Ask>& asks, std::string node);
+  /// As keepNodeFor() of a gang: its nodes. Without mutex_ held; the look is without it.
   void keepForGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
                    const std::vector<scheduler::TopologyGroup>* within);
   bool waitsForLong(const std::vector<Ask>& asks) const;
@@ -422,8 +422,11 @@ class ClusterView {
   void noteAsked(const std::vector<Ask>& asks);
   /// Whether nodes were kept for gangs of the namespace for too long.
   bool gangsRest(const std::string& namespace_, int64_t now);
-  std::string nodeToKeep(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                         const scheduler::KeptBefore& before) const;
+  /// Without mutex_ held.
+  std::string nodeToKeep(const scheduler::Cluster& cluster, const std::vector<Ask>& asks,
+                         const scheduler::NodePredicate& suits, const scheduler::KeptBefore& before) const;
+  /// Likewise.
+  int64_t heldSince(std::string_view device, int64_t now) const;
   scheduler::KeptBefore keptFor(const std::vector<Ask>& asks) const;
   /// Whether nodes are kept for a gang that comes before these.
   bool anotherGangKeeps(const std::vector<Ask>& asks) const;
@@ -493,6 +496,7 @@ class ClusterView {
   std::map<std::string, KeptNode, std::less<>> keptNodes_;   ///< by claim uid
   std::map<std::string, GangTurn, std::less<>> gangTurns_;   ///< by namespace
   std::atomic<bool> keepsNodes_{false};                      ///< written with mutex_ held
+  std::atomic<bool> looking_{false};                         ///< for a node to keep, without mutex_
   scheduler::Keeping keeping_;
   std::map<std::string, int64_t, std::less<>>
       heldSince_;  ///< by uid of a device that is known, in seconds of the wall clock

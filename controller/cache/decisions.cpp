@@ -61,9 +61,7 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   if (decision.fits) {
     assume(ask, decision);
     learned_.erase(ask.claimUid);  // it no longer waits
-  } else if (!decision.excess) {
-    keepNode(asks, suits);
-  } else if (ask.first) {
+  } else if (decision.excess && ask.first) {
     keepNoNode(ask.claimUid);
   }
   grew_ = freedBy(ask.claimUid, retracted) || grew_;
@@ -72,6 +70,7 @@ scheduler::Decision ClusterView::decideAndAssume(const Ask& ask, const scheduler
   lock.unlock();
   if (news) announce();
   if (decided_) decided_(decision.fits, took.count());
+  if (!decision.fits && !decision.excess) keepNodeFor(asks, suits, {});
   return decision;
 }
 
@@ -150,13 +149,13 @@ scheduler::Together ClusterView::decideTogether(const std::vector<Ask>& asks, co
     }
     freed = freedBy(asks[i].claimUid, retracted[i]) || freed;
   }
-  if (!asks.empty() && together.decisions.empty() && !together.excess) keepNode(asks, suits);
   grew_ = grew_ || freed;
   const bool news = grew_ || book_.changed();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   lock.unlock();
   if (news) announce();
   if (decided_) decided_(!together.decisions.empty(), took.count());
+  if (together.decisions.empty() && !together.excess) keepNodeFor(asks, suits, {});
   return together;
 }
 

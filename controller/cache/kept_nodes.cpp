@@ -21,6 +21,18 @@ constexpr int64_t kForGangsAtMost = 86'400;
 /// True, too, where a clock was set back.
 bool passed(int64_t now, int64_t since, int64_t atLeast) { return now < since || now - since >= atLeast; }
 
+/// One look at a time.
+class Looking {
+ public:
+  explicit Looking(std::atomic<bool>& flag) : flag_(flag) { flag_ = true; }
+  ~Looking() { flag_ = false; }
+  Looking(const Looking&) = delete;
+  Looking& operator=(const Looking&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
 /// As they can go once nodes are free; empty: as they can go now.
 std::vector<scheduler::GangMember> onceFree(std::vector<scheduler::GangMember> members,
                                             const std::vector<ClusterView::GangPlace>& places) {
@@ -64,20 +76,24 @@ bool ClusterView::hasPlace(const scheduler::Waiter& waiter, std::string& instead
   return scheduler::comesBefore(waiter, last->second.owner);
 }
 
-std::string ClusterView::nodeToKeep(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                                    const scheduler::KeptBefore& before) const {
+int64_t ClusterView::heldSince(std::string_view device, int64_t now) const {
+  if (device.starts_with(kNominated)) return 0;  // room that is to be others' for long
+  const std::lock_guard lock(mutex_);
+  const auto known = heldSince_.find(device);
+  return known == heldSince_.end() ? now : known->second;
+}
+
+std::string ClusterView::nodeToKeep(const scheduler::Cluster& cluster, const std::vector<Ask>& asks,
+                                    const scheduler::NodePredicate& suits, const scheduler::KeptBefore& before) const {
   const auto now = asks.front().turn.now;
-  const scheduler::HeldSince heldSince = [&](std::string_view uid) {
-    const auto known = heldSince_.find(uid);
-    return known == heldSince_.end() ? now : known->second;
-  };
+  const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
   if (asks.size() == 1) {
     auto waiter = waiterOf(asks.front());
     waiter.suits = suits;
     waiter.since = asks.front().turn.waitingSince;
     std::vector<scheduler::Kept> kept;
     for (const auto& node : before.nodes) kept.push_back({waiter.name, node, before.moves});
-    kept = scheduler::keepNodes(cluster_, {waiter}, now, heldSince, kept, {keeping_.after, 1, 1});
+    kept = scheduler::keepNodes(cluster, {waiter}, now, since, kept, {keeping_.after, 1, 1});
     return kept.empty() ? std::string() : kept.front().node;
   }
   std::vector<scheduler::GangMember> members;
@@ -85,14 +101,14 @@ std::string ClusterView::nodeToKeep(const std::vector<Ask>& asks, const schedule
     members.push_back({ask.request, suits});
     if (members.size() > 1) members.back().with = 0;
   }
-  const auto kept = scheduler::keepTogether(cluster_, members, nullptr, {}, now, heldSince, before, 1);
+  const auto kept = scheduler::keepTogether(cluster, members, nullptr, {}, now, since, before, 1);
   return kept.empty() ? std::string() : kept.front().node;
 }
 
 bool ClusterView::looksNow(const std::vector<Ask>& asks) {
   const auto& ask = asks.front();
   const auto now = ask.turn.now;
-  if (!waitsForLong(asks) || !allStand(asks)) return false;
+  if (looking_ || !waitsForLong(asks) || !allStand(asks)) return false;
   for (const auto& each : asks)
     if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end())
       return passed(now, own->second.lookedAt, kLookAgain);
@@ -144,8 +160,10 @@ void ClusterView::looked(const Ask& ask, bool found) {
   if (!found) inVain_[ask.claimUid] = ask.turn.now;
 }
 
-void ClusterView::keepNode(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                           const scheduler::NodePredicate& otherwise) {
+void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
+                              const scheduler::NodePredicate& otherwise) {
+  std::unique_lock lock(mutex_);
+  if (asks.empty() || anyWaitsNoMore(asks)) return;
   noteAsked(asks);
   if (!looksNow(asks)) return;
   for (const auto& each : asks)  // one that was of a gang has one node as others have
@@ -154,41 +172,38 @@ void ClusterView::keepNode(const std::vector<Ask>& asks, const scheduler::NodePr
   const auto known =
       std::find_if(asks.begin(), asks.end(), [this](const Ask& each) { return keptNodes_.contains(each.claimUid); });
   const auto& ask = known == asks.end() ? asks.front() : *known;
-  auto owner = waiterOf(ask);
   const auto before = keptFor(asks);
   std::string insteadOf;
-  if (before.nodes.empty() && !hasPlace(owner, insteadOf)) return;
-  const auto closed = [&](std::string_view node) {
+  if (!before.nodes.empty() || hasPlace(waiterOf(ask), insteadOf)) {
+    std::vector<std::string> others;
     for (const auto& [uid, kept] : keptNodes_)
-      if (uid != ask.claimUid && uid != insteadOf && kept.node == node) return true;
-    return std::any_of(nominated_.begin(), nominated_.end(), [&](const auto& each) {  // however free it looks
-      return each.second.room.nodeName == node && roomIsKeptFrom(asks, each.first, each.second);
-    });
-  };
-  const auto keptOf = [&](const scheduler::NodePredicate& which) {
-    return nodeToKeep(
-        asks, [&](std::string_view node) { return !closed(node) && (!which || which(node)); }, before);
-  };
-  auto node = keptOf(suits);
-  if (node.empty() && otherwise) node = keptOf(otherwise);
-  looked(ask, !node.empty());
-  if (node.empty()) return keepNoNode(ask.claimUid);
+      if (uid != ask.claimUid && uid != insteadOf) others.push_back(kept.node);
+    const Looking one(looking_);
+    auto later = then(asks, lock);
+    later.closed.insert(later.closed.end(), others.begin(), others.end());
+    auto node = nodeToKeep(*later.cluster, asks, later.open(suits), before);
+    if (node.empty() && otherwise) node = nodeToKeep(*later.cluster, asks, later.open(otherwise), before);
+    lock.lock();
+    looked(ask, !node.empty());
+    keepOne(ask, asks, std::move(node));
+  }
+  lock.unlock();
+  announce();
+}
+
+void ClusterView::keepOne(const Ask& ask, const std::vector<Ask>& asks, std::string node) {
+  const auto before = keptFor(asks);
+  std::string insteadOf;
+  const bool wanted =
+      !anyWaitsNoMore(asks) && allStand(asks) && (!before.nodes.empty() || hasPlace(waiterOf(ask), insteadOf));
+  if (node.empty() || !wanted) return keepNoNode(ask.claimUid);
+  auto owner = waiterOf(ask);
   owner.request = nullptr;  // it does not outlive the decision
   const bool moves = !before.nodes.empty() && before.nodes.front() != node;
   if (moves || keptNodes_.erase(insteadOf) > 0) grew_ = true;
   const auto now = ask.turn.now;
   keptNodes_[ask.claimUid] = {std::move(owner), std::move(node), now, now, before.moves + (moves ? 1 : 0)};
   keepsNodes_ = true;
-}
-
-void ClusterView::keepNodeFor(const std::vector<Ask>& asks, const scheduler::NodePredicate& suits,
-                              const scheduler::NodePredicate& otherwise) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (asks.empty() || anyWaitsNoMore(asks)) return;
-    keepNode(asks, suits, otherwise);
-  }
-  announce();
 }
 
 bool ClusterView::allStand(const std::vector<Ask>& asks) const {
@@ -236,14 +251,10 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   const auto later = then(asks, lock);
   for (auto* const each : {&members, &otherwise})
     for (auto& member : *each) member.suits = later.open(member.suits);
-  const auto heldSince = [&](std::string_view uid) {
-    const std::lock_guard again(mutex_);
-    const auto known = heldSince_.find(uid);
-    return known == heldSince_.end() ? now : known->second;
-  };
-  auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, heldSince, before, most);
+  const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
+  auto kept = scheduler::keepTogether(*later.cluster, members, within, book, now, since, before, most);
   if (kept.empty() && !otherwise.empty())
-    kept = scheduler::keepTogether(*later.cluster, otherwise, within, book, now, heldSince, before, most);
+    kept = scheduler::keepTogether(*later.cluster, otherwise, within, book, now, since, before, most);
   lock.lock();
   looked(asks.front(), !kept.empty());
   const bool wanted = !anyWaitsNoMore(asks) && allStand(asks) && !anotherGangKeeps(asks);

@@ -11,7 +11,7 @@ namespace egpu::cache {
 
 namespace phase = v1alpha::keys::phase;
 
-std::string ClusterView::nominatedKey(std::string_view claimUid) { return std::string("nominated/").append(claimUid); }
+std::string ClusterView::nominatedKey(std::string_view claimUid) { return std::string(kNominated).append(claimUid); }
 
 int64_t ClusterView::sinceOf(const Claim& claim) const {
   int64_t since = base::unixSeconds(claim.metadata.creationTimestamp);
