@@ -324,7 +324,10 @@ void ClusterView::removeDevice(Devices::iterator known) {
   dropResize(uid);
   const auto cards = std::move(known->second.cards);
   for (auto* const card : cards) setTake(*card, uid, AllocationSource::device, std::nullopt);
-  heldSince_.erase(uid);
+  {
+    const std::lock_guard lock(ages_);
+    heldSince_.erase(uid);
+  }
   devices_.erase(known);
   for (auto* const card : cards) {
     offer(*card);

@@ -30,6 +30,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <shared_mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -153,7 +154,7 @@ class ClusterView {
     decltype(scheduler::GangMember::hasRoom) hasRoom{};
     std::optional<std::size_t> with{};
     std::optional<std::size_t> kind{};
-    /// The same once whatever has CPU, memory and pods' places of a node is gone, for nodes to keep; null = as it is.
+    /// The same once the pods that use claims have left a node, for nodes to keep; null = as it is.
     scheduler::NodePredicate suitsOnceFree{};
     decltype(scheduler::GangMember::hasRoom) hasRoomOnceFree{};
   };
@@ -474,6 +475,10 @@ class ClusterView {
   std::function<void(const std::string&, bool)> counted_;
   std::function<void(bool, double)> decided_;
 
+  mutable std::shared_mutex ages_;  ///< taken after mutex_, or without
+  /// By uid of a device that is known, in seconds of the wall clock; protected by ages_.
+  std::map<std::string, int64_t, std::less<>> heldSince_;
+
   // Protected by mutex_.
   mutable std::mutex mutex_;
   ToldCluster cluster_;
@@ -498,8 +503,6 @@ class ClusterView {
   std::atomic<bool> keepsNodes_{false};                      ///< written with mutex_ held
   std::atomic<bool> looking_{false};                         ///< for a node to keep, without mutex_
   scheduler::Keeping keeping_;
-  std::map<std::string, int64_t, std::less<>>
-      heldSince_;  ///< by uid of a device that is known, in seconds of the wall clock
   struct Picture {
     std::shared_ptr<const scheduler::Cluster> cluster;  ///< null: none was needed since the last change
     uint64_t changes = 0;                               ///< of the cluster, when it was made

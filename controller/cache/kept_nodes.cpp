@@ -1,6 +1,7 @@
 // Which nodes ClusterView keeps for claims and gangs that have waited for long.
 #include <algorithm>
 #include <limits>
+#include <shared_mutex>
 #include <utility>
 
 #include "controller/base/timestamp.h"
@@ -13,13 +14,22 @@ constexpr int64_t kLookEvery = 1;   ///< seconds between two looks for a node to
 constexpr int64_t kLookAgain = 15;  ///< the same for a claim that has one
 constexpr int64_t kLookAfterVain = 300;  ///< the same for one that found none: others have their looks meanwhile
 constexpr int64_t kAsksAgain = 120;      ///< who has a node and has not asked for so long is told to …
-constexpr int64_t kAsksNoMore = 300;     ///< … and then has it no longer
+constexpr int64_t kAsksNoMore = 600;     ///< … and then has it no longer; longer than any rest of a claim that waits
 
 /// Many nodes stand idle for a gang: those of a namespace have them for so long, and then for as long not.
 constexpr int64_t kForGangsAtMost = 86'400;
 
-/// True, too, where a clock was set back.
-bool passed(int64_t now, int64_t since, int64_t atLeast) { return now < since || now - since >= atLeast; }
+/// Whether so much time has passed since. Where the clock was set back it begins anew.
+bool passed(int64_t now, int64_t& since, int64_t atLeast) {
+  since = std::min(since, now);
+  return now - since >= atLeast;
+}
+
+/// As std::erase_if(), whose predicate may change nothing.
+template <class Value, class Ends>
+void endThose(std::map<std::string, Value, std::less<>>& all, const Ends& ends) {
+  for (auto it = all.begin(); it != all.end();) it = ends(it->second) ? all.erase(it) : std::next(it);
+}
 
 /// One look at a time.
 class Looking {
@@ -51,6 +61,7 @@ std::string namespaceOf(const std::string& claim) { return claim.substr(0, claim
 }  // namespace
 
 void ClusterView::noteAge(const Gpu& device) {
+  const std::lock_guard lock(ages_);
   heldSince_[device.metadata.uid] = base::unixSeconds(device.metadata.creationTimestamp);
 }
 
@@ -78,7 +89,7 @@ bool ClusterView::hasPlace(const scheduler::Waiter& waiter, std::string& instead
 
 int64_t ClusterView::heldSince(std::string_view device, int64_t now) const {
   if (device.starts_with(kNominated)) return 0;  // room that is to be others' for long
-  const std::lock_guard lock(mutex_);
+  const std::shared_lock lock(ages_);
   const auto known = heldSince_.find(device);
   return known == heldSince_.end() ? now : known->second;
 }
@@ -87,15 +98,6 @@ std::string ClusterView::nodeToKeep(const scheduler::Cluster& cluster, const std
                                     const scheduler::NodePredicate& suits, const scheduler::KeptBefore& before) const {
   const auto now = asks.front().turn.now;
   const scheduler::HeldSince since = [this, now](std::string_view device) { return heldSince(device, now); };
-  if (asks.size() == 1) {
-    auto waiter = waiterOf(asks.front());
-    waiter.suits = suits;
-    waiter.since = asks.front().turn.waitingSince;
-    std::vector<scheduler::Kept> kept;
-    for (const auto& node : before.nodes) kept.push_back({waiter.name, node, before.moves});
-    kept = scheduler::keepNodes(cluster, {waiter}, now, since, kept, {keeping_.after, 1, 1});
-    return kept.empty() ? std::string() : kept.front().node;
-  }
   std::vector<scheduler::GangMember> members;
   for (const auto& ask : asks) {
     members.push_back({ask.request, suits});
@@ -112,7 +114,7 @@ bool ClusterView::looksNow(const std::vector<Ask>& asks) {
   for (const auto& each : asks)
     if (const auto own = keptNodes_.find(each.claimUid); own != keptNodes_.end())
       return passed(now, own->second.lookedAt, kLookAgain);
-  std::erase_if(inVain_, [now](const auto& each) { return passed(now, each.second, kLookAfterVain); });
+  endThose(inVain_, [now](auto& since) { return passed(now, since, kLookAfterVain); });
   return passed(now, keptLast_, kLookEvery) && !inVain_.contains(ask.claimUid);
 }
 
@@ -132,7 +134,7 @@ void ClusterView::noteAsked(const std::vector<Ask>& asks) {
 }
 
 bool ClusterView::gangsRest(const std::string& namespace_, int64_t now) {
-  std::erase_if(gangTurns_, [now](const auto& each) { return passed(now, each.second.until, each.second.used); });
+  endThose(gangTurns_, [now](auto& turn) { return passed(now, turn.until, turn.used); });
   const auto known = gangTurns_.find(namespace_);
   if (known == gangTurns_.end()) return false;
   auto& turn = known->second;
@@ -145,9 +147,9 @@ std::vector<std::string> ClusterView::tendKept(int64_t now) {
   {
     const std::lock_guard lock(mutex_);
     const auto before = keptNodes_.size();
-    std::erase_if(keptNodes_, [now](const auto& each) { return passed(now, each.second.askedAt, kAsksNoMore); });
+    endThose(keptNodes_, [now](auto& kept) { return passed(now, kept.askedAt, kAsksNoMore); });
     grew_ = grew_ || keptNodes_.size() != before;
-    for (const auto& [uid, kept] : keptNodes_)
+    for (auto& [uid, kept] : keptNodes_)
       if (passed(now, kept.askedAt, kAsksAgain)) quiet.push_back(kept.owner.name);
     keepsNodes_ = !keptNodes_.empty();
   }
@@ -248,6 +250,7 @@ void ClusterView::keepForGang(const std::vector<Ask>& asks, const std::vector<Ga
   const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
   const auto book = any ? book_ : scheduler::QuotaBook();
   auto otherwise = onceFree(members, places);
+  const Looking one(looking_);
   const auto later = then(asks, lock);
   for (auto* const each : {&members, &otherwise})
     for (auto& member : *each) member.suits = later.open(member.suits);

@@ -6,14 +6,23 @@
 
 namespace egpu::cache {
 
-void NodeUsage::count(const Entry& entry, int64_t sign) {
-  auto& sums = nodes_[entry.node];
-  auto& sum = sums[entry.priority];
+void NodeUsage::add(Sum& sum, const Entry& entry, int64_t sign) {
   sum.pods += sign;
   if (sign > 0)
     sum.requests += entry.requests;
   else
     sum.requests -= entry.requests;
+}
+
+void NodeUsage::count(const Entry& entry, int64_t sign) {
+  if (!entry.claims) {
+    auto& sum = others_[entry.node];
+    add(sum, entry, sign);
+    if (sum.pods == 0) others_.erase(entry.node);
+  }
+  auto& sums = nodes_[entry.node];
+  auto& sum = sums[entry.priority];
+  add(sum, entry, sign);
   if (sum.pods > 0) return;
   sums.erase(entry.priority);
   if (sums.empty()) nodes_.erase(entry.node);
@@ -23,7 +32,7 @@ void NodeUsage::put(const std::string& key, Entry entry, std::vector<std::string
   entry.list = lists_;
   if (auto old = pods_.find(key); old != pods_.end()) {
     const bool same = old->second.node == entry.node && old->second.priority == entry.priority &&
-                      old->second.requests == entry.requests;
+                      old->second.requests == entry.requests && old->second.claims == entry.claims;
     if (!same) {
       count(old->second, -1);
       freed.push_back(old->second.node);
@@ -56,7 +65,8 @@ void NodeUsage::see(const core::Pod& pod, bool listed, std::vector<std::string>&
     if (known != pods_.end() && !(same && known->second.planned)) drop(key, freed);
     return;
   }
-  put(key, {pod.metadata.uid, pod.nodeName, version, pod.priority, requestsOf(pod), false}, freed);
+  put(key, {pod.metadata.uid, pod.nodeName, version, pod.priority, requestsOf(pod), false, !pod.resourceClaims.empty()},
+      freed);
 }
 
 void NodeUsage::seen(const core::Pod& pod) {
@@ -118,7 +128,7 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
     if (known != pods_.end() && known->second.uid == pod.metadata.uid && !known->second.planned)
       return true;  // it is there
     if (fits && !fits(sumOf(node, key, kAllPriorities))) return false;
-    put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true}, freed);
+    put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, !pod.resourceClaims.empty()}, freed);
   }
   tell(freed);
   return true;
@@ -154,6 +164,15 @@ NodeUsage::Sum NodeUsage::sumOf(std::string_view node, const std::string& withou
 NodeUsage::Sum NodeUsage::of(std::string_view node, const core::ObjectKey& without, int64_t leastPriority) const {
   const std::lock_guard lock(mutex_);
   return sumOf(node, without.str(), leastPriority);
+}
+
+NodeUsage::Sum NodeUsage::ofPodsWithoutClaims(std::string_view node, const core::ObjectKey& without) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = others_.find(std::string(node));
+  Sum sum = known == others_.end() ? Sum() : known->second;
+  const auto self = pods_.find(without.str());
+  if (self != pods_.end() && self->second.node == node && !self->second.claims) add(sum, self->second, -1);
+  return sum;
 }
 
 void NodeUsage::tell(const std::vector<std::string>& freed) const {

@@ -56,6 +56,8 @@ class NodeUsage {
 
   /// What counts on the node but for one pod. leastPriority: pods below it are left out, as if they had been evicted.
   Sum of(std::string_view node, const core::ObjectKey& without, int64_t leastPriority = kAllPriorities) const;
+  /// The same of pods that use no claims: nobody's cards come free when they go.
+  Sum ofPodsWithoutClaims(std::string_view node, const core::ObjectKey& without) const;
 
  private:
   using Sums = std::map<int64_t, Sum>;  ///< by priority
@@ -65,11 +67,13 @@ class NodeUsage {
     int64_t priority = 0;
     PodRequests requests;
     bool planned = false;
-    uint64_t list = 0;  ///< lists_ when it was put
+    bool claims = false;  ///< it uses some
+    uint64_t list = 0;    ///< lists_ when it was put
   };
   // With mutex_ held.
   Sum sumOf(std::string_view node, const std::string& without, int64_t leastPriority) const;
   void count(const Entry& entry, int64_t sign);
+  static void add(Sum& sum, const Entry& entry, int64_t sign);
   void put(const std::string& key, Entry entry, std::vector<std::string>& freed);
   void drop(const std::string& key, std::vector<std::string>& freed);
   void see(const core::Pod& pod, bool listed, std::vector<std::string>& freed);
@@ -79,6 +83,7 @@ class NodeUsage {
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Entry> pods_;  ///< by "namespace/name"; guarded by mutex_
   std::unordered_map<std::string, Sums> nodes_;  ///< guarded by mutex_
+  std::unordered_map<std::string, Sum> others_;  ///< of pods without claims, by node; guarded by mutex_
   std::unordered_set<std::string> listed_;       ///< keys, between listBegins() and listEnds(); guarded by mutex_
   uint64_t lists_ = 0;                           ///< that have begun; guarded by mutex_
 };

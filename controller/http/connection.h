@@ -34,8 +34,8 @@ struct Activity {
   }
   const int fd;
   std::atomic<Phase> phase{Phase::idle};
-  /// Of that. A first request, and who is about to leave, count from when they were accepted: on a busy machine their
-  /// threads come to it late, and who has just come would look older.
+  /// Of that. A first request counts from when it was accepted, who is about to leave from what it did last: on a busy
+  /// machine threads come to it late, and who has just come would look older.
   std::atomic<Steady::rep> since{Steady::now().time_since_epoch().count()};
   // Guarded by the listener's mutex:
   uint64_t number = 0;      ///< which nobody else had or will have

@@ -79,11 +79,7 @@ void Cluster::learn(const Learned& learned) {
 void Cluster::reprice() { state_->outlook.reprice(*state_); }
 
 std::size_t Cluster::nodeCount() const { return state_->nodesByName().size(); }
-std::size_t Cluster::gpuNodeCount() const {
-  const auto& nodes = state_->nodesByName();
-  return static_cast<std::size_t>(std::count_if(
-      nodes.begin(), nodes.end(), [this](const auto& each) { return !state_->nodes[each.second].cards.empty(); }));
-}
+std::size_t Cluster::gpuNodeCount() const { return state_->gpuNodeCount(); }
 std::size_t Cluster::cardCount() const { return state_->cardCount(); }
 
 CardView Cluster::findCard(std::string_view name) const {

@@ -114,7 +114,7 @@ class Cluster {
   void reprice();
 
   std::size_t nodeCount() const;
-  /// Nodes that have cards. Costs a look at each node.
+  /// Nodes that have cards.
   std::size_t gpuNodeCount() const;
   std::size_t cardCount() const;
   CardView findCard(std::string_view name) const;

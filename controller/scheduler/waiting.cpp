@@ -6,30 +6,20 @@
 #include <tuple>
 #include <utility>
 
-#include "controller/scheduler/choice/expected_room.h"
-#include "controller/scheduler/state/state.h"
+#include "controller/scheduler/choice/keep_together.h"
 
 namespace egpu::scheduler {
 namespace {
 
 using Nodes = std::set<std::string, std::less<>>;
 
-/// The node that is expected first, of those that are not kept already; empty: none.
-std::string soonest(const Cluster& cluster, const Waiter& who, const NodePredicate& open, int64_t now,
-                    const HeldSince& heldSince, const Kept& keptNow) {
-  ExpectedRoom expected(cluster.state(), *who.request, now, heldSince);
-  std::string_view best;
-  int64_t least = 0;
-  for (const auto& [name, id] : cluster.state().nodesByName()) {
-    if (!who.request->pinnedNode.empty() && name != who.request->pinnedNode) continue;
-    std::optional<int64_t> in = expected.on(id);
-    if (!in || !open(name)) continue;
-    if (name == keptNow.node) in = expectedOfKept(*in, keptNow.moves);
-    if (!best.empty() && (*in > least || (*in == least && name != keptNow.node))) continue;
-    best = name;
-    least = *in;
-  }
-  return std::string(best);
+/// Empty: none.
+std::string nodeFor(const Cluster& cluster, const Waiter& who, const NodePredicate& open, int64_t now,
+                    const HeldSince& heldSince, const Kept& own) {
+  KeptBefore before;
+  if (!own.node.empty()) before = {{own.node}, own.moves};
+  const auto kept = keepTogether(cluster, {{*who.request, open}}, nullptr, {}, now, heldSince, before, 1);
+  return kept.empty() ? std::string() : kept.front().node;
 }
 
 }  // namespace
@@ -55,7 +45,7 @@ std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& w
     if (decide(cluster, *who.request, open).fits) continue;
     const auto known = std::find_if(before.begin(), before.end(), [&](const Kept& k) { return k.name == who.name; });
     const Kept own = known == before.end() ? Kept() : *known;
-    std::string node = soonest(cluster, who, open, now, heldSince, own);
+    std::string node = nodeFor(cluster, who, open, now, heldSince, own);
     if (node.empty()) continue;
     taken.insert(node);
     const bool moves = !own.node.empty() && own.node != node;

@@ -299,14 +299,43 @@ TEST_F(KeptRoomTest, WhatNobodyAsksForAnyMoreIsGivenUp) {
   EXPECT_EQ(view.tendKept(1119), Claims());
   EXPECT_EQ(view.tendKept(1120), (Claims{"ns/g0", "ns/g1"})) << "do they still want them?";
   EXPECT_FALSE(gangFits(asks, 1150));
-  EXPECT_EQ(view.tendKept(1449).size(), 2u);
+  EXPECT_EQ(view.tendKept(1749).size(), 2u);
   EXPECT_EQ(kept().size(), 2u) << "they asked again";
   EXPECT_TRUE(view.keepsNodes());
   grown = 0;
-  EXPECT_EQ(view.tendKept(1450), Claims());
+  EXPECT_EQ(view.tendKept(1750), Claims());
   EXPECT_EQ(kept(), Names());
   EXPECT_EQ(grown, 1) << "who waits may have them";
   EXPECT_FALSE(view.keepsNodes());
+}
+
+TEST_F(KeptRoomTest, AClockThatWasSetBackEndsNothing) {
+  full({100, 900, 500});
+  auto asks = gang("g", 2, 0);
+  EXPECT_FALSE(gangFits(asks, 5000));
+  view.tendKept(4999);  // it was read by another thread before
+  EXPECT_EQ(kept().size(), 2u);
+  view.tendKept(2000);
+  EXPECT_EQ(kept().size(), 2u);
+  view.tendKept(2600);
+  EXPECT_EQ(kept(), Names()) << "and its time begins anew";
+}
+
+TEST_F(KeptRoomTest, WhoseRoomComesFreeMeanwhileKeepsItsNode) {
+  hold("d1", "n1", "c0", 0);
+  auto large = waiter("large", 1000);
+  large.turn = {0, 0, 0, 1000};
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  ASSERT_EQ(kept(), Names{"n1"});
+  large.turn.now = 1020;
+  bool decided = false;
+  view.onDecision([&](bool, double) {  // between the decision and the look
+    if (!std::exchange(decided, true)) goneDevice("d1");
+  });
+  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  EXPECT_EQ(kept(), Names{"n1"});
+  EXPECT_FALSE(fits("small", 1021));
+  EXPECT_TRUE(view.decideAndAssume(large).fits);
 }
 
 TEST_F(KeptRoomTest, OneThatFindsNoneTakesNobodysNode) {
@@ -430,8 +459,10 @@ TEST_F(KeptRoomTest, AClockThatWasSetBackHoldsUpNobody) {
   early.request.cards = 2;  // no node has them
   early.turn = {0, 0, 0, 5000};
   EXPECT_FALSE(view.decideAndAssume(early).fits);
-  large.turn = {0, 0, 0, 1000};
-  EXPECT_FALSE(view.decideAndAssume(large).fits);
+  for (const int64_t now : {1000, 1001}) {
+    large.turn = {0, 0, 0, now};
+    EXPECT_FALSE(view.decideAndAssume(large).fits);
+  }
   EXPECT_EQ(kept(), Names{"n1"});
 }
 

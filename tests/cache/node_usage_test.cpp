@@ -72,6 +72,27 @@ TEST_F(NodeUsageTest, WithoutOneAndByPriority) {
   EXPECT_EQ(cpu("n1", kNobody, 101), 0);
 }
 
+TEST_F(NodeUsageTest, OfPodsWithoutClaims) {
+  const auto others = [this](const core::ObjectKey& without = kNobody) {
+    return usage.ofPodsWithoutClaims("n1", without).requests.cpuMilli;
+  };
+  auto holder = pod("holder", "n1", 1000);
+  holder.resourceClaims.emplace_back();
+  usage.seen(holder);
+  usage.seen(pod("other", "n1", 10));
+  EXPECT_EQ(cpu("n1"), 1010);
+  EXPECT_EQ(others(), 10);
+  EXPECT_EQ(others({"ns", "holder"}), 10);
+  EXPECT_EQ(others({"ns", "other"}), 0);
+  holder.resourceClaims.clear();
+  holder.metadata.resourceVersion = "2";
+  usage.seen(holder);
+  EXPECT_EQ(others(), 1010);
+  usage.gone({"ns", "holder"}, "holder");
+  usage.gone({"ns", "other"}, "other");
+  EXPECT_EQ(others(), 0);
+}
+
 TEST_F(NodeUsageTest, OldNewsAndRecreatedPods) {
   usage.seen(pod("a", "n1", 100, "5"));
   usage.seen(pod("a", "", 100, "4"));

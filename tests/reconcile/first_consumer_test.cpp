@@ -98,17 +98,60 @@ TEST_F(FirstConsumerTest, ANodeIsKeptWhereSomeAreLikedBetter) {
 
 TEST_F(FirstConsumerTest, ANodeIsKeptWhoseHoldersHaveItsCpuToo) {
   if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
-  for (const auto* name : {"n1", "n2"}) world.occupy(std::string("on-") + name, name, "60");
-  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  const auto asks = [](const char* cpu) { return [cpu](auto& p) { p.containers[0].requests = {{"cpu", cpu}}; }; };
+  for (const std::string name : {"f1", "f2", "f3"}) {
+    world.addClaim(name, "share", {{"gpu", "1"}});
+    settle();
+    pod("of-" + name, {name}, asks("30"));
+    settle();
+    world.schedule("of-" + name);
+    settle();
+  }
+  world.addClaim("large", "late", {{"gpu", "1"}});
+  pod("p", {"large"}, asks("50"));
+  world.addClaim("larger", "late", {{"gpu", "1"}});
+  pod("q", {"larger"}, asks("600"));
   settle();
-  world.addClaim("large", "late", {{"gpu", "2"}});
-  pod("p", {"large"}, [](auto& p) { p.containers[0].requests = {{"cpu", "60"}}; });
-  world.addClaim("larger", "late", {{"gpu", "2"}});
-  pod("q", {"larger"}, [](auto& p) { p.containers[0].requests = {{"cpu", "600"}}; });
-  settle();
-  triesAgainAfter(seconds(601));
+  world.clock.advance(seconds(601));
+  driver->run();
   ASSERT_EQ(driver->cluster.keptNodes().size(), 1u) << world.message("large");
   EXPECT_EQ(driver->cluster.keptNodes().front().name, "default/large") << "no node would ever do for the other";
+  driver->run(seconds(120));
+  EXPECT_EQ(driver->cluster.keptNodes().size(), 1u) << "for as long as its CPU is not";
+}
+
+TEST_F(FirstConsumerTest, NoNodeIsKeptWhoseCpuPodsWithoutClaimsHave) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  for (const auto* name : {"n1", "n2"}) world.occupy(std::string("on-") + name, name, "60");
+  world.addClaim("large", "late", {{"gpu", "1"}});
+  pod("p", {"large"}, [](auto& p) { p.containers[0].requests = {{"cpu", "50"}}; });
+  settle();
+  world.clock.advance(seconds(601));
+  driver->run();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << "they would stay, and the cards stand idle";
+}
+
+TEST_F(FirstConsumerTest, NoNodeIsKeptForAnAlternativeThatIsOverItsQuota) {
+  if (world.real) GTEST_SKIP() << "times that a real server writes are not this clock's";
+  cache::Quota quota;
+  quota.metadata.name = "team";
+  quota.metadata.namespace_ = "default";
+  quota.spec.hard = {{"gpu", "4"}};
+  (void)World::must(world.client.create(quota));
+  for (const auto* name : {"f1", "f2", "f3"}) world.addClaim(name, "share", {{"gpu", "1"}});
+  settle();
+  cache::Claim claim;
+  claim.metadata.name = "either";
+  claim.metadata.namespace_ = "default";
+  claim.spec.className = "late";
+  claim.spec.firstAvailable = {{"two", {}, {{"elasticgpu.io/gpu", "2"}}},
+                               {"other", {"nobody's"}, {{"elasticgpu.io/gpu", "1"}}}};
+  (void)World::must(world.client.create(claim));
+  world.addPod("p", {"either"});
+  settle();
+  world.clock.advance(seconds(601));
+  driver->run();
+  EXPECT_TRUE(driver->cluster.keptNodes().empty()) << world.message("either");
 }
 
 TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
@@ -123,7 +166,7 @@ TEST_F(FirstConsumerTest, NoNodeIsKeptForLongForAPodThatCanNotChoose) {
   const bool first = driver->cluster.keptNodes().front().name == "default/one";
   world.removeClaim(first ? "two" : "one");
   settle();
-  for (int i = 0; i < 10; ++i) driver->run(seconds(60));
+  for (int i = 0; i < 15; ++i) driver->run(seconds(60));
   EXPECT_TRUE(driver->cluster.keptNodes().empty());
 }
 

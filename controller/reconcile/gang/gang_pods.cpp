@@ -105,8 +105,8 @@ bool GangPods::hasRoom(const Member& member, std::string_view node, std::span<co
   const auto object =
       others.pods > 0 && member.pod->nodeName.empty() ? stores_.nodes.get({"", std::string(node)}) : nullptr;
   if (!object) return true;  // it was looked at alone
-  cache::NodeUsage::Sum taken;
-  if (!onceFree) taken = stores_.usage.of(node, core::keyOf(member.pod->metadata));
+  const auto self = core::keyOf(member.pod->metadata);
+  auto taken = onceFree ? stores_.usage.ofPodsWithoutClaims(node, self) : stores_.usage.of(node, self);
   taken.requests += others.requests;
   taken.pods += others.pods;
   return shortOf(member.alike->requests, taken, *object).empty();

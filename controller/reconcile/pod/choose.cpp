@@ -93,9 +93,13 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
     });
   });
   waitForRoom(pod, *choice);  // before looking: what is given back from now on brings us here again
-  auto together = decideFirst(*choice, nodes);
-  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) together = decideFirst(*choice, nodes);
-  if (together.decisions.empty()) return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
+  auto tried = decideFirst(*choice, nodes);
+  auto& together = tried.together;
+  if (together.decisions.empty() && forgetRefusedNodes(choice->asks)) tried = decideFirst(*choice, nodes);
+  if (together.decisions.empty()) {
+    if (!tried.firstOverQuota && !together.excess) keepNode(*choice, nodes);
+    return toldToBinder(pod, noRoom(pod, used, *choice, together, nodes, stop));
+  }
   notShort(core::keyOf(pod.metadata));
   if (!nodes.promise(together.decisions.front().node)) {  // another pod was promised it meanwhile
     for (const auto& ask : choice->asks) cluster_.forget(ask.claimUid);
@@ -103,6 +107,12 @@ Outcome PodSync::choose(const core::Pod& pod, const std::vector<Used>& used, std
   }
   waiting_.remove(podKey(core::keyOf(pod.metadata)));
   return writeIntents(pod, *choice, together.decisions, stop);
+}
+
+void PodSync::keepNode(const Choice& choice, NodeChoice& nodes) {
+  cluster_.keepNodeFor(
+      choice.asks, [&nodes](std::string_view name) { return nodes.suits(name); },
+      [&nodes](std::string_view name) { return nodes.suitsOnceFree(name); });
 }
 
 Outcome PodSync::toldToBinder(const core::Pod& pod, Outcome outcome) {
@@ -282,8 +292,10 @@ Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,
   return Outcome::done();
 }
 
-scheduler::Together PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
-  auto together = decide(choice.asks, nodes);
+PodSync::Tried PodSync::decideFirst(const Choice& choice, NodeChoice& nodes) {
+  Tried first{decide(choice.asks, nodes), false};
+  auto& together = first.together;
+  first.firstOverQuota = together.excess.has_value();
   std::vector<std::size_t> counts;
   for (const auto& asked : choice.asked) counts.push_back(asked.alternatives());
   scheduler::Combinations combinations(std::move(counts));
@@ -306,11 +318,7 @@ scheduler::Together PodSync::decideFirst(const Choice& choice, NodeChoice& nodes
     together.decisions = std::move(evicting.decisions);
     if (!together.excess && !several) together.excess = std::move(evicting.excess);
   }
-  if (together.decisions.empty() && !together.excess)
-    cluster_.keepNodeFor(
-        choice.asks, [&nodes](std::string_view name) { return nodes.suits(name); },
-        [&nodes](std::string_view name) { return nodes.suitsOnceFree(name); });
-  return together;
+  return first;
 }
 
 std::vector<cache::ClusterView::Ask> PodSync::asksOf(const Choice& choice, const std::vector<std::size_t>& which) {

@@ -30,7 +30,7 @@ class NodeChoice {
   /// suits() may have said no for want of patience.
   bool impatient() const { return impatient_; }
   void lookAtAll();
-  /// After lookAtAll(): suits, or would if whatever has its CPU, memory and pods' places were gone.
+  /// After lookAtAll(): suits, or would if all pods that use claims had left it.
   bool suitsOnceFree(std::string_view node);
 
   /// Some nodes are liked better than others (preferred affinity, taints to avoid): then by groups() only.
@@ -55,7 +55,7 @@ class NodeChoice {
   enum class Fit { suits, byEviction, no };
   struct Verdict {
     Fit fit = Fit::no;
-    bool onceFree = false;  ///< short of what others have, and large enough
+    bool onceFree = false;  ///< short of what pods with claims have
     NodeScore score;
   };
   const Verdict& look(std::string_view name);

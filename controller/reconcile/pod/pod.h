@@ -106,7 +106,13 @@ class PodSync {
   /// The first combination of their alternatives that fits, as scheduler::Combinations has them; if none does, the first one where
   /// the scheduler can make room for the pod. Nothing: why not, of the first one; `excess` only if quotas speak against all, `alone`
   /// of whichever alternative.
-  scheduler::Together decideFirst(const Choice& choice, NodeChoice& nodes);
+  struct Tried {
+    scheduler::Together together;
+    bool firstOverQuota = false;  ///< of the claims' alternatives the first: no node would help it
+  };
+  Tried decideFirst(const Choice& choice, NodeChoice& nodes);
+  /// Perhaps, for what was tried in vain on all nodes.
+  void keepNode(const Choice& choice, NodeChoice& nodes);
   /// What is asked where these alternatives are tried.
   static std::vector<cache::ClusterView::Ask> asksOf(const Choice& choice, const std::vector<std::size_t>& which);
   /// Where all of them go together as things are.

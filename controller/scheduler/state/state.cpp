@@ -154,7 +154,7 @@ CardId Cluster::State::attach(CardId id, NodeId to) {
   }
   CardId at = range.first + range.count;
   for (; at > range.first && ordered(id, at - 1); --at) moveCard(at - 1, at);
-  ++range.count;
+  if (++range.count == 1) ++gpuNodes_;
   moveCard(id, at);
   cards[at].node = to;
   releaseCard(id);
@@ -172,6 +172,7 @@ CardId Cluster::State::detach(CardId id) {
   for (CardId next = id + 1; next < range.first + range.count; ++next) moveCard(next, next - 1);
   --range.count;
   if (range.count == 0) {
+    --gpuNodes_;
     cardRanges_.release(range.first, range.room - 1);
     range = {};
   }

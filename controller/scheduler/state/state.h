@@ -171,6 +171,7 @@ struct Cluster::State {
   }
   NodesByName nodesByName() const { return NodesByName(names_); }
   std::size_t cardCount() const { return cardIds_.size(); }
+  std::size_t gpuNodeCount() const { return gpuNodes_; }
 
   std::string_view cardName(CardId id) const { return facts[id]->name(); }
   std::string_view cardUuid(CardId id) const { return facts[id]->uuid(); }
@@ -255,6 +256,7 @@ struct Cluster::State {
 
   Arena text_;  // names, facts
   Ranges cardRanges_;
+  std::size_t gpuNodes_ = 0;  ///< nodes that have cards
   NameTable cardIds_;
   std::vector<NodeId> freeNodes_;
   NameTable nodeIds_;

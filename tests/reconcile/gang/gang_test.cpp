@@ -170,15 +170,24 @@ TEST_F(GangTest, NodesAreKeptWhoseHoldersHaveTheirCpuToo) {
     world.addNode(node);
     world.addCard(node, 0);
   }
-  for (const std::string node : {"n1", "n2", "n3", "n4"}) world.occupy("on-" + node, node, "60");
-  for (int i = 0; i < 6; ++i) world.addClaim("small-" + std::to_string(i), "share", {{"gpu", "1"}});
-  settle();
+  const auto cpu = [](const char* amount) {
+    return [amount](core::Pod& pod) { pod.containers[0].requests = {{"cpu", amount}}; };
+  };
+  for (int i = 0; i < 6; ++i) {
+    const auto name = "small-" + std::to_string(i);
+    world.addClaim(name, "share", {{"gpu", "1"}});
+    settle();
+    auto pod = support::World::podOf("of-" + name, {name});
+    cpu("30")(pod);
+    (void)support::World::must(world.client.create(pod));
+    settle();
+    world.schedule("of-" + name);
+    settle();
+  }
   world.nextSecond();
-  const auto cpu = [](core::Pod& pod) { pod.containers[0].requests = {{"cpu", "40"}}; };
-  for (const auto* name : {"a", "b"}) late(name, "2", cpu, {{"gpu", "1"}});
+  for (const auto* name : {"a", "b"}) late(name, "2", cpu("40"), {{"gpu", "1"}});
   world.clock.advance(std::chrono::seconds(601));
-  world.removeClaim("small-0");
-  settle();
+  driver->run();
   EXPECT_EQ(driver->cluster.keptNodes().size(), 2u) << "one has room for one of these pods: " << world.message("a");
 }
 
