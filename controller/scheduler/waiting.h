@@ -56,7 +56,8 @@ using HeldSince = std::function<int64_t(std::string_view device)>;
 /// one that has just begun is always expected soon, and what is kept would never stay. Equal ones go by name. So what is kept is bounded by `most` and `share`, and
 /// ends when its owner is served, goes, or no longer comes first.
 ///
-/// Costs a scan of the cluster for each node that is kept.
+/// Costs a scan of the cluster for each node that is kept. For replays, which know all who wait; the controller looks for one claim
+/// at a time, by the same choice/keep_together.h (cache/kept_nodes.cpp).
 std::vector<Kept> keepNodes(const Cluster& cluster, const std::vector<Waiter>& waiting, int64_t now,
                             const HeldSince& heldSince, const std::vector<Kept>& before = {},
                             const Keeping& keeping = {});
