@@ -96,7 +96,7 @@ REFUSED = {
     "nvidia": {
         "a MIG instance": (pod("p", {"main": nvidia(**{"mig-1g.5gb": 1})}), ('container "main": resources.limits[nvidia.com/mig-1g.5gb]', "write metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
         "one beside a card": (pod("p", {"main": nvidia(gpu=1), "b": nvidia(**{"gpu.shared": 1})}), ('container "b": resources.limits[nvidia.com/gpu.shared]',)),
-        "HAMi's memory": (pod("p", {"main": nvidia(gpu=1, gpumem=3000)}), ("resources.limits[nvidia.com/gpumem]",)),
+        "HAMi's memory": (pod("p", {"main": nvidia(gpu=1, gpumem=3000)}), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami")),
         "amounts by annotation too": (pod("p", ONE, annotations={AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "leave one of them out")),
         "a claim for the same container": (pod("p", ONE, annotations={"egpuc.elasticgpu.io/main": "c"}), ("metadata.annotations[egpuc.elasticgpu.io/main]", "leave one of them out")),
         "a name that is taken": (pod("p", ONE, resourceClaims=[{"name": "main", "resourceClaimName": "x"}]), ('spec.resourceClaims: "main" already stands for something else',)),

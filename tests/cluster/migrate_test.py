@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Pods as other GPU-sharing systems have them, in namespaces with the label elasticgpu.io/migrate: each is carried over with everything that
+it asks for, or refused and told the line to write, or left as it is. A pod that was carried over can be applied again.
+
+    migrate_test.py
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+
+import installation
+from apiserver import API_SERVER, Cluster, guarded
+from client import Client, Refused, Report, pods, until
+
+GATE = "elasticgpu.io/claims"
+FLAVOURS = ("hami", "nvidia")
+AMOUNT = "egpu.elasticgpu.io/"
+
+
+def pod(limits=None, annotations=None, labels=None, others=None, requests=None, env=None, inits=None, **spec):
+    """limits: of the container main. others, inits: name → limits of further containers."""
+    def container(name, amounts, asked=None):
+        resources = {kind: {key: str(value) for key, value in given.items()} for kind, given in (("limits", amounts), ("requests", asked)) if given}
+        return {"name": name, "image": "none", **({"resources": resources} if resources else {})}
+    main = container("main", limits, requests)
+    if env:
+        main["env"] = [{"name": name, "value": value} for name, value in env.items()]
+    made = {"containers": [main, *(container(name, amounts) for name, amounts in (others or {}).items())], **spec}
+    if inits:
+        made["initContainers"] = [container(name, amounts) for name, amounts in inits.items()]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": annotations or {}, "labels": labels or {}}, "spec": made}
+
+
+def nvidia(**amounts):
+    """gpu → nvidia.com/gpu; an underscore is a hyphen."""
+    return {f"nvidia.com/{key.replace('_', '-')}": value for key, value in amounts.items()}
+
+
+def vgpu(**amounts):
+    return {f"volcano.sh/vgpu-{key.replace('_', '-')}": value for key, value in amounts.items()}
+
+
+def fusion(**settings):
+    return {f"tensor-fusion.ai/{key.replace('_', '-')}": value for key, value in settings.items()}
+
+
+GPU = nvidia(gpu=1)
+ENABLED = {"tensor-fusion.ai/enabled": "true"}
+
+# Carried over: (flavour, name, pod, container → amounts of its claim, further fields of the spec).
+CARRIED = [
+    ("hami", "a whole card", pod(GPU), {"main": "gpu-1"}, {}),
+    ("hami", "a share by MiB", pod(nvidia(gpu=1, gpumem=3000)), {"main": "gpu-1.memory-3000-mi"}, {}),
+    ("hami", "a share of both", pod(nvidia(gpu=1, gpumem=4096, gpucores=25)), {"main": "gpu-1.core-25.memory-4096-mi"}, {}),
+    ("hami", "two shares for one container", pod(nvidia(gpu=2, gpumem=8000, gpucores=60)), {"main": "gpu-2.core-60.memory-8000-mi"}, {}),
+    ("hami", "equal percentages", pod(nvidia(gpu=1, gpucores=50, gpumem_percentage=50)), {"main": "gpu-1.core-50"}, {}),
+    ("hami", "limits said twice", pod(nvidia(gpu=1, gpumem=1024), requests=nvidia(gpu=1, gpumem=1024)), {"main": "gpu-1.memory-1024-mi"}, {}),
+    ("hami", "HAMi's own mode", pod(nvidia(gpu=1, gpumem=2000), {"nvidia.com/vgpu-mode": "hami-core"}), {"main": "gpu-1.memory-2000-mi"}, {}),
+    ("hami", "HAMi's scheduler, whose work the claim does", pod(nvidia(gpu=1, gpumem=2000), schedulerName="hami-scheduler"),
+     {"main": "gpu-1.memory-2000-mi"}, {"schedulerName": "default-scheduler"}),
+    ("hami", "what HAMi wrote on a pod that was copied", pod(GPU, {"hami.io/bind-phase": "success", "hami.io/vgpu-node": "n1"}), {"main": "gpu-1"}, {}),
+    ("hami", "a NIC beside it", pod({**nvidia(gpu=1, gpumem=500), "nvidia.com/hostdev": 1}), {"main": "gpu-1.memory-500-mi"}, {"left": {"nvidia.com/hostdev"}}),
+    ("hami", "two containers and one that comes first", pod(nvidia(gpu=1, gpumem=100), others={"side": nvidia(gpumem=200)}, inits={"first": nvidia(gpu=1, gpumem=100)}),
+     {"main": "gpu-1.memory-100-mi", "side": "gpu-1.memory-200-mi"}, {}),
+    ("nvidia", "a card", pod(GPU), {"main": "gpu-1"}, {}),
+    ("nvidia", "eight cards, CPU and a NIC each", pod({**nvidia(gpu=8), "nvidia.com/hostdev": 8, "cpu": 32}), {"main": "gpu-8"}, {"left": {"nvidia.com/hostdev", "cpu"}}),
+    ("nvidia", "RDMA by the network operator", pod({**GPU, "rdma/rdma_shared_device_a": 1}), {"main": "gpu-1"}, {"left": {"rdma/rdma_shared_device_a"}}),
+    ("nvidia", "an InfiniBand VF", pod({**GPU, "nvidia.com/mlnxics": 1}), {"main": "gpu-1"}, {"left": {"nvidia.com/mlnxics"}}),
+    ("nvidia", "a card of some product", pod(GPU, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}), {"main": "gpu-1"},
+     {"nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}}),
+    ("nvidia", "the operator's runtime class and taint", pod(GPU, tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]), {"main": "gpu-1"}, {}),
+    ("nvidia", "the default scheduler by name", pod(GPU, schedulerName="default-scheduler"), {"main": "gpu-1"}, {}),
+    ("nvidia", "a scheduler that the namespace names", pod(GPU, schedulerName="own-scheduler"), {"main": "gpu-1"}, {"schedulerName": "own-scheduler"}),
+]
+
+# Refused with the line to write: (flavour, name, pod, words of the message).
+BOTH = None
+REFUSED = [
+    ("hami", "MIG instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mig"}),
+     ("metadata.annotations[nvidia.com/vgpu-mode]: mig", "elasticgpu.io/mig-<profile>: 1", "egpuct.elasticgpu.io/")),
+    ("hami", "MPS instead of a share", pod(nvidia(gpu=1, gpumem=8000), {"nvidia.com/vgpu-mode": "mps"}), ("nvidia.com/vgpu-mode", "parameter isolation", "migrate-class")),
+    ("hami", "a type of card", pod(GPU, {"nvidia.com/use-gputype": "A100"}), ("nvidia.com/use-gputype]: A100", "parameter model", "migrate-class")),
+    ("hami", "no such card", pod(GPU, {"nvidia.com/nouse-gputype": "P40"}), ("nvidia.com/nouse-gputype", "migrate-class")),
+    ("hami", "a card by its uuid", pod(GPU, {"nvidia.com/use-gpuuuid": "GPU-1"}), ("nvidia.com/use-gpuuuid]: GPU-1", "spec.elasticGPUName")),
+    ("hami", "not a card by its uuid", pod(GPU, {"nvidia.com/nouse-gpuuuid": "GPU-1"}), ("nvidia.com/nouse-gpuuuid", "migrate-class")),
+    ("hami", "how cards are filled", pod(nvidia(gpu=1, gpumem=100), {"hami.io/gpu-scheduler-policy": "binpack"}), ("hami.io/gpu-scheduler-policy]: binpack", "cardPolicy", "migrate-class")),
+    ("hami", "by topology", pod(nvidia(gpu=4), {"hami.io/gpu-scheduler-policy": "topology-aware"}), ("topology-aware", "cardPolicy")),
+    ("hami", "how nodes are filled", pod(GPU, {"hami.io/node-scheduler-policy": "spread"}), ("hami.io/node-scheduler-policy]: spread", "nodePolicy")),
+    ("hami", "one NUMA node", pod(nvidia(gpu=2), {"nvidia.com/numa-bind": "true"}), ("nvidia.com/numa-bind", "cardPolicy")),
+    ("hami", "weights of devices", pod(GPU, {"hami.io/device-scoring-weights": "slot=1,core=1,memory=3"}), ("hami.io/device-scoring-weights", "leave it out")),
+    ("hami", "one that HAMi shall leave alone", pod(GPU, labels={"hami.io/webhook": "ignore"}), ("metadata.labels[hami.io/webhook]", "without the label elasticgpu.io/migrate")),
+    ("hami", "compute always limited", pod(nvidia(gpu=1, gpumem=100, gpucores=10), env={"GPU_CORE_UTILIZATION_POLICY": "force"}), ('container "main": env', "parameter isolation")),
+    ("hami", "a task's priority on its card", pod(nvidia(gpu=1, gpumem=100), env={"CUDA_TASK_PRIORITY": "1"}), ('container "main": env', "leave them out")),
+    ("hami", "a priority as a resource", pod(nvidia(gpu=1, priority=0)), ("resources.limits[nvidia.com/priority]", "leave it out")),
+    ("hami", "half the memory and all cores", pod(nvidia(gpu=1, gpumem_percentage=50)), ('write nvidia.com/gpumem: "<MiB>"',)),
+    ("hami", "some cores and all memory", pod(nvidia(gpu=1, gpucores=30)), ('write nvidia.com/gpumem: "<MiB>"',)),
+    ("hami", "memory twice", pod(nvidia(gpu=1, gpumem=100, gpumem_percentage=50)), ("both say how much memory",)),
+    (BOTH, "a MIG instance", pod(nvidia(**{"mig-1g.5gb": 1})), ("resources.limits[nvidia.com/mig-1g.5gb]", "{elasticgpu.io/mig-1g.5gb: 1}", "egpuct.elasticgpu.io/main")),
+    (BOTH, "a MIG instance beside a card", pod(GPU, others={"side": nvidia(**{"mig-3g.20gb": 1})}), ('container "side"', "{elasticgpu.io/mig-3g.20gb: 1}")),
+    (BOTH, "a slice of time", pod(nvidia(**{"gpu.shared": 1})), ("resources.limits[nvidia.com/gpu.shared]", "write metadata.annotations: {egpu.elasticgpu.io/gpu-core:")),
+    ("nvidia", "HAMi's memory", pod(nvidia(gpu=1, gpumem=3000)), ("resources.limits[nvidia.com/gpumem]", "elasticgpu.io/migrate=hami", "egpu.elasticgpu.io/gpu-memory")),
+    ("nvidia", "HAMi's cores", pod(nvidia(gpu=1, gpucores=30)), ("resources.limits[nvidia.com/gpucores]", "elasticgpu.io/migrate=hami")),
+    ("nvidia", "HAMi's scheduler", pod(GPU, schedulerName="hami-scheduler"), ("spec.schedulerName: hami-scheduler", "write schedulerName: default-scheduler")),
+    (BOTH, "a card by KAI", pod(GPU, labels={"kai.scheduler/queue": "team"}, schedulerName="kai-scheduler"),
+     ("spec.schedulerName: kai-scheduler", "write schedulerName: default-scheduler", "elasticgpu.io/migrate-scheduler: kai-scheduler")),
+    (BOTH, "a card by Volcano", pod(GPU, {"scheduling.k8s.io/group-name": "job"}, schedulerName="volcano"), ("spec.schedulerName: volcano", "migrate-scheduler: volcano")),
+    (BOTH, "half a card by KAI", pod(annotations={"gpu-fraction": "0.5"}, labels={"kai.scheduler/queue": "team"}, schedulerName="kai-scheduler"),
+     ("metadata.annotations[gpu-fraction]", 'write metadata.annotations: {egpu.elasticgpu.io/gpu-core: "50"}', "schedulerName: default-scheduler")),
+    (BOTH, "a third of a card by run:ai", pod(annotations={"gpu-fraction": "0.33"}, labels={"runai/queue": "team"}, schedulerName="runai-scheduler"), ('{egpu.elasticgpu.io/gpu-core: "33"}',)),
+    (BOTH, "memory by KAI", pod(annotations={"gpu-memory": "2000"}, schedulerName="kai-scheduler"), ("metadata.annotations[gpu-memory]", "{egpu.elasticgpu.io/gpu-memory: 2000Mi}")),
+    (BOTH, "parts of two cards by KAI", pod(annotations={"gpu-fraction": "0.25", "gpu-fraction-num-devices": "2"}),
+     ('{egpu.elasticgpu.io/gpu: "2", egpu.elasticgpu.io/gpu-core: "25"}',)),
+    (BOTH, "for one container of two, by KAI", pod(annotations={"gpu-fraction": ".5", "gpu-fraction-container-name": "side"}, others={"side": {}}),
+     ('egpu.elasticgpu.io/gpu-core: "50"', "egpuct.elasticgpu.io/side: <template>")),
+    (BOTH, "a fraction that is none", pod(annotations={"gpu-fraction": "half"}), ('egpu.elasticgpu.io/gpu-core: "<percent of a card>"',)),
+    (BOTH, "Volcano's vGPU", pod(vgpu(number=1, memory=1024, cores=50), schedulerName="volcano"),
+     ("resources.limits[volcano.sh/vgpu-", 'egpu.elasticgpu.io/gpu: "1"', "egpu.elasticgpu.io/gpu-memory: 1024Mi", 'egpu.elasticgpu.io/gpu-core: "50"')),
+    (BOTH, "Volcano's vGPU by percent", pod(vgpu(number=2, memory_percentage=20)), ('egpu.elasticgpu.io/gpu-core: "20"', 'egpu.elasticgpu.io/gpu: "2"')),
+    (BOTH, "Volcano's older gpushare", pod({"volcano.sh/gpu-memory": 2048}), ("resources.limits[volcano.sh/gpu-memory]", "egpu.elasticgpu.io/gpu-memory: 2048Mi")),
+    (BOTH, "Aliyun's gpushare", pod({"aliyun.com/gpu-mem": 3}), ("resources.limits[aliyun.com/gpu-mem]", "egpu.elasticgpu.io/gpu-memory: 3Gi")),
+    (BOTH, "Tencent's qGPU", pod({"tke.cloud.tencent.com/qgpu-core": 10, "tke.cloud.tencent.com/qgpu-memory": 4}),
+     ('egpu.elasticgpu.io/gpu-core: "10"', "egpu.elasticgpu.io/gpu-memory: 4Gi")),
+    (BOTH, "Tencent's vCUDA", pod({"tencent.com/vcuda-core": 20, "tencent.com/vcuda-memory": 8}), ('egpu.elasticgpu.io/gpu-core: "20"', "egpu.elasticgpu.io/gpu-memory: 2048Mi")),
+    (BOTH, "Volcano's in an init container", pod(inits={"first": vgpu(number=1)}), ('container "first": resources.limits[volcano.sh/vgpu-number]', 'egpu.elasticgpu.io/gpu: "1"')),
+    (BOTH, "tensor-fusion by TFLOPS", pod(annotations=fusion(tflops_request="10", tflops_limit="20", vram_request="1Gi", vram_limit="2Gi", gpupool="pool"), labels=ENABLED),
+     ("tensor-fusion.ai/", 'elasticgpu.io/gpu-memory: "2Gi"', 'elasticgpu.io/tflops: "20"', "egpuct.elasticgpu.io/main: <template>")),
+    (BOTH, "tensor-fusion by percent", pod(annotations=fusion(compute_percent_limit="50", vram_limit="4Gi", gpu_count="2", isolation="hard")),
+     ('elasticgpu.io/gpu: "2"', 'elasticgpu.io/gpu-core: "50"', 'elasticgpu.io/gpu-memory: "4Gi"')),
+    (BOTH, "tensor-fusion by a profile", pod(annotations=fusion(workload_profile="small"), labels=ENABLED), ("tensor-fusion.ai/", "write an ElasticGPUClaimTemplate")),
+    (BOTH, "tensor-fusion by its label", pod(labels=ENABLED), ("metadata.labels[tensor-fusion.ai/enabled]", "write an ElasticGPUClaimTemplate")),
+    (BOTH, "amounts of ours beside them", pod(GPU, {AMOUNT + "gpu": "1"}), ("metadata.annotations[egpu.elasticgpu.io/gpu]", "leave one of them out")),
+]
+
+# Untouched: (flavour, name, pod).
+UNTOUCHED = [
+    (BOTH, "nothing asked for", pod()),
+    (BOTH, "CPU and memory, by Volcano", pod({"cpu": 1, "memory": "1Gi"}, schedulerName="volcano")),
+    (BOTH, "an AMD card", pod({"amd.com/gpu": 1})),
+    (BOTH, "an Intel card", pod({"gpu.intel.com/i915": 1})),
+    (BOTH, "a Gaudi", pod({"habana.ai/gaudi": 8})),
+    (BOTH, "an Ascend, by HAMi", pod({"huawei.com/Ascend910B": 1, "huawei.com/Ascend910B-memory": 2000}, schedulerName="hami-scheduler")),
+    (BOTH, "a Cambricon, by HAMi", pod({"cambricon.com/vmlu": 1}, {"cambricon.com/use-type": "370"})),
+    (BOTH, "a Hygon, by HAMi", pod({"hygon.com/dcunum": 1, "hygon.com/dcumem": 2000})),
+    (BOTH, "a TPU", pod({"google.com/tpu": 4})),
+    (BOTH, "a NIC", pod({"nvidia.com/hostdev": 1})),
+    (BOTH, "an RDMA device", pod({"nvidia.com/rdma_host_dev": 1})),
+    (BOTH, "NVIDIA's DRA driver", pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "single"}])),
+    (BOTH, "HAMi's policy without a GPU", pod({"cpu": 1}, {"hami.io/node-scheduler-policy": "spread"})),
+    (BOTH, "tensor-fusion switched off", pod(annotations=fusion(vram_limit="2Gi"), labels={"tensor-fusion.ai/enabled": "false"})),
+    (BOTH, "tensor-fusion on another vendor's card", pod(annotations=fusion(vram_limit="2Gi", gpu_vendor="Ascend"))),
+]
+
+
+def flavours(flavour):
+    return FLAVOURS if flavour is BOTH else (flavour,)
+
+
+def space(flavour):
+    return f"from-{flavour}"
+
+
+def containers(stored):
+    return [*stored["spec"].get("initContainers", []), *stored["spec"]["containers"]]
+
+
+def carried(client, report):
+    for flavour, what, body, amounts, more in CARRIED:
+        body = json.loads(json.dumps(body))
+        try:
+            stored = client.create(f"{pods(space(flavour))}?dryRun=All", body)
+        except Refused as refused:
+            report.check(f"{flavour}: {what}", False, refused)
+            continue
+        claims = {claim["name"]: claim.get("resourceClaimTemplateName") for claim in stored["spec"].get("resourceClaims", [])}
+        report.check(f"{flavour}: {what}: its claims", claims == {name: f"egpu-amounts.{of}" for name, of in amounts.items()}, claims)
+        left = {key for one in containers(stored) for key in one.get("resources", {}).get("limits", {})}
+        report.check(f"{flavour}: {what}: the rest", left == more.get("left", set()), left)
+        for key in set(more) - {"left"}:
+            report.check(f"{flavour}: {what}: {key}", stored["spec"][key] == more[key], stored["spec"][key])
+        asking = [one["name"] for one in containers(stored) if one.get("resources", {}).get("claims")]
+        asked = [one["name"] for one in containers(body) if any(key in ("nvidia.com/gpu", "nvidia.com/gpumem") for key in one.get("resources", {}).get("limits", {}))]
+        report.check(f"{flavour}: {what}: who has one", asking == asked, (asking, asked))
+        report.check(f"{flavour}: {what}: its gate", {"name": GATE} in stored["spec"].get("schedulingGates", []))
+
+
+def refused(client, report):
+    for flavour, what, body, words in REFUSED:
+        for each in flavours(flavour):
+            report.refused(f"{each}: {what}", lambda each=each, body=body: client.create(f"{pods(space(each))}?dryRun=All", body), 422, *words)
+    crowd = pod(others={f"c{each}": {} for each in range(64)}, annotations={"gpu-fraction": "0.5"})
+    report.refused("half a card for the first of 65", lambda: client.create(f"{pods(space('hami'))}?dryRun=All", crowd), 422, "spec.containers: at most 64")
+
+
+def untouched(client, report):
+    for flavour, what, body in UNTOUCHED:
+        for each in flavours(flavour):
+            try:
+                there = client.create(f"{pods(space(each))}?dryRun=All", body)["spec"]
+                elsewhere = client.create(f"{pods()}?dryRun=All", body)["spec"]
+            except Refused as said:
+                report.check(f"{each}: {what}", False, said)
+                continue
+            report.check(f"{each}: {what}: it is as elsewhere", there == elsewhere, there)
+
+
+def full(client, report):
+    """As many resources as are walked: the policies end, and say what is wrong."""
+    many = {f"example.com/r{each}": 1 for each in range(97)}
+    body = pod({**many, **GPU}, others={f"c{each}": many for each in range(63)})
+    for flavour in FLAVOURS:
+        try:
+            stored = client.create(f"{pods(space(flavour))}?dryRun=All", body)
+            report.check(f"{flavour}: 64 containers with 98 limits each", "resourceClaims" in stored["spec"])
+        except Refused as said:
+            report.check(f"{flavour}: 64 containers with 98 limits each", False, str(said)[:300])
+
+
+def applied_again(cluster, client, report):
+    """kubectl apply sends what the live pod lacks; a server-side apply sends everything."""
+    shapes = {
+        "hami": pod(nvidia(gpu=1, gpumem=2000), requests=nvidia(gpu=1, gpumem=2000), schedulerName="hami-scheduler", inits={"first": nvidia(gpu=1, gpumem=2000), "second": nvidia(gpu=1)}),
+        "nvidia": pod({**nvidia(gpu=2), "cpu": 1}, others={"side": {"cpu": 1}, "more": GPU}),
+    }
+    for flavour, body in shapes.items():
+        for mode in ((), ("--server-side",)):
+            body["metadata"]["name"] = "again" + "-".join(mode)
+            path = f"{pods(space(flavour))}/{body['metadata']['name']}"
+
+            def apply(changed, flavour=flavour, mode=mode):
+                return subprocess.run(["kubectl", "--kubeconfig", str(cluster.kubeconfig), f"--cache-dir={cluster.folder}/kubectl-cache", "-n", space(flavour),
+                                       "apply", *mode, "-f", "-"], input=json.dumps(changed), capture_output=True, text=True, check=False)
+
+            first = apply(body)
+            report.check(f"{flavour} {mode}: applied", first.returncode == 0, first.stderr)
+            before = client.get(path)
+            again = apply(body)
+            report.check(f"{flavour} {mode}: applied again", again.returncode == 0, again.stderr)
+            report.check(f"{flavour} {mode}: nothing changed", client.get(path)["spec"] == before["spec"])
+            labelled = json.loads(json.dumps(body))
+            labelled["metadata"]["labels"] = {"a": "b"}
+            report.check(f"{flavour} {mode}: with a label", apply(labelled).returncode == 0 and client.get(path)["metadata"]["labels"] == {"a": "b"})
+            more = json.loads(json.dumps(labelled))
+            more["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "4"
+            more["spec"]["containers"][0]["resources"].pop("requests", None)
+            report.check(f"{flavour} {mode}: other amounts are refused", apply(more).returncode != 0 and client.get(path)["spec"] == before["spec"])
+            client.delete(f"{path}?gracePeriodSeconds=0")
+
+
+def native(client, report):
+    """A pod from before the label keeps its resources, whatever else of it is written."""
+    path = pods("late")
+    client.create("/api/v1/namespaces", {"metadata": {"name": "late"}})
+    client.create(path, pod(GPU))
+    client.patch("/api/v1/namespaces/late", {"metadata": {"labels": {"elasticgpu.io/migrate": "nvidia"}}})
+    until("the label is in force", lambda: "resourceClaims" in client.create(f"{path}?dryRun=All", {**pod(GPU), "metadata": {"name": "q"}})["spec"])
+    written = client.patch(f"{path}/p", {"metadata": {"labels": {"a": "b"}}})
+    report.check("a pod from before the label stays as it is", written["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"})
+
+
+def install(cluster, client):
+    for flavour in FLAVOURS:
+        client.create("/api/v1/namespaces", {"metadata": {"name": space(flavour), "labels": {
+            "elasticgpu.io/migrate": flavour, "elasticgpu.io/migrate-scheduler": "own-scheduler"}}})
+        installation.kubectl(cluster, "apply", "-k", installation.MANIFESTS / "migrate" / flavour)
+
+    def in_force(flavour):
+        path = f"{pods(space(flavour))}?dryRun=All"
+        try:
+            made = client.create(path, pod(GPU))
+            client.create(path, pod(labels=ENABLED))
+        except Refused as said:
+            return "tensor-fusion" in str(said) and "resourceClaims" in made["spec"]
+        return False
+
+    for flavour in FLAVOURS:
+        until("the policies are in force", lambda flavour=flavour: in_force(flavour))
+
+
+def main():
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="egpu-migrate-") as folder, Cluster(folder, wanted=API_SERVER) as cluster:
+        client: Client = installation.client_of(cluster)
+        install(cluster, client)
+        carried(client, report)
+        refused(client, report)
+        untouched(client, report)
+        full(client, report)
+        applied_again(cluster, client, report)
+        native(client, report)
+    print(f"{len(CARRIED)} carried over, {len(REFUSED)} refused, {len(UNTOUCHED)} untouched")
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))
