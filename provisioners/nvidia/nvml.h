@@ -79,6 +79,9 @@ inline constexpr unsigned kMostLinks = 36;        ///< NVML_NVLINK_MAX_LINKS
 inline constexpr unsigned kTextSize = 96;         ///< what the longest text needs, its NUL included
 inline constexpr unsigned kSmClock = 1;           ///< NVML_CLOCK_SM
 inline constexpr unsigned kMigEnabled = 1;        ///< NVML_DEVICE_MIG_ENABLE
+/// nvmlComputeMode_t.
+inline constexpr unsigned kComputeDefault = 0, kComputeExclusiveThread = 1, kComputeProhibited = 2,
+                          kComputeExclusiveProcess = 3;
 inline constexpr unsigned kNvlinkCapability = 2;  ///< NVML_P2P_CAPS_INDEX_NVLINK
 inline constexpr unsigned kP2pOk = 0;             ///< NVML_P2P_STATUS_OK
 
@@ -108,6 +111,7 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
   F(nvmlDeviceGetCudaComputeCapability, (Device device, int* major, int* minor))                              \
   F(nvmlDeviceGetNumGpuCores, (Device device, unsigned* cores))                                               \
   F(nvmlDeviceGetMaxClockInfo, (Device device, unsigned domain, unsigned* mhz))                               \
+  F(nvmlDeviceGetComputeMode, (Device device, unsigned* mode))                                                \
   F(nvmlDeviceGetMigMode, (Device device, unsigned* current, unsigned* pending))                              \
   F(nvmlDeviceGetGpuInstanceProfileInfo, (Device device, unsigned profile, InstanceProfile* info))            \
   F(nvmlDeviceGetTopologyCommonAncestor, (Device a, Device b, unsigned* level))                               \
@@ -119,7 +123,9 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
   F(nvmlDeviceGetRemappedRows,                                                                                \
     (Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed))         \
   F(nvmlDeviceGetRetiredPagesPendingStatus, (Device device, unsigned* pending))                               \
+  F(nvmlDeviceGetComputeRunningProcesses_v2, (Device device, unsigned* count, ProcessInfo* processes))        \
   F(nvmlDeviceGetComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))        \
+  F(nvmlDeviceGetMPSComputeRunningProcesses_v2, (Device device, unsigned* count, ProcessInfo* processes))     \
   F(nvmlDeviceGetMPSComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))     \
   F(nvmlDeviceGetUtilizationRates, (Device device, Utilization * utilization))                                \
   F(nvmlDeviceGetProcessUtilization,                                                                          \

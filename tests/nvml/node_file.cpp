@@ -34,9 +34,11 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
     take(n, "lost", out.lost), take(n, "ecc", out.ecc), take(n, "remapPending", out.remapPending);
     take(n, "remapFailed", out.remapFailed), take(n, "retiredPending", out.retiredPending);
     take(n, "linksDown", out.linksDown), take(n, "xids", out.xids);
+    take(n, "computeMode", out.computeMode), take(n, "persistence", out.persistence);
     take(n, "used", out.used), take(n, "sm", out.sm);
     for (const auto& [key, all] :
-         {std::pair{"processes", &out.processes}, std::pair{"mpsProcesses", &out.mpsProcesses}})
+         {std::pair{"processes", &out.processes}, std::pair{"mpsProcesses", &out.mpsProcesses},
+          std::pair{"graphicsProcesses", &out.graphicsProcesses}})
       for (const auto& process : n[key])
         all->push_back(
             {process[0].as<uint64_t>(), process[1].as<uint64_t>(), process.size() > 2 ? process[2].as<int64_t>() : -1});

@@ -35,7 +35,9 @@ struct FakeDevice {
   bool remapPending = false, remapFailed = false;
   int64_t retiredPending = -1;  ///< 0 or 1; -1 = the card remaps rows instead
   std::size_t linksDown = 0;    ///< the first so many
-  std::vector<FakeProcess> processes, mpsProcesses;
+  std::vector<FakeProcess> processes, mpsProcesses, graphicsProcesses;
+  uint64_t computeMode = 0;     ///< nvmlComputeMode_t
+  bool persistence = false;
   int64_t used = -1;           ///< bytes; -1 = what the processes have
   int64_t sm = -1;             ///< percent; -1 = the card has no counter
   std::vector<uint64_t> xids;  ///< so far; who registered before one was added is told of it

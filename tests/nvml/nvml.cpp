@@ -1,8 +1,6 @@
 // A libnvidia-ml.so.1 for machines without a GPU. Its answers and faults stand in a file that every process reads
-// (node_file.h), so they agree, and a test changes what the hardware does by writing the file.
-//
-// Each exported function is an indirect one (ifunc): looking its symbol up runs a resolver, which gives null for a
-// symbol that the file calls missing. So dlsym sees an older library.
+// (node_file.h), so they agree, and a test changes what the hardware does by writing the file. The functions here are
+// those that the product calls; clients.cpp has those that other parties' clients call.
 #include "provisioners/nvidia/nvml.h"
 
 #include <fcntl.h>
@@ -16,50 +14,12 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
-#include <thread>
 #include <utility>
 
-#include "tests/nvml/node_file.h"
+#include "tests/nvml/request.h"
 
 namespace egpu::nvidia::testing {
 namespace {
-
-using Node = std::shared_ptr<const FakeNode>;
-
-/// What a function has to know. answer is not kSuccess if it is to answer that and do nothing.
-struct Request {
-  Return answer = kSuccess;
-  Node node;
-  const FakeDevice* device = nullptr;
-};
-
-Return errorOf(const Answers& errors, const char* function) {
-  const auto found = errors.find(function);
-  return found == errors.end() ? kSuccess : static_cast<Return>(found->second);
-}
-
-Request begin(const char* function) {
-  Request r;
-  r.node = currentNode();
-  if (!r.node) return r.answer = kDriverNotLoaded, r;
-  if (const auto slow = r.node->slow.find(function); slow != r.node->slow.end())
-    std::this_thread::sleep_for(std::chrono::milliseconds(slow->second));
-  r.answer = errorOf(r.node->errors, function);
-  return r;
-}
-
-/// A handle is the device's place, from 1.
-Device handleOf(std::size_t place) { return reinterpret_cast<Device>(place + 1); }
-
-Request begin(const char* function, Device handle) {
-  Request r = begin(function);
-  const auto place = reinterpret_cast<std::size_t>(handle) - 1;
-  if (r.answer != kSuccess) return r;
-  if (place >= r.node->devices.size()) return r.answer = kInvalidArgument, r;
-  r.device = &r.node->devices[place];
-  r.answer = r.device->lost ? kGpuIsLost : errorOf(r.device->errors, function);
-  return r;
-}
 
 Return writeText(const FakeNode& node, std::string_view text, char* out, unsigned length) {
   if (node.unterminated) return std::memset(out, 'x', length), kSuccess;
@@ -187,6 +147,11 @@ Return maxClock(Device device, unsigned domain, unsigned* mhz) {
   *mhz = static_cast<unsigned>(r.device->clock);
   return kSuccess;
 }
+Return computeMode(Device device, unsigned* out) {
+  const Request r = begin("nvmlDeviceGetComputeMode", device);
+  if (r.answer == kSuccess) *out = static_cast<unsigned>(r.device->computeMode);
+  return r.answer;
+}
 Return migMode(Device device, unsigned* current, unsigned* pending) {
   const Request r = begin("nvmlDeviceGetMigMode", device);
   if (r.answer != kSuccess) return r.answer;
@@ -268,21 +233,6 @@ Return retiredPending(Device device, unsigned* pending) {
   return kSuccess;
 }
 
-Return tell(const Request& r, bool mps, unsigned* count, ProcessInfo* out) {
-  if (r.answer != kSuccess) return r.answer;
-  const auto& all = mps ? r.device->mpsProcesses : r.device->processes;
-  const unsigned room = std::exchange(*count, static_cast<unsigned>(all.size()));
-  if (*count > room) return kInsufficientSize;
-  for (const FakeProcess& p : all) *out++ = {static_cast<unsigned>(p.pid), p.memory, ~0U, ~0U};
-  return kSuccess;
-}
-Return processes(Device device, unsigned* count, ProcessInfo* out) {
-  return tell(begin("nvmlDeviceGetComputeRunningProcesses_v3", device), false, count, out);
-}
-Return mpsProcesses(Device device, unsigned* count, ProcessInfo* out) {
-  return tell(begin("nvmlDeviceGetMPSComputeRunningProcesses_v3", device), true, count, out);
-}
-
 Return utilizationRates(Device device, Utilization* out) {
   const Request r = begin("nvmlDeviceGetUtilizationRates", device);
   if (r.answer != kSuccess) return r.answer;
@@ -355,26 +305,11 @@ Return eventSetWait(EventSet set, Event* out, unsigned /*milliseconds*/) {
   return kTimeout;
 }
 
-using Symbol = void (*)();
-
-template <class Function>
-Symbol unlessMissing(const char* symbol, Function function) {
-  const Node node = currentNode();
-  return node && node->missing.count(symbol) > 0 ? nullptr : reinterpret_cast<Symbol>(function);
-}
-
 }  // namespace
 }  // namespace egpu::nvidia::testing
 
 using namespace egpu::nvidia;
 
-#define EXPORT(symbol, function)                                                \
-  extern "C" {                                                                  \
-  [[maybe_unused]] static testing::Symbol find_##symbol() {                     \
-    return testing::unlessMissing(#symbol, testing::function);                  \
-  }                                                                             \
-  __attribute__((visibility("default"), ifunc("find_" #symbol))) void symbol(); \
-  }
 EXPORT(nvmlInit_v2, init)
 EXPORT(nvmlShutdown, shutdown)
 EXPORT(nvmlSystemGetDriverVersion, driverVersion)
@@ -390,6 +325,7 @@ EXPORT(nvmlDeviceGetPciInfo_v3, pciInfo)
 EXPORT(nvmlDeviceGetCudaComputeCapability, computeCapability)
 EXPORT(nvmlDeviceGetNumGpuCores, cores)
 EXPORT(nvmlDeviceGetMaxClockInfo, maxClock)
+EXPORT(nvmlDeviceGetComputeMode, computeMode)
 EXPORT(nvmlDeviceGetMigMode, migMode)
 EXPORT(nvmlDeviceGetGpuInstanceProfileInfo, instanceProfile)
 EXPORT(nvmlDeviceGetTopologyCommonAncestor, commonAncestor)
@@ -400,8 +336,6 @@ EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, linkPci)
 EXPORT(nvmlDeviceGetTotalEccErrors, eccErrors)
 EXPORT(nvmlDeviceGetRemappedRows, remappedRows)
 EXPORT(nvmlDeviceGetRetiredPagesPendingStatus, retiredPending)
-EXPORT(nvmlDeviceGetComputeRunningProcesses_v3, processes)
-EXPORT(nvmlDeviceGetMPSComputeRunningProcesses_v3, mpsProcesses)
 EXPORT(nvmlDeviceGetUtilizationRates, utilizationRates)
 EXPORT(nvmlDeviceGetProcessUtilization, processUtilization)
 EXPORT(nvmlEventSetCreate, eventSetCreate)

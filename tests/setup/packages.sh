@@ -7,9 +7,10 @@ set -euo pipefail
 build=(g++ cmake ninja-build pkg-config libcurl4-openssl-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev libspdlog-dev
        libsimdjson-dev libcpp-httplib-dev libcli11-dev prometheus-cpp-dev libsqlite3-dev libre2-dev
        libseccomp-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc)
+# python3-venv: other parties' NVML clients (tests/nvml/clients_test.sh).
 # libfaketime: a controller's wall clock jumps while everybody else's goes on (tests/cluster/soak/faults.py).
 # runc, busybox-static: what runs on the real node, and how (tests/cluster/node/real_node.py).
-test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static)
+test=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-venv python3-yaml openssl nghttp2-proxy curl libfaketime runc busybox-static)
 lint=(clang-tidy-14 clang-format-14)
 fuzz=(clang-14 libclang-rt-14-dev)
 fresh=(debootstrap git)
