@@ -17,6 +17,7 @@
 #include "api/plugin/provisioner.hpp"
 #include "provisioners/nvidia/container/container.h"
 #include "provisioners/nvidia/node.h"
+#include "provisioners/nvidia/unified.h"
 
 namespace {
 
@@ -220,6 +221,9 @@ class GpuShare final : public Provisioner {
                        std::to_string(card.memory) + " are not a share of a card");
       if (observes(device)) continue;  // it sees the card, and nothing is limited
       if (card.core == 0 && card.memory == 0) return invalid("card " + card.uuid + ": an empty share beside others");
+      if (card.core < kWholeCard && egpu::nvidia::hasUnifiedMemory(card.model))
+        return invalid("card " + card.uuid + " (" + card.model + ") has unified memory, which programs on the machine's "
+                       "processors take, too: no share of it can be kept. Claim whole cards, elasticgpu.io/gpu");
       // 0m would mean unlimited.
       if (isolation == Isolation::hamiCore && card.memory < kMiB)
         return invalid("card " + card.uuid + ": hami-core needs a memory share of at least 1 MiB");

@@ -8,6 +8,7 @@
 
 #include "provisioners/nvidia/ratings.h"
 #include "provisioners/nvidia/system.h"
+#include "provisioners/nvidia/unified.h"
 #include "provisioners/nvidia/xids.h"
 
 namespace egpu::nvidia {
@@ -47,7 +48,8 @@ class Remarks {
 };
 
 /// Bytes that can be given out: all less what driver and firmware keep, in whole MiB; and those that programs have.
-/// Drivers before 510 don't say what they keep. 0 and unknown if the answer can't be.
+/// Drivers before 510 don't say what they keep. A card without memory of its own, of which NVML tells none, has the
+/// machine's. 0 and unknown if the answer can't be.
 Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   MemoryV2 memory{};
   memory.version = kMemoryV2;
@@ -59,7 +61,10 @@ Return readMemory(const Library& nvml, Device device, Card& out, Remarks& remark
     memory.used = old.used;
     memory.reserved = 0;
   }
-  if (answer != kSuccess) {
+  if (answer == kNotSupported && hasUnifiedMemory(out.model)) {
+    out.memory = machineMemory() / static_cast<int64_t>(kMiB) * static_cast<int64_t>(kMiB);
+    if (out.memory == 0) remarks.add("its memory is the machine's, which /proc/meminfo does not tell");
+  } else if (answer != kSuccess) {
     remarks.add("its memory is unknown: " + inWords(answer));
   } else if (memory.total == 0 || memory.total > kMostMemory || memory.reserved >= memory.total) {
     remarks.add("its memory is unknown: it can't have " + std::to_string(memory.total) + " bytes of which " +
@@ -105,6 +110,16 @@ bool readMig(const Library& nvml, Device device, Card& out) {
   out.attributes.emplace_back("migMode", word(current));
   if (pending != current) out.attributes.emplace_back("pendingMigMode", word(pending));
   return current == kMigEnabled;
+}
+
+/// Adds the compute mode unless it is the default. False: it is PROHIBITED.
+bool readComputeMode(const Library& nvml, Device device, Card& out) {
+  unsigned mode = kComputeDefault;
+  if (Library::call(nvml.nvmlDeviceGetComputeMode, device, &mode) != kSuccess) return true;
+  if (mode == kComputeExclusiveThread || mode == kComputeExclusiveProcess)
+    out.attributes.emplace_back("computeMode", "exclusiveProcess");
+  if (mode == kComputeProhibited) out.attributes.emplace_back("computeMode", "prohibited");
+  return mode != kComputeProhibited;
 }
 
 /// Minor number and place. A card whose number NVML does not tell is looked up among the kernel's.
@@ -190,10 +205,16 @@ void readUse(const Library& nvml, Device device, Card& out, Remarks& remarks) {
   Utilization utilization{};
   if (Library::call(nvml.nvmlDeviceGetUtilizationRates, device, &utilization) == kSuccess)
     out.smPercent = percentOf(utilization.gpu);
-  out.processesKnown = addProcesses(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, out.processes, remarks);
+  // Drivers 455 to 495 (R470 with its long support among them) have _v2, of the same layout.
+  const auto orOlder = [](ListProcesses newest, ListProcesses older) { return newest ? newest : older; };
+  const auto compute =
+      orOlder(nvml.nvmlDeviceGetComputeRunningProcesses_v3, nvml.nvmlDeviceGetComputeRunningProcesses_v2);
+  const auto mps =
+      orOlder(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2);
+  out.processesKnown = addProcesses(compute, device, out.processes, remarks);
   if (!out.processes.empty()) readProcessUtilization(nvml, device, out.processes);
   // After that: of MPS clients no part of the SMs is known.
-  if (out.processesKnown) addProcesses(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, device, out.processes, remarks);
+  if (out.processesKnown) addProcesses(mps, device, out.processes, remarks);
 }
 
 }  // namespace
@@ -204,11 +225,12 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
   if (!isUuid(out.uuid)) return "its uuid \"" + out.uuid + "\" can't name a card";
   std::vector<std::string> found;
   Remarks remarks(out.uuid, found);
-  // Of what is read this is what needs the hardware.
-  if (readMemory(nvml, device, out, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
   std::string name;
   readText(nvml.nvmlDeviceGetName, name, device);
   out.model = modelOf(name);
+  // Of what is read this is what needs the hardware.
+  if (readMemory(nvml, device, out, remarks) == kGpuIsLost) return inWords(kGpuIsLost);
+  if (hasUnifiedMemory(out.model)) out.attributes.emplace_back("unifiedMemory", "true");
   readPlace(nvml, device, out, remarks);
   out.mig = readMig(nvml, device, out);
   int major = 0, minor = 0;
@@ -217,6 +239,9 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
   out.smCount = readSms(nvml, device, coresPerSm(major, minor), out.mig, remarks);
   out.milliTflops = rate(nvml, device, out, major, minor, remarks);
   out.illness = readIllness(nvml, device);
+  if (!readComputeMode(nvml, device, out) && out.illness.empty())
+    out.illness = "ComputeProhibited: its compute mode is PROHIBITED, so that no program computes on it; run nvidia-smi -i " +
+                  out.uuid + " -c DEFAULT";
   readUse(nvml, device, out, remarks);
   all.insert(all.end(), found.begin(), found.end());
   return {};

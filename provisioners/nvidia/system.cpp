@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <climits>
+#include <cstdio>
 #include <fstream>
 
 namespace egpu::nvidia {
@@ -60,6 +61,17 @@ std::vector<KernelCard> kernelCards() {
   closedir(open);
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.pci < b.pci; });
   return out;
+}
+
+int64_t machineMemory() {
+  constexpr long kMostKiB = 1L << 40;
+  std::ifstream in(rooted("/proc/meminfo"));
+  for (std::string line; std::getline(in, line);) {
+    long kib = 0;
+    if (std::sscanf(line.c_str(), "MemTotal: %ld kB", &kib) == 1)  // NOLINT(cert-err34-c)
+      return kib > 0 && kib < kMostKiB ? int64_t{kib} * 1024 : 0;
+  }
+  return 0;
 }
 
 int64_t numaNodeOf(const std::string& pci) {

@@ -19,6 +19,8 @@ std::string rooted(const std::string& path);
 
 /// Cards that the driver was told to exclude are left out.
 std::vector<KernelCard> kernelCards();
+/// Memory of this machine, bytes; 0 = unknown.
+int64_t machineMemory();
 /// -1 = unknown.
 int64_t numaNodeOf(const std::string& pci);
 /// The PCIe root complex, as "pci0000:3a"; empty = unknown.

@@ -52,6 +52,24 @@ TEST_F(GpuShareTest, RefusesWhatIsNoShare) {
   EXPECT_TRUE(plugin->list().keys.empty());
 }
 
+/// No limiter counts the memory that programs on the processor take.
+TEST_F(GpuShareTest, CardsWithUnifiedMemoryAreGivenWholeOnly) {
+  for (const char* model : {"GB10", "Thor", "GH200-480GB", "Orin-(nvgpu)"}) {
+    auto share = card(0, 500, 8 * kGiB), whole = card(0, 1000, 16 * kGiB), memory = card(0, 0, kGiB);
+    share.model = whole.model = memory.model = model;
+    EXPECT_EQ(outcomeOf(plugin->provision(device("u", {share}))), ReplyCode::invalid) << model;
+    EXPECT_THAT(said, HasSubstr("card GPU-0 (" + std::string(model) + ") has unified memory"));
+    EXPECT_THAT(said, HasSubstr("Claim whole cards"));
+    EXPECT_EQ(outcomeOf(plugin->provision(device("u", {memory}))), ReplyCode::invalid) << model;
+    EXPECT_EQ(outcomeOf(plugin->mount(device("u", {share}), "p", "c").reply), ReplyCode::invalid) << model;
+    EXPECT_EQ(outcomeOf(plugin->provision(device("u", {whole}))), ReplyCode::ok) << said;
+    EXPECT_EQ(outcomeOf(plugin->deprovision("u")), ReplyCode::ok);
+  }
+  auto other = card(0, 500, 8 * kGiB);
+  other.model = "GB102";
+  EXPECT_EQ(outcomeOf(plugin->provision(device("u", {other}))), ReplyCode::ok) << said;
+}
+
 TEST_F(GpuShareTest, MountTellsTheContainerItsShares) {
   const auto reply =
       plugin->mount(device("c", {card(0, 100, 4 * kGiB), card(3, 100, 2 * kGiB)}), "default/pod", "main");

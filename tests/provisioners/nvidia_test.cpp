@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <sstream>
 
@@ -291,6 +292,59 @@ TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   }
 }
 
+TEST_P(NvidiaTest, TheComputeModeIsTold) {
+  use("a100");
+  constexpr int kDefault = 0, kProhibited = 2, kExclusiveProcess = 3;
+  fake->file["devices"][1]["computeMode"] = kExclusiveProcess;
+  fake->file["devices"][2]["computeMode"] = kProhibited;
+  fake->write();
+  const auto cards = discovered();
+  EXPECT_EQ(cards.at(0).attributes.count("computeMode"), 0U);
+  EXPECT_EQ(cards.at(1).attributes.at("computeMode"), "exclusiveProcess");
+  EXPECT_EQ(cards.at(2).attributes.at("computeMode"), "prohibited");
+  const auto health = plugin->health();
+  ASSERT_THAT(health.cards, SizeIs(1));
+  EXPECT_EQ(health.cards[0].uuid, uuid(2));
+  EXPECT_THAT(health.cards[0].message, AllOf(::testing::StartsWith("ComputeProhibited: "), HasSubstr("-c DEFAULT")));
+  fake->file["devices"][2]["computeMode"] = kDefault;
+  fake->write();
+  EXPECT_THAT(plugin->health().cards, IsEmpty());
+}
+
+/// NVML reports no memory for integrated cards.
+TEST_P(NvidiaTest, CardsWithUnifiedMemoryArePublishedWithTheMachines) {
+  constexpr int kNotSupported = 3;
+  use("a100");
+  for (const char* name : {"NVIDIA GB10", "NVIDIA Thor", "Orin (nvgpu)"}) {
+    fake->file["devices"][0]["name"] = name;
+    fake->file["devices"][0]["errors"]["nvmlDeviceGetMemoryInfo"] = kNotSupported;
+    fake->file["devices"][0]["errors"]["nvmlDeviceGetMemoryInfo_v2"] = kNotSupported;
+    fake->write();
+    EXPECT_EQ(discovered().at(0).memory, 0);
+    EXPECT_THAT(said, HasSubstr("its memory is the machine's, which /proc/meminfo does not tell"));
+    std::ofstream(std::string(getenv("ELASTICGPU_SYSTEM_ROOT")) + "/proc/meminfo")
+        << "MemTotal:       125544500 kB\nMemFree:        1 kB\n";
+    const auto card = discovered().at(0);
+    EXPECT_EQ(card.memory, 125544500 / 1024 * kMiB) << name;
+    EXPECT_EQ(card.attributes.at("unifiedMemory"), "true");
+    EXPECT_EQ(said, "");
+    EXPECT_EQ(plugin->health().use.at(0).memory, -1) << "unknown";
+  }
+  fake->file["devices"][0]["name"] = "NVIDIA A30";
+  fake->write();
+  EXPECT_EQ(discovered().at(0).memory, 0) << "of another model that is a fault";
+  EXPECT_THAT(said, HasSubstr("its memory is unknown: not supported"));
+}
+
+TEST_P(NvidiaTest, AGh200HasMemoryOfItsOwnThatTheMachineTakesToo) {
+  use("a100");
+  fake->file["devices"][0]["name"] = "NVIDIA GH200 480GB";
+  fake->write();
+  const auto card = discovered().at(0);
+  EXPECT_EQ(card.memory, (85899345920 - 637927424) / kMiB * kMiB);
+  EXPECT_EQ(card.attributes.at("unifiedMemory"), "true");
+}
+
 TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
   use("a100");
   fake->file["devices"][0]["xids"].push_back(79);
@@ -354,7 +408,11 @@ TEST_P(NvidiaTest, WhatComputesOnACardIsTold) {
   fake->write();
   EXPECT_THAT(plugin->health().processes,
               ElementsAre(CardProcess{uuid(1), 4711, kMiB, 0}, CardProcess{uuid(1), 12, -1, 0}));
+  const auto now = plugin->health().processes;
   fake->file["missing"].push_back("nvmlDeviceGetComputeRunningProcesses_v3");
+  fake->write();
+  EXPECT_EQ(plugin->health().processes, now) << "as drivers before 510 tell it, R470 among them";
+  fake->file["missing"].push_back("nvmlDeviceGetComputeRunningProcesses_v2");
   fake->write();
   EXPECT_THAT(plugin->health().processes, IsEmpty());
 }
@@ -386,6 +444,9 @@ TEST_P(NvidiaTest, ClientsOfAnMpsServerAreTold) {
   EXPECT_EQ(health.use.at(1).processes, 3);
   fake->file["missing"].push_back("nvmlDeviceGetMPSComputeRunningProcesses_v3");
   fake->write();
+  EXPECT_EQ(plugin->health().processes, health.processes) << "as drivers before 510 tell it";
+  fake->file["missing"].push_back("nvmlDeviceGetMPSComputeRunningProcesses_v2");
+  fake->write();
   EXPECT_THAT(plugin->health().processes, ElementsAre(CardProcess{uuid(1), 99, kMiB, 80}));
 }
 
@@ -398,7 +459,8 @@ TEST_P(NvidiaTest, UseThatTheLibraryDoesNotTellIsUnknown) {
   auto health = plugin->health();
   EXPECT_EQ(health.use.at(0), (CardUse{uuid(0), kMiB, -1, 1}));
   EXPECT_THAT(health.processes, ElementsAre(CardProcess{uuid(0), 4711, kMiB, -1}));
-  for (const char* symbol : {"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetComputeRunningProcesses_v3"})
+  for (const char* symbol : {"nvmlDeviceGetUtilizationRates", "nvmlDeviceGetComputeRunningProcesses_v3",
+                             "nvmlDeviceGetComputeRunningProcesses_v2"})
     fake->file["missing"].push_back(symbol);
   fake->file["devices"][0]["used"] = int64_t{1} << 60;
   fake->write();
