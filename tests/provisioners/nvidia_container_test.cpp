@@ -310,6 +310,41 @@ TEST_P(NvidiaContainerTest, AContainersAgentSeesTheHostElsewhere) {
   EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), "/usr/lib/nvidia/current/nvidia-smi");
 }
 
+/// The GPU operator's driver container has a root folder of its own, in which links lead; GKE has a folder of files.
+TEST_P(NvidiaContainerTest, ADriverOutsideTheHostsFoldersIsFoundByItsRoot) {
+  const std::string operators = "/run/nvidia/driver", gke = "/home/kubernetes/bin/nvidia";
+  write("/sys/module/nvidia/version", kVersion);
+  write(operators + kFolder + "/libcuda.so." + kVersion);
+  link(operators + kFolder + "/libcuda.so.1", kFolder + "/libcuda.so." + kVersion);
+  write(operators + "/usr/bin/nvidia-smi");
+  write(operators + "/etc/ld.so.cache", loaderCache({{"libcuda.so.1", kFolder + "/libcuda.so.1"}}));
+  write(operators + "/lib/firmware/nvidia/" + kVersion + "/gsp_ga10x.bin");
+  link("/var/run", "/run");
+  write("/run/nvidia-persistenced/socket");
+  write(gke + "/lib64/libcuda.so." + kVersion);
+  link(gke + "/lib64/libcuda.so.1", "libcuda.so." + kVersion);
+  write(gke + "/bin/nvidia-smi");
+  EXPECT_THAT(mounted({uuid(0)}).mounts, IsEmpty()) << "no driver on the host itself";
+
+  for (const std::string& given : {operators, "/var" + operators}) {
+    ASSERT_EQ(setenv("ELASTICGPU_DRIVER_ROOT", given.c_str(), 1), 0);
+    const auto edits = mounted({uuid(0)});
+    EXPECT_EQ(mountedAt(edits, "/usr/lib64/libcuda.so.1"), root + operators + kFolder + "/libcuda.so." + kVersion);
+    EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), root + operators + "/usr/bin/nvidia-smi");
+    EXPECT_EQ(mountedAt(edits, "/lib/firmware/nvidia/" + kVersion), root + operators + "/lib/firmware/nvidia/" + kVersion);
+    EXPECT_EQ(mountedAt(edits, "/run/nvidia-persistenced/socket"), root + "/run/nvidia-persistenced/socket")
+        << "the host's, where the driver has none";
+    EXPECT_EQ(env(edits, "NVIDIA_VISIBLE_DEVICES"), "void");
+  }
+  ASSERT_EQ(setenv("ELASTICGPU_DRIVER_ROOT", gke.c_str(), 1), 0);
+  auto edits = mounted({uuid(0)});
+  EXPECT_EQ(mountedAt(edits, kFolder + "/libcuda.so.1"), root + gke + "/lib64/libcuda.so." + kVersion);
+  EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), root + gke + "/bin/nvidia-smi");
+  ASSERT_EQ(setenv("ELASTICGPU_DRIVER_ROOT", "/nowhere", 1), 0);
+  EXPECT_THAT(mounted({uuid(0)}).mounts, IsEmpty());
+  unsetenv("ELASTICGPU_DRIVER_ROOT");
+}
+
 /// In a process of its own, confined, as the agent in its container has it. Its loader's cache is of before the driver.
 TEST_P(NvidiaContainerTest, AContainersAgentAsksTheHostsNvml) {
   if (fs::exists("/proc/driver/nvidia/version")) GTEST_SKIP() << "this machine's own NVML answers first";

@@ -92,6 +92,7 @@ class Check {
   Check(const Permitted& permitted, const std::vector<v1alpha::Card>& cards)
       : permitted_(permitted), cards_(cards), host_(permitted.hostRoot) {
     patterns_ = permitted.more;
+    if (!permitted.driverRoot.empty()) driver_ = permitted.driverRoot + "/";
     if (permitted.hostRoot.empty()) return;
     // What is permitted by one name is permitted by the one it leads to: /var/run is /run. But a plugin shall not say
     // where a class's names lead.
@@ -103,6 +104,7 @@ class Check {
         patterns_.push_back(*folder + pattern.substr(slash));
     }
     state_ = resolved(host_, permitted.stateFolder).value_or(permitted.stateFolder);
+    if (const auto real = driver_.empty() ? std::nullopt : resolved(host_, permitted.driverRoot)) driver_ = *real + "/";
   }
 
   Status variable(const std::string& name, const std::string& value) const {
@@ -183,7 +185,7 @@ class Check {
   Status mountOf(const std::string& hostPath, bool readOnly) const {
     return onHost(hostPath, "the mount of", [this, readOnly](std::string_view path) {
       if (anyMatches(path, patterns_) || path == "/dev/shm" || inState(path)) return true;
-      return readOnly && (isLibrary(path) || anyMatches(path, kDriverFiles));
+      return readOnly && (isLibrary(path) || anyMatches(path, kDriverFiles) || matches(path, driver_));
     });
   }
   template <class May>
@@ -204,6 +206,7 @@ class Check {
   std::set<std::pair<std::string, bool>> good_;  ///< mounts, read-only or not: a library stands in several folders
   std::vector<std::string> patterns_;
   std::string state_;
+  std::string driver_;  ///< a pattern; empty = the driver's files lie in the usual folders
 };
 
 std::size_t sizeOf(const core::ContainerEdits& edits) {

@@ -21,6 +21,7 @@ struct Permitted {
   /// Where this machine's root is seen from this process: "/", or "/host" in a container. Links are followed there, and
   /// where they lead must be permitted too. Empty: nobody looks, as for nodes that are simulated.
   std::string hostRoot;
+  std::string driverRoot;  ///< folder of the host with the driver's files; "" = its root folder
   std::string systemRoot;  ///< $ELASTICGPU_SYSTEM_ROOT: may stand before any of the host's paths, for tests
 };
 

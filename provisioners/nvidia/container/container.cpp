@@ -9,6 +9,7 @@
 #include "provisioners/nvidia/container/cdi_files.h"
 #include "provisioners/nvidia/container/device_nodes.h"
 #include "provisioners/nvidia/container/driver_files.h"
+#include "provisioners/nvidia/container/host_files.h"
 #include "provisioners/nvidia/library.h"
 #include "provisioners/nvidia/system.h"
 
@@ -100,9 +101,9 @@ bool mountFiles(sdk::Call& call, const Machine& machine, const std::vector<int64
   const auto files = driverFiles(machine.driver);
   for (const auto& file : files) call.mount(rooted(file.from), file.to, file.options);
   if (files.empty())
-    remarks.push_back("no library of NVIDIA's driver " + machine.driver +
-                      " is in the host's /etc/ld.so.cache or its usual folders: containers get their cards' device "
-                      "nodes alone");
+    remarks.push_back("no library of NVIDIA's driver " + machine.driver + " is in the " +
+                      (driverRoot().isHosts() ? "host's" : "driver root's") +
+                      " /etc/ld.so.cache or its usual folders: containers get their cards' device nodes alone");
   return !files.empty();
 }
 

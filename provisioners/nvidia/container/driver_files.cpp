@@ -48,11 +48,11 @@ bool endsWith(std::string_view text, std::string_view end) {
 }
 
 /// What the loader's cache says, parsed once for each file that it is; nothing if it can't be read.
-std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries() {
+std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries(const RootFolder& root) {
   using Stamp = std::tuple<std::string, dev_t, ino_t, off_t, time_t, long, time_t, long>;
   static std::mutex mutex;
   static std::pair<Stamp, std::shared_ptr<const std::vector<NamedLibrary>>> last;  // protected by mutex
-  const std::string path = "/etc/ld.so.cache", real = resolved(path), file = seen(real);
+  const std::string path = "/etc/ld.so.cache", real = root.resolved(path), file = root.seen(real);
   struct stat is {};
   if (real.empty() || stat(file.c_str(), &is) != 0) return nullptr;
   // ldconfig puts a new file in its place, as after a driver was installed.
@@ -66,21 +66,23 @@ std::shared_ptr<const std::vector<NamedLibrary>> cachedLibraries() {
                     is.st_ctim.tv_nsec};
   const std::lock_guard lock(mutex);
   if (last.second && last.first == stamp) return last.second;
-  const auto bytes = readHostFile(path, kMostCache);
+  const auto bytes = root.read(path, kMostCache);
   if (!bytes) return nullptr;
   last = {stamp, std::make_shared<const std::vector<NamedLibrary>>(readLoaderCache(*bytes))};
   return last.second;
 }
 
-/// What lies in the usual folders.
-std::vector<NamedLibrary> librariesInFolders() {
+/// Libraries in the usual folders, and in those that a driver's own root has besides (Google's has lib64).
+std::vector<NamedLibrary> librariesInFolders(const RootFolder& root) {
   std::vector<NamedLibrary> out;
-  for (const std::string folder : kFolders) {
+  std::vector<std::string> folders(kFolders.begin(), kFolders.end());
+  if (!root.isHosts()) folders.insert(folders.end(), {"/usr/lib", "/lib64", "/lib"});
+  for (const std::string& folder : folders) {
     const std::size_t before = out.size();
-    const std::string real = resolved(folder);
+    const std::string real = root.resolved(folder);
     if (real.empty()) continue;
     std::error_code error;
-    for (fs::directory_iterator at(seen(real), error), end; !error && at != end; at.increment(error)) {
+    for (fs::directory_iterator at(root.seen(real), error), end; !error && at != end; at.increment(error)) {
       const std::string name = at->path().filename().string();
       if (startsWith(name, "lib") && name.find(".so") != std::string::npos) out.push_back({name, folder + "/" + name});
     }
@@ -90,17 +92,20 @@ std::vector<NamedLibrary> librariesInFolders() {
   return out;
 }
 
-/// Paths without links, their folders looked up once.
+/// Paths without links below a root folder; each folder is searched once.
 class Resolved {
  public:
+  explicit Resolved(const RootFolder& root) : root_(root) {}
   std::string operator()(const std::string& path) {
     const auto slash = path.rfind('/');
     auto [folder, isNew] = folders_.try_emplace(path.substr(0, slash));
-    if (isNew) folder->second = resolved(folder->first);
-    return folder->second.empty() ? std::string() : resolved(path.substr(slash + 1), folder->second);
+    if (isNew) folder->second = root_.resolved(folder->first);
+    return folder->second.empty() ? std::string() : root_.resolved(path.substr(slash + 1), folder->second);
   }
+  const RootFolder& root() const { return root_; }
 
  private:
+  const RootFolder& root_;
   std::map<std::string, std::string> folders_;
 };
 
@@ -121,7 +126,7 @@ class DriverLibraries {
       if (!endsWith(real, ".so." + version_) && (real.empty() || !begins("libnvidia-nvvm70.so."))) continue;
       if (before.count(real) > 0 || names_.size() == kMostNames || !names_.insert(name).second) continue;
       files_.insert(real);
-      for (const std::string folder : kFolders) out.push_back({real, folder + "/" + name});
+      for (const std::string folder : kFolders) out.push_back({withoutLinks_.root().onHost(real), folder + "/" + name});
     }
   }
 
@@ -135,8 +140,8 @@ class DriverLibraries {
 /// one of its start, whatever driver comes later. A cache that is up to date leads to all of them.
 void addLibraries(const std::string& version, Resolved& withoutLinks, std::vector<DriverFile>& out) {
   DriverLibraries libraries(version, withoutLinks);
-  if (const auto cached = cachedLibraries()) libraries.add(*cached, out);
-  libraries.add(librariesInFolders(), out);
+  if (const auto cached = cachedLibraries(withoutLinks.root())) libraries.add(*cached, out);
+  libraries.add(librariesInFolders(withoutLinks.root()), out);
 }
 
 void addPrograms(Resolved& withoutLinks, std::vector<DriverFile>& out) {
@@ -144,7 +149,7 @@ void addPrograms(Resolved& withoutLinks, std::vector<DriverFile>& out) {
     for (const std::string folder : {"/usr/bin/", "/usr/sbin/", "/bin/", "/usr/local/bin/", "/usr/local/nvidia/bin/"}) {
       const std::string real = withoutLinks(folder + name);
       if (real.empty()) continue;
-      out.push_back({real, "/usr/bin/" + name});
+      out.push_back({withoutLinks.root().onHost(real), "/usr/bin/" + name});
       break;
     }
 }
@@ -159,12 +164,15 @@ bool isVersion(const std::string& text) {
 std::vector<DriverFile> driverFiles(const std::string& version) {
   std::vector<DriverFile> out;
   if (!isVersion(version)) return out;
-  Resolved withoutLinks;
+  const RootFolder root = driverRoot(), host;
+  Resolved withoutLinks(root);
   addLibraries(version, withoutLinks, out);
   if (out.empty()) return out;
   addPrograms(withoutLinks, out);
   const auto addAs = [&](const std::string& path, const std::string& options = {}) {
-    if (const std::string real = resolved(path); !real.empty()) out.push_back({real, path, options});
+    for (const RootFolder* each : {&root, &host})
+      if (const std::string real = each->resolved(path); !real.empty())
+        return out.push_back({each->onHost(real), path, options});
   };
   addAs("/etc/OpenCL/vendors/nvidia.icd");
   addAs("/run/nvidia-persistenced/socket", "ro,nosuid,nodev,noexec,bind");
@@ -173,16 +181,17 @@ std::vector<DriverFile> driverFiles(const std::string& version) {
 }
 
 std::string librarySeen(const std::string& name) {
-  if (seen("") == rooted("")) return {};
+  const RootFolder root = driverRoot();
+  if (root.isHosts() && seen("") == rooted("")) return {};
   const auto in = [&](const std::vector<NamedLibrary>& all) {
     for (const auto& library : all)
       if (library.name == name)
-        if (const std::string real = resolved(library.path); !real.empty()) return seen(real);
+        if (const std::string real = root.resolved(library.path); !real.empty()) return root.seen(real);
     return std::string();
   };
-  const auto cached = cachedLibraries();
+  const auto cached = cachedLibraries(root);
   const std::string known = cached ? in(*cached) : "";
-  return known.empty() ? in(librariesInFolders()) : known;
+  return known.empty() ? in(librariesInFolders(root)) : known;
 }
 
 }  // namespace egpu::nvidia

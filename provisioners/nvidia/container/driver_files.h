@@ -20,8 +20,8 @@ bool isVersion(const std::string& text);
 /// of it. Each library stands under each of its names in every folder where a container's loader may look, README.md.
 std::vector<DriverFile> driverFiles(const std::string& version);
 
-/// Where this process, in a container of its own, finds the host's library of this name: $ELASTICGPU_HOST_ROOT. Empty if
-/// it is in no container, or the host has none. On the host the loader knows.
+/// Where this process finds the host's library of this name, if its loader does not: in a container of its own
+/// ($ELASTICGPU_HOST_ROOT), or with a driver root ($ELASTICGPU_DRIVER_ROOT). Empty without both, or if there is none.
 std::string librarySeen(const std::string& name);
 
 }  // namespace egpu::nvidia

@@ -19,7 +19,9 @@ std::string seen(const std::string& path) {
   return (root ? root : "") + rooted(path);
 }
 
-std::string resolved(const std::string& path, const std::string& folder) {
+std::string resolved(const std::string& path, const std::string& folder) { return RootFolder().resolved(path, folder); }
+
+std::string RootFolder::resolved(const std::string& path, const std::string& folder) const {
   constexpr int kMostLinks = 40;  // as the kernel's
   const std::string root = seen("");
   std::string done = folder, rest = path;  // done: without links, "" = the host's root folder
@@ -43,7 +45,18 @@ std::string resolved(const std::string& path, const std::string& folder) {
   return lstat((root + done).c_str(), &is) == 0 ? done : std::string();
 }
 
+RootFolder driverRoot() {
+  const char* given = std::getenv("ELASTICGPU_DRIVER_ROOT");
+  if (!given || !*given) return RootFolder();
+  const std::string real = nvidia::resolved(given);
+  return RootFolder(real.empty() ? given : real == "/" ? "" : real);
+}
+
 std::optional<std::string> readHostFile(const std::string& path, std::size_t most) {
+  return RootFolder().read(path, most);
+}
+
+std::optional<std::string> RootFolder::read(const std::string& path, std::size_t most) const {
   const std::string real = resolved(path);
   std::error_code error;
   if (real.empty() || !fs::is_regular_file(seen(real), error)) return std::nullopt;  // a pipe would be waited for

@@ -128,6 +128,27 @@ TEST(Edits, TheClassPermitsMore) {
     EXPECT_NE(refusal(edits, permitted), "");
 }
 
+TEST(Edits, AllOfADriversOwnRootMayBeRead) {
+  Permitted permitted;
+  const std::string gke = "/home/kubernetes/bin/nvidia";
+  EXPECT_NE(refusal(mount(gke + "/lib64/libcuda.so.535.1")), "");
+  permitted.driverRoot = gke;
+  EXPECT_EQ(refusal(mount(gke + "/lib64/libcuda.so.535.1"), permitted), "");
+  EXPECT_EQ(refusal(mount(gke + "/bin/nvidia-smi"), permitted), "");
+  EXPECT_NE(refusal(mount(gke + "/bin/nvidia-smi", "/in", {"rw"}), permitted), "") << "to be read only";
+  EXPECT_NE(refusal(mount(gke + "-other/lib64/libcuda.so.535.1"), permitted), "");
+
+  // On a host where the folder is reached through a link.
+  const support::ScratchFolder host;
+  fs::create_directories(host.path() + "/run/nvidia/driver/usr/lib");
+  fs::create_directories(host.path() + "/var");
+  fs::create_symlink("/run", host.path() + "/var/run");
+  std::ofstream(host.path() + "/run/nvidia/driver/usr/lib/libcuda.so.1") << "x";
+  permitted.hostRoot = host.path();
+  permitted.driverRoot = "/var/run/nvidia/driver";
+  EXPECT_EQ(refusal(mount("/run/nvidia/driver/usr/lib/libcuda.so.1"), permitted), "");
+}
+
 TEST(Edits, HostPathsThatAreNoneAreNamed) {
   EXPECT_TRUE(parseHostPaths("")->empty());
   for (const std::string text : {"/", "/*", "//", "dev/x", "/a/../b", "/a,,/b", "*", "x", "=1", "/a/*/b*\n"})

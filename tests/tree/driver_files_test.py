@@ -1,0 +1,92 @@
+"""The DaemonSet shows the agent every file of the host that provisioners/nvidia promises to containers.  driver_files_test.py SOURCE_DIR
+
+A file that is not below /host is no file for the agent: it would be missing in containers without a word."""
+import os
+import re
+import sys
+
+import yaml
+
+root = os.path.realpath(sys.argv[1])
+bad = []
+# Folders that every host of Kubernetes has, and the kubelet's own. Anything else must not be needed for the pod to start.
+ALWAYS_THERE = {"/dev", "/etc", "/lib", "/usr", "/var/lib/kubelet/plugins_registry"}
+# Folder of a driver root. On a host it is a link into /usr, or has none of the driver.
+NOT_OF_THE_HOST = {"/bin/"}
+
+
+def read(path):
+    with open(os.path.join(root, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def promised():
+    """Paths of the host in the table "The driver's files" and in the sources, with the place that names them."""
+    text = read("provisioners/nvidia/README.md")
+    table = text[text.index("**The driver's files**"):]
+    table = table[table.index("|"):table.index("\n\n", table.index("|"))]
+    for row in table.splitlines()[2:]:
+        for path in re.findall(r"`(/[^`<]*)", row.rsplit("|", 2)[0]):
+            yield path, "provisioners/nvidia/README.md"
+    for name in ("driver_files", "cdi_files"):
+        source = f"provisioners/nvidia/container/{name}.cpp"
+        for path in re.findall(r'"(/[a-z][^"<]*)"', read(source)):
+            yield path, source
+
+
+def covers(folder, path):
+    path = "/host" + path.rstrip("/")
+    return path == folder or path.startswith(folder + "/")
+
+
+def shown(pod):
+    """Folders below /host, each backed by the folder of that name on the host."""
+    volumes = {v["name"]: v["hostPath"] for v in pod["volumes"]}
+    for mount in pod["containers"][0]["volumeMounts"]:
+        host = volumes[mount["name"]]
+        if host["type"] not in ("Directory", "DirectoryOrCreate"):
+            bad.append(f"volume {mount['name']}: {host['path']} is a {host['type']}; where it is missing the pod does not start")
+        if host["type"] == "Directory" and host["path"] not in ALWAYS_THERE:
+            bad.append(f"volume {mount['name']}: {host['path']} may be missing, and then the pod does not start")
+        if mount["mountPath"].startswith("/host/"):
+            if mount["mountPath"] != "/host" + host["path"]:
+                bad.append(f"mount {mount['mountPath']}: the host's {host['path']} has another name there")
+            yield mount["mountPath"]
+
+
+def patched(pod, overlay):
+    for patch in yaml.safe_load(read(overlay)).get("patches", []):
+        for op in yaml.safe_load(patch["patch"]):
+            *way, last = op["path"].removeprefix("/spec/template/spec/").split("/")
+            at = pod
+            for part in way:
+                at = at[int(part)] if isinstance(at, list) else at[part]
+            assert op["op"] == "add" and last == "-", op
+            at.append(op["value"])
+    return pod
+
+
+def agent():
+    return yaml.safe_load(read("manifests/deploy/agent.yaml"))["spec"]["template"]["spec"]
+
+
+paths = sorted(each for each in set(promised()) if each[0] not in NOT_OF_THE_HOST)
+folders = list(shown(agent()))
+for path, where in paths:
+    if not any(covers(folder, path) for folder in folders):
+        bad.append(f"{where}: containers are promised {path}, which deploy/agent.yaml hides from the agent")
+
+roots = []
+for name in sorted(os.listdir(os.path.join(root, "manifests/overlays"))):
+    pod = patched(agent(), f"manifests/overlays/{name}/kustomization.yaml")
+    folders = list(shown(pod))
+    for argument in pod["containers"][0]["args"]:
+        if argument.startswith("--driver-root="):
+            roots.append(argument.split("=")[1])
+            if not any(covers(folder, roots[-1]) for folder in folders):
+                bad.append(f"manifests/overlays/{name}: the driver root {roots[-1]} is hidden from the agent")
+
+for each in bad:
+    print(each)
+print(f"{len(paths)} paths promised, {len(folders)} folders shown, driver roots {', '.join(roots)}: {len(bad)} wrong")
+sys.exit(1 if bad or len(paths) < 10 or len(roots) < 2 else 0)
