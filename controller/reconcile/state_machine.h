@@ -98,9 +98,10 @@
 //             after it was seen to go (a tenant can tear out claim and ResourceClaim, marks and all; model: look=skipped);
 //             device status Released; Delete: delete device,
 //             deprovision, entries null, device finalizer off; claim finalizer off
-//   lost:     device marked (Bound, reason CardGone); claim Lost; unused: carrier away, device Failed with the marked resourceVersion,
-//             deleted, undone, decided anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale
-//             controller could fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
+//   lost:     device marked (Bound, reason CardGone; the message names every lost card and is renewed with each further one);
+//             claim Lost; unused: carrier away, device Failed with the marked resourceVersion, deleted, undone, decided
+//             anew. Hardware back: mark off the device first, then the claim Bound. Without the mark a stale controller could
+//             fail the device of a claim that is Bound again (tests/model/bind.py lost=skipped shows how)
 //   preempt:  (C6) and nobody's room would do otherwise, but that of preemptible claims of lower priority:
 //   V1 claim status.nominated  the preemptor's intent: what it is to get, and the devices that have to go. It stands as long as condition
 //                            Bound says Preempting, and keeps the room: ClusterView reads it, the next leader's too. Crash after it: each

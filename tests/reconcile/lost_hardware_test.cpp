@@ -121,5 +121,126 @@ TEST_F(LostHardwareTest, ANewPodIsNotPinnedToACardThatIsGone) {
   world.removePod("q");
 }
 
+TEST_F(LostHardwareTest, ACardThatIsBeingDeletedSaysThatItGoesAndWhatIsUsedOfIt) {
+  start(std::chrono::seconds(1));
+  world.addClaim("a", "share", {}, "gpu-n1-0");
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  // Before its summary was written.
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
+  driver->run();
+  auto card = world.gpu("gpu-n1-0");
+  EXPECT_EQ(card.status.phase, "Terminating");
+  EXPECT_EQ(card.status.reason, "Deleting");
+  EXPECT_EQ(card.status.message, "is being deleted; waits for claim default/a to leave it");
+  ASSERT_TRUE(card.status.allocated);
+  EXPECT_EQ(card.status.allocated->coreText, "100%");
+  EXPECT_EQ(card.status.allocated->claims, 1);
+  world.removeNode("n1");
+  driver->run();
+  EXPECT_EQ(world.gpu("gpu-n1-0").status.message,
+            "is being deleted; node n1 is gone; waits for claim default/a to leave it");
+  world.removePod("p");
+  driver->run();
+  EXPECT_FALSE(world.exists("gpu-n1-0"));
+}
+
+TEST_F(LostHardwareTest, AClaimAndItsDeviceNameEveryLostCard) {
+  world.addClaim("a", "share", {{"gpu", "2"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  const auto device = deviceOf("a");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
+  driver->run();
+  EXPECT_EQ(world.message("a"), "card gpu-n1-0 is being removed");
+  EXPECT_EQ(world.gpu(device).status.message, "card gpu-n1-0 is being removed");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-1"}));
+  driver->run();
+  EXPECT_EQ(world.message("a"), "cards gpu-n1-0, gpu-n1-1 are being removed");
+  EXPECT_EQ(world.gpu(device).status.message, "cards gpu-n1-0, gpu-n1-1 are being removed");
+  EXPECT_EQ(world.claim("a").status.phase, "Lost");
+  world.removePod("p");
+  driver->run();
+  EXPECT_FALSE(world.exists("gpu-n1-0"));
+  EXPECT_FALSE(world.exists("gpu-n1-1"));
+}
+
+TEST_F(LostHardwareTest, AClaimThatIsBeingDeletedNamesItsLostCard) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-0");
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  world.removeClaim("a");
+  driver->run();
+  EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", "gpu-n1-0"}));
+  driver->run();
+  EXPECT_EQ(world.message("a"), "is being deleted; waits for pod p to end; card gpu-n1-0 is being removed");
+  world.removePod("p");
+}
+
+TEST_F(LostHardwareTest, ADeviceWithoutAClaimNamesItsLostCard) {
+  world.addClaim("a", "keep", {{"gpu-core", "10"}});
+  settle();
+  const auto device = deviceOf("a");
+  const auto card = world.gpu(device).spec.cards[0].name;
+  world.removeClaim("a");
+  settle();
+  ASSERT_EQ(world.gpu(device).status.phase, "Released");
+  world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Failed","reason":"Xid79","message":"off the bus"}})",
+                         "status");
+  driver->run();
+  EXPECT_EQ(world.gpu(device).status.phase, "Released");
+  EXPECT_EQ(world.gpu(device).status.reason, "CardGone");
+  EXPECT_EQ(world.gpu(device).status.message, "card " + card + " failed: off the bus");
+  world.json<cache::Gpu>({"", device}, R"({"spec":{"claimRef":null}})");
+  driver->run();
+  EXPECT_EQ(world.gpu(device).status.phase, "Available");
+  EXPECT_EQ(world.gpu(device).status.reason, "CardGone");
+  world.json<cache::Gpu>({"", card}, R"({"status":{"phase":"Available","reason":null,"message":null}})", "status");
+  driver->run();
+  EXPECT_EQ(world.gpu(device).status.phase, "Available");
+  EXPECT_EQ(world.gpu(device).status.reason, "");
+  support::World::mustOk(world.client.remove<cache::Gpu>({"", device}));
+}
+
+TEST_F(LostHardwareTest, AClaimWhoseDeviceCannotBeUndoneSaysWhatItWaitsFor) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  settle();
+  const auto device = deviceOf("a");
+  world.removeClaim("a");
+  settle();
+  world.plugin.answerDeprovisions({plugin::ReplyCode::internal, "busy"});
+  world.removePod("p");
+  driver->run(std::chrono::seconds(1));
+  EXPECT_EQ(world.reason("a"), "ProvisionerUnavailable");
+  EXPECT_EQ(world.message("a"), "is being deleted; waits for its device " + device +
+                                    " to be removed: " + support::World::kPlugin + ": deprovision: internal: busy");
+  world.plugin.answerDeprovisions({});
+  driver->run();
+  EXPECT_FALSE(world.exists(device));
+}
+
+TEST_F(LostHardwareTest, AClaimWhoseIntentCannotBeUndoneSaysWhatItWaitsFor) {
+  world.plugin.answer({{plugin::ReplyCode::invalid, "not this one"}});
+  world.plugin.answerDeprovisions({plugin::ReplyCode::internal, "busy"});
+  const auto device = "egpu-" + world.addClaim("a", "share", {{"gpu-core", "10"}}).metadata.uid;
+  driver->run(std::chrono::seconds(1));
+  EXPECT_EQ(world.reason("a"), "ProvisionerUnavailable");
+  EXPECT_EQ(world.message("a"), "waits for its device " + device + ", which is rolled back: " +
+                                    support::World::kPlugin + ": deprovision: internal: busy");
+  world.plugin.answerDeprovisions({});
+  driver->run(std::chrono::minutes(10));
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

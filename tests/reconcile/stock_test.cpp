@@ -600,6 +600,18 @@ TEST_F(TemplateTest, AResourceClaimTemplateIsKeptForEach) {
   EXPECT_TRUE(nothingIsLeft());
 }
 
+TEST_F(TemplateTest, ATemplateThatIsBeingDeletedSaysSo) {
+  add("template");
+  settle();
+  world.json<cache::ClaimTemplate>({"default", "template"}, R"({"metadata":{"finalizers":["example.com/keeps"]}})");
+  remove<cache::ClaimTemplate>("template");
+  EXPECT_EQ(ready("template").status, "False");
+  EXPECT_EQ(ready("template").reason, "Deleting");
+  world.json<cache::ClaimTemplate>({"default", "template"}, R"({"metadata":{"finalizers":null}})");
+  driver->run();
+  EXPECT_FALSE(made("template").ok());
+}
+
 TEST_F(TemplateTest, APolicyOfTheTemplatesOwnIsItsClaims) {
   world.addClass("chosen", "Delete", "Immediate", {{"claimPolicies", "true"}});
   world.addClaim("beside", "share", {{"gpu-core", "10"}});

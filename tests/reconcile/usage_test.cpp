@@ -161,5 +161,19 @@ TEST_F(UsageTest, ANewControllerTellsWhatCardsSayAlready) {
   EXPECT_EQ(text(), "20%, 4Gi");
 }
 
+TEST_F(UsageTest, AClaimThatIsBeingDeletedSaysWhatItsPodUses) {
+  bound();
+  world.addPod("p", {"a"});
+  settle();
+  world.schedule("p");
+  usesOne("a", 2 * kGi, 20);
+  world.removeClaim("a");
+  driver->run();
+  world.clock.advance(seconds(60));
+  usesOne("a", 4 * kGi, 20);
+  EXPECT_EQ(text(), "20%, 4Gi");
+  world.removePod("p");
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

@@ -53,6 +53,7 @@ class FakeProvisioner final : public plugin::Provisioner {
     if (before) before();
     {
       std::lock_guard lock(mutex_);
+      if (!deprovisions_.ok()) return deprovisions_;
       made_.erase(key);
       sizes_.erase(key);
     }
@@ -110,6 +111,11 @@ class FakeProvisioner final : public plugin::Provisioner {
     next_ = std::move(replies);
     sticky_ = sticky;
   }
+  /// From now on deprovisions answer this.
+  void answerDeprovisions(plugin::Reply reply) {
+    std::lock_guard lock(mutex_);
+    deprovisions_ = std::move(reply);
+  }
   /// The next resizes answer this.
   void answerResizes(std::deque<plugin::Reply> replies) {
     std::lock_guard lock(mutex_);
@@ -160,6 +166,7 @@ class FakeProvisioner final : public plugin::Provisioner {
   std::deque<plugin::Reply> next_, nextResizes_;
   std::map<std::string, plugin::DeviceRequest> sizes_;
   int resizes_ = 0;
+  plugin::Reply deprovisions_;
   bool sticky_ = false;
   int provisions_ = 0, validations_ = 0, validationsFail_ = 0;
 };

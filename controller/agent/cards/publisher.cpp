@@ -163,7 +163,7 @@ Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop)
 
 Status Publisher::missing(const std::string& name, const Answers& answers, std::stop_token stop) {
   const auto have = store_.get({"", name});
-  if (!have || have->metadata.deleting()) return Status::okay();
+  if (!have) return Status::okay();
   const auto by = labelOf(*have);
   for (const auto& [plugin, answer] : answers) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
@@ -204,7 +204,7 @@ Status Publisher::tellHealth(const std::string& name, const health::Finding& fin
   return step(name, stop, [&](const Gpu& have) {
     auto after = have.status;
     after.conditions = health::judge(have.status.conditions, finding, clock_.wall(), options_.quiet);
-    if (have.metadata.deleting() || after == have.status) return Status::okay();
+    if (after == have.status) return Status::okay();
     auto written = client_.patch<Gpu>(
         {"", name}, kube::PatchType::merge,
         codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
@@ -251,7 +251,7 @@ bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
 Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
     auto after = have.status;
-    if (have.metadata.deleting() || !have.isCard() ||
+    if (!have.isCard() ||
         !usage::toTell(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
       return Status::okay();
     auto written = client_.patch<Gpu>(

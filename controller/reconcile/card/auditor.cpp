@@ -6,6 +6,7 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 namespace {
 constexpr std::string_view kNodeGone = "NodeGone";
 constexpr std::string_view kNotOffered = "NotOffered";
+constexpr std::string_view kTerminating = "Terminating";
 constexpr milliseconds kAssumedFor{60'000};
 }  // namespace
 
@@ -174,11 +176,36 @@ void Auditor::books(const cache::Gpu& card) {
   tell(card, std::move(found));
 }
 
-// The phase of a card that did not fail: Unhealthy, Tainted, Full or Available, and why nobody may get some of it.
+/// A card that is being deleted stays until the last claim has left it.
+std::string Auditor::leaving(const cache::Gpu& card) const {
+  constexpr std::size_t kMaxNamed = 4;
+  const auto& entries = card.spec.allocations;
+  const auto& node = card.spec.card->nodeName;
+  std::string text = "is being deleted";
+  if (!stores_.nodes.get({"", node})) text += "; node " + node + " is gone";
+  if (entries.empty()) return text;
+  text += entries.size() == 1 ? "; waits for claim " : "; waits for claims ";
+  std::size_t named = 0;
+  for (const auto& [uid, entry] : entries) {
+    if (named == kMaxNamed) break;
+    text += (named++ == 0 ? "" : ", ") + (entry.claim.empty() ? "of device " + entry.device : entry.claim);
+  }
+  if (named < entries.size()) text += " and " + std::to_string(entries.size() - named) + " more";
+  return text + " to leave it";
+}
+
+// Sets the phase of a card: Terminating while it is being deleted; else, of a card that did not fail, Unhealthy,
+// Tainted, Full or Available. Reason and message say why the card takes no claims.
 void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum,
                     v1alpha::ElasticGPUStatus& after) const {
   constexpr std::string_view kUnhealthy = "Unhealthy", kTainted = keys::reason::kTainted, kFull = "Full",
                              kAvailable = "Available";
+  if (card.metadata.deleting()) {
+    after.phase = kTerminating;
+    after.reason = kDeleting;
+    after.message = leaving(card);
+    return;
+  }
   const auto& was = after.phase;
   if (!was.empty() && was != kUnhealthy && was != kTainted && was != kFull && was != kAvailable) return;
   const bool ours = was == kUnhealthy || was == kTainted || after.reason == kNotOffered;
@@ -202,7 +229,7 @@ void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum
 Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   if (options_.summaryDelay < milliseconds(0)) return Outcome::done();
   auto card = stores_.cards.get({"", name});
-  if (!card || card->metadata.deleting()) return Outcome::done();
+  if (!card) return Outcome::done();
   auto after = card->status;
   v1alpha::AllocatedSummary sum;
   for (const auto& [uid, entry] : card->spec.allocations) {

@@ -59,6 +59,7 @@ class Auditor {
   void books(const cache::Gpu& card);
   static bool agrees(const cache::Gpu& device, const v1alpha::DeviceCard& share, const v1alpha::LedgerEntry& entry);
   Outcome summary(const std::string& name, std::stop_token stop);
+  std::string leaving(const cache::Gpu& card) const;
   void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
   struct Drift {
     std::string cause, detail;

@@ -59,12 +59,20 @@ Outcome ClaimSync::look(const core::ObjectKey& key, const ClaimPtr& claim, std::
   if (device->status.phase == phase::kReleased)  // only by somebody's hand: release needs the claim to be going
     return lost(claim, device, "device " + device->metadata.name + " was released under the claim", stop);
   // OBSERVATION: phase is "", Pending or Available: not committed.
-  if (device->metadata.deleting()) return Outcome::done();  // rolled back; its last event brings us here again
+  if (device->metadata.deleting()) return rolledBack(*claim, *device);
   if (isStatic(*claim) && device->metadata.name != claim->spec.elasticGPUName && !reserved(*claim) &&
       std::none_of(device->spec.cards.begin(), device->spec.cards.end(),
                    [&](const auto& share) { return share.name == claim->spec.elasticGPUName; }))
     return giveUp(*claim, *device, {}, stop);  // its user chose meanwhile
   return intended(claim, device, stop);
+}
+
+/// The last event of the device brings the claim back. Until then the claim reports why the device does not go.
+Outcome ClaimSync::rolledBack(const cache::Claim& claim, const cache::Gpu& device) {
+  if (device.status.reason != reason::kProvisionerUnavailable) return Outcome::done();
+  return Outcome::done().says(notBound(claim, reason::kProvisionerUnavailable,
+                                       "waits for its device " + device.metadata.name + ", which is rolled back: " +
+                                           device.status.message));
 }
 
 Outcome ClaimSync::withHealth(const cache::Claim& claim, Outcome outcome, std::stop_token stop) {

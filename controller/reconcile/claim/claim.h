@@ -367,6 +367,7 @@ class ClaimSync {
   cache::Store<core::Pod>::Ptr podToPlace(const cache::Claim& claim) const;
   /// Empty, or why the hardware under a committed device is gone.
   std::string hardwareGone(const cache::Gpu& device) const;
+  static Outcome rolledBack(const cache::Claim& claim, const cache::Gpu& device);
   bool inUse(const cache::Claim& claim) const;
   /// The same by quorum read: before its device goes.
   base::Result<bool> inUse(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);

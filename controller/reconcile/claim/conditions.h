@@ -27,6 +27,8 @@ inline constexpr std::string_view kResized = "Resized";      ///< what it asks f
 inline constexpr std::string_view kReady = "Ready";
 inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
 
+inline constexpr std::string_view kDeleting = "Deleting";  ///< reason on a card and on a template that go
+
 /// The longest text of a condition or status message: the CRDs take 32,768 characters, people fewer.
 inline constexpr std::size_t kLongestMessage = 4096;
 /// Sets or adds a condition, its message shortened if it is longer; lastTransitionTime changes only with the status.

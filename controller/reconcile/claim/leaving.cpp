@@ -3,6 +3,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/claim.h"
+#include "controller/reconcile/device/lost_cards.h"
 #include "controller/reconcile/queue_key.h"
 
 namespace egpu::reconcile {
@@ -26,23 +27,16 @@ std::string ClaimSync::users(const cache::Claim& claim) const {
   return "pod " + pods.front()->metadata.name + (pods.size() > 1 ? " and others" : "") + " to end";
 }
 
-std::string ClaimSync::hardwareGone(const cache::Gpu& device) const {
-  for (const auto& share : device.spec.cards) {
-    auto card = stores_.cards.get({"", share.name});
-    if (!card) return "card " + share.name + " is gone";
-    if (card->metadata.deleting()) return "card " + share.name + " is being removed";
-    if (card->status.phase == phase::kFailed)
-      return "card " + share.name + " failed" + (card->status.message.empty() ? "" : ": " + card->status.message);
-    if (!device.spec.nodeName.empty() && card->spec.card->nodeName != device.spec.nodeName)
-      return "card " + share.name + " is on node " + card->spec.card->nodeName + " now";
-  }
-  return {};
-}
+std::string ClaimSync::hardwareGone(const cache::Gpu& device) const { return lostCards(stores_, device); }
 
 Outcome ClaimSync::lost(const ClaimPtr& claim, const GpuPtr& device, const std::string& message, std::stop_token stop) {
-  if (device && device->status.phase == phase::kBound && device->status.reason != reason::kCardGone)
-    // Marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
-    return Outcome::nextState(binder_.setPhase(*device, phase::kBound, reason::kCardGone, message, stop).status());
+  if (device && device->status.phase == phase::kBound) {
+    // The device is marked before the claim is Lost: what may follow, Failed, needs exactly this version of the device.
+    // The mark is renewed when a further card is lost.
+    const auto marked = binder_.setPhase(*device, phase::kBound, reason::kCardGone, message, stop);
+    if (!marked.ok() || marked->metadata.resourceVersion != device->metadata.resourceVersion)
+      return Outcome::nextState(marked.status());
+  }
   const auto said = Said::of(claim->metadata, Said::As::lost, reason::kCardGone, message);
   if (claim->status.phase != phase::kLost) return Outcome::again().says(said);
   const bool named = isStatic(*claim) && device && device->metadata.name == claim->spec.elasticGPUName;
@@ -89,7 +83,9 @@ std::optional<Outcome> ClaimSync::stillUsed(const cache::Claim& claim, const Gpu
   }
   if (!used) return std::nullopt;
   const auto who = users(claim);  // the end of its pods is an event
-  const auto said = Said::of(claim.metadata, Said::As::inUse, reason::kInUse, "is being deleted; waits for " + who);
+  const auto gone = device ? hardwareGone(*device) : std::string();
+  const auto said = Said::of(claim.metadata, Said::As::inUse, reason::kInUse,
+                             "is being deleted; waits for " + who + (gone.empty() ? "" : "; " + gone));
   if (device && device->status.phase == phase::kBound && carrier.state == Carrier::Release::gone) {
     // OBSERVATION: pods run, and the ResourceClaim that they came by is no more. Somebody tore it out.
     const auto held = users_.hold(*device, reason::kCarrierGone, who, stop);
@@ -118,7 +114,14 @@ Outcome ClaimSync::releasing(const ClaimPtr& claim, std::stop_token stop) {
   const auto device = deviceOf(*claim);
   if (const auto used = stillUsed(*claim, device, stop)) return *used;
   if (device) {
-    if (const auto outcome = releaseDevice(*device, stop)) return *outcome;
+    if (auto outcome = releaseDevice(*device, stop)) {
+      // The pods have ended: from here on the claim waits for its device.
+      const auto& why = device->status;
+      if (!device->metadata.deleting() || why.reason != reason::kProvisionerUnavailable) return *outcome;
+      return std::move(*outcome).says(Said::of(claim->metadata, Said::As::inUse, why.reason,
+                                               "is being deleted; waits for its device " + device->metadata.name +
+                                                   " to be removed: " + why.message));
+    }
   } else {
     // The cache may not know it yet.
     const auto& noted = claim->status.elasticGPUName;

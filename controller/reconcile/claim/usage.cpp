@@ -46,7 +46,7 @@ std::optional<ClaimUse::Sum> ClaimUse::sumOf(const cache::Claim& claim) const {
 
 Outcome ClaimUse::step(const core::ObjectKey& key) const {
   const auto claim = stores_.claims.get(key);
-  if (!claim || claim->metadata.deleting()) return Outcome::done();
+  if (!claim) return Outcome::done();
   const auto now = sumOf(*claim);
   const auto& before = claim->status.usage;
   core::Rare<v1alpha::ClaimUsage> after;

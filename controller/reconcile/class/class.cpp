@@ -150,7 +150,7 @@ void ClassSync::pluginChanged(const std::string& provisioner) {
 Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   auto cls = stores_.classes.get({"", name});
   forgetOthers(name, cls ? cls->metadata.uid : std::string());
-  if (!cls || cls->metadata.deleting()) return Outcome::done();
+  if (!cls) return Outcome::done();
   bool failedNow = false;
   auto answer = look(*cls, true, failedNow);
   if (answer.later) return Outcome::after(std::chrono::milliseconds(100));

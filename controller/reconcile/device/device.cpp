@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/base/log.h"
+#include "controller/reconcile/device/lost_cards.h"
 
 namespace egpu::reconcile {
 
@@ -115,6 +116,17 @@ Outcome DeviceSync::restoreEntries(const cache::Gpu& device, bool lower, std::st
   return Outcome::retry(status);
 }
 
+/// Reports the lost cards of a device without a claim; otherwise the claim's step reports them.
+Outcome DeviceSync::noteLostCards(const cache::Gpu& device, std::stop_token stop) {
+  const auto lost = lostCards(stores_, device);
+  const auto current = stores_.devices.get({"", device.metadata.name});
+  if (!current || current->metadata.uid != device.metadata.uid) return Outcome::done();
+  const auto& status = current->status;
+  if (lost.empty() && status.reason != keys::reason::kCardGone) return Outcome::done();
+  const auto reason = lost.empty() ? std::string_view() : keys::reason::kCardGone;
+  return Outcome::afterWrite(binder_.setPhase(*current, status.phase, reason, lost, stop).status());
+}
+
 base::Result<std::vector<std::string>> DeviceSync::holders(const cache::Gpu& device, const Carrier::Released& carrier,
                                                            std::stop_token stop) {
   const bool reserved = carrier.state == Carrier::Release::inUse;
@@ -182,7 +194,10 @@ Outcome DeviceSync::orphaned(const cache::Gpu& device, std::stop_token stop) {
     const auto body = codec::patch::claimRef(device.metadata.uid, device.metadata.resourceVersion, std::nullopt);
     return Outcome::afterWrite(writer_.patch(device, body, {}, stop).status());
   }
-  if (phase == phase::kReleased && keepsEntries(device)) return restoreEntries(device, true, stop);  // Retain
+  if (phase == phase::kReleased && keepsEntries(device)) {  // Retain
+    auto outcome = restoreEntries(device, true, stop);
+    return outcome.isDone() ? noteLostCards(device, stop) : outcome;
+  }
   return Outcome::afterWrite(binder_.rollBack(device, stop));  // (D1), Failed, or Released and Delete
 }
 
@@ -264,12 +279,15 @@ Outcome DeviceSync::unclaimed(const cache::Gpu& device, std::stop_token stop) {
     if (const auto back = putClaimRefBack(device, stop)) return *back;
   const auto entries = binder_.writeEntries(device, stop);
   if (entries.code() == base::Code::invalid) {
-    if (committed(device)) return restoreEntries(device, false, stop);
+    if (committed(device)) {
+      auto outcome = restoreEntries(device, false, stop);
+      return outcome.isDone() ? noteLostCards(device, stop) : outcome;
+    }
     auto failed = binder_.setPhase(device, phase::kFailed, keys::reason::kNoFit, entries.message(), stop);
     return Outcome::afterWrite(failed.status());
   }
   if (!entries.ok()) return entries.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(entries);
-  if (device.status.phase == phase::kAvailable) return Outcome::done();
+  if (device.status.phase == phase::kAvailable) return noteLostCards(device, stop);
   // (D3) → (D4): its claimRef was cleared. Pending, "": (D6).
   return Outcome::afterWrite(binder_.setPhase(device, phase::kAvailable, "", "", stop).status());
 }

@@ -48,6 +48,7 @@ class DeviceSync {
   Outcome undo(const cache::Gpu& device, std::stop_token stop);
   /// Entries of a committed device that a card lost are put back (the card reappeared, or drift). lower: as Binder's.
   Outcome restoreEntries(const cache::Gpu& device, bool lower, std::stop_token stop);
+  Outcome noteLostCards(const cache::Gpu& device, std::stop_token stop);
 
   enum class ClaimState { live, leaving, gone, unknown };
   /// In the cache, and if it isn't there as the device says, by quorum read.

@@ -67,7 +67,13 @@ cache::Class classOfDevice(const cache::Gpu& device) {
 std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
   std::optional<Outcome> told;
   const auto& taken = requestsTaken(claim, device);
-  if (!claim.status.requests.empty() && claim.spec.requests != taken && !device.metadata.deleting()) {
+  const bool asksOther = !claim.status.requests.empty() && claim.spec.requests != taken;
+  if (asksOther && device.metadata.deleting()) {
+    cluster_.forgetResize(device);
+    told = Outcome::done().says(notResized(claim, reason::kNotResizable,
+                                           "device " + device.metadata.name +
+                                               " is being deleted: it stays as it is until the claim is deleted"));
+  } else if (asksOther) {
     told = retarget(claim, device, stop);
     if (told->isAgain() || told->isRetry()) return told;
   } else {

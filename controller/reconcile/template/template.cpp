@@ -60,6 +60,8 @@ Outcome TemplateSync::step(const core::ObjectKey& key, std::stop_token stop) {
     if (const auto outcome = ownerGone(*made, ownerOf(*made), stop)) return *outcome;
   if (!claims && v1alpha::namesAmounts(key.name)) return amounts_.step(key, made.get(), stop);
   if (!live) remade_.over(key);
+  if (claims && !live)
+    return say(*claims, kDeleting, "is being deleted: its ResourceClaimTemplate is not made again", stop);
   if (!live) return Outcome::done();
   if (const auto outcome = keep(*claims, stop)) return *outcome;
   return say(*claims, kReady, "", stop);
@@ -88,7 +90,9 @@ std::optional<Outcome> TemplateSync::keep(const cache::ClaimTemplate& claims, st
         "a ResourceClaimTemplate of that name exists and is not this template's: delete it, or make a template of "
         "another name",
         stop);
-  if (made->metadata.deleting()) return Outcome::done();  // its end is an event
+  if (made->metadata.deleting())  // its end is an event
+    return say(claims, kDeleting,
+               "its ResourceClaimTemplate is being deleted, and is made again once that is gone", stop);
   if (!says(*made, claims)) return makeAnew(claims, *made, stop);
   remade_.over(core::keyOf(claims.metadata));
   return std::nullopt;

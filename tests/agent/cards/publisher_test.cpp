@@ -190,6 +190,16 @@ TEST_F(PublisherTest, ACardThatWasIllBeforeItWentIsKeptAsLong) {
   EXPECT_EQ(healthy("gpu-a").reason, "Probation");
 }
 
+TEST_F(PublisherTest, ACardThatIsBeingDeletedStillSaysHowItIs) {
+  must(one());
+  occupy("gpu-a");
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", false, "Xid79: it fell off"}})}});
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid79");
+  must({{"physical", answer({})}});
+  EXPECT_EQ(healthy("gpu-a").reason, "CardGone");
+}
+
 TEST_F(PublisherTest, AnEntryThatComesWhileItIsDeletedKeepsIt) {
   must(one());
   must({{"physical", answer({})}});
@@ -523,6 +533,14 @@ TEST_F(UsagePublisherTest, WhatIsUsedStandsOnTheCard) {
   EXPECT_EQ(card("gpu-a")->status.allocated->claims, 1);
   EXPECT_EQ(healthy("gpu-a").status, "True");
   EXPECT_EQ(tells(), 0u);
+}
+
+TEST_F(UsagePublisherTest, WhatIsUsedStandsOnACardThatIsBeingDeleted) {
+  occupy("gpu-a");
+  ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
+  uses(3 * kGiB, 35);
+  EXPECT_EQ(tells(), 1u);
+  EXPECT_EQ(usageOf().memory, 3 * kGiB);
 }
 
 TEST_F(UsagePublisherTest, OnceAMinuteAndIfItMovedNoticeably) {

@@ -300,5 +300,26 @@ TEST_F(ClassChangeTest, AnUnknownParameterIsRefusedWithAllThatIsKnown) {
       << world.message("a");
 }
 
+TEST_F(ClassChangeTest, AClassThatIsBeingDeletedStillSaysWhetherItIsReady) {
+  world.addClass("late-plugin", "Delete", "Immediate", {}, "late.example.com");
+  const auto ready = [&] {
+    const auto cls = support::World::must(world.client.get<cache::Class>({"", "late-plugin"}));
+    const auto* condition = findCondition(cls.conditions, kReady);
+    return condition == nullptr ? std::string() : condition->status + " " + condition->reason;
+  };
+  world.setClass("late-plugin", R"({"metadata":{"finalizers":["example.com/keeps"]}})");
+  settle();
+  EXPECT_EQ(ready(), "False ProvisionerUnavailable");
+  support::World::mustOk(world.client.remove<cache::Class>({"", "late-plugin"}));
+  settle();
+  support::FakeProvisioner late("late.example.com");
+  world.registry.add(late);
+  driver->run();
+  EXPECT_EQ(ready(), "True Ready");
+  world.setClass("late-plugin", R"({"metadata":{"finalizers":null}})");
+  driver->run();
+  driver.reset();  // before the plugin
+}
+
 }  // namespace
 }  // namespace egpu::reconcile

@@ -71,6 +71,19 @@ TEST_F(ResizeTest, C15_GrowsOnItsCard) {
   EXPECT_EQ(told("a Normal Resized"), 1);
 }
 
+TEST_F(ResizeTest, ADeviceThatIsBeingDeletedStaysAsItIsAndItsClaimSaysSo) {
+  claim("a", {{"gpu-core", "30"}, {"gpu-memory", "4Gi"}});
+  const auto name = deviceOf("a");
+  World::mustOk(world.client.remove<cache::Gpu>({"", name}));
+  settle();
+  resize("a", R"({"elasticgpu.io/gpu-core":"50","elasticgpu.io/gpu-memory":"6Gi"})");
+  EXPECT_EQ(why("a"), "NotResizable");
+  EXPECT_EQ(world.message("a", "Resized"),
+            "device " + name + " is being deleted: it stays as it is until the claim is deleted");
+  EXPECT_EQ(core("a"), "30%");
+  world.removeClaim("a");
+}
+
 TEST_F(ResizeTest, C15_ShrinksAndOthersGetWhatItGivesBack) {
   claim("a", {{"gpu", "1"}, {"gpu-core", "90"}});
   claim("b", {{"gpu", "1"}, {"gpu-core", "90"}});

@@ -1,0 +1,14 @@
+// Which cards of a device can no longer serve it: gone, being deleted, failed, or moved to another node.
+#pragma once
+
+#include <string>
+
+#include "controller/cache/stores.h"
+
+namespace egpu::reconcile {
+
+/// Names every lost card with what became of it: "cards gpu-a, gpu-b are gone; card gpu-c is being removed".
+/// Empty if the cache has all cards as the device needs them.
+std::string lostCards(const cache::Stores& stores, const cache::Gpu& device);
+
+}  // namespace egpu::reconcile
