@@ -26,7 +26,8 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       registry_(registry),
       enqueue_(std::move(enqueue)),
       client_(client.brief()),
-      writer_(client_, stores),
+      alternations_(clock, metrics),
+      writer_(client_, stores, alternations_),
       waiting_(clock),
       provisioning_(
           registry, stores, clock, options.callsPerPlugin,

@@ -104,6 +104,7 @@ class Reconciler {
   plugin::Registry& registry_;
   const Enqueue enqueue_;
   kube::Client client_;  ///< brief
+  StatusAlternations alternations_;
   Writer writer_;
   Waiting waiting_;
   Provisioning provisioning_;

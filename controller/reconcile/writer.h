@@ -10,18 +10,20 @@
 #include "controller/cache/stores.h"
 #include "controller/codec/patch.h"
 #include "controller/kube/client.h"
+#include "controller/reconcile/status_alternations.h"
 
 namespace egpu::reconcile {
 
-/// Of the kinds that writer.cpp names. Thread-safe. Client and stores must outlive it.
+/// Writes objects of the kinds that writer.cpp names. Thread-safe. All references must outlive it.
 class Writer {
  public:
-  Writer(kube::Client& client, cache::Stores& stores) : client_(client), stores_(stores) {}
+  Writer(kube::Client& client, cache::Stores& stores, StatusAlternations& alternations)
+      : client_(client), stores_(stores), alternations_(alternations) {}
 
   template <class T>
   base::Result<T> create(const T& object, std::stop_token stop);
   /// Patches the object that `object` was read as. conflict, notFound and unknownOutcome: it is read again before
-  /// returning.
+  /// returning. throttled without a write: this status alternates; retryAfter says when it may be written.
   template <class T>
   base::Result<T> patch(const T& object, std::string_view body, std::string_view subresource, std::stop_token stop,
                         kube::PatchType type = kube::PatchType::merge);
@@ -44,6 +46,7 @@ class Writer {
 
   kube::Client& client_;
   cache::Stores& stores_;
+  StatusAlternations& alternations_;
 };
 
 }  // namespace egpu::reconcile

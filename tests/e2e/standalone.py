@@ -11,6 +11,9 @@ import urllib.request
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
+ALTERNATES = b"a status alternates"  # what the controller logs when two of its steps undo each other
+alternations = []  # such lines of all servers that were cleaned up; Report.close() counts them as failures
+
 
 class Standalone:
     """`elastic-gpu-controller standalone` in a temporary folder."""
@@ -65,6 +68,8 @@ class Standalone:
     def clean(self):
         if self.process.poll() is None:
             self.kill()
+        with open(os.path.join(self.work, "log"), "rb") as f:
+            alternations.extend(line.decode("utf-8", "replace").strip() for line in f if ALTERNATES in line)
         shutil.rmtree(self.work, ignore_errors=True)
 
     def http(self, path):
@@ -116,6 +121,8 @@ class Report:
             print(f"{time.monotonic() - self.start:6.1f}s  FAILED  {name}: {detail}", flush=True)
 
     def close(self):
+        if alternations:
+            self.check("no status alternates", False, alternations[:3])
         print(f"{self.passed} passed, {self.failed} failed")
         return 1 if self.failed or not self.passed else 0
 

@@ -32,7 +32,8 @@ TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   world.addClaim("b", "late", {{"gpu-core", "10"}});
   settle();
-  Writer writer(world.client, driver->stores);
+  StatusAlternations alternations(world.clock, driver->metrics);
+  Writer writer(world.client, driver->stores, alternations);
   ClaimStatus status(writer, driver->stores, driver->events, world.clock);
   auto a = notBound(world.claim("a"), "NoFit", "of a");
   const auto b = notBound(world.claim("b"), "NoFit", "of b");
@@ -46,7 +47,8 @@ TEST_F(ConditionsTest, OneClaimThatChangedKeepsNoWordFromTheOthers) {
 TEST_F(ConditionsTest, ThatAClaimMovesIsToldThoughTheMoveChangedIt) {
   world.addClaim("a", "late", {{"gpu-core", "10"}});
   settle();
-  Writer writer(world.client, driver->stores);
+  StatusAlternations alternations(world.clock, driver->metrics);
+  Writer writer(world.client, driver->stores, alternations);
   ClaimStatus status(writer, driver->stores, driver->events, world.clock);
   auto moves = Said::of(world.claim("a").metadata, Said::As::moves, "NodeUnsuitable", "n1 is full");
   moves.resourceVersion = "1";

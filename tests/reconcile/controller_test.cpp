@@ -14,6 +14,7 @@
 #include "controller/reconcile/queue_key.h"
 #include "tests/support/forwarding_transport.h"
 #include "tests/support/world.h"
+#include "tests/support/write_observer.h"
 
 namespace egpu::reconcile {
 namespace {
@@ -82,6 +83,7 @@ class FairControllerTest : public ::testing::Test {
   void TearDown() override {
     line.hold(false);
     controller.reset();
+    EXPECT_EQ(writes.oscillations(), "");
     world.registry.forgetListeners();
   }
   void start(int workers, bool standby = false) {
@@ -122,7 +124,8 @@ class FairControllerTest : public ::testing::Test {
   support::World world;
   base::ManualClock clock;
   SickNamespace line{*world.transport, "sick"};
-  kube::Client client{line, clock, world.random, world.metrics};
+  support::WriteObserver writes{line, [this] { return world.writes(); }};
+  kube::Client client{writes, clock, world.random, world.metrics};
   support::EventLog events;
   std::unique_ptr<Controller> controller;
 };

@@ -11,6 +11,7 @@
 #include "tests/support/fake_plugins.h"
 #include "tests/support/handler_transport.h"
 #include "tests/support/scratch_folder.h"
+#include "tests/support/write_observer.h"
 
 namespace egpu::sim {
 namespace {
@@ -27,7 +28,10 @@ class ClusterTest : public ::testing::Test {
     EXPECT_TRUE(cluster.publish({}).ok());
     cluster.start();
   }
-  ~ClusterTest() override { cluster.stop(); }
+  ~ClusterTest() override {
+    cluster.stop();
+    EXPECT_EQ(writes.oscillations(), "");
+  }
 
   void addPod(const std::string& name) {
     core::Pod pod;
@@ -62,11 +66,12 @@ class ClusterTest : public ::testing::Test {
   base::NoMetrics metrics;
   std::unique_ptr<apiserver::Server> server = std::move(*apiserver::Server::create({}, clock, random));
   support::HandlerTransport transport{*server};
-  kube::Client client{transport, clock, random, metrics};
+  support::WriteObserver writes{transport, [this] { return server->resourceVersion(); }};
+  kube::Client client{transport, clock, random, metrics}, observed{writes, clock, random, metrics};
   support::FakeRegistry plugins;
   NoEvents events;
   support::ScratchFolder folder;
-  Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"),      client, plugins, events, clock,
+  Cluster cluster{*parseNodes("nodes: [{name: a}, {name: b}]"),      observed, plugins, events, clock,
                   {folder.path() + "/cdi", folder.path() + "/state"}};
 };
 

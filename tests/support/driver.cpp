@@ -4,6 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "controller/standalone/apiserver/server.h"
+#include "tests/support/real_handler.h"
+
 namespace egpu::support {
 
 void EventLog::event(const core::ObjectReference& about, std::string_view type, std::string_view reason,
@@ -142,11 +145,20 @@ template class ManualInformer<core::ResourceClaimTemplate>;
 template class ManualInformer<core::DeviceTaintRule>;
 template class ManualInformer<core::PodGroup>;
 
+namespace {
+uint64_t lastVersionOf(const http::Handler& server) {
+  if (const auto* embedded = dynamic_cast<const apiserver::Server*>(&server)) return embedded->resourceVersion();
+  const auto* real = dynamic_cast<const RealHandler*>(&server);
+  return real != nullptr ? real->writes() : 0;
+}
+}  // namespace
+
 Driver::Driver(http::Handler& server, kube::Transport& transport, plugin::Registry& registry, base::ManualClock& clock,
                std::chrono::milliseconds summaryDelay)
     : clock_(clock),
       direct_(server),
-      client_(transport, clock, random_, metrics, options()),
+      observer_(transport, [&server] { return lastVersionOf(server); }),
+      client_(observer_, clock, random_, metrics, options()),
       directClient_(direct_, clock, random_, metrics, options()),
       cluster(stores),
       reconciler(client_, stores, cluster, registry, clock, events, metrics,
@@ -243,9 +255,10 @@ void Driver::settle() {
   for (;;) {
     while (stepOnce())
       if (steps > limit) throw std::runtime_error("does not come to rest: " + lastKey_);
-    if (!poll() && settled() && idle()) return;
+    if (!poll() && settled() && idle()) break;
     if (++polls_ > limit) throw std::runtime_error("watches do not come to rest");
   }
+  if (const auto found = observer_.oscillations(); !found.empty()) throw std::runtime_error(found);
 }
 
 void Driver::run(std::chrono::milliseconds horizon) {

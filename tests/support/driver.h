@@ -23,6 +23,7 @@
 #include "controller/reconcile/reconciler.h"
 #include "tests/support/fake_plugins.h"
 #include "tests/support/handler_transport.h"
+#include "tests/support/write_observer.h"
 
 namespace egpu::support {
 
@@ -95,7 +96,8 @@ class ManualInformer {
   int relistIn_ = 0, hold_ = 0, count_ = 0;
 };
 
-/// The server must have been made with bookmarkInterval 0, so that a watch never blocks.
+/// The server must have been made with bookmarkInterval 0, so that a watch never blocks. settle() and run() throw if
+/// an object oscillates (WriteObserver).
 class Driver {
  public:
   Driver(http::Handler& server, kube::Transport& transport, plugin::Registry& registry, base::ManualClock& clock,
@@ -116,6 +118,7 @@ class Driver {
   void enqueue(const std::string& key);
   bool idle() const;
   std::size_t waiting() const { return later_.size(); }
+  WriteObserver& writes() { return observer_; }
 
   Gauges metrics;
   int steps = 0;
@@ -125,6 +128,7 @@ class Driver {
   base::ManualClock& clock_;
   base::Random random_{1};
   HandlerTransport direct_;
+  WriteObserver observer_;
   kube::Client client_;
   kube::Client directClient_;  ///< for the informers: faults in the watch are injected above it
   mutable std::mutex mutex_;

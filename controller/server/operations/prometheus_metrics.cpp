@@ -52,6 +52,8 @@ constexpr auto kHelp = std::to_array<std::pair<std::string_view, std::string_vie
     {"elasticgpu_plugin_call_seconds", "One call to a plugin."},
     {"elasticgpu_plugin_downs_total", "How often a plugin's host process ended or was ended."},
     {"elasticgpu_devices_held", "Devices kept for running pods although their claim or its ResourceClaim is gone."},
+    {"elasticgpu_status_alternations_total",
+     "Writes of a status whose contents return again and again although the object's spec does not change, by kind."},
     {"elasticgpu_ledger_drift_total", "Drift that the auditor found, by cause."},
     {"elasticgpu_agent_prepare_seconds", "One claim prepared for the kubelet, by result: ok, failed, cancelled."},
     {"elasticgpu_agent_unprepare_seconds", "One claim given back by the kubelet, by result."},

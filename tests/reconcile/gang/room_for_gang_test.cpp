@@ -353,7 +353,8 @@ TEST_F(RoomForGangTest, WhatIsReadAtOnceIsAsNewAsIfItWereReadOneByOne) {
   world.removeClaim("m1");
   world.json<cache::Claim>({"default", "m2"}, R"({"metadata":{"annotations":{"elasticgpu.io/gang-size":"8"}}})");
   ASSERT_TRUE(known("m1")) << "its watch has not told yet";
-  Writer writer(world.client, driver->stores);
+  StatusAlternations alternations(world.clock, driver->metrics);
+  Writer writer(world.client, driver->stores, alternations);
   ASSERT_TRUE(writer.readAll(claims, {}).ok());
   EXPECT_FALSE(known("m1"));
   EXPECT_EQ(known("m2")->metadata.resourceVersion, world.claim("m2").metadata.resourceVersion);

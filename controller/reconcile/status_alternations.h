@@ -1,0 +1,69 @@
+// Finds statuses that alternate: the same contents written again and again with others in between. Two steps that undo
+// each other would otherwise write as fast as the API server answers. Such writes are made later and later.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "api/core/meta.h"
+#include "controller/base/clock.h"
+#include "controller/base/metrics.h"
+
+namespace egpu::reconcile {
+
+/// Remembers the last contents of the objects written last. Thread-safe. Clock and metrics must outlive it.
+///
+/// Contents are the body of the status patch without resourceVersion and times. An object whose generation changes
+/// begins anew, because its spec is an input of its status.
+class StatusAlternations {
+ public:
+  static constexpr int kMaxTimes = 4;  ///< the same contents, before their next write has to wait
+  static constexpr std::chrono::milliseconds kFirstBackoff{200};
+  static constexpr std::chrono::milliseconds kMaxBackoff{30'000};
+
+  StatusAlternations(base::Clock& clock, base::Metrics& metrics) : clock_(clock), metrics_(metrics) {}
+
+  /// Time until these contents may be written; 0 = now. Contents that do not alternate never wait.
+  std::chrono::milliseconds backoff(const core::ObjectMeta& object, std::string_view body) const;
+  /// Records a write. Counts it in elasticgpu_status_alternations_total if it alternates, and logs the first one of an
+  /// object in ten minutes with the difference of its contents.
+  void wrote(std::string_view kind, const core::ObjectMeta& object, std::string_view body);
+
+  /// Objects that are remembered; for tests.
+  std::size_t size() const;
+
+ private:
+  struct Contents {
+    std::size_t hash = 0;
+    std::string text;  ///< of contents that were written more than once
+    int times = 0;     ///< each soon after the one before
+    base::Clock::Steady last{};
+  };
+  struct History {
+    std::string uid;
+    int64_t generation = 0;
+    std::vector<Contents> contents;  ///< the one written last is the last
+    int alternations = 0;
+    base::Clock::Steady until{}, logged{};
+  };
+  using Histories = std::list<History>;  ///< the one written last is the first
+
+  History& historyOf(const core::ObjectMeta& object);
+  static std::chrono::milliseconds backoffAfter(int alternations);
+  /// Says once per object and period how the two contents differ.
+  void report(History& history, std::string_view kind, const core::ObjectMeta& object);
+
+  base::Clock& clock_;
+  base::Metrics& metrics_;
+  mutable std::mutex mutex_;
+  Histories histories_;                                               ///< guarded by mutex_
+  std::unordered_map<std::string_view, Histories::iterator> byUid_;  ///< guarded by mutex_; its keys are in histories_
+};
+
+}  // namespace egpu::reconcile
