@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "controller/agent/health/open_runtime.h"
 #include "controller/base/log.h"
 #include "controller/base/private_files.h"
 #include "controller/cmd/options.h"
@@ -20,8 +21,11 @@ plugin::HostOptions hostOptions(const AgentOptions& options, base::Metrics& metr
   plugin::HostOptions o;
   if (!options.pluginState.empty()) o.env.push_back("ELASTICGPU_STATE_DIR=" + options.pluginState);
   if (!options.hostRoot.empty()) o.env.push_back("ELASTICGPU_HOST_ROOT=" + options.hostRoot);
+  if (!options.driverRoot.empty()) o.env.push_back("ELASTICGPU_DRIVER_ROOT=" + options.driverRoot);
   o.limits = options.pluginLimits;
   o.hidden = options.pluginHidden;
+  // Credentials of the host, which a plugin on the host itself does not see either.
+  if (!options.hostRoot.empty()) o.hidden.push_back(options.hostRoot + "/etc/kubernetes");
   o.metrics = &metrics;
   return o;
 }
@@ -40,7 +44,15 @@ agent::dra::ServerOptions kubeletOptions(const AgentOptions& options) {
   return o;
 }
 
-agent::PreparerOptions preparerOptions(const AgentOptions& options, decltype(agent::PreparerOptions::gone) gone,
+/// True if every plugin file has described itself, and none has this name.
+bool isUninstalled(const plugin::HostedRegistry& plugins, const std::string& provisioner) {
+  const auto files = plugins.files();
+  const auto couldBe = [&](const auto& file) { return file.name.empty() || file.name == provisioner; };
+  return !files.empty() && std::none_of(files.begin(), files.end(), couldBe);
+}
+
+agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin::HostedRegistry& plugins,
+                                       decltype(agent::PreparerOptions::gone) gone,
                                        decltype(agent::PreparerOptions::memoryFound) memoryFound) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
@@ -48,9 +60,11 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, decltype(age
   // A plugin that hangs has half of the threads, and a quarter waits for it.
   o.mostWaiting = static_cast<int>(agent::dra::ServerOptions().atOnce / 4);
   o.mostCalls = static_cast<int>(agent::dra::ServerOptions().atOnce / 2);
+  o.uninstalled = [&plugins](const std::string& provisioner) { return isUninstalled(plugins, provisioner); };
   o.gone = std::move(gone);
   o.memoryFound = std::move(memoryFound);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
+  o.permitted.driverRoot = options.driverRoot;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
   if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet
   return o;
@@ -59,11 +73,14 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, decltype(age
 constexpr const char* kProc = "/proc";  ///< the host's
 
 agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim,
+                                        agent::health::PodName podName, std::function<std::string()> warning,
                                         decltype(agent::cards::PublisherOptions::given) given,
                                         decltype(agent::cards::CardsOptions::attribute) attribute) {
   agent::cards::CardsOptions o;
   o.publisher.node = options.nodeName;
   o.publisher.hasClaim = std::move(hasClaim);
+  o.publisher.podName = std::move(podName);
+  o.publisher.warning = std::move(warning);
   o.publisher.given = std::move(given);
   o.publisher.quiet = options.probation;
   o.publisher.host.proc = kProc;
@@ -89,7 +106,7 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       folder_(options.cdiFolder),
       preparer_(client_, plugins_, events_, folder_,
                 preparerOptions(
-                    options, [this](const std::string& card) { return cards_.whyGone(card); },
+                    options, plugins_, [this](const std::string& card) { return cards_.whyGone(card); },
                     [this](const std::string& card) { return cards_.memoryOf(card); })),
       prepared_(client_, folder_, clock, options.nodeName),
       podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
@@ -97,11 +114,12 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
           client_, plugins_, events_, clock, random,
           cardsOptions(
               options, [this](const std::string& pod, const std::string& card) { return driver_.hasClaim(pod, card); },
+              [this](const std::string& pod) { return driver_.podName(pod); }, [this] { return checkRuntime(); },
               [this](const std::stop_token& stop) { return podResources_.list(stop); },
               [this](const auto& readings, const std::stop_token& stop) { return learned(readings, stop); })),
       driver_(client_, preparer_, folder_, cards_.store(), clock, options.nodeName),
       kubelet_(driver_, driver_, metrics_, kubeletOptions(options)),
-      probes_({[this] { return wrong(); }, [this] { return missing(); }}),
+      probes_({[this] { return wrong(); }, [this] { return missing(); }, [this] { return warning(); }}),
       operations_(*this),
       series_(metrics_, options.nodeName) {
   for (const auto& file : plugins_.files())
@@ -116,6 +134,17 @@ std::string Agent::missing() const {
   if (stopping_) return "the agent is stopping";
   if (!cards_.published()) return "the node's cards are not published yet";
   return kubelet_.missing();
+}
+
+std::string Agent::checkRuntime() {
+  auto found = agent::health::openToAll(options_.hostRoot.empty() ? "/" : options_.hostRoot);
+  const std::lock_guard lock(warned_);
+  return warning_ = std::move(found);
+}
+
+std::string Agent::warning() const {
+  const std::lock_guard lock(warned_);
+  return warning_.empty() ? "" : "warning: " + warning_;
 }
 
 /// What a death of the agent or of pods has left on the node. Again and again until the API server has said of each.

@@ -43,6 +43,7 @@ struct AgentOptions {
   std::string cdiFolder = "/var/run/cdi";
   std::chrono::milliseconds probation{300'000};  ///< that a card which was ill must be well before it is used again
   std::string hostRoot;                          ///< where a container sees its host's files; empty = this is the host
+  std::string driverRoot;                        ///< folder of the host with NVIDIA's driver; empty = its root folder
   std::chrono::milliseconds usageEvery{60'000};  ///< between two writes of a card's status.usage; 0 = never
   std::string opsListen = "127.0.0.1:9442";
   std::string probesListen = "127.0.0.1:9443";
@@ -76,6 +77,9 @@ class Agent {
   };
   std::string wrong() const { return kubelet_.wrong(); }
   std::string missing() const;
+  /// Reads the container runtime's settings and keeps the warning about them; empty = none.
+  std::string checkRuntime();
+  std::string warning() const;
   std::string metricsText();
   void removeLeftovers(const std::stop_token& stop);
   agent::usage::Usage attributed(const std::vector<agent::usage::Reading>& readings);
@@ -96,6 +100,8 @@ class Agent {
   ClaimDriver driver_;
   agent::dra::Server kubelet_;
   std::atomic<bool> stopping_{false};
+  mutable std::mutex warned_;
+  std::string warning_;  ///< protected by warned_: of the last publication
   server::Probes probes_;
   Operations operations_;
   std::mutex scrape_;  ///< one rendering of /metrics at a time; guards process_ and series_

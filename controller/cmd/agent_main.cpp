@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "api/v1alpha/host_paths.h"
 #include "api/v1alpha/validation.h"
 #include "controller/base/printable.h"
 #include "controller/cmd/agent.h"
@@ -33,6 +34,13 @@ void addNode(CLI::App& app, cmd::AgentOptions& o) {
                  "Where the host's files are seen in a container: /host has /host/usr, /host/dev, … (default: this is "
                  "the host)")
       ->check(CLI::ExistingDirectory);
+  app.add_option("--driver-root", o.driverRoot,
+                 "Folder of the host with NVIDIA's driver where it is not installed on the host itself: "
+                 "/run/nvidia/driver (GPU operator), /home/kubernetes/bin/nvidia (GKE)")
+      ->check([](const std::string& path) {
+        return v1alpha::isCleanPath(path) && path != "/" ? std::string()
+                                                         : "\"" + base::printable(path) + "\" is no absolute path";
+      });
   cmd::addDuration(app, "--probation", o.probation,
                    "How long a card that was ill, or used by others, must be well before it is used again");
 }

@@ -80,6 +80,20 @@ std::optional<std::map<std::string, std::vector<agent::ClaimRef>>> ClaimDriver::
   return out;
 }
 
+std::string ClaimDriver::podName(const std::string& podUid) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = names_.find(podUid); known != names_.end()) return known->second;
+  }
+  const auto pods = users_.podsIn({}, {});
+  if (!pods) return {};
+  const std::lock_guard lock(mutex_);
+  if (names_.size() >= kMostKnown) names_.clear();
+  for (const auto& pod : **pods)
+    if (pod.metadata.uid == podUid) return names_[podUid] = core::keyOf(pod.metadata).str();
+  return {};
+}
+
 std::optional<bool> ClaimDriver::hasClaim(const std::string& podUid, const std::string& cardUuid) {
   {
     const std::lock_guard lock(mutex_);

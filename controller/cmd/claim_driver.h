@@ -38,6 +38,9 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   /// Whether this pod of the node uses a claim that is prepared on this card; nullopt = the API does not answer. A read
   /// per namespace that has such claims, once: which claims a pod names never changes.
   std::optional<bool> hasClaim(const std::string& podUid, const std::string& cardUuid);
+  /// Name of a pod of this node, as "namespace/name"; empty = the API does not answer or has no such pod. A read of the
+  /// node's pods, once.
+  std::string podName(const std::string& podUid);
 
  private:
   void judge(const v1alpha::DeviceCard& share, agent::dra::DeviceHealth& health) const;
@@ -61,6 +64,7 @@ class ClaimDriver final : public agent::dra::Driver, public agent::dra::HealthSo
   // State below is protected by mutex_.
   Pairs with_;     ///< pod and card, until the pod ends
   Pairs without_;  ///< pod and prepared claim that it does not name
+  std::map<std::string, std::string> names_;  ///< pod names by uid
 };
 
 }  // namespace egpu::cmd

@@ -1,5 +1,8 @@
 #include "controller/codec/patch.h"
 
+#include <functional>
+#include <map>
+
 #include "api/v1alpha/obstacle.h"
 #include "controller/codec/fields_v1alpha.h"
 #include "controller/codec/json/text.h"
@@ -118,6 +121,61 @@ void replaceNomination(JsonText& j, const core::Rare<v1alpha::Nomination>& befor
 
 void op(JsonText& j, std::string_view name, std::string_view path) {
   j.beginObject().key("op").value(name).key("path").value(path);
+}
+
+/// JSON of each field of a card, by name, but for empty ones.
+class FieldTexts {
+ public:
+  template <class M>
+  void operator()(std::string_view name, const M& member) {
+    add(name, [&](Writer& writer) { writer(name, member); });
+  }
+  template <class M>
+  void always(std::string_view name, const M& member) {
+    add(name, [&](Writer& writer) { writer.always(name, member); });
+  }
+  void thousandths(std::string_view name, int64_t number) {
+    add(name, [&](Writer& writer) { writer.thousandths(name, number); });
+  }
+  std::map<std::string, std::string, std::less<>> all;
+
+ private:
+  template <class Write>
+  void add(std::string_view name, const Write& write) {
+    JsonText j;
+    j.beginObject();
+    Writer writer(j);
+    write(writer);
+    j.endObject();
+    const std::string text = j.take();
+    if (const auto colon = text.find(':'); colon != std::string::npos)
+      all[std::string(name)] = text.substr(colon + 1, text.size() - colon - 2);
+  }
+};
+
+template <class T>
+auto textsOf(const T& object) {
+  FieldTexts texts;
+  internal::fields(texts, object);
+  return std::move(texts.all);
+}
+
+/// Makes the fields of one object those of another. Fields that this version does not know stay: another version wrote
+/// them.
+template <class T>
+void replaceFields(JsonText& j, const std::string& path, const T& before, const T& after,
+                   std::string_view except = {}) {
+  const auto have = textsOf(before), want = textsOf(after);
+  for (const auto& [name, text] : want) {
+    if (const auto same = have.find(name); name == except || (same != have.end() && same->second == text)) continue;
+    op(j, "add", path + "/" + name);
+    j.key("value").raw(text).endObject();
+  }
+  for (const auto& [name, text] : have) {
+    if (name == except || want.count(name) > 0) continue;
+    op(j, "remove", path + "/" + name);
+    j.endObject();
+  }
 }
 
 void testText(JsonText& j, std::string_view path, std::string_view text) {
@@ -342,7 +400,15 @@ std::string publishedCard(const v1alpha::ElasticGPU& before, const v1alpha::Elas
         add("/metadata/labels/" + escaped(name), value);
   }
   if (before.spec.capacity != after.spec.capacity) add("/spec/capacity", after.spec.capacity);
-  if (before.spec.card != after.spec.card) add("/spec/card", after.spec.card);
+  if (!before.spec.card) {
+    add("/spec/card", after.spec.card);
+  } else {
+    // An object that lacks the topology is decoded like one whose topology is empty.
+    const bool topology = before.spec.card->topology != v1alpha::CardTopology();
+    replaceFields(j, "/spec/card", *before.spec.card, *after.spec.card, topology ? "topology" : "");
+    if (topology)
+      replaceFields(j, "/spec/card/topology", before.spec.card->topology, after.spec.card->topology);
+  }
   j.endArray();
   return j.take();
 }

@@ -43,8 +43,9 @@ std::string claimRef(std::string_view uid, std::string_view resourceVersion,
                      const std::optional<v1alpha::ClaimRef>& ref);
 /// Card: labels and spec.card as published by its node's agent.
 std::string cardSpec(const v1alpha::ElasticGPU& card);
-/// Card, a JSON patch: tests uid, then makes labels, capacity and spec.card those of `after`; what they lack and the
-/// ledger are not touched. An empty patch but for the test if they are so already.
+/// Card, a JSON patch: tests uid, then makes labels, capacity and each field of spec.card that of `after`. Labels and
+/// fields that `after` does not know stay, as another version wrote them; so does the ledger. A patch of the test alone
+/// if they are so already.
 std::string publishedCard(const v1alpha::ElasticGPU& before, const v1alpha::ElasticGPU& after);
 /// ResourceClaim /status: allocation set or (nullopt) cleared, with uid and resourceVersion.
 std::string allocation(std::string_view uid, std::string_view resourceVersion,

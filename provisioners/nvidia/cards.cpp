@@ -240,8 +240,9 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
   out.milliTflops = rate(nvml, device, out, major, minor, remarks);
   out.illness = readIllness(nvml, device);
   if (!readComputeMode(nvml, device, out) && out.illness.empty())
-    out.illness = "ComputeProhibited: its compute mode is PROHIBITED, so that no program computes on it; run nvidia-smi -i " +
-                  out.uuid + " -c DEFAULT";
+    out.illness =
+        "ComputeProhibited: its compute mode is PROHIBITED, so that no program computes on it; run nvidia-smi -i " +
+        out.uuid + " -c DEFAULT";
   readUse(nvml, device, out, remarks);
   all.insert(all.end(), found.begin(), found.end());
   return {};

@@ -449,6 +449,10 @@ def agents(cluster, client, report):
             f"{GPUS}/{named['metadata']['name']}?fieldManager=agent", named, "application/apply-patch+yaml"))):
         report.refused(f"no card with the name of a claim's device, {what}", act, 422, "metadata.name", "egpu-")
 
+    stolen = nodes.card("node-a", 3)
+    stolen["spec"]["card"]["uuid"] = foreign["spec"]["card"]["uuid"]
+    report.refused("no card with the uuid of another node's", lambda: agent.create(GPUS, stolen), 422, "named after its uuid")
+    report.refused("its card keeps its uuid", lambda: agent.patch(mine, {"spec": {"card": {"uuid": foreign["spec"]["card"]["uuid"]}}}), 422)
     report.check("it updates its card", agent.patch(mine, {"spec": {"card": {"smCount": 120}}})["spec"]["card"]["smCount"] == 120)
     said = agent.patch(f"{mine}/status", {"status": {"conditions": [{"type": "Healthy", "status": "True"}]}})
     report.check("it says that its card is healthy", said["status"]["conditions"][0]["type"] == "Healthy")
@@ -477,6 +481,40 @@ def agents(cluster, client, report):
         cluster.pki, client.token_for("default", "somebody")).create(GPUS, own), 403)
 
 
+def visible_devices(cluster, client, report):
+    """The optional policy: a container names cards by NVIDIA's variable only beside a claim."""
+    def wanting(value, claims=(), of="containers", **entry):
+        made = pod("visible", {})
+        made["spec"]["resourceClaims"] = [{"name": each, "resourceClaimName": each} for each in claims]
+        container = {"name": "other", "image": "none", "env": [{"name": "A", "value": "b"}, {
+            "name": "NVIDIA_VISIBLE_DEVICES", **(entry or {"value": value})}]}
+        if claims:
+            container["resources"] = {"claims": [{"name": each} for each in claims]}
+        made["spec"].setdefault(of, []).append(container)
+        return made
+
+    def create(body, namespace="default"):
+        return client.create(f"{pods_path(namespace)}?dryRun=All", body)
+
+    def refused():
+        try:
+            create(wanting("all"))
+        except Refused as no:
+            return "NVIDIA_VISIBLE_DEVICES" in no.body["message"]
+        return False
+
+    create(wanting("all"))  # it is not among what is applied
+    installation.kubectl(cluster, "apply", "-f", installation.MANIFESTS / "admission/optional/visible-devices.yaml")
+    until("the policy for visible devices is in force", refused)
+    for what, body in (("a uuid", wanting("GPU-1")), ("an init container", wanting("all", of="initContainers")),
+                       ("a value from elsewhere", wanting("", valueFrom={"fieldRef": {"fieldPath": "metadata.name"}}))):
+        report.refused(f"visible devices: {what}", lambda body=body: create(body), 422, 'container "other"', "ElasticGPUClaim")
+    for what, body in (("none", wanting("none")), ("void", wanting("void")), ("with a claim", wanting("all", ["c"])),
+                       ("no such variable", pod("visible", {}))):
+        report.check(f"visible devices: {what} is taken", create(body)["metadata"]["name"] == "visible")
+    report.check("visible devices: not in kube-system", create(wanting("all"), "kube-system")["metadata"]["name"] == "visible")
+
+
 def real(report):
     with tempfile.TemporaryDirectory(prefix="egpu-admission-") as folder, Cluster(folder, wanted=PARTS) as cluster:
         old = installation.PODS_WRITE_CLAIMS
@@ -500,6 +538,7 @@ def real(report):
         the_controllers_patches(cluster, client, report)
         crowded(cluster, client, report)
         marks.try_all(cluster, client, report)
+        visible_devices(cluster, client, report)
         (on_an_old_one if old else before_136)(cluster, client, report)
 
 

@@ -142,12 +142,39 @@ TEST(PublishedCardPatch, writesWhatDiffersAndNothingElse) {
   const std::string first = publishedCard(before, after);
   EXPECT_NE(first.find(R"({"op":"add","path":"/metadata/labels","value":{"a~b/c":"1"}})"), std::string::npos) << first;
   EXPECT_NE(first.find(R"({"op":"add","path":"/spec/capacity","value":{"gpu-core":"100"}})"), std::string::npos);
-  EXPECT_NE(first.find(R"("attributes":{"migMode":"enabled"})"), std::string::npos);
+  EXPECT_NE(first.find(R"({"op":"add","path":"/spec/card/attributes","value":{"migMode":"enabled"}})"), std::string::npos)
+      << first;
   EXPECT_EQ(first.find("allocations"), std::string::npos);
   before.metadata.labels = {{"kept", "yes"}};
   before.spec = after.spec;
   EXPECT_EQ(publishedCard(before, after), R"([{"op":"test","path":"/metadata/uid","value":"u"},)"
                                           R"({"op":"add","path":"/metadata/labels/a~0b~1c","value":"1"}])");
+}
+
+/// A newer agent wrote before this one, or one of another version does on the same node.
+TEST(PublishedCardPatch, keepsWhatThisVersionDoesNotKnow) {
+  auto before = card();
+  before.metadata.uid = "u";
+  before.spec.card->model = "A100";
+  before.spec.card->topology.pcie = "0000:3b:00.0";
+  before.spec.card->topology.numa = 1;
+  auto stored = nlohmann::json::parse(encode(before));
+  stored["spec"]["card"]["partitions"] = {{"profile", "1g"}};
+  stored["spec"]["card"]["topology"]["fabric"] = "clique-1";
+  stored["metadata"]["labels"]["new"] = "label";
+  auto after = before;
+  after.spec.card->model.clear();
+  after.spec.card->milliTflops = 19'500;
+  after.spec.card->topology.pcie.clear();
+  after.spec.card->topology.links = {{"GPU-2", "nvlink", 4}};
+  const auto patched = stored.patch(nlohmann::json::parse(publishedCard(before, after)));
+  EXPECT_EQ(patched["spec"]["card"]["partitions"], stored["spec"]["card"]["partitions"]);
+  EXPECT_EQ(patched["spec"]["card"]["topology"]["fabric"], "clique-1");
+  EXPECT_EQ(patched["metadata"]["labels"]["new"], "label");
+  const auto decoded = decode<v1alpha::ElasticGPU>(patched.dump());
+  ASSERT_TRUE(decoded.ok()) << decoded.status().str();
+  EXPECT_EQ(decoded->spec, after.spec);
+  EXPECT_FALSE(patched["spec"]["card"].contains("model"));
 }
 
 TEST(AllocationPatch, setAndCleared) {

@@ -1,5 +1,5 @@
-// Functions of the fake NVML that list processes, and those that only other parties' clients call (nvidia-ml-py, nvitop,
-// gpustat): without them these clients do not start.
+// Functions of the fake NVML that list processes, and those that only other parties' clients call (nvidia-ml-py,
+// nvitop, gpustat): without them these clients do not start.
 #include <utility>
 #include <vector>
 
@@ -83,7 +83,7 @@ EXPORT(nvmlInitWithFlags, initWithFlags)
 EXPORT(nvmlErrorString, errorString)
 EXPORT(nvmlDeviceGetIndex, index)
 EXPORT(nvmlDeviceGetPersistenceMode, persistence)
-// Sensors, of which the node file tells nothing.
+// Sensors, which the node file does not describe.
 EXPORT(nvmlDeviceGetTemperature, notSupported)
 EXPORT(nvmlDeviceGetTemperatureV, notSupported)
 EXPORT(nvmlDeviceGetFanSpeed, notSupported)

@@ -331,7 +331,8 @@ TEST_P(NvidiaContainerTest, ADriverOutsideTheHostsFoldersIsFoundByItsRoot) {
     const auto edits = mounted({uuid(0)});
     EXPECT_EQ(mountedAt(edits, "/usr/lib64/libcuda.so.1"), root + operators + kFolder + "/libcuda.so." + kVersion);
     EXPECT_EQ(mountedAt(edits, "/usr/bin/nvidia-smi"), root + operators + "/usr/bin/nvidia-smi");
-    EXPECT_EQ(mountedAt(edits, "/lib/firmware/nvidia/" + kVersion), root + operators + "/lib/firmware/nvidia/" + kVersion);
+    const std::string firmware = "/lib/firmware/nvidia/" + kVersion;
+    EXPECT_EQ(mountedAt(edits, firmware), root + operators + firmware);
     EXPECT_EQ(mountedAt(edits, "/run/nvidia-persistenced/socket"), root + "/run/nvidia-persistenced/socket")
         << "the host's, where the driver has none";
     EXPECT_EQ(env(edits, "NVIDIA_VISIBLE_DEVICES"), "void");

@@ -22,6 +22,8 @@ namespace keys = v1alpha::keys;
 namespace log = base::log;
 
 constexpr int kAttempts = 4;  ///< on an object that changes meanwhile
+/// Between two writes of a usage that the server does not keep.
+constexpr std::chrono::minutes kPrunedUsageInterval{10};
 
 /// The server can't be asked: other cards need not be tried.
 bool away(const Status& status) {
@@ -74,6 +76,9 @@ Status Publisher::publish(const Answers& answers, std::stop_token stop) {
     if (first.ok() && !status.ok()) first = status;
     return !away(status);
   };
+  const auto isGone = [&](const auto& each) { return found.cards.count(each.first) == 0; };
+  std::erase_if(kept_, isGone);
+  std::erase_if(usagePruned_, isGone);
   std::vector<std::string> absent;
   store_.forEach([&](const auto& card) {
     if (card->isCard() && found.cards.count(card->metadata.name) == 0) absent.push_back(card->metadata.name);
@@ -151,12 +156,27 @@ Status Publisher::create(const Gpu& card, std::stop_token stop) {
   return Status::okay();
 }
 
+bool Publisher::isKept(const Gpu& have, const Gpu& want) const {
+  const auto known = kept_.find(have.metadata.name);
+  if (known == kept_.end() || !same(known->second.written, want)) return false;
+  const Gpu& stored = known->second.stored;
+  return have.spec.capacity == stored.spec.capacity && have.spec.card == stored.spec.card &&
+         have.metadata.labels == stored.metadata.labels;
+}
+
 Status Publisher::update(const Gpu& have, const Gpu& want, std::stop_token stop) {
-  if (have.metadata.deleting() || !have.isCard() || same(have, want)) return Status::okay();
+  if (have.metadata.deleting() || !have.isCard() || same(have, want) || isKept(have, want)) return Status::okay();
   auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::json,
                                     codec::patch::publishedCard(have, want), {}, stop);
   if (!written.ok()) return written.status();
   log::info("card published anew", {{"card", have.metadata.name}});
+  if (same(*written, want)) {
+    kept_.erase(have.metadata.name);
+  } else {
+    log::warn("the API server keeps less of a card than was written; apply the CRDs of this version",
+              {{"card", have.metadata.name}});
+    kept_[have.metadata.name] = {want, *written};
+  }
   wrote(*written);
   return Status::okay();
 }
@@ -251,14 +271,20 @@ bool Publisher::silentOn(const Gpu& card, const Answers& answers) const {
 Status Publisher::tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
     auto after = have.status;
+    const auto pruned = usagePruned_.find(name);
+    if (pruned != usagePruned_.end() && !have.status.usage && clock_.now() - pruned->second < kPrunedUsageInterval)
+      return Status::okay();
     if (!have.isCard() ||
         !usage::toTell(have.status.usage, now, clock_.wall(), options_.usageEvery, after.usage))
       return Status::okay();
     auto written = client_.patch<Gpu>(
         {"", name}, kube::PatchType::merge,
         codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
-    if (written.ok()) wrote(*written);
-    return written.status();
+    if (!written.ok()) return written.status();
+    // An older CRD has no status.usage.
+    if (after.usage && !written->status.usage) usagePruned_[name] = clock_.now();
+    wrote(*written);
+    return Status::okay();
   });
 }
 
@@ -272,7 +298,8 @@ std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, con
     const auto mig = found->attributes.find("migMode");
     if (mig != found->attributes.end() && mig->second == "enabled") return migMode(uuid);
     if (options_.hasClaim)
-      if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.host, options_.hasClaim))
+      if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.host, options_.hasClaim,
+                                            options_.podName))
         return foreign;
     return health::Finding{};
   }
@@ -324,6 +351,8 @@ void Publisher::tell(const std::vector<std::string>& refused, const std::vector<
   };
   each(refused, "CardRefused", "card not as found");
   each(said, "ProvisionerSays", "a provisioner says of the node's cards");
+  if (const auto warning = options_.warning ? options_.warning() : ""; !warning.empty())
+    each({warning}, "CardsReachableWithoutClaim", "cards are reached without a claim");
   told_ = std::move(told);
 }
 

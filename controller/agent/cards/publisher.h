@@ -14,7 +14,9 @@
 // Besides, what is used of a card stands in its status.usage: written when it moved noticeably, once a minute at most, and
 // taken away when it is no longer known.
 //
-// Nothing is remembered of what was published: it is compared with the objects as the watch shows them.
+// What was found is compared with the objects as the watch shows them. Only of a card that the server keeps otherwise than
+// it was written (its CRD is of an older version and lacks a field) is remembered what was written and what it became: the
+// card is written again when either changes.
 #pragma once
 
 #include <atomic>
@@ -52,6 +54,9 @@ struct PublisherOptions {
   /// What the kubelet has given to containers by others than us, asked at each publication; empty = it isn't asked.
   /// nullopt = it does not answer: what it said last stands, or nothing if it never did.
   std::function<std::optional<std::vector<health::Given>>(const std::stop_token& stop)> given{};
+  /// Warning about the node's settings, read at each publication and reported by an event of the Node; empty = none.
+  std::function<std::string()> warning{};
+  health::PodName podName{};  ///< for the condition of a card that is used without a claim
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -82,6 +87,11 @@ class Publisher {
   bool silentOn(const Gpu& card, const Answers& answers) const;
   /// Takes a step on the object as the store has it, again on what a read shows while the object changes meanwhile.
   base::Status step(const std::string& name, std::stop_token stop, const Step& take);
+  /// A card as it was written, and as the server stored it.
+  struct Kept {
+    Gpu written, stored;
+  };
+  bool isKept(const Gpu& have, const Gpu& want) const;
   /// Into the store: what the server answered to our write.
   void wrote(const Gpu& answer);
   /// What is known of a card of this plugin, found or not; nullopt = nothing.
@@ -100,6 +110,8 @@ class Publisher {
   const base::Clock::Steady since_;                                       ///< when it was made
   std::map<std::string, base::Clock::Steady, std::less<>> failingSince_;  ///< by plugin
   std::atomic<std::thread::id> writes_{};  ///< this one changes the store by what it wrote
+  std::map<std::string, Kept, std::less<>> kept_;  ///< by object, of those that the server keeps otherwise
+  std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;  ///< by object: last write that was not kept
   std::vector<std::string> remarks_;       ///< of the present call, besides those of the answers
   std::vector<health::Given> given_;       ///< to containers, by others, as the kubelet last said
   std::vector<std::string> told_;          ///< the last time, so that nothing is told twice

@@ -99,7 +99,7 @@ bool isOf(const v1alpha::Card& card, const Given& given) {
 
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
-                                  const HasClaim& hasClaim) {
+                                  const HasClaim& hasClaim, const PodName& podName) {
   auto users = holders(card, given);
   std::map<std::string, bool> mayUse;  // by pod: asked once
   for (const auto pid : pidsOn(card, processes)) {
@@ -110,8 +110,9 @@ std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<G
     if (pod->empty() && name == kMpsServer && servesMps(host, card.uuid)) continue;
     if (!pod->empty() && mayUse.count(*pod) == 0) mayUse[*pod] = hasClaim(*pod, card.uuid).value_or(true);
     if (!pod->empty() && mayUse[*pod]) continue;
+    const std::string its = pod->empty() || !podName ? "" : podName(*pod);
     users.push_back("process " + std::to_string(pid) + " (" + name + ")" +
-                    (pod->empty() ? " outside of pods" : " of pod " + *pod));
+                    (pod->empty() ? " outside of pods" : " of pod " + (its.empty() ? *pod : its)));
   }
   if (users.empty()) return std::nullopt;
   auto out = illness("used without a claim by " + listed(users) +

@@ -20,6 +20,9 @@ inline constexpr std::string_view kForeignUse = "ForeignUse";
 /// Whether the pod of this uid has a claim on the card of this uuid; nullopt = not known, nobody is accused.
 using HasClaim = std::function<std::optional<bool>(const std::string& pod, const std::string& card)>;
 
+/// Name of the pod of this uid as "namespace/name"; empty = not known.
+using PodName = std::function<std::string(const std::string& pod)>;
+
 /// What the kubelet has given to a container, by a device plugin or a DRA driver that is not ours.
 struct Given {
   std::string pod;  ///< "namespace/name"
@@ -52,6 +55,6 @@ struct Host {
 /// listed, too, and it stays when the last one has gone. The words are the same whatever the order of given and processes.
 std::optional<Finding> foreignUse(const v1alpha::Card& card, const std::vector<Given>& given,
                                   const std::vector<plugin::CardProcess>& processes, const Host& host,
-                                  const HasClaim& hasClaim);
+                                  const HasClaim& hasClaim, const PodName& podName = {});
 
 }  // namespace egpu::agent::health

@@ -70,6 +70,7 @@ Result<bool> ClaimPreparer::isAnother(const ClaimRef& claim, const std::stop_tok
 Result<std::map<std::string, ClaimRef>> ClaimPreparer::devices(std::stop_token stop) {
   kube::ListOptions ofClaims;
   ofClaims.labelSelector = std::string(keys::kRoleLabel) + "=" + std::string(keys::kRoleDevice);
+  ofClaims.fieldSelector = "spec.nodeName=" + options_.node;
   auto all = client_.listAll<v1alpha::ElasticGPU>(ofClaims, std::move(stop));
   if (!all) return all.status();
   std::map<std::string, ClaimRef> out;

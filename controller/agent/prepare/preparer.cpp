@@ -324,20 +324,28 @@ Status ClaimPreparer::unprepare(const ClaimRef& claim, std::stop_token stop) {
   return Status::okay();
 }
 
+/// (U2) and (U3).
+Status ClaimPreparer::unstage(const cdi::Folder::Entry& entry) {
+  const std::string& name = entry.spec->provisioner;
+  const auto plugin = pluginOf(name);
+  if (!plugin && options_.uninstalled && options_.uninstalled(name)) {
+    log::warn("released without its provisioner, which is not installed any more: what it staged stays on the disk",
+              {{"device", entry.spec->device}, {"provisioner", name}});
+    return Status::okay();
+  }
+  if (!plugin) return plugin.status();
+  const auto turn = turns_.take(name);
+  if (!turn) return turn.status();
+  if (auto s = fromReply((*plugin)->unmount(entry.deviceUid, {}, {}), name + " unmount"); !s.ok()) return s;
+  return fromReply((*plugin)->unstage(entry.deviceUid), name + " unstage");
+}
+
 /// (U1) to (U4).
 Status ClaimPreparer::undo(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
   const std::string& uid = entry.deviceUid;
   if (entry.ready)
     if (auto s = folder_.withdraw(uid); !s.ok()) return s;  // (U1)
-  const auto plugin = pluginOf(entry.spec->provisioner);
-  if (!plugin) return plugin.status();
-  const std::string& name = entry.spec->provisioner;
-  {
-    const auto turn = turns_.take(name);
-    if (!turn) return turn.status();
-    if (auto s = fromReply((*plugin)->unmount(uid, {}, {}), name + " unmount"); !s.ok()) return s;  // (U2)
-    if (auto s = fromReply((*plugin)->unstage(uid), name + " unstage"); !s.ok()) return s;          // (U3)
-  }
+  if (auto s = unstage(entry); !s.ok()) return s;  // (U2), (U3)
   (void)removeSetAside(uid, stop);  // what a container left must not hold its share; the next start goes on
   if (auto s = folder_.removePart(uid); !s.ok()) return s;  // (U4)
   log::info("unprepared",

@@ -20,6 +20,8 @@
 //   (U1) ready renamed to part: no container gets the device any more           part, staged: (U2) on; or a pod wants it again: (P1) on
 //   (U2) plugin unmount(device uid)                                             part: again is a no-op
 //   (U3) plugin unstage(device uid), and what it set aside removed (staged.h)   part, nothing staged: again is a no-op
+//        Without (U2) and (U3) if the plugin is uninstalled: pods would stay
+//        Terminating for ever; (L4) unstages once it is installed again
 //   (U4) part removed                                                           none: unprepare of what is not prepared is OK
 //
 // WHO MENDS. The kubelet keeps a list of its own: it repeats prepare until it is answered OK, and unprepare likewise, also after its own
@@ -84,6 +86,9 @@ struct PreparerOptions {
   std::function<std::string(const std::string& card)> gone{};
   /// What a card was found to have, bytes; nullopt, or no function: nobody can say.
   std::function<std::optional<int64_t>(const std::string& card)> memoryFound{};
+  /// True if every installed plugin has described itself, and none has this name. Without the function no plugin counts
+  /// as uninstalled.
+  std::function<bool(const std::string& provisioner)> uninstalled{};
   /// How long what containers left is removed in one go: the kubelet waits 45 s for an unprepare.
   std::chrono::milliseconds removing{10'000};
 };
@@ -119,6 +124,7 @@ class ClaimPreparer {
   base::Status mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec);
   base::Result<core::ContainerEdits> editsFor(const Entitled& entitled);
   base::Status undo(const cdi::Folder::Entry& entry, const std::stop_token& stop);
+  base::Status unstage(const cdi::Folder::Entry& entry);
   base::Status unused(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadable(const cdi::Folder::Entry& entry, std::stop_token stop);
   base::Status unreadableOf(const ClaimRef& given, const std::vector<cdi::Folder::Entry>& entries,

@@ -14,7 +14,8 @@ namespace egpu::server {
 struct ProbeSources {
   std::function<std::string()> alive;   ///< empty = alive, else what is wrong
   std::function<std::string()> ready;   ///< empty = ready, else what is missing
-  std::function<std::string()> role{};  ///< "leader" | "standby", shown by /readyz; empty = there is no election
+  /// Shown by /readyz beside "ok": "leader" | "standby", or a warning that keeps the process ready; empty = nothing.
+  std::function<std::string()> role{};
 };
 
 /// 200 "ok", or 503 and what is wrong or missing. /readyz says "ok: leader" | "ok: standby": both are ready.

@@ -16,7 +16,8 @@ std::string seen(const std::string& path);
 /// a relative path begins.
 std::string resolved(const std::string& path, const std::string& folder = {});
 
-/// A folder of the host that stands for a root folder, as that of a driver container does: links are followed within it.
+/// A folder of the host that stands for a root folder, as that of a driver container does: links are followed within
+/// it.
 class RootFolder {
  public:
   /// onHost: the folder's path on the host, without links; "" = the host's own root folder.

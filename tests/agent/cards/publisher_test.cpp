@@ -2,8 +2,13 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "api/v1alpha/card_object.h"
 #include "tests/agent/cards/fixture.h"
+#include "tests/support/scratch_folder.h"
 
 namespace egpu::agent::cards {
 namespace {
@@ -82,6 +87,87 @@ TEST_F(PublisherTest, OneThatChangedIsWrittenOnceAndItsLedgerStays) {
   EXPECT_EQ(have->spec.allocations.at("u1").core, 100);
   EXPECT_EQ(have->metadata.label("kept"), "yes");
   EXPECT_EQ(writes(one(changed)), 0u);
+}
+
+TEST_F(PublisherTest, AWarningOfTheNodeIsToldOnceForAsLongAsItHolds) {
+  std::string warning = "containers without a claim get every card";
+  options.warning = [&] { return warning; };
+  Publisher warned(*client, store, events, clock, options);
+  watch();
+  EXPECT_TRUE(warned.publish(one(), {}).ok());
+  EXPECT_THAT(events.taken(), ElementsAre("Node n1 CardsReachableWithoutClaim: " + warning));
+  EXPECT_EQ(healthy("gpu-a").status, "True") << "nothing is withdrawn for it";
+  EXPECT_TRUE(warned.publish(one(), {}).ok());
+  EXPECT_THAT(events.taken(), IsEmpty());
+  EXPECT_TRUE(warned.publish(one(), {}).ok());
+  const auto again = std::exchange(warning, "");
+  EXPECT_TRUE(warned.publish(one(), {}).ok());
+  warning = again;
+  EXPECT_TRUE(warned.publish(one(), {}).ok());
+  EXPECT_THAT(events.taken(), ElementsAre("Node n1 CardsReachableWithoutClaim: " + warning));
+}
+
+/// A pod without a claim that computes on one card of two.
+TEST_F(PublisherTest, ForeignUseFencesTheCardUsedAndNamesThePod) {
+  const support::ScratchFolder proc;
+  std::filesystem::create_directories(proc.path() + "/7");
+  std::ofstream(proc.path() + "/7/cgroup") << "0::/kubepods/pod0123abcd-0000-4000-8000-00000000000a/c\n";
+  std::ofstream(proc.path() + "/7/comm") << "torch\n";
+  options.host.proc = proc.path();
+  options.hasClaim = [](const std::string&, const std::string&) { return false; };
+  options.podName = [](const std::string& uid) {
+    return uid == "0123abcd-0000-4000-8000-00000000000a" ? "tenant/greedy" : "";
+  };
+  Publisher fencing(*client, store, events, clock, options);
+  auto found = answer({gpu("GPU-A", 0), gpu("GPU-B", 1)});
+  found.health.processes = {{"GPU-B", 7, 1, -1}};
+  watch();
+  EXPECT_TRUE(fencing.publish({{"physical", found}}, {}).ok());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(healthy("gpu-b").reason, "ForeignUse");
+  EXPECT_THAT(healthy("gpu-b").message, HasSubstr("of pod tenant/greedy;"));
+}
+
+/// An API server whose CRD is older than this agent: it takes a card and keeps neither attributes nor usage.
+class OlderServer final : public support::ForwardingTransport {
+ public:
+  using ForwardingTransport::ForwardingTransport;
+  base::Result<kube::HttpResponse> perform(const kube::HttpRequest& request, std::stop_token stop) override {
+    auto pruned = request;
+    auto body = nlohmann::json::parse(request.body, nullptr, false);
+    if (body.is_object() && body.contains("spec")) body["spec"]["card"].erase("attributes");
+    if (body.is_object() && body.contains("status")) body["status"].erase("usage");
+    if (body.is_array())
+      body.erase(std::remove_if(body.begin(), body.end(),
+                                [](const auto& op) { return op["path"] == "/spec/card/attributes"; }),
+                 body.end());
+    if (!body.is_discarded()) pruned.body = body.dump();
+    writes += request.method == kube::Method::get ? 0 : 1;
+    return ForwardingTransport::perform(pruned, std::move(stop));
+  }
+  int writes = 0;
+};
+
+TEST_F(PublisherTest, AnOlderServerIsNotWrittenToForEver) {
+  OlderServer older(*transport);
+  kube::Client toOlder(older, serverClock, random, metrics, client->options());
+  Publisher newer(toOlder, store, events, clock, options);
+  const auto look = [&](const Answers& answers) {
+    watch();
+    EXPECT_TRUE(newer.publish(answers, {}).ok());
+    return std::exchange(older.writes, 0);
+  };
+  EXPECT_EQ(look(one()), 3) << "created, written once more, and its health";
+  EXPECT_THAT(card("gpu-a")->spec.card->attributes, IsEmpty());
+  for (int i = 0; i < 24; ++i) EXPECT_EQ(look(one()), 0);
+  auto changed = gpu("GPU-A");
+  changed.model = "H100";
+  EXPECT_EQ(look(one(changed)), 1);
+  EXPECT_EQ(look(one(changed)), 0);
+  change("gpu-a", R"({"spec":{"card":{"model":"fake"}}})");
+  EXPECT_EQ(look(one(changed)), 1) << "what an administrator changed is put right";
+  EXPECT_EQ(card("gpu-a")->spec.card->model, "H100");
+  EXPECT_EQ(look(one(changed)), 0);
 }
 
 TEST_F(PublisherTest, WhatSomebodyElseChangedIsPutRight) {
@@ -541,6 +627,24 @@ TEST_F(UsagePublisherTest, WhatIsUsedStandsOnACardThatIsBeingDeleted) {
   uses(3 * kGiB, 35);
   EXPECT_EQ(tells(), 1u);
   EXPECT_EQ(usageOf().memory, 3 * kGiB);
+}
+
+TEST_F(UsagePublisherTest, AnOlderServerThatKeepsNoneIsNotWrittenToForEver) {
+  OlderServer older(*transport);
+  kube::Client toOlder(older, serverClock, random, metrics, client->options());
+  Publisher newer(toOlder, store, events, clock, options);
+  uses(3 * kGiB, 35);
+  tellsBy(newer);
+  EXPECT_EQ(std::exchange(older.writes, 0), 1);
+  for (int i = 0; i < 24; ++i) {
+    clock.advance(std::chrono::seconds(15));
+    uses((i % 2 + 1) * 30 * kGiB, 35);
+    tellsBy(newer);
+  }
+  EXPECT_EQ(std::exchange(older.writes, 0), 0);
+  clock.advance(minutes(10));
+  tellsBy(newer);
+  EXPECT_EQ(older.writes, 1) << "a CRD is upgraded some day";
 }
 
 TEST_F(UsagePublisherTest, OnceAMinuteAndIfItMovedNoticeably) {

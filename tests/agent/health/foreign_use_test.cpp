@@ -73,13 +73,14 @@ class ForeignUseTest : public ::testing::Test {
       ++asked;
       EXPECT_EQ(card, "GPU-A");
       return it == claims.end() ? std::nullopt : std::optional(it->second);
-    });
+    }, [&](const std::string& pod) { return names.count(pod) > 0 ? names.at(pod) : ""; });
   }
 
   const support::ScratchFolder scratch;
   const std::string proc = scratch.path() + "/proc", state = scratch.path() + "/state";
   int asked = 0;
   std::map<std::string, bool> claims{{kOurs, true}, {kTheirs, false}};
+  std::map<std::string, std::string> names;  ///< pod names by uid
 };
 
 TEST_F(ForeignUseTest, WhoHasAClaimMayUseIt) {
@@ -91,6 +92,14 @@ TEST_F(ForeignUseTest, WhoHasAClaimMayUseIt) {
   EXPECT_FALSE(foreign->healthy);
   EXPECT_EQ(foreign->reason, "ForeignUse");
   EXPECT_THAT(foreign->message, HasSubstr("by process 2 (torch) of pod " + kTheirs));
+}
+
+TEST_F(ForeignUseTest, ThePodIsNamed) {
+  process(2, "torch", "0::/kubepods/pod" + kTheirs + "/c");
+  names[kTheirs] = "team/notebook";
+  EXPECT_THAT(found({{"GPU-A", 2, 1}})->message, HasSubstr("by process 2 (torch) of pod team/notebook;"));
+  names.clear();
+  EXPECT_THAT(found({{"GPU-A", 2, 1}})->message, HasSubstr("of pod " + kTheirs)) << "its uid is better than nothing";
 }
 
 /// An idle notebook, an image that is being pulled: no process is there yet.

@@ -31,6 +31,27 @@ TEST_F(UnprepareTest, TakesAwayWhatWasPrepared) {
   EXPECT_EQ(plugin.calls(), Calls{});
 }
 
+/// A pod would stay Terminating for ever.
+TEST_F(UnprepareTest, AnUninstalledPluginKeepsNoClaim) {
+  const auto claim = prepared("a");
+  world.removePod("a");
+  support::FakeRegistry without;
+  bool uninstalled = false;
+  PreparerOptions later = options;
+  later.uninstalled = [&](const std::string& provisioner) {
+    EXPECT_EQ(provisioner, plugin.description().name);
+    return uninstalled;
+  };
+  ClaimPreparer next(client, without, events, folder, later);
+  EXPECT_EQ(next.unprepare(claim, {}).code(), Code::unavailable) << "a plugin that starts yet is waited for";
+  EXPECT_FALSE(files().empty());
+  uninstalled = true;
+  EXPECT_TRUE(next.unprepare(claim, {}).ok());
+  EXPECT_TRUE(files().empty());
+  EXPECT_EQ(plugin.calls(), Calls{});
+  EXPECT_EQ(plugin.staged(), 1U) << "only the plugin can undo that";
+}
+
 TEST_F(UnprepareTest, NeverWhileAPodRunsWithIt) {
   const auto claim = prepared("a");
   says("a", "running");

@@ -210,9 +210,9 @@ def check_health(ground):
     says_why = "Xid92" in ground.told("ill")["ill"][1] or ground.node.version is not None  # older ones have no message
     report.check("the pod's status says why", says_why, ground.told("ill"))
     until("the strangers' card is fenced", lambda: ground.healthy(3)["reason"] == "ForeignUse")
-    uid, message = admin.get(f"{pods()}/well")["metadata"]["uid"], ground.healthy(3)["message"]
+    well, message = admin.get(f"{pods()}/well")["metadata"], ground.healthy(3)["message"]
     report.check("and says by whom", f"process {stranger} (sleep) outside of pods" in message and f"process {others} " in message
-                 and f"of pod {uid}" in message, message)
+                 and f"of pod {well['namespace']}/{well['name']}" in message, message)
     for place in (1, 2):
         report.check(f"card {place} is left alone", ground.healthy(place)["status"] == "True", ground.healthy(place))
     report.check("the other pods' status says that they are well", ground.told("well")["well"][0] == ground.told("beside")["beside"][0]
