@@ -56,7 +56,7 @@ Reconciler::Reconciler(kube::Client& client, cache::Stores& stores, cache::Clust
       quotas_(writer_, stores, cluster, clock, metrics, events),
       pods_(writer_, stores, cluster, binder_, claims_, waiting_, volumes_, events, enqueue_),
       podBinder_(writer_, stores, pods_, waiting_, clock, enqueue_),
-      sweeper_(writer_, stores, provisioning_),
+      sweeper_(writer_, stores, provisioning_, events),
       auditor_(
           writer_, stores, cluster, binder_, sweeper_, clock, metrics, events, enqueue_,
           [this] { return claims_.boundLately(); }, options.auditor),

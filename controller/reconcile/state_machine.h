@@ -10,7 +10,7 @@
 //   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp     priority/room_for_all.cpp V1 of several claims
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
-//   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/let_go.cpp W9   pod/gather.cpp, startOver   card/sweeper.cpp (S1) to (S3)
+//   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/let_go.cpp W9   pod/gather.cpp, startOver   card/sweeper.cpp (S1) to (S3)   card/surplus_cards.cpp (S5)
 //   card/auditor.cpp which hardware is gone, drift
 //
 //   CLAIM (claim/)                                                DEVICE egpu-<claim uid> (device/)
@@ -174,10 +174,11 @@
 // A decision counts (is assumed) until a device of its claim is seen or adopted, its write is known to have failed, or its claim is gone;
 // what that frees is room as any other. One that is a minute old beside all that is drift: said and forgotten (Auditor::assumed).
 //
-// GARBAGE (card/sweeper.cpp; S4: claim/carrier.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen,
+// GARBAGE (card/sweeper.cpp; S4: claim/carrier.cpp; S5: card/surplus_cards.cpp): (S1) a ledger entry whose device is, by a quorum read after the entry was seen,
 // gone, of another uid, or does not name the card; (S2) a key in a plugin's list that no device has, by a quorum list after it: at the
 // start, when the plugin changes, and when a device goes without our undo; (S3) a deleted card's finalizer once its ledger is empty;
-// (S4) a carrier of ours, marked or allocated by us, whose claim is gone. Keys are never reused, so a dead leader's late write is only
+// (S4) a carrier of ours, marked or allocated by us, whose claim is gone; (S5) cards without entries that 128 cards of their node precede
+// (those with entries, then the oldest): an agent's rights don't bound how many cards it creates. Keys are never reused, so a dead leader's late write is only
 // garbage, and a late null removes only what is dead.
 // clang-format on
 #pragma once

@@ -1,4 +1,4 @@
-// Garbage: ledger entries, plugin keys and finalizers whose device is no more (state_machine.h, S1 to S3). Never judged
+// Garbage: ledger entries, plugin keys and finalizers whose device is no more (state_machine.h, S1 to S3, S5). Never judged
 // by the cache alone.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "controller/cache/stores.h"
+#include "controller/reconcile/card/surplus_cards.h"
 #include "controller/reconcile/device/provisioning.h"
 #include "controller/reconcile/state_machine.h"
 #include "controller/reconcile/writer.h"
@@ -15,10 +16,11 @@ namespace egpu::reconcile {
 /// Thread-safe, one thread per card and plugin at a time.
 class Sweeper {
  public:
-  Sweeper(Writer& writer, cache::Stores& stores, Provisioning& provisioning)
-      : writer_(writer), stores_(stores), provisioning_(provisioning) {}
+  /// Made before the stores are filled.
+  Sweeper(Writer& writer, cache::Stores& stores, Provisioning& provisioning, kube::EventSink& events)
+      : writer_(writer), stores_(stores), provisioning_(provisioning), surplus_(writer, stores, events) {}
 
-  /// (S1) and (S3) of one card.
+  /// (S1), (S3) and (S5) of one card.
   Outcome card(const cache::Gpu& card, std::stop_token stop);
   /// (S2): asks the plugin, then the API server.
   Outcome plugin(const std::string& name, std::stop_token stop);
@@ -27,6 +29,7 @@ class Sweeper {
   Writer& writer_;
   cache::Stores& stores_;
   Provisioning& provisioning_;
+  SurplusCards surplus_;
 };
 
 }  // namespace egpu::reconcile

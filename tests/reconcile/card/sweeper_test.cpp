@@ -1,4 +1,4 @@
-// (S1) to (S4): what has no owner any more.
+// (S1) to (S5): garbage of cards, plugins and carriers.
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {
@@ -42,6 +42,25 @@ TEST_F(SweeperTest, S4_ACarrierWhoseClaimWasTornOutIsLetGo) {
   world.removeClaim("a");
   driver->run();
   EXPECT_FALSE(world.carrier("a"));
+}
+
+/// A compromised agent creates cards of its own node without end.
+TEST_F(SweeperTest, S5_CardsThatANodeCannotHaveAreDeleted) {
+  world.addClaim("a", "share", {{"gpu-core", "10"}}, "gpu-n1-1");
+  settle();
+  for (int i = 2; i < 140; ++i) world.addCard("n1", i);
+  world.addCard("n2", 0);
+  driver->run();
+  int left = 0;
+  for (int i = 0; i < 140; ++i) left += world.exists("gpu-n1-" + std::to_string(i)) ? 1 : 0;
+  EXPECT_EQ(left, 128);
+  EXPECT_TRUE(world.exists("gpu-n1-1")) << "a claim has it";
+  EXPECT_EQ(world.claim("a").status.phase, "Bound");
+  EXPECT_TRUE(world.exists("gpu-n2-0"));
+  world.addCard("n1", 200);
+  driver->run();
+  for (int i = 0; i < 140; ++i) left -= world.exists("gpu-n1-" + std::to_string(i)) ? 1 : 0;
+  EXPECT_EQ(left, world.exists("gpu-n1-200") ? 1 : 0) << "128 again, whatever their names";
 }
 
 }  // namespace
