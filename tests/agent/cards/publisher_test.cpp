@@ -188,8 +188,10 @@ TEST_F(PublisherTest, OneOnItsWayOutIsLeftAlone) {
   ASSERT_TRUE(admin->remove<Gpu>({"", "gpu-a"}).ok());
   auto changed = gpu("GPU-A");
   changed.memory = kGiB;
-  EXPECT_EQ(writes({{"physical", answer({changed}, {{"GPU-A", false, "Xid79: lost"}})}}), 0u);
-  EXPECT_EQ(writes({{"physical", answer({})}}), 0u);
+  const auto before = card("gpu-a")->spec;
+  EXPECT_EQ(writes({{"physical", answer({changed}, {{"GPU-A", false, "Xid79: lost"}})}}), 1u) << "its health alone";
+  EXPECT_EQ(writes({{"physical", answer({})}}), 1u);
+  EXPECT_EQ(card("gpu-a")->spec, before);
 }
 
 TEST_F(PublisherTest, AStaleStoreWritesNothingTwice) {
