@@ -22,15 +22,12 @@ PolicyScores scoresOf(const Amount& used, const Amount& capacity, int64_t memory
 /// Of a node: by its fill, and the mean of its healthy cards' load scores.
 PolicyScores scoresOf(int64_t fill, const std::vector<RankedCard>& cards) {
   PolicyScores scores = {{"binpack", percentOf(fill)}, {"spread", 100 - percentOf(fill)}};
-  for (const char* policy : {"compact-first", "low-load-first"}) {
-    int64_t sum = 0, count = 0;
-    for (const RankedCard& card : cards)
-      if (card.healthy) {
-        sum += card.scores.find(policy)->second;
-        ++count;
-      }
-    scores[policy] = count > 0 ? (sum + count / 2) / count : 0;
-  }
+  NodeLoad load;
+  for (const RankedCard& card : cards)
+    if (card.healthy)
+      load.add({card.scores.find("compact-first")->second, card.scores.find("low-load-first")->second});
+  scores["compact-first"] = NodeLoad::inPoints(load.used());
+  scores["low-load-first"] = NodeLoad::inPoints(load.available());
   return scores;
 }
 

@@ -6,6 +6,7 @@
 
 #include "controller/scheduler/choice/load_score.h"
 #include "controller/scheduler/choice/preset.h"
+#include "controller/scheduler/simulate.h"
 #include "controller/scheduler/state/state.h"
 #include "tests/scheduler/world.h"
 
@@ -81,10 +82,37 @@ TEST(Presets, TheWorkedExamplesHold) {
   EXPECT_EQ(where(cluster, "low-load-first"), "c0");
   EXPECT_EQ(where(cluster, "node-compact-gpu-low-load"), "b0") << "equally loaded: the lower index";
   cluster.upsertNode({"c", false});
-  EXPECT_EQ(where(cluster, "low-load-first"), "a1") << "168 against 154";
+  EXPECT_EQ(where(cluster, "low-load-first"), "a1") << "84 against 77";
   cluster.take("b0", "z", {0, 8 * kGi});
   EXPECT_EQ(where(cluster, "compact-first"), "b0");
   EXPECT_EQ(where(cluster, "node-compact-gpu-low-load"), "b1");
+}
+
+// A node is not liked for its number of cards.
+TEST(Presets, NodesOfUnlikeSizeAreComparedByTheMean) {
+  for (const int64_t weight : {kUsualMemoryWeight, int64_t{250}}) {
+    Cluster cluster;
+    cluster.upsertNode({"large", true});
+    for (int64_t c = 0; c < 8; ++c) {
+      cluster.upsertCard(makeCard("l" + std::to_string(c), "large", c));
+      cluster.take("l" + std::to_string(c), "x", {500, 16 * kGi});
+    }
+    cluster.upsertNode({"small", true});
+    for (int64_t c = 0; c < 2; ++c) cluster.upsertCard(makeCard("s" + std::to_string(c), "small", c));
+    Request r;
+    r.perCard = {100, kGi};
+    r.memoryWeight = weight;
+    r.nodePolicy = "low-load-first";
+    EXPECT_EQ(decide(cluster, r).node, "small") << "100 against 50";
+    const auto ranking = rank(cluster, r, {}, 2);
+    ASSERT_EQ(ranking.size(), 2u);
+    EXPECT_EQ(ranking[0].scores.at("low-load-first"), 100);
+    EXPECT_EQ(ranking[1].scores.at("low-load-first"), 50);
+    r.nodePolicy = "compact-first";
+    cluster.take("s0", "y", {800, 24 * kGi});
+    cluster.take("s1", "y", {600, 20 * kGi});
+    EXPECT_EQ(decide(cluster, r).node, "small") << "the mean of 77 and 62 against 50";
+  }
 }
 
 TEST(Presets, WeightsTurnTheChoice) {
@@ -102,9 +130,9 @@ TEST(Presets, WeightsTurnTheChoice) {
     r.memoryWeight = weight;
     return decide(cluster, r).node;
   };
-  EXPECT_EQ(nodeOf(700), "b") << "27 against 38";
-  EXPECT_EQ(nodeOf(600), "b") << "32 (31.5) against 34";
-  EXPECT_EQ(nodeOf(500), "a") << "36 against 30";
+  EXPECT_EQ(nodeOf(700), "b") << "13.5 against 19";
+  EXPECT_EQ(nodeOf(600), "b") << "16 (15.75) against 17";
+  EXPECT_EQ(nodeOf(500), "a") << "18 against 15";
   cluster.take("a1", "z", {100, 16 * kGi});  // as b0
   r.pinnedNode = "a";
   for (const auto& [policy, memory, compute] :

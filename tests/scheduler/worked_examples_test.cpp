@@ -26,6 +26,11 @@ void expectRow(const std::string& row) {
   EXPECT_NE(readme().find("\n" + row), std::string::npos) << "the README lacks: " << row;
 }
 
+/// The mean of load scores as the README has it.
+std::string mean(int64_t sum, std::size_t cards) {
+  return v1alpha::formatThousandths(sum * 1000 / static_cast<int64_t>(cards));
+}
+
 std::string grouped(int64_t n) {
   std::string digits = std::to_string(n);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
@@ -69,7 +74,7 @@ TEST(WorkedExamples, WhichNode) {
         score += policy == "compact-first" ? load.used : load.available;
       }
       const bool byFill = policy == "binpack" || policy == "spread";
-      row += ' ' + grouped(byFill ? fillOf(used, capacity) : score) + " |";
+      row += ' ' + (byFill ? grouped(fillOf(used, capacity)) : mean(score, cluster.cardsOf(node).size())) + " |";
     }
     expectRow(row + ' ' + decide(cluster, share(policy, "binpack")).node + " |");
   }
@@ -87,7 +92,7 @@ TEST(WorkedExamples, WeightsOfTheLoadScores) {
         const CardView card = cluster.findCard(name);
         score += loadScoreOf(card.used, card.capacity, weight).used;
       }
-      row += ' ' + std::to_string(score) + " |";
+      row += ' ' + mean(score, cluster.cardsOf(node).size()) + " |";
     }
     expectRow(row + ' ' + decide(cluster, request).node + " |");
   }

@@ -124,7 +124,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
     std::vector<v1alpha::Card> all;
     std::vector<PlainCandidate> candidates;
     Amount nodeUsed, nodeCapacity;
-    int64_t load = 0;  // Σ of the cards' load scores
+    int64_t load = 0, healthy = 0;  // Σ of the cards' load scores; their number
     for (const auto& it : cardsOf[name]) {
       const std::string& cardName = it->first;
       const PlainCard& plain = it->second;
@@ -135,6 +135,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       const Amount used = plain.used();
       nodeUsed = {nodeUsed.core + used.core, nodeUsed.memory + used.memory};
       nodeCapacity = {nodeCapacity.core + card.core, nodeCapacity.memory + card.memory};
+      ++healthy;
       load += plainLoad(card, used, r.memoryWeight, r.nodePolicy == "low-load-first");
       Amount granted, charged;
       const bool divided = r.split != Split::none && !r.wholeCards;
@@ -162,7 +163,8 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
         millionths(nodeUsed.core, nodeCapacity.core) + millionths(nodeUsed.memory, nodeCapacity.memory);
     const bool byLoad = r.nodePolicy == "compact-first" || r.nodePolicy == "low-load-first";
     const bool fullestFirst = r.nodePolicy == "binpack" || r.nodePolicy == "compact-first";
-    const std::pair score(byLoad ? load : 0, fullestFirst ? fill : -fill);
+    const int64_t meanLoad = healthy > 0 ? (load * 100 + healthy / 2) / healthy : 0;  // in hundredths
+    const std::pair score(byLoad ? meanLoad : 0, fullestFirst ? fill : -fill);
     if (best.fits && score <= bestScore) continue;  // nodes come by name: an equal score never beats an earlier name
     bestScore = score;
     best = {true, name, *placements};

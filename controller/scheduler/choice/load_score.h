@@ -41,4 +41,26 @@ inline LoadScore loadScoreOf(Amount used, Amount capacity, int64_t memoryWeight 
   return small ? scores(int64_t{}) : scores(__int128{});
 }
 
+/// The load scores of a node: the means over its healthy cards, in hundredths, halves up: 0 … 10,000; without cards 0. A sum
+/// would prefer nodes for their number of cards.
+///
+/// Example: two cards that score 33 and 0: 16.5, so 1,650.
+class NodeLoad {
+ public:
+  void add(const LoadScore& card) {
+    used_ += card.used;
+    available_ += card.available;
+    ++cards_;
+  }
+  int64_t used() const { return mean(used_); }
+  int64_t available() const { return mean(available_); }
+  /// A score of used() or available() as a card's: 0 … 100.
+  static int64_t inPoints(int64_t hundredths) { return (hundredths + 50) / 100; }
+
+ private:
+  int64_t mean(int64_t sum) const { return cards_ > 0 ? (sum * 200 + cards_) / (2 * cards_) : 0; }
+
+  int64_t used_ = 0, available_ = 0, cards_ = 0;
+};
+
 }  // namespace egpu::scheduler

@@ -1,9 +1,9 @@
-// Node policy compact-first: the node whose cards' load scores (load_score.h) add up to most. Equal sums: the fuller
-// node, then the lower name.
+// Node policy compact-first: the node with the highest mean of its cards' load scores (load_score.h). Equal means: the
+// fuller node, then the lower name.
 //
 // Example: nodes of two cards each (core 1000, memory 32 GiB); a request of core 300, memory 4 GiB.
-//   a: used 500 / 8 GiB and 0 / 0             scores 33 (70 · 8/32 + 30 · 0.5 = 32.5) and 0    33
-//   b: used 200 / 8 GiB and 200 / 8 GiB       scores 24 (23.5) twice                           48   chosen
+//   a: used 500 / 8 GiB and 0 / 0             scores 33 (70 · 8/32 + 30 · 0.5 = 32.5) and 0    16.5
+//   b: used 200 / 8 GiB and 200 / 8 GiB       scores 24 (23.5) twice                           24     chosen
 //   c: used 0 / 0 and 0 / 0                                                                     0
 #pragma once
 

@@ -1,9 +1,9 @@
-// Node policy low-load-first: the node whose cards have most available: the sum of their scores (load_score.h). Equal
-// sums: the emptier node, then the lower name.
+// Node policy low-load-first: the node whose cards have most available: the mean of their scores (load_score.h). Equal
+// means: the emptier node, then the lower name.
 //
 // Example: nodes of two cards each (core 1000, memory 32 GiB); a request of core 300, memory 4 GiB.
-//   a: used 500 / 8 GiB and 0 / 0             scores 68 (67.5) and 100    168   chosen
-//   b: used 200 / 8 GiB and 200 / 8 GiB       scores 77 (76.5) twice      154
+//   a: used 500 / 8 GiB and 0 / 0             scores 68 (67.5) and 100    84   chosen
+//   b: used 200 / 8 GiB and 200 / 8 GiB       scores 77 (76.5) twice      77
 #pragma once
 
 #include "controller/scheduler/node_policy/node_policy.h"

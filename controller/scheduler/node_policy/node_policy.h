@@ -14,7 +14,7 @@ enum class Walk { fullestFirst, emptiestFirst };
 /// What decides; of equal nodes, the one that comes first on the walk.
 enum class NodeOrder {
   fill,            ///< the walk alone
-  usedScore,       ///< the highest sum of load scores (load_score.h) of the healthy cards
+  usedScore,       ///< the highest mean of the healthy cards' load scores (load_score.h)
   availableScore,  ///< likewise of what is available
   fragmentation,   ///< the least loss (fragmentation/node_scoring.h), then the lower name; unpriced: the walk alone
 };

@@ -33,16 +33,15 @@ Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const 
   Highest<4> cores;
   Highest<2> memories;
   Amount usedSum, capacitySum;
-  int64_t empty = 0, fewest = Summary::kMost, usedScore = 0, availableScore = 0, freeCore = 0;
+  int64_t empty = 0, fewest = Summary::kMost, freeCore = 0;
+  NodeLoad load;
   for (CardId c : node.cards) {
     const CardRecord& card = cards[c];
     if (!card.healthy) continue;
     const Amount capacity = capacityOf(c), used = usedOf(c);
     capacitySum = {capacitySum.core + capacity.core, capacitySum.memory + capacity.memory};
     usedSum = {usedSum.core + used.core, usedSum.memory + used.memory};
-    const LoadScore load = loadScoreOf(used, capacity);
-    usedScore += load.used;
-    availableScore += load.available;
+    load.add(loadScoreOf(used, capacity));
     freeCore += std::max<int64_t>(card.left.core, 0);
     const uint8_t core = scale.core(card.left.core), memory = scale.memory(card.left.memory);
     cores.add(core);
@@ -70,8 +69,8 @@ Survey Cluster::State::survey(const NodeRecord& node, const Scale& scale) const 
   s.at[Summary::kNodeCpu] = Summary::coarse(left.cpuMilli, Summary::kCpuUnit);
   s.at[Summary::kNodeMemory] = Summary::coarse(left.memory, Summary::kNodeMemoryUnit);
   s.at[Summary::kFreeCore] = Summary::coarse(freeCore, Summary::kCoreUnit);
-  s.setWide(Summary::kUsedScore, usedScore);
-  s.setWide(Summary::kAvailableScore, availableScore);
+  s.setWide(Summary::kUsedScore, load.used());
+  s.setWide(Summary::kAvailableScore, load.available());
   survey.fill = fillOf(usedSum, capacitySum);
   return survey;
 }

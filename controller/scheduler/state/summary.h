@@ -29,8 +29,8 @@ struct alignas(64) Summary {
   static constexpr std::size_t kNodeCpu = kCardClaims + 1;           ///< coarse()
   static constexpr std::size_t kNodeMemory = kNodeCpu + 1;           ///< coarse()
   static constexpr std::size_t kFreeCore = kNodeMemory + 1;          ///< Σ over the cards, coarse()
-  static constexpr std::size_t kUsedScore = kFreeCore + 1;           ///< Σ over the cards of load_score.h's used; wide
-  static constexpr std::size_t kAvailableScore = kUsedScore + 2;     ///< likewise available; wide
+  static constexpr std::size_t kUsedScore = kFreeCore + 1;           ///< NodeLoad::used() of load_score.h; wide
+  static constexpr std::size_t kAvailableScore = kUsedScore + 2;     ///< NodeLoad::available(); wide
   static constexpr std::size_t kCount = kAvailableScore + 2;
   static constexpr int64_t kMost = 255;
   static constexpr int64_t kCoreUnit = 10;                        ///< milli-cards
