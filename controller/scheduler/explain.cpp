@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "api/v1alpha/quantity.h"
 #include "controller/scheduler/choice/card_choice.h"
 #include "controller/scheduler/choice/fit.h"
+#include "controller/scheduler/quota/quota.h"
 #include "controller/scheduler/remedies/amount_text.h"
 #include "controller/scheduler/remedies/each_node.h"
 #include "controller/scheduler/remedies/remedy.h"
@@ -18,6 +20,7 @@ namespace egpu::scheduler {
 namespace {
 
 constexpr std::size_t kReasonsTold = 10;  ///< of a list in a sentence
+constexpr std::size_t kModelsTold = 8;
 
 /// A stage while it is being counted.
 struct Counting {
@@ -73,11 +76,39 @@ std::string (*unitOf(const Request& request, std::string (*ofMemory)(int64_t)))(
   return request.perCard.core > 0 ? share : ofMemory;
 }
 
+std::string counted(int64_t n, std::string_view noun) {
+  return std::to_string(n) + ' ' + std::string(noun) + (n == 1 ? "" : "s");
+}
+
+/// Reason of cards whose model the request does not name. If no card of the cluster has one of its models, the reason lists
+/// the models that exist: the name may be misspelt.
+std::string otherModelText(const Cluster::State& state, const Request& request) {
+  const std::string text = "of another model";
+  if (request.models.empty()) return text;
+  std::set<std::string_view> models;
+  for (const auto& [name, id] : state.nodesByName())
+    for (const CardId card : state.nodes[id].cards) models.insert(state.types[state.cards[card].type].model);
+  std::string list;
+  std::size_t named = 0;
+  for (const std::string_view model : models) {
+    if (anyOf(request.models, model)) return text;
+    if (++named <= kModelsTold) list += (list.empty() ? "" : ", ") + (model.empty() ? "without a name" : std::string(model));
+  }
+  return models.empty() ? text : text + " (the cluster has " + list + (named > kModelsTold ? ", …)" : ")");
+}
+
 class Explaining {
  public:
   Explaining(const Cluster::State& state, const Request& request, const NodePredicate& suits, std::size_t names,
-             const Pause& pause)
-      : state_(state), request_(request), suits_(suits), names_(names), pause_(pause), needs_(state, request) {}
+             const Pause& pause, const WhyUnsuited& whyUnsuited)
+      : state_(state),
+        request_(request),
+        suits_(suits),
+        names_(names),
+        pause_(pause),
+        whyUnsuited_(whyUnsuited),
+        needs_(state, request),
+        otherModel_(otherModelText(state, request)) {}
 
   std::vector<StageReport> run() {
     eachNode(state_, pause_, [this](std::string_view name, const NodeRecord& node) {
@@ -121,11 +152,13 @@ class Explaining {
   std::string nodeFault(const NodeRecord& node) const {
     if (!request_.pinnedNode.empty() && node.name != request_.pinnedNode) return "not the pinned node";
     if (node.cards.empty() && request_.cards > 0) return "without cards";
-    if (!node.offered()) return "not ready or cordoned";
+    if (!node.hasObject) return "without a Node object";
+    if (!node.offered()) return "unschedulable (not ready, cordoned or being deleted)";
     if (!nodeBelowLimit(node, request_))
-      return "at the limit of " + std::to_string(request_.maxClaimsPerNode) + " claims per node";
-    if (suits_ && !suits_(node.name)) return "not suitable for the pod";
-    return {};
+      return "at the limit of " + counted(request_.maxClaimsPerNode, "claim") + " per node";
+    if (!suits_ || suits_(node.name)) return {};
+    std::string why = whyUnsuited_ ? whyUnsuited_(node.name) : std::string();
+    return why.empty() ? std::string(kUnsuitedForPod) : why;
   }
 
   bool hasRoom(const NodeRecord& node) {
@@ -154,7 +187,7 @@ class Explaining {
     ++health_.before;
     if (!card.healthy) return fault(health_, "quarantined");
     ++model_.before;
-    if (need.verdict == TypeVerdict::otherModel) return fault(model_, "of another model");
+    if (need.verdict == TypeVerdict::otherModel) return fault(model_, otherModel_);
     ++minMemory_.before;
     if (need.verdict == TypeVerdict::belowMinMemory)
       return fault(minMemory_, "with less memory than " + atLeastText(request_.minMemory));
@@ -167,7 +200,7 @@ class Explaining {
     if (need.verdict == TypeVerdict::overQuota) return fault(quota_, "over a quota of the namespace");
     ++claims_.before;
     if (request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard)
-      return fault(claims_, "at the limit of " + std::to_string(request_.maxClaimsPerCard) + " claims per card");
+      return fault(claims_, "at the limit of " + counted(request_.maxClaimsPerCard, "claim") + " per card");
     if (request_.wholeCards) {
       ++empty_.before;
       return card.empty() || fault(empty_, "in use");
@@ -228,7 +261,9 @@ class Explaining {
   const NodePredicate& suits_;
   const std::size_t names_;
   const Pause& pause_;
+  const WhyUnsuited& whyUnsuited_;
   Needs needs_;
+  const std::string otherModel_;
   Place at_;
   Counting node_, nodeCpu_, nodeMemory_, pinned_, health_, model_, minMemory_, capacity_, quota_, claims_, empty_,
       core_, memory_, enough_;
@@ -244,16 +279,12 @@ class Explaining {
   const CardPolicy* policy_ = findCardPolicy(request_.cardPolicy);
 };
 
-std::string counted(int64_t n, std::string_view noun) {
-  return std::to_string(n) + ' ' + std::string(noun) + (n == 1 ? "" : "s");
-}
-
 }  // namespace
 
 Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits, std::size_t names,
-                    const Pause& pause) {
+                    const Pause& pause, const WhyUnsuited& whyUnsuited) {
   Explanation e;
-  e.stages = Explaining(cluster.state(), request, suits, names, pause).run();
+  e.stages = Explaining(cluster.state(), request, suits, names, pause, whyUnsuited).run();
   e.remedies = findRemedies(cluster, request, suits, pause);
   for (const Remedy& remedy : e.remedies) e.smallestChange += (e.smallestChange.empty() ? "" : "; or ") + remedy.text;
   return e;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,13 +70,18 @@ struct Explanation {
   bool operator==(const Explanation&) const = default;
 };
 
-/// Called now and then during a long scan, so that who holds the cluster can let others have it; it may change
-/// meanwhile, and what was counted before stays counted.
+/// Called now and then during a long scan, so that the caller can let others have the cluster; it may change
+/// meanwhile, and counts made before stay.
 using Pause = std::function<void()>;
+
+/// Reason why `suits` rejects a node, as in a StageReport: "with a taint that the claim's class does not tolerate". Null or
+/// empty: kUnsuitedForPod.
+using WhyUnsuited = std::function<std::string(std::string_view node)>;
+inline constexpr std::string_view kUnsuitedForPod = "not suitable for the pod";
 
 /// Why decide() found nothing; of a request that fits, what its stages let through. Scans the cluster; called once per
 /// change of the answer, not per decision. At most `names` of those who fell out are named per stage.
 Explanation explain(const Cluster& cluster, const Request& request, const NodePredicate& suits = {},
-                    std::size_t names = 0, const Pause& pause = {});
+                    std::size_t names = 0, const Pause& pause = {}, const WhyUnsuited& whyUnsuited = {});
 
 }  // namespace egpu::scheduler

@@ -40,6 +40,22 @@ class Gathering {
                      [&size](const Unit& a, const Unit& b) { return size(a) > size(b); });
   }
 
+  /// Takes what the furthest try placed, explains the member that it lacked, and gives everything back.
+  Explanation explain(const std::vector<TopologyGroup>* within, const WhyUnsuitedForMember& whyUnsuited) {
+    const GangDecision decision = run(within);
+    if (!decision.lacking || decision.lacking->excess || (within != nullptr && furthest_.group == nullptr)) return {};
+    placed_.clear();
+    on_.clear();
+    asked_.clear();
+    inGroup_.reset();
+    decisions_ = furthest_.decisions;
+    places_.assign(members_.size(), InGroup::kNowhere);
+    for (const std::size_t i : furthest_.placed) take(i);
+    auto explanation = explainMember(decision.lacking->member, whyUnsuited);
+    takeBack(0);
+    return explanation;
+  }
+
   GangDecision run(const std::vector<TopologyGroup>* within) {
     if (members_.empty()) return {};
     if (within == nullptr) {
@@ -101,7 +117,7 @@ class Gathering {
     takeBack(0);
     if (!lacks && within < placed.size()) lacks = placed[within];
     if (lacks) {
-      fellShort({*lacks, within, group ? group->value : std::string(), std::move(excess)});
+      fellShort({*lacks, within, group ? group->value : std::string(), std::move(excess)}, group, placed);
       return false;
     }
     result_ = {std::move(decisions_), group ? group->value : std::string(), std::nullopt};
@@ -268,8 +284,33 @@ class Gathering {
     return some.size() - 1;
   }
 
-  void fellShort(GangShort lacking) {
-    if (!result_.lacking || lacking.fit > result_.lacking->fit) result_.lacking = std::move(lacking);
+  void fellShort(GangShort lacking, const TopologyGroup* group, const std::vector<std::size_t>& placed) {
+    if (result_.lacking && lacking.fit <= result_.lacking->fit) return;
+    result_.lacking = std::move(lacking);
+    furthest_ = {group, placed, decisions_};
+  }
+
+  Explanation explainMember(std::size_t i, const WhyUnsuitedForMember& whyUnsuited) {
+    const GangMember& member = members_[i];
+    const TopologyGroup* const group = furthest_.group;
+    const auto outside = [group](std::string_view node) {
+      return group != nullptr && std::find(group->nodes.begin(), group->nodes.end(), node) == group->nodes.end();
+    };
+    const auto crowded = [this, &member](std::string_view node) {
+      const auto there = on_.find(node);
+      return member.hasRoom && !member.hasRoom(node, there == on_.end() ? kNobody : there->second);
+    };
+    const NodePredicate suits = [&](std::string_view node) {
+      return !outside(node) && (!member.suits || member.suits(node)) && !crowded(node);
+    };
+    const WhyUnsuited why = [&](std::string_view node) -> std::string {
+      if (outside(node)) return "outside of " + group->value;
+      if (member.suits && !member.suits(node)) return whyUnsuited ? whyUnsuited(i, node) : std::string();
+      return "without room for the pod beside the gang's other pods";
+    };
+    Request asks = member.request;
+    if (member.claim) asks.quota = book_.rooms(*member.claim, asked_);
+    return scheduler::explain(cluster_, asks, suits, 0, {}, why);
   }
 
   Cluster& cluster_;
@@ -288,6 +329,13 @@ class Gathering {
   std::map<std::string, std::vector<std::size_t>, std::less<>> on_;  ///< who is placed on a node
   std::vector<QuotaAsked> asked_;                                    ///< by those that are placed
   GangDecision result_;
+  /// The try that placed most, of which result_.lacking tells.
+  struct Furthest {
+    const TopologyGroup* group = nullptr;
+    std::vector<std::size_t> placed;
+    std::vector<Decision> decisions;
+  };
+  Furthest furthest_;
 };
 
 }  // namespace
@@ -295,6 +343,13 @@ class Gathering {
 GangDecision decideGang(Cluster& cluster, const std::vector<GangMember>& members,
                         const std::vector<TopologyGroup>* within, const QuotaBook& book, const Pause& pause) {
   return Gathering(cluster, members, book, pause).run(within);
+}
+
+Explanation explainGang(Cluster& cluster, const std::vector<GangMember>& members,
+                        const std::vector<TopologyGroup>* within, const QuotaBook& book,
+                        const WhyUnsuitedForMember& whyUnsuited) {
+  const Pause pause;
+  return Gathering(cluster, members, book, pause).explain(within, whyUnsuited);
 }
 
 }  // namespace egpu::scheduler

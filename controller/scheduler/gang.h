@@ -83,4 +83,13 @@ GangDecision decideGang(Cluster& cluster, const std::vector<GangMember>& members
                         const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
                         const Pause& pause = {});
 
+/// Why a node is none for a member (by position): as WhyUnsuited. Null: kUnsuitedForPod.
+using WhyUnsuitedForMember = std::function<std::string(std::size_t member, std::string_view node)>;
+
+/// Explains why the member that decideGang() names as lacking fits nowhere beside the members placed before it. No stages: the
+/// gang fits, a quota is exceeded, or there is no group. The cluster is as before when this returns.
+Explanation explainGang(Cluster& cluster, const std::vector<GangMember>& members,
+                        const std::vector<TopologyGroup>* within = nullptr, const QuotaBook& book = {},
+                        const WhyUnsuitedForMember& whyUnsuited = {});
+
 }  // namespace egpu::scheduler

@@ -119,7 +119,7 @@ std::vector<RankedNode> rank(const Cluster& cluster, const Request& request, con
 Simulation simulate(const Cluster& cluster, const Request& request, const NodePredicate& suits,
                     const SimulationLimits& limits, const MayGo& mayGo) {
   Simulation simulation;
-  simulation.filter = explain(cluster, request, suits, limits.names, limits.pause);
+  simulation.filter = explain(cluster, request, suits, limits.names, limits.pause, limits.whyUnsuited);
   simulation.decision = decide(cluster, request, suits);
   simulation.ranking = rank(cluster, request, suits, limits.top, limits.pause);
   if (!simulation.decision.fits)

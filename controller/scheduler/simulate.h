@@ -64,6 +64,7 @@ struct SimulationLimits {
   std::size_t names = 20;  ///< of those who fell out, per stage
   std::size_t top = 5;     ///< nodes ranked
   Pause pause{};           ///< called between decisions; may throw to give up
+  WhyUnsuited whyUnsuited{};
 };
 
 /// Costs what explain() does, and a decision per ranked node. mayGo: whom preemption may name; null = everybody.

@@ -244,8 +244,9 @@ class TryingSteps {
   Placed place(ClaimRecord& claim, const std::string& from) {
     Placed placed{claim.name, from, decideFor(claim), {}};
     if (!placed.to.fits) {
-      placed.why = placed.to.excess ? placed.to.excess->text()
-                                    : explain(now_.cluster, *claim.request, claim.suits, 0, pause_).text();
+      placed.why = placed.to.excess
+                       ? placed.to.excess->text()
+                       : explain(now_.cluster, *claim.request, claim.suits, 0, pause_, claim.whyUnsuited).text();
       claim.device.clear();
       return placed;
     }

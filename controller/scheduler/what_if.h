@@ -28,6 +28,7 @@ struct ClaimRecord {
   /// What would do, if several things would: placed anew it gets the first that fits. `request` is the one that it has, else
   /// the first.
   std::vector<Request> alternatives{};
+  WhyUnsuited whyUnsuited{};  ///< why `suits` rejects a node
 };
 
 /// Where a question starts, or has led to.

@@ -224,7 +224,7 @@ TEST_F(BindingTest, LimitsOfClaimsPerCardAndNode) {
   world.addClaim("d", "fewer", {{"gpu-core", "10"}});
   settle();
   EXPECT_EQ(world.reason("c"), "NoFit");
-  EXPECT_NE(world.message("c").find("1 claims per card"), std::string::npos) << world.message("c");
+  EXPECT_NE(world.message("c").find("1 claim per card"), std::string::npos) << world.message("c");
   EXPECT_EQ(world.reason("d"), "NoFit");
   world.removeClaim("a");
   driver->run();

@@ -82,6 +82,31 @@ TEST(Gang, TheHeadersExample) {
   EXPECT_EQ(apart.lacking, (GangShort{2, 2, "a", std::nullopt}));
 }
 
+TEST(Gang, WhatOneLacksIsExplainedBesideTheOthers) {
+  auto cluster = nodesOfTwo(3);
+  cluster.take("n2-0", "x", {1000, kGi});
+  const auto before = usedOf(cluster);
+  auto gang = same(3, whole(2));
+  const Explanation e = explainGang(cluster, gang);
+  EXPECT_EQ(usedOf(cluster), before);
+  EXPECT_EQ(e.text(),
+            "0/3 nodes fit: 6 cards: 5 in use; nodes: 1 with too few fitting cards (need 2, best has 1); "
+            "1 whole card would fit now (node n2); or free 1 more card of node n2: n2-0");
+  cluster.giveBack("n2-0", "x");
+  EXPECT_FALSE(decideGang(cluster, gang).decisions.empty()) << "what was offered does it";
+  EXPECT_TRUE(explainGang(cluster, gang).stages.empty()) << "all fit";
+
+  const std::vector<TopologyGroup> racks{{"a", {"n0", "n1"}}, {"b", {"n2"}}};
+  const Explanation apart = explainGang(cluster, gang, &racks);
+  EXPECT_EQ(apart.stages.front().reasons, (std::vector<std::pair<std::string, int64_t>>{{"outside of a", 1}}));
+  gang[2].suits = [](std::string_view node) { return node != "n2"; };
+  const Explanation unsuited =
+      explainGang(cluster, gang, nullptr, {}, [](std::size_t member, std::string_view node) {
+        return std::to_string(member) + " not on " + std::string(node);
+      });
+  EXPECT_EQ(unsuited.stages.front().reasons, (std::vector<std::pair<std::string, int64_t>>{{"2 not on n2", 1}}));
+}
+
 TEST(Gang, OfNoGroupIsNowhere) {
   auto cluster = nodesOfTwo(4);
   const std::vector<TopologyGroup> none;

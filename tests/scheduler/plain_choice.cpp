@@ -129,6 +129,13 @@ std::vector<Indexes> fixedSetsOf(const std::vector<v1alpha::Card>& node) {
   return {};
 }
 
+/// Those of the machine that the policy names ("static dgx1-volta"), else of the node's own.
+std::vector<Indexes> fixedSetsFor(const std::string& policy, const std::vector<v1alpha::Card>& node) {
+  if (policy == "static dgx1-pascal") return dgxSets().at("P100");
+  if (policy == "static dgx1-volta") return dgxSets().at("V100");
+  return fixedSetsOf(node);
+}
+
 class Choosing {
  public:
   Choosing(const Request& r, const std::vector<v1alpha::Card>& node, const std::vector<PlainCandidate>& candidates)
@@ -167,7 +174,7 @@ class Choosing {
   /// Fixed sets of which all cards are candidates.
   std::vector<Indexes> fixedSets() const {
     std::vector<Indexes> sets;
-    for (const Indexes& places : fixedSetsOf(node_)) {
+    for (const Indexes& places : fixedSetsFor(r_.cardPolicy, node_)) {
       Indexes set;
       for (std::size_t i = 0; i < candidates_.size(); ++i)
         if (std::count(places.begin(), places.end(), places_[i]) > 0) set.push_back(i);
@@ -185,7 +192,7 @@ class Choosing {
     const auto wanted = static_cast<std::size_t>(r_.cards);
     Indexes set = allCandidates();
     if (set.size() < wanted) return {};
-    if (r_.cardPolicy == "static") {
+    if (r_.cardPolicy.starts_with("static")) {
       for (const Indexes& fixed : fixedSets())
         if (fixed.size() == wanted) return fixed;
       return {};
@@ -232,7 +239,7 @@ class Choosing {
   Indexes setToDivideOver() {
     for (const PlainCandidate& candidate : candidates_) rooms_.push_back(plainRoom(r_, candidate.card, candidate.used));
     std::vector<Indexes> sets;
-    if (r_.cardPolicy == "static") {
+    if (r_.cardPolicy.starts_with("static")) {
       sets = fixedSets();
     } else {
       for (uint32_t mask = 1; mask < uint32_t{1} << candidates_.size(); ++mask) {

@@ -46,6 +46,11 @@ struct CardPolicy {
   bool seesLinks = false;
   /// It goes by load scores (load_score.h), whose weights the class may set.
   bool byLoad = false;
+  /// Machine whose fixed sets are given on every node; `other`: those of the machine that the node is recognised as.
+  topology::Machine machine = topology::Machine::other;
+  topology::Machine machineOf(const NodeRecord& node) const {
+    return machine == topology::Machine::other ? node.machine : machine;
+  }
 };
 
 /// Null if there is no such policy. Besides the names below, "static dgx1-pascal" and such: static.h.

@@ -26,7 +26,7 @@ inline constexpr CardPolicy kStatic{"static", chooseFixedSet, divideOverFixedSet
 
 /// The class parameter `static` in the words of go-gpuallocator. Policies of their own, not values of cardPolicy.
 template <topology::Machine machine>
-inline constexpr CardPolicy kStaticOf{"", chooseSetOf<machine>, divideOverSetOf<machine>, false, true};
+inline constexpr CardPolicy kStaticOf{"", chooseSetOf<machine>, divideOverSetOf<machine>, false, true, false, machine};
 constexpr CardPolicy named(CardPolicy policy, std::string_view name) {
   policy.name = name;
   return policy;

@@ -8,10 +8,8 @@
 namespace egpu::scheduler {
 
 Freeing::Freeing(const Cluster::State& state, const Request& request, Needs& needs)
-    : state_(state), request_(request), needs_(needs) {
+    : state_(state), request_(request), needs_(needs), policy_(findCardPolicy(request.cardPolicy)) {
   if (divides(request)) total_.emplace(request);
-  const CardPolicy* policy = findCardPolicy(request.cardPolicy);
-  fixedSets_ = policy && !policy->takesAny;
 }
 
 bool Freeing::couldServe(CardId id) {
@@ -53,61 +51,81 @@ std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
   return freed;
 }
 
-/// `all`: every one of the cards gets a part.
-std::optional<Freeing::Freed> Freeing::divided(const Cards& cards, bool all) {
-  struct Candidate {
-    CardId card;
-    int64_t now = 0, empty = 0, part = 0;  // steps: that it could hold now, and empty; and that it must hold
-    int64_t gain = 0, cost = 0;            // of freeing what would be needed most
-  };
-  const int64_t total = total_->steps();
-  std::vector<Candidate> rooms;
+std::optional<std::vector<Freeing::Share>> Freeing::sharesOf(const Cards& cards, bool all) const {
+  std::vector<Share> shares;
   for (const CardId id : cards) {
     const CardRecord& card = state_.cards[id];
     const CardType& type = state_.types[card.type];
+    Share share{id};
     const bool full = request_.maxClaimsPerCard > 0 && card.claims() >= request_.maxClaimsPerCard;
-    Candidate room{id};
-    room.empty = total_->roomOn(type, state_.capacityOf(id));
-    room.now = room.part = full ? 0 : total_->roomOn(type, card.free());
-    if (room.empty > 0) rooms.push_back(room);
+    share.empty = total_->roomOn(type, state_.capacityOf(id));
+    share.free = total_->roomOn(type, card.free());
+    share.now = share.part = full ? 0 : share.free;
+    if (share.empty > 0) shares.push_back(share);
   }
-  if (all && (rooms.size() < cards.size() || static_cast<int64_t>(rooms.size()) > total)) return std::nullopt;
-  std::stable_sort(rooms.begin(), rooms.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.empty > b.empty; });
-  if (rooms.size() > SplitTotal::kMostCards) {
+  if (all && (shares.size() < cards.size() || static_cast<int64_t>(shares.size()) > total_->steps()))
+    return std::nullopt;
+  std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) { return a.empty > b.empty; });
+  if (shares.size() > SplitTotal::kMostCards) {
     if (all) return std::nullopt;
-    rooms.resize(SplitTotal::kMostCards);
+    shares.resize(SplitTotal::kMostCards);
   }
-  int64_t lacking = total;
-  for (Candidate& room : rooms) {
-    if (all) room.part = std::max<int64_t>(room.part, 1);
-    lacking -= room.part;
+  return shares;
+}
+
+std::pair<int64_t, Remedy::CardRoom> Freeing::missing(const Share& share, int64_t part) const {
+  const CardType& type = state_.types[state_.cards[share.card].type];
+  return missing(share.card, chargedFor(total_->atMost(type, part), request_));
+}
+
+void Freeing::trim(std::vector<Share>& shares, int64_t lacking, bool all) const {
+  for (auto share = shares.rbegin(); share != shares.rend(); ++share) {
+    if (share->part <= share->now) continue;
+    // A card at the limit of claims offers all that it has free with the first claim: it is spared as a whole, or keeps that.
+    const bool spared = !all && share->part - share->now <= -lacking;
+    const int64_t least = spared ? share->now : std::max({share->now, share->free, int64_t{all ? 1 : 0}});
+    const int64_t less = std::clamp<int64_t>(-lacking, 0, share->part - least);
+    share->part -= less;
+    lacking += less;
   }
-  auto costOf = [&](const Candidate& room, int64_t part) {
-    const CardType& type = state_.types[state_.cards[room.card].type];
-    return missing(room.card, chargedFor(total_->atMost(type, part), request_));
-  };
-  for (Candidate& room : rooms) {
-    room.gain = std::min(room.empty - room.part, std::max<int64_t>(lacking, 0));
-    if (room.gain > 0) room.cost = costOf(room, room.part + room.gain).first;
+}
+
+/// `all`: every one of the cards gets a part.
+std::optional<Freeing::Freed> Freeing::divided(const Cards& cards, bool all) {
+  auto found = sharesOf(cards, all);
+  if (!found) return std::nullopt;
+  std::vector<Share>& shares = *found;
+  int64_t lacking = total_->steps();
+  for (Share& share : shares) {
+    if (all) share.part = std::max<int64_t>(share.part, 1);
+    lacking -= share.part;
   }
-  std::stable_sort(rooms.begin(), rooms.end(), [](const Candidate& a, const Candidate& b) {
+  for (Share& share : shares) {
+    share.gain = std::min(share.empty - share.part, std::max<int64_t>(lacking, 0));
+    if (share.gain > 0) share.cost = missing(share, share.part + share.gain).first;
+  }
+  std::stable_sort(shares.begin(), shares.end(), [](const Share& a, const Share& b) {
+    if (a.gain == 0 || b.gain == 0) return a.gain > b.gain;
     return static_cast<__int128>(a.cost) * b.gain < static_cast<__int128>(b.cost) * a.gain;
   });
-  Freed freed;
-  for (Candidate& room : rooms) {
-    const int64_t more = std::min(room.gain, std::max<int64_t>(lacking, 0));
-    room.part += more;
+  for (Share& share : shares) {
+    int64_t more = std::min(share.gain, std::max<int64_t>(lacking, 0));
+    if (share.part + more > share.now) more = std::max(more, share.free - share.part);
+    share.part += more;
     lacking -= more;
-    if (room.part > room.now) add(freed, costOf(room, room.part));
   }
-  return lacking > 0 ? std::nullopt : std::optional(std::move(freed));
+  if (lacking > 0) return std::nullopt;
+  trim(shares, lacking, all);
+  Freed freed;
+  for (const Share& share : shares)
+    if (share.part > share.now) add(freed, missing(share, share.part));
+  return freed;
 }
 
 std::optional<Freeing::Freed> Freeing::on(const NodeRecord& node) {
   const bool pinned = !request_.pinnedCards.empty();
   auto forCards = [&](const Cards& cards, bool all) { return total_ ? divided(cards, all) : each(cards); };
-  if (!fixedSets_) {
+  if (policy_ == nullptr || policy_->takesAny) {
     Cards cards;
     for (const CardId id : node.cards)
       if (couldServe(id)) cards.push_back(id);
@@ -117,10 +135,12 @@ std::optional<Freeing::Freed> Freeing::on(const NodeRecord& node) {
   for (std::size_t size = 1; size <= SplitTotal::kMostCards; ++size) {
     if (!total_ && static_cast<int64_t>(size) != request_.cards) continue;
     if (pinned && size != request_.pinnedCards.size()) continue;
-    for (topology::Set set : topology::fixedSets(node.machine, size)) {
+    for (topology::Set set : topology::fixedSets(policy_->machineOf(node), size)) {
       Cards cards;
-      for (; set != 0; set &= set - 1)
-        if (const CardId id = node.cards[topology::lowestCard(set)]; couldServe(id)) cards.push_back(id);
+      for (; set != 0; set &= set - 1) {
+        const std::size_t place = topology::lowestCard(set);  // a machine that the class names may have more cards
+        if (place < node.cards.size() && couldServe(node.cards[place])) cards.push_back(node.cards[place]);
+      }
       if (cards.size() < size) continue;
       std::optional<Freed> freed = forCards(cards, true);
       if (freed && (!best || freed->cost < best->cost)) best = std::move(freed);

@@ -37,6 +37,18 @@ class Freeing {
   using Cards = std::vector<CardId>;
   std::optional<Freed> each(const Cards& cards);
   std::optional<Freed> divided(const Cards& cards, bool all);
+  /// A card that may get a part of a total, in steps.
+  struct Share {
+    CardId card = kNone;
+    int64_t now = 0, empty = 0, part = 0;  ///< what it can hold now, and empty; and what it must hold
+    int64_t free = 0;            ///< what it could hold if it were not at the limit of claims; `now` if it is not
+    int64_t gain = 0, cost = 0;  ///< of freeing what would be needed most
+  };
+  /// The cards that may get parts, those with the most room first; all: each of them must. Nothing: they can't.
+  std::optional<std::vector<Share>> sharesOf(const Cards& cards, bool all) const;
+  std::pair<int64_t, Remedy::CardRoom> missing(const Share& share, int64_t part) const;
+  /// Takes back what is freed beyond the total, the dearest first.
+  void trim(std::vector<Share>& shares, int64_t lacking, bool all) const;
   std::pair<int64_t, Remedy::CardRoom> missing(CardId id, const Amount& charged) const;
   void add(Freed& freed, const std::pair<int64_t, Remedy::CardRoom>& missing) const;
 
@@ -44,7 +56,7 @@ class Freeing {
   const Request& request_;
   Needs& needs_;
   std::optional<SplitTotal> total_;
-  bool fixedSets_;
+  const CardPolicy* const policy_;
 };
 
 }  // namespace egpu::scheduler

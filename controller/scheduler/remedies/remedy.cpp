@@ -21,15 +21,43 @@ std::string cardsText(const Request& r) {
   return n + (r.wholeCards ? " whole card" : " card") + (r.cards == 1 ? "" : "s");
 }
 
-/// "free 10% and 4Gi of card x"
-std::string roomText(const Remedy::CardRoom& room) {
+/// "10% and 4Gi"
+std::string amountText(const Remedy::CardRoom& room) {
   std::string text;
   auto add = [&text](const std::string& part) { text += (text.empty() ? "" : " and ") + part; };
   if (room.amount.core > 0) add(v1alpha::formatMilliCards(room.amount.core));
   if (room.amount.memory > 0) add(atLeastText(room.amount.memory));
   if (room.claims > 0) add(std::to_string(room.claims) + (room.claims == 1 ? " claim" : " claims"));
-  return text + " of card " + room.card;
+  return text;
 }
+
+/// "free 2 more cards of node n: x, y" for whole cards; else "free 10% of each of cards x, y, 20% of card z (node n)". Cards
+/// that lack the same are listed together.
+std::string roomsText(const Remedy& remedy, bool wholeCards) {
+  std::vector<std::pair<std::string, std::vector<std::string_view>>> alike;
+  for (const Remedy::CardRoom& room : remedy.rooms) {
+    const std::string amount = wholeCards ? std::string() : amountText(room);
+    auto same = std::find_if(alike.begin(), alike.end(), [&](const auto& each) { return each.first == amount; });
+    if (same == alike.end()) same = alike.insert(same, {amount, {}});
+    same->second.push_back(room.card);
+  }
+  std::string text;
+  for (const auto& [amount, cards] : alike) {
+    std::string names;
+    for (const std::string_view card : cards) names += (names.empty() ? "" : ", ") + std::string(card);
+    text += text.empty() ? "free " : ", ";
+    if (wholeCards)
+      text += std::to_string(cards.size()) + (cards.size() == 1 ? " more card" : " more cards") + " of node " +
+              remedy.node + ": " + names;
+    else
+      text += amount + (cards.size() == 1 ? " of card " : " of each of cards ") + names;
+  }
+  return text;
+}
+
+/// Totals tried one by one below the largest that may fit, where a smaller one may fit worse. Cards of equal rooms, of which
+/// there are 16 at most, fit within 16 of them.
+constexpr int64_t kTriedOneByOne = 64;
 
 class Searching {
  public:
@@ -62,34 +90,79 @@ class Searching {
     std::string text;
   };
 
-  /// The largest n in [1, most] for which set(n) fits. Fitting is monotone: less never fits worse. Where it is not
-  /// quite, because parts are rounded or sets are fixed, an n that fits while n + 1 does not.
+  /// Whether the request would fit if set(request, n) were asked.
   template <class Set>
-  std::optional<int64_t> largest(int64_t most, Set set) const {
-    auto fits = [&](int64_t n) {
-      Request r = request_;
-      set(r, n);
-      if (pause_) pause_();
-      return decide(cluster_, r, suits_).fits;
-    };
-    int64_t good = 0, bad = most + 1;
+  bool fitsWith(Set set, int64_t n) const {
+    Request r = request_;
+    set(r, n);
+    if (pause_) pause_();
+    return decide(cluster_, r, suits_).fits;
+  }
+
+  /// The largest n in [least, most] for which set(n) fits. Where fitting is monotone (less never fits worse), by bisection;
+  /// else the first `exact` numbers below `most` are tried one by one, and bisection goes on below them.
+  template <class Set>
+  std::optional<int64_t> largest(int64_t least, int64_t most, Set set, int64_t exact = 0) const {
+    for (; exact > 0 && most >= least; --exact, --most)
+      if (fitsWith(set, most)) return most;
+    int64_t good = least - 1, bad = std::max(most, good) + 1;
     while (bad - good > 1) {
       const int64_t middle = good + (bad - good) / 2;
-      (fits(middle) ? good : bad) = middle;
+      (fitsWith(set, middle) ? good : bad) = middle;
     }
-    return good > 0 ? std::optional<int64_t>(good) : std::nullopt;
+    return good >= least ? std::optional<int64_t>(good) : std::nullopt;
   }
 
   template <class Set, class Text>
   void tryShrinking(std::optional<Smaller>& best, int64_t original, int64_t unit, Set set, Text text) const {
     if (original < unit) return;
     auto scaled = [&](Request& r, int64_t n) { set(r, n * unit); };
-    std::optional<int64_t> n = largest((original - 1) / unit, scaled);
+    consider(best, largest(leastSteps(), (original - 1) / unit, scaled), original, unit, set, text);
+  }
+
+  /// Of a total that is divided with its memory, what a step takes of memory is rounded, so that a smaller total may fit
+  /// worse: it is searched from the largest that fits without memory.
+  template <class Set>
+  std::optional<int64_t> largestCompute(int64_t most, Set set) const {
+    if (!divides(request_) || !ownMemory()) return largest(leastSteps(), most, set);
+    auto alone = [&](Request& r, int64_t n) {
+      set(r, n);
+      r.perCard.memory = 0;
+    };
+    const auto without = largest(leastSteps(), most, alone);
+    return without ? largest(leastSteps(), *without, set, kTriedOneByOne) : std::nullopt;
+  }
+
+  template <class Set, class Text>
+  void consider(std::optional<Smaller>& best, std::optional<int64_t> n, int64_t original, int64_t unit, Set set,
+                Text text) const {
     if (!n) return;
     Smaller smaller{request_, shareOf(*n * unit, original), {}};
-    scaled(smaller.request, *n);
+    set(smaller.request, *n * unit);
     smaller.text = text(smaller.request);
     if (!best || smaller.kept > best->kept) best = std::move(smaller);
+  }
+
+  /// Each of several pinned cards gets a step of a divided total at least.
+  int64_t leastSteps() const {
+    return divides(request_) ? std::max<int64_t>(1, static_cast<int64_t>(request_.pinnedCards.size())) : 1;
+  }
+
+  template <class Set, class Text>
+  void tryShrinkingCompute(std::optional<Smaller>& best, int64_t original, int64_t unit, Set set, Text text) const {
+    if (original < unit) return;
+    auto scaled = [&](Request& r, int64_t n) { set(r, n * unit); };
+    consider(best, largestCompute((original - 1) / unit, scaled), original, unit, set, text);
+  }
+
+  /// Fixed sets have only some sizes.
+  void tryFewerCards(std::optional<Smaller>& best) const {
+    auto set = [](Request& r, int64_t v) { r.cards = v; };
+    const CardPolicy* policy = findCardPolicy(request_.cardPolicy);
+    const bool fixedSets = policy != nullptr && !policy->takesAny;
+    constexpr auto kLargestSet = static_cast<int64_t>(SplitTotal::kMostCards);
+    const int64_t most = fixedSets ? std::min(request_.cards - 1, kLargestSet) : request_.cards - 1;
+    consider(best, largest(1, most, set, fixedSets ? kLargestSet : 0), request_.cards, 1, set, cardsText);
   }
 
   std::optional<Remedy> ask() const {
@@ -101,21 +174,18 @@ class Searching {
     auto memoryText = [&](const Request& r) { return "gpu-memory " + v1alpha::formatBytes(r.perCard.memory) + each; };
     const bool shares = !request_.wholeCards;
     const bool ownCore = shares && request_.milliTflopsPerCard == 0;
-    const bool ownMemory = shares && !request_.memoryFromCore;
     if (ownCore)
-      tryShrinking(
+      tryShrinkingCompute(
           best, request_.perCard.core, kMilliPerPercent, [](Request& r, int64_t v) { r.perCard.core = v; }, coreText);
     if (shares && request_.milliTflopsPerCard > 0)
-      tryShrinking(
+      tryShrinkingCompute(
           best, request_.milliTflopsPerCard, tflopsStep(), [](Request& r, int64_t v) { r.milliTflopsPerCard = v; },
           [&](const Request& r) { return "tflops " + v1alpha::formatThousandths(r.milliTflopsPerCard) + each; });
-    if (ownMemory)
+    if (ownMemory())
       tryShrinking(
           best, request_.perCard.memory, kMiB, [](Request& r, int64_t v) { r.perCard.memory = v; }, memoryText);
-    if (request_.pinnedCards.empty())
-      tryShrinking(
-          best, request_.cards, 1, [](Request& r, int64_t v) { r.cards = v; }, cardsText);
-    if (!best && ownMemory && request_.perCard.memory >= kMiB) shrinkBoth(best, each);
+    if (request_.pinnedCards.empty()) tryFewerCards(best);
+    if (!best && ownMemory() && request_.perCard.memory >= kMiB) shrinkBoth(best, each);
     if (!best) return std::nullopt;
     Remedy remedy;
     remedy.kind = Remedy::Kind::ask;
@@ -137,18 +207,18 @@ class Searching {
     auto setCompute = [&](Request& r, int64_t v) { (rated ? r.milliTflopsPerCard : r.perCard.core) = v * unit; };
     auto setMemory = [&](Request& r, int64_t v) { r.perCard.memory = v * kMiB; };
     auto part = [](int64_t whole, int64_t parts) { return std::max<int64_t>(1, whole * parts / kParts); };
-    std::optional<int64_t> parts = largest(kParts, [&](Request& r, int64_t n) {
+    std::optional<int64_t> parts = largest(1, kParts, [&](Request& r, int64_t n) {
       setCompute(r, part(compute, n));
       setMemory(r, part(memory, n));
     });
     if (!parts) return;
     // Where fitting is not monotone, a search can miss the amount that is known to fit.
     const int64_t memoryThen = part(memory, *parts);
-    const int64_t c = largest(compute, [&](Request& r, int64_t n) {
+    const int64_t c = largestCompute(compute, [&](Request& r, int64_t n) {
                         setCompute(r, n);
                         setMemory(r, memoryThen);
                       }).value_or(part(compute, *parts));
-    const int64_t m = largest(memory, [&](Request& r, int64_t n) {
+    const int64_t m = largest(1, memory, [&](Request& r, int64_t n) {
                         setCompute(r, c);
                         setMemory(r, n);
                       }).value_or(memoryThen);
@@ -160,6 +230,8 @@ class Searching {
     best = std::move(smaller);
   }
 
+  /// Memory is asked for by itself.
+  bool ownMemory() const { return !request_.wholeCards && !request_.memoryFromCore; }
   /// Whole TFLOPS are answered with whole ones.
   int64_t tflopsStep() const { return request_.milliTflopsPerCard % 1000 == 0 ? 1000 : 1; }
   /// The least whole rating that holds so many thousandths.
@@ -191,12 +263,12 @@ class Searching {
       bestCost = cost;
     });
     if (!best) return best;
-    for (const Remedy::CardRoom& room : best->rooms)
-      best->text += (best->text.empty() ? "free " : ", ") + roomText(room);
+    best->text = roomsText(*best, request_.wholeCards);
+    const bool named = request_.wholeCards && !best->rooms.empty();  // its node
     if (best->nodeClaims > 0)
-      best->text += (best->text.empty() ? "release " : ", and release ") + std::to_string(best->nodeClaims) +
-                    (best->nodeClaims == 1 ? " claim" : " claims");
-    best->text += " (node " + best->node + ')';
+      best->text += (best->rooms.empty() ? "release " : ", at least ") + std::to_string(best->nodeClaims) +
+                    (best->nodeClaims == 1 ? " claim" : " claims") + (best->rooms.empty() ? "" : " of the node in all");
+    if (!named) best->text += " (node " + best->node + ')';
     return best;
   }
 
@@ -205,23 +277,37 @@ class Searching {
     std::string models;
     for (const std::string& model : request_.models) models += (models.empty() ? " of model " : " or ") + model;
     remedy.text =
-        "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models + " with at least " +
-        atLeastText(remedy.card.memory) +
-        (remedy.card.milliTflops > 0 ? " and " + v1alpha::formatThousandths(remedy.card.milliTflops) + " TFLOPS" : "") +
+        "add " + std::to_string(remedy.cards) + (remedy.cards == 1 ? " card" : " cards") + models +
+        (remedy.card.memory > 0 ? " with at least " + atLeastText(remedy.card.memory) : "") +
+        (remedy.card.milliTflops > 0 ? (remedy.card.memory > 0 ? " and " : " with at least ") +
+                                           v1alpha::formatThousandths(remedy.card.milliTflops) + " TFLOPS"
+                                     : "") +
         (remedy.node.empty() ? std::string(remedy.cards == 1 ? "" : " on one node") : " to node " + remedy.node);
     return remedy;
+  }
+
+  /// The namespace's quotas let the request have such cards, of whatever model it may be given.
+  bool withinQuotas(const v1alpha::Card& card) const {
+    std::vector<std::string> models = request_.models;
+    if (models.empty()) models.emplace_back();
+    if (request_.models.empty())
+      for (const QuotaRoom& room : request_.quota) models.insert(models.end(), room.models.begin(), room.models.end());
+    return std::all_of(models.begin(), models.end(), [&](const std::string& model) {
+      return needOn({model, card.core, card.memory, card.milliTflops}, request_).verdict != TypeVerdict::overQuota;
+    });
   }
 
   /// Cards like one that is large enough, and how many of them make up what a divided total lacks on a node.
   std::optional<std::pair<v1alpha::Card, int64_t>> cardsFor(const SplitTotal& total, int64_t lacking) const {
     v1alpha::Card card;
     const int64_t perCard = total.of() == SplitTotal::Of::core ? card.core / total.inUnits(1) : lacking;
-    const int64_t part = std::min(perCard, lacking);
+    if (perCard <= 0 || lacking <= 0) return std::nullopt;
+    const int64_t cards = (lacking + perCard - 1) / perCard;
+    const int64_t part = (lacking + cards - 1) / cards;
     card.milliTflops = total.of() == SplitTotal::Of::tflops ? ratingFor(total.inUnits(part)) : 0;
-    if (part == 0) return std::nullopt;
     const Amount most = total.atMost({{}, card.core, 0, card.milliTflops}, part);
-    card.memory = std::max({request_.minMemory, most.memory, kGiB});
-    return std::pair(card, (lacking + part - 1) / part);
+    card.memory = std::max(request_.minMemory, most.memory);
+    return std::pair(card, cards);
   }
 
   /// The node that lacks least, or a new one.
@@ -246,7 +332,7 @@ class Searching {
     });
     if (!request_.pinnedNode.empty() && remedy.node.empty()) return std::nullopt;
     const auto added = cardsFor(total, total.steps() - most);
-    if (!added || added->second > static_cast<int64_t>(SplitTotal::kMostCards)) return std::nullopt;
+    if (!added || !withinQuotas(added->first) || added->second > static_cast<int64_t>(SplitTotal::kMostCards)) return std::nullopt;
     std::tie(remedy.card, remedy.cards) = *added;
     return described(std::move(remedy));
   }
@@ -259,8 +345,9 @@ class Searching {
     remedy.kind = Remedy::Kind::add;
     remedy.cards = request_.cards;
     remedy.card.core = std::max<int64_t>(1000, request_.wholeCards ? 0 : request_.perCard.core);
-    remedy.card.memory = std::max({request_.minMemory, request_.wholeCards ? 0 : request_.perCard.memory, kGiB});
+    remedy.card.memory = std::max(request_.minMemory, ownMemory() ? request_.perCard.memory : 0);
     remedy.card.milliTflops = ratingFor(request_.milliTflopsPerCard);
+    if (!withinQuotas(remedy.card)) return std::nullopt;
     // The node that is closest; a new one if none has any fitting card.
     int64_t most = 0;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
