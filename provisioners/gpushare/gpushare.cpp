@@ -1,6 +1,8 @@
 // gpushare.provisioner.elasticgpu.io: shares of cards. The share itself is bookkeeping that the card's ledger holds;
 // what this plugin adds is how a container is told, and by which mechanism it is kept within its share.
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -52,6 +55,33 @@ std::string cacheDir(const std::string& key) { return stateDir() + "/hami-core/c
 std::string locksDir() { return stateDir() + "/hami-core/locks"; }
 std::string lockDir() { return locksDir() + "/all"; }
 std::string pipeDir(const std::string& uuid) { return stateDir() + "/mps/" + uuid; }
+/// Shared memory of one card's MPS daemon and its clients: a tmpfs of its own. It is not in the pipe folder, which
+/// containers write to: one that is root could unmount it there by a rename.
+std::string sharedMemoryRoot() { return stateDir() + "/mps-shm"; }
+std::string sharedMemoryDir(const std::string& uuid) { return sharedMemoryRoot() + "/" + uuid; }
+
+/// Device number of the file system of a folder; nullopt if there is no such folder.
+std::optional<dev_t> fileSystemOf(const std::string& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return std::nullopt;
+  return info.st_dev;
+}
+
+/// Why the folder is not shared memory of that card alone; empty if it is.
+std::string wrongWithSharedMemory(const std::string& uuid) {
+  const std::string folder = sharedMemoryDir(uuid);
+  const auto own = fileSystemOf(folder);
+  if (!own) return folder + " does not exist";
+  struct statfs info {};
+  if (::statfs(folder.c_str(), &info) != 0 || info.f_type != TMPFS_MAGIC) return folder + " is not a tmpfs";
+  const char* root = std::getenv("ELASTICGPU_HOST_ROOT");
+  if (fileSystemOf(std::string(root ? root : "") + "/dev/shm") == own) return folder + " is the host's own /dev/shm";
+  std::error_code error;
+  for (const auto& other : std::filesystem::directory_iterator(sharedMemoryRoot(), error))
+    if (other.path() != folder && fileSystemOf(other.path()) == own)
+      return folder + " is the same tmpfs as " + other.path().string();
+  return {};
+}
 
 /// Whole percents of a card, never 0 for a share that is not 0: to these mechanisms 0 means "no limit".
 std::int64_t percent(std::int64_t milliCards) {
@@ -150,6 +180,12 @@ class GpuShare final : public Provisioner {
           if (::access((pipeDir(card.uuid) + "/control").c_str(), F_OK) != 0)
             return unavailable("no MPS control daemon serves " + card.uuid +
                                ": start one with CUDA_MPS_PIPE_DIRECTORY=" + pipeDir(card.uuid));
+        for (const auto& card : device.cards)
+          if (const auto wrong = wrongWithSharedMemory(card.uuid); !wrong.empty())
+            return unavailable("the MPS clients of card " + card.uuid +
+                               " have no shared memory of their own: " + wrong +
+                               "; mount a tmpfs there, start the card's MPS daemon with it as /dev/shm, then restart "
+                               "the agent, which sees the mounts of its start");
         return ok();
     }
     return ok();
@@ -259,7 +295,7 @@ class GpuShare final : public Provisioner {
     if (card.memory >= kMiB)
       call.env("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=" + std::to_string(card.memory / kMiB) + "M");
     call.mount(pipeDir(card.uuid), "/tmp/nvidia-mps", "rw,nosuid,nodev,bind");
-    call.mount("/dev/shm", "/dev/shm", "rw,nosuid,nodev,bind");
+    call.mount(sharedMemoryDir(card.uuid), "/dev/shm", "rw,nosuid,nodev,bind");
   }
 
   Records records_;

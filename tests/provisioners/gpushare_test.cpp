@@ -1,5 +1,7 @@
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <filesystem>
 
@@ -155,6 +157,47 @@ TEST_F(GpuShareTest, MountForMps) {
   EXPECT_THAT(mountedAt(reply.edits, env(reply.edits, "CUDA_MPS_PIPE_DIRECTORY")), HasSubstr("/mps/GPU-2"));
   EXPECT_EQ(outcomeOf(plugin->provision(device("e", {card(0, 100, kGiB), card(1, 100, kGiB)}, mps))),
             ReplyCode::invalid);
+}
+
+/// Files in the host's /dev/shm are readable by all tenants.
+TEST_F(GpuShareTest, MpsClientsGetTheSharedMemoryOfTheirCardAndNeverTheHosts) {
+  const core::StringMap mps{{"isolation", "mps"}};
+  for (const int64_t index : {2, 5}) {
+    const auto reply = plugin->mount(device("e", {card(index, 250, 4 * kGiB)}, mps), "p", "c");
+    ASSERT_EQ(reply.reply.outcome, ReplyCode::ok) << reply.reply.message;
+    EXPECT_THAT(mountedAt(reply.edits, "/dev/shm"), ::testing::EndsWith("/mps-shm/GPU-" + std::to_string(index)));
+    for (const auto& each : reply.edits.mounts) EXPECT_NE(each.hostPath, "/dev/shm");
+  }
+}
+
+TEST_F(GpuShareTest, StageRefusesMpsWithoutATmpfsOfTheCard) {
+  std::string root = "/dev/shm/gpushare-XXXXXX", disk = ::testing::TempDir() + "/gpushare-XXXXXX";
+  if (mkdtemp(root.data()) == nullptr) GTEST_SKIP() << "no tmpfs to make folders in";
+  ASSERT_NE(mkdtemp(disk.data()), nullptr);
+  const auto staged = [&](const std::string& state, const std::string& host) {
+    EXPECT_EQ(setenv("ELASTICGPU_STATE_DIR", state.c_str(), 1), 0);
+    EXPECT_EQ(setenv("ELASTICGPU_HOST_ROOT", host.c_str(), 1), 0);
+    std::filesystem::create_directories(state + "/mps/GPU-0/control");
+    return outcomeOf(plugin->stage(device("g", {card(0, 100, kGiB)}, {{"isolation", "mps"}})));
+  };
+  EXPECT_EQ(staged(root, disk), ReplyCode::unavailable);
+  EXPECT_THAT(said, HasSubstr("/mps-shm/GPU-0 does not exist; mount a tmpfs there"));
+  std::filesystem::create_directories(root + "/mps-shm/GPU-0");
+  EXPECT_EQ(staged(root, disk), ReplyCode::ok) << said;
+  EXPECT_EQ(staged(root, ""), ReplyCode::unavailable);
+  EXPECT_THAT(said, HasSubstr("is the host's own /dev/shm"));
+  std::filesystem::create_directories(root + "/mps-shm/GPU-1");
+  EXPECT_EQ(staged(root, disk), ReplyCode::unavailable);
+  EXPECT_THAT(said, HasSubstr("is the same tmpfs as "));
+  std::filesystem::create_directories(disk + "/mps-shm/GPU-0");
+  struct statfs info {};
+  ASSERT_EQ(::statfs(disk.c_str(), &info), 0);
+  if (info.f_type != TMPFS_MAGIC) {
+    EXPECT_EQ(staged(disk, root), ReplyCode::unavailable);
+    EXPECT_THAT(said, HasSubstr("is not a tmpfs"));
+  }
+  unsetenv("ELASTICGPU_HOST_ROOT");
+  for (const auto& folder : {root, disk}) std::filesystem::remove_all(folder);
 }
 
 TEST_F(GpuShareTest, StageMakesAndUnstageRemovesTheCache) {

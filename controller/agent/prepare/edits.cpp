@@ -184,7 +184,7 @@ class Check {
   }
   Status mountOf(const std::string& hostPath, bool readOnly) const {
     return onHost(hostPath, "the mount of", [this, readOnly](std::string_view path) {
-      if (anyMatches(path, patterns_) || path == "/dev/shm" || inState(path)) return true;
+      if (anyMatches(path, patterns_) || inState(path)) return true;
       return readOnly && (isLibrary(path) || anyMatches(path, kDriverFiles) || matches(path, driver_));
     });
   }

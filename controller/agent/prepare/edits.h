@@ -30,7 +30,7 @@ base::Result<std::vector<std::string>> parseHostPaths(std::string_view text);
 
 /// The edits with what CDI wants spelled out (permissions "rw", mount options), or Code::invalid with the first that is
 /// refused. Every plugin may give: NVIDIA's device nodes, of the numbered ones those of `cards` alone; libraries from
-/// the library folders and the driver's own files, to be read; /dev/shm; stateFolder; and of nvidia.com/gpu the CDI
+/// the library folders and the driver's own files, to be read; stateFolder; and of nvidia.com/gpu the CDI
 /// devices of `cards`. More is for `permitted` to say. A plugin can't ask for a hook:
 /// who wants one permits a CDI device whose file, the operator's, has it.
 base::Result<core::ContainerEdits> checkEdits(core::ContainerEdits edits, const Permitted& permitted,

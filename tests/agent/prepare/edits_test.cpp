@@ -53,7 +53,7 @@ TEST(Edits, WhatEveryPluginMayGive) {
   for (const auto& edits : {node("/dev/nvidia3"), node("/dev/nvidiactl"), node("/dev/nvidia-uvm", "", "rwm"),
                             node("/dev/nvidia-caps/nvidia-cap12"), mount("/usr/lib/x86_64-linux-gnu/libcuda.so.535.1"),
                             mount("/usr/bin/nvidia-smi"), mount("/var/lib/elasticgpu/a/b", "/tmp/x", writable),
-                            mount("/dev/shm", "/dev/shm", writable), env("A_1"), env("_"),
+                            mount("/var/lib/elasticgpu/mps-shm/GPU-1", "/dev/shm", writable), env("A_1"), env("_"),
                             env("LONG", std::string(1000, 'x')), cdi("nvidia.com/gpu=GPU-1")})
     EXPECT_EQ(refusal(edits), "");
 }
@@ -97,7 +97,9 @@ TEST(Edits, WhatIsRefusedAndInWhichWords) {
       {mount("/usr/lib/libcuda.so", "/in", {"ro", "rw"}), "is not permitted"},
       {mount("/usr/lib/os-release"), "is not permitted"},
       {mount("/home/x/libcuda.so"), "is not permitted"},
-      {mount("/dev/shm", "/in", {"rshared"}), "has the option \"rshared\""},
+      {mount("/dev/shm"), "the mount of /dev/shm is not permitted"},
+      {mount("/dev/shm", "/dev/shm", {"rw"}), "the mount of /dev/shm is not permitted"},
+      {mount("/var/lib/elasticgpu/a", "/in", {"rshared"}), "has the option \"rshared\""},
       {cdi("nvidia.com/gpu=all"), "is neither a card of the claim nor permitted"},
       {cdi("nvidia.com/gpu=GPU-2"), "is neither a card of the claim nor permitted"},
       {cdi("vendor.com/x=1"), "is neither a card of the claim nor permitted"},
@@ -158,7 +160,7 @@ TEST(Edits, HostPathsThatAreNoneAreNamed) {
 
 TEST(Edits, WhatIsLeftOpenIsSpelledOut) {
   ContainerEdits edits = node("/dev/nvidia3");
-  edits.mounts = {{"/dev/shm", "/in", {}}};
+  edits.mounts = {{"/var/lib/elasticgpu/a", "/in", {}}};
   const auto checked = checkEdits(edits, {}, cards());
   ASSERT_TRUE(checked.ok());
   EXPECT_EQ(checked->deviceNodes[0].permissions, "rw");
