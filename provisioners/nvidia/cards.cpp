@@ -142,22 +142,37 @@ void readPlace(const Library& nvml, Device device, Card& out, Remarks& remarks) 
   if (const std::string root = pcieRootOf(out.pci); !root.empty()) out.attributes.emplace_back("pcieRoot", root);
 }
 
-/// What the card counts of its own errors, the worst first; empty = nothing.
-std::string readIllness(const Library& nvml, Device device) {
+/// The recovery action that the driver asks for; -1 = unknown.
+int64_t readRecoveryAction(const Library& nvml, Device device) {
+  FieldValue field{};
+  field.field = kRecoveryAction;
+  if (Library::call(nvml.nvmlDeviceGetFieldValues, device, 1, &field) != kSuccess || field.answer != kSuccess)
+    return -1;
+  return field.valueType == kUnsigned ? static_cast<int64_t>(static_cast<unsigned>(field.value)) : -1;
+}
+
+/// Reads the error counters of the card and the recovery action that the driver asks for. Memory that is to be repaired at
+/// the next reset, and errors that a program met and was ended by, leave the card usable.
+void readErrors(const Library& nvml, Device device, Card& out) {
   unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
   const bool rows =
       Library::call(nvml.nvmlDeviceGetRemappedRows, device, &corrected, &uncorrected, &pending, &failed) == kSuccess;
+  if (!rows) Library::call(nvml.nvmlDeviceGetRetiredPagesPendingStatus, device, &pending);
+  out.recoveryAction = readRecoveryAction(nvml, device);
   if (rows && failed != 0)
-    return "RowRemapFailed: a memory row is broken and no spare one is left; have the card replaced";
+    out.illness = "RowRemapFailed: a memory row is broken and no spare one is left; have the card replaced";
+  else if (out.recoveryAction > kRecoveryNone)
+    out.illness = illnessOfRecovery(static_cast<unsigned>(out.recoveryAction));
   unsigned long long errors = 0;
   if (Library::call(nvml.nvmlDeviceGetTotalEccErrors, device, kUncorrected, kVolatile, &errors) == kSuccess &&
       errors > 0)
-    return "EccErrors: memory errors that ECC could not correct, " + std::to_string(errors) +
-           " since the driver was loaded; have it replaced if they come again; " + kReset;
-  if (!rows) Library::call(nvml.nvmlDeviceGetRetiredPagesPendingStatus, device, &pending);
+    out.notice = "EccErrors: memory errors that ECC could not correct, " + std::to_string(errors) +
+                 " since the driver was loaded; restart the programs that met them, and have the card replaced if they "
+                 "come again";
   if (pending != 0)
-    return std::string("MemoryRepairPending: broken memory is taken out of use at the next reset; ") + kReset;
-  return {};
+    out.notice = (out.notice.empty() ? "MemoryRepairPending: " : out.notice + "; ") +
+                 "broken memory is taken out of use at the next reset, until then the card is used; to reset it, " +
+                 kReset;
 }
 
 /// A percentage, or -1 for what can't be one: drivers are known to answer such.
@@ -238,7 +253,7 @@ std::string readCard(const Library& nvml, Device device, Card& out, std::vector<
     out.attributes.emplace_back("cudaComputeCapability", std::to_string(major) + "." + std::to_string(minor));
   out.smCount = readSms(nvml, device, coresPerSm(major, minor), out.mig, remarks);
   out.milliTflops = rate(nvml, device, out, major, minor, remarks);
-  out.illness = readIllness(nvml, device);
+  readErrors(nvml, device, out);
   if (!readComputeMode(nvml, device, out) && out.illness.empty())
     out.illness =
         "ComputeProhibited: its compute mode is PROHIBITED, so that no program computes on it; run nvidia-smi -i " +

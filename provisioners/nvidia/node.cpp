@@ -140,7 +140,10 @@ sdk::Status health(sdk::Call& call) {
   Watch::shared().follow(node.cards);
   for (const LostCard& card : node.lost) call.health(card.uuid, false, "Lost: " + card.why);
   for (const Card& card : node.cards) {
-    if (!card.illness.empty()) call.health(card.uuid, false, card.illness);
+    if (!card.illness.empty())
+      call.health(card.uuid, false, card.illness);
+    else if (!card.notice.empty())
+      call.health(card.uuid, true, card.notice);
     call.use(card.uuid, card.memoryUsed, card.smPercent,
              card.processesKnown ? static_cast<int64_t>(card.processes.size()) : -1);
     for (const Process& process : card.processes)

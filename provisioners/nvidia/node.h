@@ -38,7 +38,9 @@ struct Card {
   int64_t memoryUsed = -1;  ///< bytes, -1 = unknown
   int64_t smPercent = -1;   ///< -1 = unknown
   int64_t switchLinks = 0;  ///< active NVLinks to switches
-  std::string illness;      ///< as a health message, "EccErrors: …"; empty = nothing is seen
+  int64_t recoveryAction = -1;  ///< that the driver asks for, NVML's number; -1 = unknown
+  std::string illness;          ///< why no claim may get it, a health message, "RowRemapFailed: …"; empty = none
+  std::string notice;           ///< what is to be done about a card that works, likewise, "MemoryRepairPending: …"
 };
 
 /// A card that the kernel has, but NVML does not reach.

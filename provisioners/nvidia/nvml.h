@@ -75,6 +75,21 @@ inline constexpr unsigned long long kXidEvent = 8;  ///< nvmlEventTypeXidCritica
 inline constexpr unsigned kUncorrected = 1;         ///< NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 inline constexpr unsigned kVolatile = 0;            ///< NVML_VOLATILE_ECC: since the driver was loaded
 
+/// nvmlFieldValue_t with its nvmlValue_t as bytes. The caller sets the field's number.
+struct FieldValue {
+  unsigned field, scope;
+  long long time, latency;
+  unsigned valueType;
+  Return answer;
+  unsigned long long value;  ///< kUnsigned uses the lower half
+};
+inline constexpr unsigned kRecoveryAction = 230;  ///< NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; drivers since 570
+inline constexpr unsigned kUnsigned = 1;          ///< NVML_VALUE_TYPE_UNSIGNED_INT
+
+/// nvmlDeviceGpuRecoveryAction_t.
+inline constexpr unsigned kRecoveryNone = 0, kRecoveryReset = 1, kRecoveryReboot = 2, kRecoveryDrainPeers = 3,
+                          kRecoveryDrainAndReset = 4, kRecoveryBusReset = 5;
+
 inline constexpr unsigned kMostLinks = 36;        ///< NVML_NVLINK_MAX_LINKS
 inline constexpr unsigned kTextSize = 96;         ///< what the longest text needs, its NUL included
 inline constexpr unsigned kSmClock = 1;           ///< NVML_CLOCK_SM
@@ -123,6 +138,7 @@ inline constexpr unsigned kSameBoard = 0, kOneSwitch = 10, kSeveralSwitches = 20
   F(nvmlDeviceGetRemappedRows,                                                                                \
     (Device device, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed))         \
   F(nvmlDeviceGetRetiredPagesPendingStatus, (Device device, unsigned* pending))                               \
+  F(nvmlDeviceGetFieldValues, (Device device, int count, FieldValue* values))                                 \
   F(nvmlDeviceGetComputeRunningProcesses_v2, (Device device, unsigned* count, ProcessInfo* processes))        \
   F(nvmlDeviceGetComputeRunningProcesses_v3, (Device device, unsigned* count, ProcessInfo* processes))        \
   F(nvmlDeviceGetMPSComputeRunningProcesses_v2, (Device device, unsigned* count, ProcessInfo* processes))     \

@@ -9,7 +9,7 @@
 namespace egpu::nvidia {
 namespace {
 
-constexpr std::chrono::seconds kToldFor{60};
+constexpr int kMostCounted = 100;        // a card that floods changes its message at most so often
 constexpr int kMostEventsAtOnce = 1000;  // a card that floods is ill after the first
 
 /// The driver's version; empty = unknown.
@@ -36,7 +36,7 @@ void Watch::follow(const std::vector<Card>& cards) {
   std::sort(uuids.begin(), uuids.end());
   const std::lock_guard lock(mutex_);
   if (nvml_ && uuids == uuids_) return;
-  if (nvml_) drainLocked(std::chrono::steady_clock::now());
+  if (nvml_) drainLocked();
   closeLocked();
   if (!uuids.empty()) openLocked(uuids);
 }
@@ -51,6 +51,7 @@ bool Watch::release() {
 void Watch::forget() {
   const std::lock_guard lock(mutex_);
   seen_.clear();
+  asked_.clear();
   mostLinks_.clear();
 }
 
@@ -83,7 +84,7 @@ void Watch::closeLocked() {
   watched_.clear();
 }
 
-void Watch::drainLocked(Time now) {
+void Watch::drainLocked() {
   for (int i = 0; set_ && i < kMostEventsAtOnce; ++i) {
     Event event{};
     const Return answer = Library::call(nvml_->nvmlEventSetWait_v2, set_, &event, 0U);
@@ -91,36 +92,51 @@ void Watch::drainLocked(Time now) {
     // The set is of no use any more; the next look makes another one.
     if (answer != kSuccess) return closeLocked();
     const auto card = watched_.find(event.device);
-    if (card == watched_.end() || event.type != kXidEvent || isApplicationError(event.data)) continue;
-    Seen seen{illnessOf(event.data), now, passes(event.data)};
-    const auto [last, isFirst] = seen_.try_emplace(card->second, seen);
-    if (!isFirst && (last->second.passes || !seen.passes)) last->second = std::move(seen);
+    if (card == watched_.end() || event.type != kXidEvent || !withdraws(event.data)) continue;
+    Seen& seen = seen_[card->second];
+    if (seen.count == 0 || actionOf(event.data) >= actionOf(seen.xid)) seen.xid = event.data;
+    seen.count = std::min(seen.count + 1, kMostCounted);
   }
 }
 
-void Watch::judge(Node& node, Time now) {
-  auto& cards = node.cards;
-  const std::lock_guard lock(mutex_);
-  if (auto driver = driverOf(cards); !driver.empty() && driver != driver_) {
-    if (!driver_.empty()) seen_.clear();
-    driver_ = std::move(driver);
-  }
-  drainLocked(now);
+/// Forgets what a reset has ended.
+void Watch::forgetLocked(const Node& node) {
+  const auto& cards = node.cards;
   const auto absent = [&](const std::string& uuid) {
     return std::none_of(cards.begin(), cards.end(), [&](const Card& card) { return card.uuid == uuid; });
   };
   const auto lost = [&](const std::string& uuid) {
     return std::any_of(node.lost.begin(), node.lost.end(), [&](const LostCard& card) { return card.uuid == uuid; });
   };
-  std::erase_if(seen_, [&](const auto& entry) {
-    const auto& [uuid, seen] = entry;
-    return seen.passes ? now - seen.at > kToldFor || absent(uuid) : absent(uuid) && !lost(uuid);
-  });
+  if (auto driver = driverOf(cards); !driver.empty() && driver != driver_) {
+    if (!driver_.empty()) seen_.clear();
+    driver_ = std::move(driver);
+  }
+  for (const Card& card : cards) {
+    if (card.recoveryAction > kRecoveryNone) asked_.insert(card.uuid);
+    if (card.recoveryAction == kRecoveryNone && asked_.erase(card.uuid) > 0) seen_.erase(card.uuid);
+  }
+  std::erase_if(seen_, [&](const auto& entry) { return absent(entry.first) && !lost(entry.first); });
   std::erase_if(mostLinks_, [&](const auto& entry) { return absent(entry.first); });
-  for (Card& card : cards)
-    if (const auto seen = seen_.find(card.uuid); seen != seen_.end() && card.illness.empty())
-      card.illness = seen->second.illness;
-  judgeLinksLocked(cards);
+}
+
+void Watch::judge(Node& node) {
+  const std::lock_guard lock(mutex_);
+  forgetLocked(node);
+  drainLocked();
+  for (Card& card : node.cards) {
+    const auto seen = seen_.find(card.uuid);
+    if (seen == seen_.end()) continue;
+    // The driver reports its recovery action itself.
+    if (actionOf(seen->second.xid) == Action::askDriver && card.recoveryAction >= 0) {
+      seen_.erase(seen);
+      continue;
+    }
+    if (!card.illness.empty()) continue;
+    card.illness = illnessOf(seen->second.xid);
+    if (seen->second.count > 1) card.illness += "; errors so far: " + std::to_string(seen->second.count);
+  }
+  judgeLinksLocked(node.cards);
 }
 
 /// Down is a link that was up, or that the other cards of the model have to their switches. Those to a card that is gone

@@ -1,10 +1,10 @@
 // What can't be read off a card at any time, but is seen while it is watched: XIDs, and links that go down.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,33 +18,31 @@ namespace egpu::nvidia {
 /// driver did not answer it was let go, and may have been loaded anew since. Thread-safe.
 class Watch {
  public:
-  using Time = std::chrono::steady_clock::time_point;
-
   /// The one of this process.
   static Watch& shared();
   ~Watch();
 
   /// Watches these cards, what it watches already included. Cheap if they are the same.
   void follow(const std::vector<Card>& cards);
-  /// What was seen: sets `illness` of cards without one. An XID is told for a minute, so that an answer that is lost
-  /// loses none; one that a reset or more has to mend as long as this process lives, since neither card nor driver can
-  /// be reset under it, and the kernel lists the card. What is neither among the cards nor lost is forgotten, and all that
-  /// was seen under a driver of another version.
-  void judge(Node& node, Time now = std::chrono::steady_clock::now());
+  /// Sets `illness` of cards without one, by the XIDs and links that were seen. An XID that withdraws the card is reported
+  /// as long as this process lives and the kernel lists the card: neither card nor driver can be reset under the process.
+  /// It is forgotten when the driver has another version, or asks for no recovery action any more after it asked for one.
+  void judge(Node& node);
   /// Lets NVML go: the driver does not answer, perhaps because it is being exchanged. True if it was held.
   bool release();
   /// The driver was unloaded: what was seen ended with it.
   void forget();
 
  private:
+  /// The XIDs that withdraw one card.
   struct Seen {
-    std::string illness;
-    Time at;
-    bool passes = false;  ///< by itself
+    unsigned long long xid = 0;  ///< with the strongest action, the last of equals
+    int count = 0;               ///< number of all, bounded
   };
   void openLocked(const std::vector<std::string>& uuids);
   void closeLocked();
-  void drainLocked(Time now);
+  void drainLocked();
+  void forgetLocked(const Node& node);
   void judgeLinksLocked(std::vector<Card>& cards);
 
   std::mutex mutex_;
@@ -55,6 +53,7 @@ class Watch {
   std::map<Device, std::string> watched_;  ///< uuid by handle
   std::string driver_;                     ///< its version, as of the last look
   std::map<std::string, Seen> seen_;       ///< by uuid
+  std::set<std::string> asked_;            ///< uuids of the cards whose driver asked for a recovery action
   /// NVLinks that were active at once, by a card's uuid and its peer's.
   std::map<std::string, std::map<std::string, int64_t>> mostLinks_;
 };

@@ -1,39 +1,23 @@
 #include "provisioners/nvidia/xids.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
+
+#include "provisioners/nvidia/nvml.h"
 
 namespace egpu::nvidia {
 namespace {
 
-/// Graphics engine exception, page fault, channel stopped, preemptive cleanup, video processor exception, context switch
-/// timeout.
-constexpr std::array<unsigned, 6> kApplicationErrors = {13, 31, 43, 45, 68, 109};
-
-constexpr const char* kReplace = "have the card replaced";
-constexpr const char* kWatch = "nothing to do unless it comes again; then have the card tested";
-
 struct Row {
   unsigned xid;
-  const char *what, *remedy;
-  bool passes = false;
+  Action action;
+  const char* what;
 };
+
 constexpr Row kRows[] = {
-    {48, "a memory error of two bits that ECC could not correct", kReset},
-    {61, "its microcontroller stopped at a breakpoint", kReset},
-    {62, "its microcontroller halted", kReset},
-    {63, "broken memory was marked to be taken out of use at the next reset", kReset},
-    {64, "broken memory could not be marked to be taken out of use", kReplace},
-    {74, "an error of its NVLink; check the bridge, the baseboard and the peer", kReset},
-    {79, "it has fallen off the bus", "reboot the machine, and check its seat and power if it happens again"},
-    {92, "many memory errors of one bit", kWatch, true},
-    {94, "a memory error that was contained: the program that met it was ended", kWatch, true},
-    {95, "a memory error that was not contained", kReset},
-    {119, "its system processor does not answer the driver", kReset},
-    {120, "an error of its system processor", kReset},
-    {140, "memory errors that ECC could not correct", kReset},
-    {143, "it could not be started", kReset},
+#define EGPU_XID(code, action, what) {code, Action::action, what},
+#include "provisioners/nvidia/xid_catalog.inc"
+#undef EGPU_XID
 };
 
 const Row* rowOf(unsigned long long xid) {
@@ -41,21 +25,69 @@ const Row* rowOf(unsigned long long xid) {
   return row == std::end(kRows) ? nullptr : row;
 }
 
+constexpr const char* kReboot = "reboot the machine, and check its seat and power if it happens again";
+constexpr const char* kOperator =
+    "see the kernel's log and NVIDIA's list of XIDs; the card is used again after a reset, a reboot or an operator's "
+    "word (annotation elasticgpu.io/repaired)";
+
+std::string remedyOf(Action action) {
+  switch (action) {
+    case Action::ignore:
+      return "nothing is to be done";
+    case Action::restartApp:
+      return "restart the program that met it";
+    case Action::askDriver:
+      return std::string("nvidia-smi -q says which; this driver does not tell the agent. Where it is a reset: ") +
+             kReset;
+    case Action::operatorsWord:
+      return kOperator;
+    case Action::checkHardware:
+      return std::string("check the card's power and seat; ") + kOperator;
+    case Action::resetGpu:
+      return kReset;
+    case Action::rebootNode:
+      return kReboot;
+  }
+  return kOperator;
+}
+
 }  // namespace
 
-bool isApplicationError(unsigned long long xid) {
-  return std::find(kApplicationErrors.begin(), kApplicationErrors.end(), xid) != kApplicationErrors.end();
+Action actionOf(unsigned long long xid) {
+  const Row* row = rowOf(xid);
+  return row ? row->action : Action::operatorsWord;
 }
 
-bool passes(unsigned long long xid) {
-  const Row* row = rowOf(xid);
-  return !row || row->passes;
-}
+bool withdraws(unsigned long long xid) { return actionOf(xid) > Action::restartApp; }
 
 std::string illnessOf(unsigned long long xid) {
-  const std::string head = "Xid" + std::to_string(xid) + ": ";
-  if (const Row* row = rowOf(xid)) return head + row->what + "; " + row->remedy;
-  return head + "the driver reports an error of the card; see the kernel's log and NVIDIA's list of XIDs";
+  const Row* row = rowOf(xid);
+  return "Xid" + std::to_string(xid) + ": " +
+         (row ? row->what : "the driver reports an error that NVIDIA's catalog does not list") + "; " +
+         remedyOf(actionOf(xid));
+}
+
+std::string illnessOfRecovery(unsigned action) {
+  switch (action) {
+    case kRecoveryNone:
+      return {};
+    case kRecoveryReset:
+      return std::string("ResetNeeded: the driver asks for a reset of the card; ") + kReset;
+    case kRecoveryReboot:
+      return std::string("RebootNeeded: the driver asks for a reboot; ") + kReboot;
+    case kRecoveryDrainPeers:
+      return "DrainNeeded: the driver asks that traffic between cards ends; end the programs that use several cards of "
+             "the node, then see nvidia-smi -q for what else it asks for";
+    case kRecoveryDrainAndReset:
+      return std::string("ResetNeeded: the card works at reduced capacity; let what runs there end, then reset it: ") +
+             kReset;
+    case kRecoveryBusReset:
+      return std::string("ResetNeeded: the driver asks for a reset of the card through its bus; ") + kReset +
+             ", or reboot the machine";
+    default:
+      return "RecoveryNeeded: the driver asks for recovery action " + std::to_string(action) +
+             ", which is not known here; see nvidia-smi -q and NVIDIA's documentation of that driver";
+  }
 }
 
 }  // namespace egpu::nvidia

@@ -95,6 +95,11 @@ void value(ProcessSample& out) {
   value(out.time);
   value(out.sm);
 }
+void value(FieldValue& out) {
+  value(out.valueType);
+  value(out.answer);
+  value(out.value);
+}
 void value(Event& out) {
   value(out.device);
   value(out.type);

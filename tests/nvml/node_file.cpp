@@ -33,7 +33,7 @@ FakeDevice readDevice(const YAML::Node& common, const YAML::Node& own) {
     take(n, "mig", out.mig), take(n, "pendingMig", out.pendingMig), take(n, "migSms", out.migSms);
     take(n, "lost", out.lost), take(n, "ecc", out.ecc), take(n, "remapPending", out.remapPending);
     take(n, "remapFailed", out.remapFailed), take(n, "retiredPending", out.retiredPending);
-    take(n, "linksDown", out.linksDown), take(n, "xids", out.xids);
+    take(n, "linksDown", out.linksDown), take(n, "xids", out.xids), take(n, "recoveryAction", out.recoveryAction);
     take(n, "computeMode", out.computeMode), take(n, "persistence", out.persistence);
     take(n, "used", out.used), take(n, "sm", out.sm);
     for (const auto& [key, all] :

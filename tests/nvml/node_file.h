@@ -34,6 +34,7 @@ struct FakeDevice {
   uint64_t ecc = 0;  ///< errors not corrected since the driver was loaded
   bool remapPending = false, remapFailed = false;
   int64_t retiredPending = -1;  ///< 0 or 1; -1 = the card remaps rows instead
+  int64_t recoveryAction = -1;  ///< NVML's number; -1 = the driver is older than the field
   std::size_t linksDown = 0;    ///< the first so many
   std::vector<FakeProcess> processes, mpsProcesses, graphicsProcesses;
   uint64_t computeMode = 0;     ///< nvmlComputeMode_t

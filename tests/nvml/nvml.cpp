@@ -233,6 +233,19 @@ Return retiredPending(Device device, unsigned* pending) {
   return kSuccess;
 }
 
+Return fieldValues(Device device, int count, FieldValue* values) {
+  const Request r = begin("nvmlDeviceGetFieldValues", device);
+  if (r.answer != kSuccess) return r.answer;
+  for (int i = 0; i < count; ++i) {
+    FieldValue& value = values[i];
+    const bool known = value.field == kRecoveryAction && r.device->recoveryAction >= 0;
+    value.answer = known ? kSuccess : kNotSupported;
+    value.valueType = kUnsigned;
+    if (known) value.value = static_cast<unsigned>(r.device->recoveryAction);
+  }
+  return kSuccess;
+}
+
 Return utilizationRates(Device device, Utilization* out) {
   const Request r = begin("nvmlDeviceGetUtilizationRates", device);
   if (r.answer != kSuccess) return r.answer;
@@ -336,6 +349,7 @@ EXPORT(nvmlDeviceGetNvLinkRemotePciInfo_v2, linkPci)
 EXPORT(nvmlDeviceGetTotalEccErrors, eccErrors)
 EXPORT(nvmlDeviceGetRemappedRows, remappedRows)
 EXPORT(nvmlDeviceGetRetiredPagesPendingStatus, retiredPending)
+EXPORT(nvmlDeviceGetFieldValues, fieldValues)
 EXPORT(nvmlDeviceGetUtilizationRates, utilizationRates)
 EXPORT(nvmlDeviceGetProcessUtilization, processUtilization)
 EXPORT(nvmlEventSetCreate, eventSetCreate)

@@ -272,23 +272,34 @@ TEST_P(NvidiaTest, ALostCardIsReportedAndTheOthersAreThere) {
 /// What is counted on the card, until it is no more.
 TEST_P(NvidiaTest, WhatACardCountsOfItsErrorsIsTold) {
   use("a100");
-  const std::pair<std::pair<const char*, const char*>, const char*> rows[] = {
-      {{"remapFailed", "true"}, "RowRemapFailed: a memory row is broken"},
-      {{"ecc", "3"}, "EccErrors: memory errors that ECC could not correct, 3 since the driver was loaded"},
-      {{"remapPending", "true"}, "MemoryRepairPending: "},
-      {{"retiredPending", "1"}, "MemoryRepairPending: "}};
-  for (const auto& [fault, words] : rows) {
-    fake->file["devices"][2][fault.first] = fault.second;
+  struct Row {
+    const char *fault, *value;
+    bool usable;
+    const char *words, *action;
+  };
+  const Row rows[] = {{"remapFailed", "true", false, "RowRemapFailed: a memory row is broken", "replaced"},
+                      {"ecc", "3", true, "EccErrors: memory errors that ECC could not correct, 3 since the driver was",
+                       "restart the programs"},
+                      {"remapPending", "true", true, "MemoryRepairPending: ", "--gpu-reset"},
+                      {"retiredPending", "1", true, "MemoryRepairPending: ", "--gpu-reset"},
+                      {"recoveryAction", "1", false, "ResetNeeded: the driver asks for a reset", "--gpu-reset"},
+                      {"recoveryAction", "2", false, "RebootNeeded: the driver asks for a reboot", "reboot"},
+                      {"recoveryAction", "3", false, "DrainNeeded: ", "end the programs that use several cards"},
+                      {"recoveryAction", "4", false, "ResetNeeded: the card works at reduced capacity", "--gpu-reset"},
+                      {"recoveryAction", "5", false, "ResetNeeded: ", "--gpu-reset"},
+                      {"recoveryAction", "77", false, "RecoveryNeeded: the driver asks for recovery action 77", "see"}};
+  for (const Row& row : rows) {
+    fake->file["devices"][2][row.fault] = row.value;
     fake->write();
     const auto health = plugin->health();
-    ASSERT_THAT(health.cards, SizeIs(1)) << words;
+    ASSERT_THAT(health.cards, SizeIs(1)) << row.words;
     EXPECT_EQ(health.cards[0].uuid, uuid(2));
-    EXPECT_FALSE(health.cards[0].healthy);
-    EXPECT_THAT(health.cards[0].message, ::testing::StartsWith(words));
+    EXPECT_EQ(health.cards[0].healthy, row.usable) << row.words;
+    EXPECT_THAT(health.cards[0].message, AllOf(::testing::StartsWith(row.words), HasSubstr(row.action)));
     EXPECT_THAT(discovered(), SizeIs(4)) << "it is there";
-    fake->file["devices"][2].remove(fault.first);
+    fake->file["devices"][2].remove(row.fault);
     fake->write();
-    EXPECT_THAT(plugin->health().cards, IsEmpty()) << words;
+    EXPECT_THAT(plugin->health().cards, IsEmpty()) << row.words;
   }
 }
 
@@ -345,6 +356,26 @@ TEST_P(NvidiaTest, AGh200HasMemoryOfItsOwnThatTheMachineTakesToo) {
   EXPECT_EQ(card.attributes.at("unifiedMemory"), "true");
 }
 
+TEST_P(NvidiaTest, AnIllnessComesBeforeWhatOnlyWaitsForAReset) {
+  use("a100");
+  discovered();
+  auto card = fake->file["devices"][1];
+  card["ecc"] = 2;
+  card["remapPending"] = true;
+  fake->write();
+  const auto usable = plugin->health();
+  ASSERT_THAT(usable.cards, SizeIs(1));
+  EXPECT_TRUE(usable.cards[0].healthy);
+  EXPECT_THAT(usable.cards[0].message,
+              AllOf(HasSubstr("EccErrors: "), HasSubstr("taken out of use at the next reset")));
+  card["xids"].push_back(95);
+  fake->write();
+  const auto ill = plugin->health();
+  ASSERT_THAT(ill.cards, SizeIs(1));
+  EXPECT_FALSE(ill.cards[0].healthy);
+  EXPECT_THAT(ill.cards[0].message, ::testing::StartsWith("Xid95: "));
+}
+
 TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
   use("a100");
   fake->file["devices"][0]["xids"].push_back(79);
@@ -352,7 +383,8 @@ TEST_P(NvidiaTest, AnXidIsToldOnceAgainAndAgain) {
   discovered();
   EXPECT_THAT(plugin->health().cards, IsEmpty()) << "it was before";
   // Application errors of all kinds say nothing of the card.
-  for (const int application : {13, 31, 43, 45, 68, 109}) fake->file["devices"][1]["xids"].push_back(application);
+  for (const int application : {13, 31, 43, 45, 63, 68, 92, 94, 137})
+    fake->file["devices"][1]["xids"].push_back(application);
   fake->write();
   EXPECT_THAT(plugin->health().cards, IsEmpty());
   fake->file["devices"][1]["xids"].push_back(119);

@@ -1,6 +1,8 @@
 // What is seen of cards while they are watched, and how long it is told.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "provisioners/nvidia/watch.h"
 #include "provisioners/nvidia/xids.h"
 #include "tests/nvml/fake_nvml.h"
@@ -10,13 +12,13 @@ namespace {
 
 class WatchTest : public ::testing::Test {
  protected:
-  /// What the cards say of themselves at that time, and what was seen of them.
-  Node judged(std::chrono::seconds at = {}) {
+  /// The cards as they report themselves, with the illnesses that were seen.
+  Node judged() {
     fake.write();
     for (const std::size_t place : unplugged) fake.unplug(place);
     Node node;
     EXPECT_EQ(readNode([] { return false; }, node).code, EGPU_OK);
-    watch.judge(node, Watch::Time() + at);
+    watch.judge(node);
     watch.follow(node.cards);
     return node;
   }
@@ -39,8 +41,60 @@ TEST_F(WatchTest, WhatAResetHasToMendIsToldUntilThen) {
   fake.file["devices"][2]["xids"].push_back(4711);
   fake.file["devices"][3]["xids"].push_back(119);
   fake.file["devices"][3]["xids"].push_back(92);
-  EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "Xid92", "Xid4711", "Xid119"}));
-  EXPECT_EQ(illnesses(judged(std::chrono::hours(24))), (Words{"Xid119", "", "", "Xid119"}));
+  for (int look = 0; look < 100; ++look) EXPECT_EQ(illnesses(judged()), (Words{"Xid119", "", "Xid4711", "Xid119"}));
+}
+
+/// Each of them was given out again after a minute.
+TEST_F(WatchTest, XidsThatNeedMoreThanAnotherStartOfTheProgramWithdrawTheCard) {
+  for (const unsigned xid : {46U, 109U, 136U, 144U, 149U, 154U, 155U, 156U, 158U, 173U, 4711U}) {
+    Watch fresh;
+    const auto look = [&] {
+      fake.write();
+      Node node;
+      EXPECT_EQ(readNode([] { return false; }, node).code, EGPU_OK);
+      fresh.judge(node);
+      fresh.follow(node.cards);
+      return node.cards.at(0).illness;
+    };
+    EXPECT_EQ(look(), "");
+    fake.file["devices"][0]["xids"].push_back(xid);
+    EXPECT_EQ(look().rfind("Xid" + std::to_string(xid) + ": ", 0), 0U) << xid;
+    EXPECT_NE(look(), "") << xid;
+  }
+}
+
+TEST_F(WatchTest, TheStrongestActionIsToldAndEachFurtherErrorShows) {
+  judged();
+  fake.file["devices"][0]["xids"].push_back(79);
+  const auto first = judged().cards.at(0).illness;
+  fake.file["devices"][0]["xids"].push_back(46);
+  const auto second = judged().cards.at(0).illness;
+  EXPECT_EQ(first, illnessOf(79));
+  EXPECT_EQ(second, illnessOf(79) + "; errors so far: 2");
+  fake.file["devices"][1]["xids"].push_back(46);
+  fake.file["devices"][1]["xids"].push_back(79);
+  EXPECT_EQ(judged().cards.at(1).illness, illnessOf(79) + "; errors so far: 2");
+}
+
+TEST_F(WatchTest, TheDriversRecoveryActionSaysWhatXid154Means) {
+  for (std::size_t i = 0; i < 4; ++i) fake.file["devices"][i]["recoveryAction"] = 0;
+  judged();
+  fake.file["devices"][0]["xids"].push_back(154);
+  fake.file["devices"][1]["xids"].push_back(154);
+  fake.file["devices"][1]["recoveryAction"] = 2;
+  EXPECT_EQ(illnesses(judged()), (Words{"", "RebootNeeded", "", ""}));
+  fake.file["devices"][1]["recoveryAction"] = 0;
+  EXPECT_EQ(illnesses(judged()), Words(4));
+}
+
+TEST_F(WatchTest, ADriverThatAsksNoMoreForARecoveryActionHasEndedIt) {
+  for (std::size_t i = 0; i < 4; ++i) fake.file["devices"][i]["recoveryAction"] = 0;
+  judged();
+  for (std::size_t i = 0; i < 2; ++i) fake.file["devices"][i]["xids"].push_back(95);
+  fake.file["devices"][0]["recoveryAction"] = 1;
+  EXPECT_EQ(illnesses(judged()), (Words{"ResetNeeded", "Xid95", "", ""}));
+  fake.file["devices"][0]["recoveryAction"] = 0;
+  EXPECT_EQ(illnesses(judged()), (Words{"", "Xid95", "", ""})) << "of the other one it never asked for anything";
 }
 
 TEST_F(WatchTest, ACardThatComesBackWithoutAResetIsNotWell) {
@@ -74,10 +128,38 @@ TEST_F(WatchTest, WhatWasSeenUnderAnotherVersionOfTheDriverIsForgotten) {
   EXPECT_EQ(illnesses(judged()), (Words{"", "Xid119", "", ""}));
 }
 
-TEST(Xids, OnlyWhatNeedsNoRemedyPasses) {
-  for (const unsigned xid : {48U, 61U, 62U, 63U, 64U, 74U, 79U, 95U, 119U, 120U, 140U, 143U})
-    EXPECT_FALSE(passes(xid)) << xid;
-  for (const unsigned xid : {92U, 94U, 4711U}) EXPECT_TRUE(passes(xid)) << xid;
+TEST(Xids, TheCatalogSaysTheAction) {
+  const std::pair<Action, std::vector<unsigned>> rows[] = {
+      {Action::ignore, {43, 45, 63, 92, 137, 157}},
+      {Action::restartApp, {13, 31, 68, 94}},
+      {Action::resetGpu, {46, 48, 61, 62, 64, 74, 95, 109, 119, 120, 136, 140, 143, 144, 149, 155, 156, 158}},
+      {Action::rebootNode, {79, 151}},
+      {Action::askDriver, {154}},
+      {Action::operatorsWord, {0, 1, 142, 173, 4711}}};
+  for (const auto& [action, xids] : rows)
+    for (const unsigned xid : xids) {
+      EXPECT_EQ(actionOf(xid), action) << xid;
+      EXPECT_EQ(withdraws(xid), action > Action::restartApp) << xid;
+    }
+}
+
+TEST(Xids, TheMessageNamesTheAction) {
+  const auto says = [](unsigned xid, const char* words) { return illnessOf(xid).find(words) != std::string::npos; };
+  EXPECT_TRUE(says(46, "nvidia-smi --gpu-reset"));
+  EXPECT_TRUE(says(79, "reboot the machine"));
+  EXPECT_TRUE(says(54, "check the card's power and seat"));
+  EXPECT_TRUE(says(94, "restart the program"));
+  EXPECT_TRUE(says(4711, "an operator's word (annotation elasticgpu.io/repaired)"));
+}
+
+/// A row that stands twice would be read once.
+TEST(Xids, TheCatalogHasEachXidOnce) {
+  std::map<unsigned, int> rows;
+#define EGPU_XID(code, action, what) ++rows[code];
+#include "provisioners/nvidia/xid_catalog.inc"
+#undef EGPU_XID
+  for (const auto& [xid, times] : rows) EXPECT_EQ(times, 1) << xid;
+  EXPECT_GT(rows.size(), 100U);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(NodeTest, TheCardsOfAllVendorsAreThereAndRecover) {
   fake->file["devices"][1]["xids"].push_back(119);
   fake->file["devices"][1]["ecc"] = 1;
   fake->write();
-  eventually([&] { return healthy(whole).reason == "EccErrors"; });
+  eventually([&] { return healthy(whole).reason == "Xid119"; });
   EXPECT_THAT(healthy(whole).message, HasSubstr("nvidia-smi --gpu-reset"));
   fake->file["devices"][1]["lost"] = true;
   fake->write();
