@@ -241,7 +241,9 @@ typedef struct egpu_host {
   int (*reply_gpu)(const egpu_call* call, const egpu_gpu* gpu);
   /** health: once per card that the plugin has an opinion on. healthy 0 or 1. A message such as "Xid79: it has fallen off
    *  the bus; reboot" has at its head the reason of the card's condition: a word of letters and digits that begins with a
-   *  capital. */
+   *  capital. One that ends in a digit names an event, which a later process of the plugin can't see any more: the card
+   *  stays unhealthy until a reboot, another driverVersion among its attributes, or an operator's word. A message of a
+   *  healthy card says what is to be attended to. */
   int (*reply_health)(const egpu_call* call, const char* uuid, int healthy, const char* message);
   /* Appended; to be called only if EGPU_HAS says that the host has it. */
   /** health: once per process and card that it computes on. pid as the plugin's own process sees it; memory in bytes, -1

@@ -46,6 +46,10 @@ inline constexpr std::string_view kMoveAnnotation = "elasticgpu.io/move";
 /// namespace: "true" where claims may observe (spec.adminAccess). Kubernetes' own; who may label namespaces is no tenant.
 inline constexpr std::string_view kAdminAccessLabel = "resource.kubernetes.io/admin-access";
 
+/// card: an operator has had it repaired or reset; the value is the reason of its condition NeedsRepair. Its agent takes
+/// it off again.
+inline constexpr std::string_view kRepairedAnnotation = "elasticgpu.io/repaired";
+
 // Finalizers.
 inline constexpr std::string_view kLedgerFinalizer = "elasticgpu.io/ledger";  ///< card: until its ledger is empty
 inline constexpr std::string_view kDeviceFinalizer =
@@ -118,6 +122,9 @@ inline constexpr std::string_view kResizing = "Resizing";      ///< what the cla
 inline constexpr std::string_view kResizeInfeasible = "ResizeInfeasible";  ///< its cards can't hold it, now or ever
 inline constexpr std::string_view kResizeFailed = "ResizeFailed";          ///< its provisioner refuses it
 inline constexpr std::string_view kScalingQuotaExceeded = "ScalingQuotaExceeded";
+/// The card's usable memory is less than the shares on it hold; likewise on a card, its condition SharesFit.
+inline constexpr std::string_view kCardTooSmall = "CardTooSmall";
+inline constexpr std::string_view kCardMemoryChanged = "CardMemoryChanged";  ///< a claim of whole cards has it now
 inline constexpr std::string_view kNotResizable = "NotResizable";  ///< its class, or its provisioner, does not allow it
 inline constexpr std::string_view kRefused = "Refused";  ///< the API server refuses a write: rights, quota, a policy
 }  // namespace reason

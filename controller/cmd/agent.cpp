@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "controller/agent/boot_id.h"
 #include "controller/agent/health/open_runtime.h"
 #include "controller/base/log.h"
 #include "controller/base/private_files.h"
@@ -16,6 +17,9 @@ namespace egpu::cmd {
 namespace {
 
 using base::Status;
+
+constexpr const char* kProc = "/proc";  ///< the host's
+constexpr std::chrono::seconds kRefreshInterval{15};
 
 plugin::HostOptions hostOptions(const AgentOptions& options, base::Metrics& metrics) {
   plugin::HostOptions o;
@@ -53,7 +57,8 @@ bool isUninstalled(const plugin::HostedRegistry& plugins, const std::string& pro
 
 agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin::HostedRegistry& plugins,
                                        decltype(agent::PreparerOptions::gone) gone,
-                                       decltype(agent::PreparerOptions::memoryFound) memoryFound) {
+                                       decltype(agent::PreparerOptions::memoryFound) memoryFound,
+                                       decltype(agent::PreparerOptions::found) found) {
   agent::PreparerOptions o;
   o.node = options.nodeName;
   o.patience = std::chrono::seconds(20);
@@ -63,14 +68,14 @@ agent::PreparerOptions preparerOptions(const AgentOptions& options, const plugin
   o.uninstalled = [&plugins](const std::string& provisioner) { return isUninstalled(plugins, provisioner); };
   o.gone = std::move(gone);
   o.memoryFound = std::move(memoryFound);
+  o.found = std::move(found);
+  o.boot = agent::bootIdOf(kProc);
   if (!options.pluginState.empty()) o.permitted.stateFolder = options.pluginState;
   o.permitted.driverRoot = options.driverRoot;
   o.permitted.hostRoot = options.hostRoot.empty() ? "/" : options.hostRoot;
   if (const char* root = std::getenv("ELASTICGPU_SYSTEM_ROOT")) o.permitted.systemRoot = root;  // one thread yet
   return o;
 }
-
-constexpr const char* kProc = "/proc";  ///< the host's
 
 agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::health::HasClaim hasClaim,
                                         agent::health::PodName podName, std::function<std::string()> warning,
@@ -83,6 +88,7 @@ agent::cards::CardsOptions cardsOptions(const AgentOptions& options, agent::heal
   o.publisher.warning = std::move(warning);
   o.publisher.given = std::move(given);
   o.publisher.quiet = options.probation;
+  o.publisher.boot = agent::bootIdOf(kProc);
   o.publisher.host.proc = kProc;
   if (!options.pluginState.empty()) o.publisher.host.state = options.pluginState;
   o.publisher.usageEvery = options.usageEvery;
@@ -107,7 +113,8 @@ Agent::Agent(kube::Transport& transport, base::Clock& clock, base::Random& rando
       preparer_(client_, plugins_, events_, folder_,
                 preparerOptions(
                     options, plugins_, [this](const std::string& card) { return cards_.whyGone(card); },
-                    [this](const std::string& card) { return cards_.memoryOf(card); })),
+                    [this](const std::string& card) { return cards_.memoryOf(card); },
+                    [this](const std::string& card) { return foundNow(card); })),
       prepared_(client_, folder_, clock, options.nodeName),
       podResources_(options.kubeletFolder + "/pod-resources/kubelet.sock"),
       cards_(
@@ -145,6 +152,25 @@ std::string Agent::checkRuntime() {
 std::string Agent::warning() const {
   const std::lock_guard lock(warned_);
   return warning_.empty() ? "" : "warning: " + warning_;
+}
+
+std::optional<agent::PreparerOptions::Found> Agent::foundNow(const std::string& card) const {
+  const auto found = cards_.foundCard(card);
+  if (!found) return std::nullopt;
+  const auto driver = found->attributes.find(std::string_view("driverVersion"));
+  return agent::PreparerOptions::Found{found->index,
+                                       driver == found->attributes.end() ? std::string() : driver->second};
+}
+
+/// Files that were made for another driver, for containers that start again.
+void Agent::refreshFiles(const std::stop_token& stop) {
+  std::string before;
+  while (clock_.sleepFor(kRefreshInterval, stop)) {
+    const auto status = preparer_.refresh(stop);
+    const auto why = status.ok() ? std::string() : status.str();
+    if (!why.empty() && why != before) base::log::warn("a CDI file can't be made anew", {{"error", why}});
+    before = why;
+  }
 }
 
 /// What a death of the agent or of pods has left on the node. Again and again until the API server has said of each.
@@ -197,7 +223,10 @@ Status Agent::start() {
   if (auto s = folder_.open(); !s.ok()) return named("--cdi-root", s);
   cards_.listen([this](const auto*, const auto*) { kubelet_.healthChanged(); });
   cards_.start();
-  leftovers_ = std::jthread([this](const std::stop_token& stop) { removeLeftovers(stop); });
+  leftovers_ = std::jthread([this](const std::stop_token& stop) {
+    removeLeftovers(stop);
+    refreshFiles(stop);
+  });
   if (auto s = kubelet_.start(); !s.ok()) return named("--kubelet-dir", s);
   for (const auto& [flag, file, address] :
        {std::tuple{"--write-ops-address", options_.writeOpsAddress, opsAddress()},

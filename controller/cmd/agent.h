@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -82,6 +83,8 @@ class Agent {
   std::string warning() const;
   std::string metricsText();
   void removeLeftovers(const std::stop_token& stop);
+  void refreshFiles(const std::stop_token& stop);
+  std::optional<agent::PreparerOptions::Found> foundNow(const std::string& card) const;
   agent::usage::Usage attributed(const std::vector<agent::usage::Reading>& readings);
   /// The same, once it was learned whose the pods are that aren't known.
   agent::usage::Usage learned(const std::vector<agent::usage::Reading>& readings, const std::stop_token& stop);

@@ -32,6 +32,11 @@ std::string preparedFor(const CdiSpec& spec) {
     j.key("chargedCore").value(card.chargedCore).key("chargedMemory").value(card.chargedMemory).endObject();
   }
   j.endArray();
+  if (!spec.boot.empty()) j.key("boot").value(spec.boot);
+  if (!spec.driver.empty()) j.key("driver").value(spec.driver);
+  if (!spec.minors.empty()) j.key("minors").beginArray();
+  for (const auto minor : spec.minors) j.value(minor);
+  if (!spec.minors.empty()) j.endArray();
   if (!spec.beside.empty()) j.key("beside").beginArray();
   for (const auto& other : spec.beside)
     j.beginObject().key("resourceClaim").value(other.claim).key("deviceUid").value(other.deviceUid).endObject();
@@ -90,6 +95,12 @@ bool readPreparedFor(const std::string& json, CdiSpec& out) {
         !amount(each, "chargedMemory", card.chargedMemory))
       return false;
     out.cards.push_back(std::move(card));
+  }
+  (void)text(j, "boot", out.boot);
+  (void)text(j, "driver", out.driver);
+  for (const auto& each : listOf(j, "minors")) {
+    if (!each.is_number_integer()) return false;
+    out.minors.push_back(each.get<int64_t>());
   }
   for (const auto& each : listOf(j, "beside"))
     if (auto& other = out.beside.emplace_back();

@@ -24,6 +24,9 @@ struct CdiSpec {
   std::string claimNamespace, claimName, claimUid;  ///< of the ResourceClaim
   std::string provisioner;
   std::vector<v1alpha::DeviceCard> cards;  ///< granted and charged
+  /// The edits hold for this boot, driver and these minor numbers: with others a path may lead to another card.
+  std::string boot, driver;     ///< the machine's boot id, the version of the cards' driver; empty = unknown
+  std::vector<int64_t> minors;  ///< minor numbers of the cards, in their order; empty = unknown
   /// Another claim of the containers that have this one, and the uid of its device.
   struct Beside {
     std::string claim, deviceUid;

@@ -333,6 +333,10 @@ def of_gpus(client, meddler, administrator, report):
             except Refused as refused:
                 report.check(f"a card's {what}{sub}", refused.status == 422 and field in str(refused), refused)
             report.check(f"a card's {what}{sub}: its marks are there", marks_of(client.get(path)) == marks_of(stored))
+    word = {"metadata": {"annotations": {"elasticgpu.io/repaired": "Xid46"}}}
+    report.refused("nor does one give the operator's word on a card", lambda: meddler.patch(path, word), 422, "elasticgpu.io/repaired")
+    given = administrator.patch(path, word)["metadata"]["annotations"]
+    report.check("an administrator gives it", given.get("elasticgpu.io/repaired") == "Xid46", given)
     meddler.patch(path, {"metadata": {"labels": {"rack": "7"}}, "spec": {"card": {"smCount": 99}}})
     meddler.delete(path)
     report.check("its deletion waits", client.exists(path))

@@ -123,6 +123,8 @@ class FakeProvisioner final : public plugin::Provisioner {
   }
   /// From now on it has the slot resize, or not. Not while it is in use.
   void resizes(bool can) { description_.resizes = can; }
+  /// Kind of the devices that are made from now on. Not while it is in use.
+  void makes(const std::string& source) { description_.source = source; }
   /// What it let the device have last, if it was resized.
   plugin::DeviceRequest size(const std::string& key) const {
     std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -102,6 +103,7 @@ class World {
   std::unique_ptr<RealHandler> real;          ///< null where it is not
   std::unique_ptr<HandlerTransport> transport;
   FakeProvisioner plugin{kPlugin};
+  std::set<std::string> shrunk;  ///< cards that a test gave less memory: their ledgers may be over-full
   FakeRegistry registry;
   kube::Client client;
 

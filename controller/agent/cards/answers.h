@@ -1,6 +1,7 @@
 // What a node's plugins say of its cards, and what of that can be published.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -16,6 +17,7 @@ namespace egpu::agent::cards {
 struct Answer {
   plugin::DiscoverReply cards;
   plugin::HealthReply health;
+  uint64_t process = 0;  ///< of the plugin; another number may be another process, without memory of earlier events
 };
 /// By plugin. One that has not answered yet is not in it.
 using Answers = std::map<std::string, Answer, std::less<>>;

@@ -76,10 +76,15 @@ std::string Cards::whyGone(const std::string& card) const {
   return {};
 }
 
-std::optional<int64_t> Cards::memoryOf(const std::string& card) const {
-  const auto found = merge(survey_.answers(), options_.publisher.node).cards;
+std::optional<v1alpha::Card> Cards::foundCard(const std::string& card) const {
+  auto found = merge(survey_.answers(), options_.publisher.node).cards;
   const auto it = found.find(card);
-  return it == found.end() ? std::nullopt : std::optional(it->second.card.memory);
+  return it == found.end() ? std::nullopt : std::optional(std::move(it->second.card));
+}
+
+std::optional<int64_t> Cards::memoryOf(const std::string& card) const {
+  const auto found = foundCard(card);
+  return found ? std::optional(found->memory) : std::nullopt;
 }
 
 void Cards::wake() { survey_.wake(); }

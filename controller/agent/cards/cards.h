@@ -47,6 +47,8 @@ class Cards {
   std::string whyGone(const std::string& card) const;
   /// What it was found to have, bytes; nullopt while nobody finds it.
   std::optional<int64_t> memoryOf(const std::string& card) const;
+  /// The card as it was found last; nullopt while no plugin finds it.
+  std::optional<v1alpha::Card> foundCard(const std::string& card) const;
   /// The cards' objects.
   const cache::Store<Gpu>& store() const { return store_; }
   /// Called after each change of one, on any thread; before start().

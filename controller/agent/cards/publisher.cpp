@@ -128,7 +128,7 @@ Status Publisher::publishCard(const std::string& name, const FoundCard& found, c
     return written;
   }
   const auto finding = findingOf(found.card.uuid, found.plugin, answers, &found.card);
-  return finding ? tellHealth(name, *finding, stop) : Status::okay();
+  return finding ? tellHealth(name, *finding, &answers.find(found.plugin)->second, stop) : Status::okay();
 }
 
 Status Publisher::create(const Gpu& card, std::stop_token stop) {
@@ -188,14 +188,14 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
   for (const auto& [plugin, answer] : answers) {
     if (by != v1alpha::labelValueOf(plugin)) continue;
     if (const auto finding = findingOf(have->spec.card->uuid, plugin, answers, nullptr))
-      return tellHealth(name, *finding, stop);
+      return tellHealth(name, *finding, &answer, stop);
     if (!answer.cards.reply.ok()) return Status::okay();
     const auto told =
         tellHealth(name,
                    {false, std::string(health::kCardGone),
                     "provisioner " + plugin + " no longer finds it on node " + options_.node +
                         "; put it back, or give up the claims that have it: without them its object goes by itself"},
-                   stop);
+                   &answer, stop);
     return told.ok() ? step(name, stop, [&](const Gpu& now) { return gone(now, stop); }) : told;
   }
   // Who could know is no longer installed, or has not come up yet.
@@ -204,7 +204,7 @@ Status Publisher::missing(const std::string& name, const Answers& answers, std::
                     {false, std::string(health::kDriverNotAnswering),
                      "provisioner " + by + ", which found it, is not loaded on node " + options_.node +
                          "; install it again, or give up the claims that have the card and delete it"},
-                    stop);
+                    nullptr, stop);
 }
 
 Status Publisher::gone(const Gpu& have, std::stop_token stop) {
@@ -220,25 +220,58 @@ Status Publisher::gone(const Gpu& have, std::stop_token stop) {
   return removed;
 }
 
-Status Publisher::tellHealth(const std::string& name, const health::Finding& finding, std::stop_token stop) {
+Status Publisher::tellHealth(const std::string& name, const health::Finding& finding, const Answer* answer,
+                             std::stop_token stop) {
   return step(name, stop, [&](const Gpu& have) {
+    if (!have.isCard()) return Status::okay();
+    const auto& attributes = have.spec.card->attributes;
+    const auto driver = attributes.find(std::string_view("driverVersion"));
+    const std::string word(have.metadata.annotation(keys::kRepairedAnnotation));
+    auto counted = repairs_.count(name, have.status.conditions,
+                                  {finding, answer ? answer->process : 0, options_.boot,
+                                   driver == attributes.end() ? std::string() : driver->second, word},
+                                  clock_.wall());
     auto after = have.status;
-    after.conditions = health::judge(have.status.conditions, finding, clock_.wall(), options_.quiet);
-    if (after == have.status) return Status::okay();
-    auto written = client_.patch<Gpu>(
-        {"", name}, kube::PatchType::merge,
-        codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
-    if (!written.ok()) return written.status();
-    const auto& now = *health::healthyOf(after.conditions);
-    log::info("card's health", {{"card", name}, {"healthy", now.status}, {"reason", now.reason}});
-    // That a new card works is nothing to report.
-    if (health::healthyOf(have.status.conditions) || now.status == "False")
-      events_.event(kube::referenceTo(have),
-                    now.status == "False" && now.reason != health::kProbation ? "Warning" : "Normal", now.reason,
-                    now.message.empty() ? "it works" : now.message);
-    wrote(*written);
-    return Status::okay();
+    after.conditions = health::judge(counted.conditions, counted.finding, clock_.wall(), options_.quiet);
+    if (auto written = writeHealth(have, after, stop); !written.ok()) return written;
+    return word.empty() ? Status::okay() : takeWord(have, stop);
   });
+}
+
+Status Publisher::writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop) {
+  if (after == have.status) return Status::okay();
+  const auto& name = have.metadata.name;
+  auto written = client_.patch<Gpu>(
+      {"", name}, kube::PatchType::merge,
+      codec::patch::gpuStatus(have.metadata.uid, have.metadata.resourceVersion, have.status, after), "status", stop);
+  if (!written.ok()) return written.status();
+  const auto& now = *health::healthyOf(after.conditions);
+  log::info("card's health", {{"card", name}, {"healthy", now.status}, {"reason", now.reason}});
+  // That a new card works is nothing to report.
+  if (health::healthyOf(have.status.conditions) || now.status == "False")
+    events_.event(kube::referenceTo(have),
+                  now.status == "False" && now.reason != health::kProbation ? "Warning" : "Normal", now.reason,
+                  now.message.empty() ? "it works" : now.message);
+  wrote(*written);
+  return Status::okay();
+}
+
+Status Publisher::takeWord(const Gpu& have, std::stop_token stop) {
+  const auto word = std::string(have.metadata.annotation(keys::kRepairedAnnotation));
+  const auto& conditions = have.status.conditions;
+  if (std::none_of(conditions.begin(), conditions.end(), [&](const auto& condition) {
+        return condition.type == health::kNeedsRepair && condition.reason == word;
+      }))
+    events_.event(kube::referenceTo(have), "Warning", "NotRepaired",
+                  "annotation " + std::string(keys::kRepairedAnnotation) + "=" + word +
+                      " changes nothing: the card has no condition NeedsRepair with that reason");
+  const auto without =
+      codec::patch::annotations(have.metadata.uid, {{std::string(keys::kRepairedAnnotation), std::nullopt}});
+  auto written = client_.patch<Gpu>({"", have.metadata.name}, kube::PatchType::merge, without, {}, stop);
+  if (!written.ok()) return written.status();
+  log::info("operator's word taken", {{"card", have.metadata.name}, {"repaired", word}});
+  wrote(*written);
+  return Status::okay();
 }
 
 Status Publisher::publishUsage(const Answers& answers, const usage::Usage& usage, std::stop_token stop) {
@@ -292,8 +325,11 @@ std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, con
                                                     const Answers& answers, const v1alpha::Card* found) const {
   const auto& answer = answers.find(plugin)->second;
   if (answer.health.reply.ok()) {
-    for (const auto& card : answer.health.cards)
-      if (!card.healthy && base::lowered(card.uuid) == base::lowered(uuid)) return health::illness(card.message);
+    const auto said = std::find_if(answer.health.cards.begin(), answer.health.cards.end(), [&](const auto& card) {
+      return base::lowered(card.uuid) == base::lowered(uuid) && !(card.healthy && card.message.empty());
+    });
+    const bool any = said != answer.health.cards.end();
+    if (any && !said->healthy) return health::illness(said->message);
     if (!found) return std::nullopt;
     const auto mig = found->attributes.find("migMode");
     if (mig != found->attributes.end() && mig->second == "enabled") return migMode(uuid);
@@ -301,7 +337,10 @@ std::optional<health::Finding> Publisher::findingOf(const std::string& uuid, con
       if (auto foreign = health::foreignUse(*found, given_, answer.health.processes, options_.host, options_.hasClaim,
                                             options_.podName))
         return foreign;
-    return health::Finding{};
+    auto finding = any ? health::illness(said->message) : health::Finding{};
+    finding.healthy = true;
+    if (finding.reason == health::kUnhealthy) finding.reason = health::kWorking;
+    return finding;
   }
   const auto since = failingSince_.find(plugin);
   if (since == failingSince_.end() || clock_.now() - since->second < options_.notAnsweringAfter) return std::nullopt;

@@ -12,7 +12,7 @@
 //     calls it unhealthy            → an event of the Node, as for all that plugins say beside their cards
 //
 // Besides, what is used of a card stands in its status.usage: written when it moved noticeably, once a minute at most, and
-// taken away when it is no longer known.
+// taken away when it is no longer known. Illnesses that are known by an event alone are remembered: health/repairs.h.
 //
 // What was found is compared with the objects as the watch shows them. Only of a card that the server keeps otherwise than
 // it was written (its CRD is of an older version and lacks a field) is remembered what was written and what it became: the
@@ -32,6 +32,7 @@
 #include "controller/agent/cards/answers.h"
 #include "controller/agent/health/foreign_use.h"
 #include "controller/agent/health/health.h"
+#include "controller/agent/health/repairs.h"
 #include "controller/base/clock.h"
 #include "controller/cache/store.h"
 #include "controller/kube/client.h"
@@ -57,6 +58,7 @@ struct PublisherOptions {
   /// Warning about the node's settings, read at each publication and reported by an event of the Node; empty = none.
   std::function<std::string()> warning{};
   health::PodName podName{};  ///< for the condition of a card that is used without a claim
+  std::string boot{};  ///< the machine's boot id
 };
 
 /// Of one thread. References must outlive it. `store` holds the cards of this node, and what we write.
@@ -81,7 +83,12 @@ class Publisher {
   base::Status update(const Gpu& have, const Gpu& want, std::stop_token stop);
   base::Status missing(const std::string& name, const Answers& answers, std::stop_token stop);
   base::Status gone(const Gpu& have, std::stop_token stop);
-  base::Status tellHealth(const std::string& name, const health::Finding& finding, std::stop_token stop);
+  /// answer: of the plugin that the finding is of; null if it is not loaded.
+  base::Status tellHealth(const std::string& name, const health::Finding& finding, const Answer* answer,
+                          std::stop_token stop);
+  base::Status writeHealth(const Gpu& have, const v1alpha::ElasticGPUStatus& after, std::stop_token stop);
+  /// Takes the operator's word off the card, once it was heard.
+  base::Status takeWord(const Gpu& have, std::stop_token stop);
   base::Status tellUsage(const std::string& name, const usage::CardUse* now, std::stop_token stop);
   /// Whether who found this card has nothing more to say of it.
   bool silentOn(const Gpu& card, const Answers& answers) const;
@@ -112,6 +119,7 @@ class Publisher {
   std::atomic<std::thread::id> writes_{};  ///< this one changes the store by what it wrote
   std::map<std::string, Kept, std::less<>> kept_;  ///< by object, of those that the server keeps otherwise
   std::map<std::string, base::Clock::Steady, std::less<>> usagePruned_;  ///< by object: last write that was not kept
+  health::Repairs repairs_;
   std::vector<std::string> remarks_;       ///< of the present call, besides those of the answers
   std::vector<health::Given> given_;       ///< to containers, by others, as the kubelet last said
   std::vector<std::string> told_;          ///< the last time, so that nothing is told twice

@@ -7,6 +7,19 @@
 
 namespace egpu::agent::cards {
 
+namespace {
+
+/// Whether the plugin's process may have ended in one of the calls.
+bool mayHaveEnded(const Answer& answer) {
+  const auto ended = [](plugin::ReplyCode code) {
+    return code == plugin::ReplyCode::crashed || code == plugin::ReplyCode::timeout ||
+           code == plugin::ReplyCode::garbage;
+  };
+  return ended(answer.cards.reply.outcome) || ended(answer.health.reply.outcome);
+}
+
+}  // namespace
+
 Survey::Survey(plugin::Registry& plugins, base::Clock& clock, base::Random& random, std::chrono::milliseconds interval,
                std::function<void()> answered)
     : plugins_(plugins), clock_(clock), random_(random), interval_(interval), answered_(std::move(answered)) {
@@ -64,18 +77,20 @@ void Survey::changed(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (!running_) return;
   auto& asker = askers_[name];
-  if (asker) return asker->alarm.ring();
+  if (asker) {
+    ++asker->process;
+    return asker->alarm.ring();
+  }
   asker = std::make_unique<Asker>();
-  asker->thread =
-      std::jthread([this, name, &alarm = asker->alarm](std::stop_token stop) { run(name, alarm, std::move(stop)); });
+  asker->thread = std::jthread([this, name, &its = *asker](std::stop_token stop) { run(name, its, std::move(stop)); });
 }
 
-void Survey::run(const std::string& name, Alarm& alarm, std::stop_token stop) {
+void Survey::run(const std::string& name, Asker& asker, std::stop_token stop) {
   std::string failure;
   while (!stop.stop_requested()) {
     std::string why;
     auto* plugin = plugins_.find(name, &why);
-    Answer answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}};
+    Answer answer{{{plugin::ReplyCode::unavailable, why}, {}}, {{plugin::ReplyCode::unavailable, why}, {}}, 0};
     if (plugin) answer = ask(*plugin);
     if (plugins_.closing() || stop.stop_requested()) return;  // what it says now says nothing about it
     const auto& reply = answer.cards.reply;
@@ -85,11 +100,13 @@ void Survey::run(const std::string& name, Alarm& alarm, std::stop_token stop) {
     failure = now;
     {
       std::lock_guard lock(mutex_);
+      if (!plugin || mayHaveEnded(answer)) ++asker.process;
+      answer.process = asker.process;
       answers_[name] = std::move(answer);
     }
     answered_();
     const std::chrono::milliseconds jitter(random_.below(static_cast<uint64_t>(interval_.count() / 5 + 1)));
-    if (!alarm.sleepUntil(clock_, clock_.now() + interval_ + jitter, stop)) return;
+    if (!asker.alarm.sleepUntil(clock_, clock_.now() + interval_ + jitter, stop)) return;
   }
 }
 

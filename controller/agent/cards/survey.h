@@ -44,10 +44,11 @@ class Survey {
   };
   struct Asker {
     Alarm alarm;
+    uint64_t process = 0;  ///< number of times that the plugin's process may have ended
     std::jthread thread;
   };
   void changed(const std::string& name);
-  void run(const std::string& name, Alarm& alarm, std::stop_token stop);
+  void run(const std::string& name, Asker& asker, std::stop_token stop);
 
   plugin::Registry& plugins_;
   base::Clock& clock_;

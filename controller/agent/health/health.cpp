@@ -42,7 +42,13 @@ std::string quietTime(std::chrono::milliseconds quiet) {
                            : std::to_string(seconds) + " quiet seconds";
 }
 
-core::Condition onProbation(const core::Condition& before, base::Clock::Wall wall, std::chrono::milliseconds quiet) {
+/// The condition of a card that works; a repair may wait for its next reset.
+core::Condition working(const Finding& now, base::Clock::Wall since) {
+  return condition("True", now.reason.empty() ? kWorking : std::string_view(now.reason), now.message, since);
+}
+
+core::Condition onProbation(const core::Condition& before, const Finding& now, base::Clock::Wall wall,
+                            std::chrono::milliseconds quiet) {
   const auto was = before.reason == kProbation ? before.message : "It was taken out for " + before.reason;
   const auto since = before.reason == kProbation ? base::parseRfc3339(before.lastTransitionTime) : std::nullopt;
   // A time that can't be read or is still to come begins anew.
@@ -51,15 +57,16 @@ core::Condition onProbation(const core::Condition& before, base::Clock::Wall wal
         "False", kProbation,
         before.reason == kProbation ? was : was + "; it answers, and is used again after " + quietTime(quiet), wall);
   if (wall - *since < quiet) return before;
-  return condition("True", kWorking, {}, wall);
+  return working(now, wall);
 }
 
 core::Condition next(const core::Condition* before, const Finding& now, base::Clock::Wall wall,
                      std::chrono::milliseconds quiet) {
   if (now.healthy) {
-    if (before && before->status == "False") return onProbation(*before, wall, quiet);
-    if (before && before->status == "True") return *before;
-    return condition("True", kWorking, {}, wall);
+    if (before && before->status == "False") return onProbation(*before, now, wall, quiet);
+    auto out = working(now, wall);
+    if (before && before->status == "True") out.lastTransitionTime = before->lastTransitionTime;
+    return out;
   }
   auto out = condition("False", now.reason, now.message, wall);
   const bool goes = now.reason == kCardGone && before && before->reason != kCardGone;

@@ -5,6 +5,7 @@
 //   False ─────── well ────────► False Probation, since now
 //   Probation ─── well so long ► True Working
 //   Probation ─── ill ─────────► False <reason>
+//   True ──────── well, attend ► True <reason>: it works, and its message names the repair at its next reset
 //
 // The condition is all that is remembered: an agent that starts anew goes on where the last one ended. On probation its
 // lastTransitionTime is when the quiet began, although the status was False before; of a card that is gone, when it went.
@@ -33,10 +34,10 @@ inline constexpr std::string_view kUnhealthy = "Unhealthy";  ///< a plugin gave 
 /// What is known of a card now.
 struct Finding {
   bool healthy = true;
-  std::string reason, message;  ///< of one that is not
+  std::string reason, message;  ///< why not, or the repair that waits for its next reset
 };
 
-/// What a plugin says of a card that it calls unhealthy: "Xid79: it has fallen off the bus; reboot" has its reason at its
+/// Reads a plugin's message on a card: "Xid79: it has fallen off the bus; reboot" has its reason at its
 /// head (a word that begins with a capital letter and is all letters and digits), else the reason is Unhealthy. Made
 /// fit for a condition: bounded, without control characters.
 Finding illness(std::string_view message);

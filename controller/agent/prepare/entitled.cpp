@@ -138,6 +138,21 @@ Status checkNames(const ClaimRef& claim) {
   return Status::okay();
 }
 
+void followCards(Entitled& entitled) {
+  auto& device = entitled.device;
+  if (!device.spec.source || device.spec.source->kind != v1alpha::SourceKind::physicalGPU) return;
+  auto shares = v1alpha::cardsInForce(device);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (shares[i].core < entitled.cards[i].core || shares[i].chargedCore < entitled.cards[i].core) continue;
+    shares[i].memory = std::min(shares[i].memory, entitled.cards[i].memory);
+    shares[i].chargedMemory = std::min(shares[i].chargedMemory, entitled.cards[i].memory);
+  }
+  if (device.status.inForce)
+    device.status.inForce->cards = std::move(shares);
+  else
+    device.spec.cards = std::move(shares);
+}
+
 Result<Entitled> entitled(kube::Client& client, CardReads& cards, const ClaimRef& claim, const std::string& node,
                           std::vector<core::ObjectReference>& pods, std::stop_token stop) {
   const auto rc = client.get<core::ResourceClaim>({claim.namespace_, claim.name}, stop);

@@ -24,6 +24,10 @@ struct Entitled {
   std::vector<v1alpha::Card> cards;  ///< in the order of device.spec.cards
 };
 
+/// Whole cards are given with the memory that they have: of a device of source physicalGPU that holds all compute of a card, no
+/// more memory is granted and charged than `cards` have. The controller charges the entries again.
+void followCards(Entitled& entitled);
+
 /// The device that the claim's pods may have on `node`, or in words what does not hold (Code::invalid):
 /// - the ResourceClaim has this uid, is reserved for a pod, and is allocated by our driver on this node;
 /// - its owner is the ElasticGPUClaim of its name that the device's claimRef names by uid; or, if it has none, that claim's

@@ -63,6 +63,11 @@ Status fitsCard(const cdi::Spec& wanted, const v1alpha::Card& card, const std::v
                its.str();
   }
   if (all.core <= card.core && all.memory <= card.memory) return Status::okay();
+  // Perhaps a claim of the whole card from when the card had more: the controller charges its entry again.
+  if (count == 0 && mine.core == card.core && mine.memory > card.memory)
+    return {Code::unavailable, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() +
+                                   " now, the claim is still charged " + mine.str() +
+                                   ": if it asks for the whole card without an amount of memory, it is charged anew"};
   if (count > kMostNamed) named += "; and " + std::to_string(count - kMostNamed) + " more";
   return {Code::invalid, "card " + card.uuid + " has " + Amounts{card.core, card.memory}.str() + "; the claim's " +
                              mine.str() + " would exceed it on this node beside " +

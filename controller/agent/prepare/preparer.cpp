@@ -187,14 +187,24 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   auto grant = entitled(client_, cards_, claim, options_.node, pods, stop);
   if (!grant) return grant.status();
   if (auto s = takeAsFound(*grant); !s.ok()) return s;
-  const auto company = companyOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
+  auto company = companyOf(client_, cards_, folder_, claim, std::move(*named), options_.node, stop);
   if (!company) return company.status();
+  for (auto& other : *company) numberAsFound(other);
   cdi::Spec spec = specOf(claim, grant->device, *company);
+  nameStart(spec, *grant);
   const auto there = folder_.find(spec.deviceUid);
   if (!there) return there.status();
   if (*there && (*there)->ready && (*there)->spec) countWhatRuns(spec, *(*there)->spec);
-  if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec))
-    return idsOf(*(*there)->spec);  // (P5)
+  if (*there && (*there)->ready && !(*there)->part && (*there)->spec && same(*(*there)->spec, spec)) {
+    const auto& file = *(*there)->spec;
+    if (options_.boot.empty()) return idsOf(file);  // (P5)
+    auto edits = madeNow(*grant, *company);
+    if (!edits) return edits.status();
+    auto wanted = spec;
+    wanted.edits = std::move(*edits);
+    if (codec::encodeCdiSpec(wanted) == codec::encodeCdiSpec(file)) return idsOf(file);  // (P5)
+    log::info("prepared anew, as the node changed", {{"claim", claim.str()}, {"device", spec.device}});
+  }
 
   const auto plugin = pluginOf(spec.provisioner);
   if (!plugin) return plugin.status();
@@ -209,8 +219,74 @@ Result<std::vector<std::string>> ClaimPreparer::prepareLocked(const ClaimRef& cl
   return idsOf(spec);  // (P5)
 }
 
+/// The numbers that the cards have now: the API may be late.
+void ClaimPreparer::numberAsFound(Entitled& grant) const {
+  const auto& shares = v1alpha::cardsInForce(grant.device);
+  for (std::size_t i = 0; options_.found && i < shares.size(); ++i)
+    if (const auto found = options_.found(shares[i].name)) grant.cards[i].index = found->index;
+}
+
+void ClaimPreparer::nameStart(cdi::Spec& spec, const Entitled& grant) const {
+  if (options_.boot.empty()) return;
+  spec.boot = options_.boot;
+  for (const auto& card : grant.cards) spec.minors.push_back(card.index);
+  for (const auto& share : spec.cards)
+    if (const auto found = options_.found ? options_.found(share.name) : std::nullopt; found)
+      spec.driver = found->driver;
+}
+
+/// Whether the file was made for another boot, driver or minor number. A card that no plugin finds now counts as unchanged.
+bool ClaimPreparer::isStale(const cdi::Spec& spec) const {
+  if (options_.boot.empty()) return false;
+  if (spec.boot != options_.boot) return true;
+  for (std::size_t i = 0; i < spec.cards.size(); ++i) {
+    const auto found = options_.found ? options_.found(spec.cards[i].name) : std::nullopt;
+    if (!found) continue;
+    if (found->driver != spec.driver || i >= spec.minors.size() || found->index != spec.minors[i]) return true;
+  }
+  return false;
+}
+
+Status ClaimPreparer::refresh(std::stop_token stop) {
+  const auto entries = folder_.list();
+  if (!entries) return entries.status();
+  Status first;
+  for (const auto& entry : *entries) {
+    if (!entry.ready || !entry.spec || !isStale(*entry.spec)) continue;
+    const auto status = refreshFile(entry, stop);
+    if (first.ok() && !status.ok()) first = status;
+    if (stop.stop_requested()) break;
+  }
+  return first;
+}
+
+Status ClaimPreparer::refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop) {
+  const ClaimRef claim{entry.spec->claimNamespace, entry.spec->claimName, entry.spec->claimUid};
+  if (auto s = checkNames(claim); !s.ok()) return s;
+  const auto held = locks_.hold(claim.str(), stop);
+  if (!held) return {Code::cancelled, "stopped"};
+  const auto stale = [&]() -> Result<bool> {
+    const auto now = folder_.find(entry.deviceUid);
+    if (!now) return now.status();
+    return *now && (*now)->ready && (*now)->spec && isStale(*(*now)->spec);
+  };
+  auto before = stale();
+  if (!before || !*before) return before.status();
+  std::vector<core::ObjectReference> pods;
+  const auto made = prepareLocked(claim, pods, stop);
+  if (!made && made.status().code() != Code::invalid) return withClaim(claim, made.status());
+  const auto after = stale();
+  if (!after || !*after) return after.status();
+  // Its paths may lead to another card, and no file that is right can be made: runtimes find none until it is prepared.
+  const Status why =
+      made ? Status(Code::invalid, "another device is prepared for it") : withClaim(claim, made.status());
+  tell(claim, std::move(pods), why, stop);
+  return folder_.withdraw(entry.deviceUid);
+}
+
 /// The cards as this node has them: of what the API says they have and what was found the smaller.
 Status ClaimPreparer::takeAsFound(Entitled& grant) const {
+  numberAsFound(grant);
   const auto& shares = v1alpha::cardsInForce(grant.device);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const auto& name = shares[i].name;
@@ -222,6 +298,7 @@ Status ClaimPreparer::takeAsFound(Entitled& grant) const {
     card.memory = std::min(card.memory, *memory);
     card.core = std::min(card.core, v1alpha::Card{}.core);
   }
+  followCards(grant);
   return Status::okay();
 }
 
@@ -254,18 +331,25 @@ Status ClaimPreparer::stage(plugin::Provisioner& plugin, const plugin::DeviceReq
 
 /// (P3)
 Status ClaimPreparer::mount(const Entitled& entitled, const std::vector<Entitled>& company, cdi::Spec& spec) {
+  auto edits = madeNow(entitled, company);
+  if (!edits) return edits.status();
+  spec.edits = std::move(*edits);
+  return folder_.write(spec);
+}
+
+Result<core::ContainerEdits> ClaimPreparer::madeNow(const Entitled& entitled, const std::vector<Entitled>& company) {
   std::vector<ClaimPart> parts;
   for (const auto& other : company) {
     auto edits = editsFor(other);
-    if (!edits) return {edits.status().code(), other.device.metadata.name + " beside it: " + edits.status().message()};
+    if (!edits)
+      return Status(edits.status().code(), other.device.metadata.name + " beside it: " + edits.status().message());
     parts.push_back({inOrder(requestFor(other)).cards, std::move(edits->env)});
   }
   auto edits = editsFor(entitled);
   if (!edits) return edits.status();
-  spec.edits = std::move(*edits);
-  parts.push_back({inOrder(requestFor(entitled)).cards, std::move(spec.edits.env)});
-  spec.edits.env = merged(parts);
-  return folder_.write(spec);
+  parts.push_back({inOrder(requestFor(entitled)).cards, std::move(edits->env)});
+  edits->env = merged(parts);
+  return edits;
 }
 
 /// What the plugin gives for the device, checked.

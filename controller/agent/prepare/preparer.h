@@ -15,6 +15,8 @@
 //        part written with them; then the links in /dev/char (dev_links.h)
 //   (P4) part renamed to ready                                                  ready, unanswered: (P5) answers from the file, or (U1) on
 //   (P5) answer: the CDI ids, from the file                                     ready: the kubelet asks again, (P5)
+//   A ready file is answered only if it is of this claim and grant, boot, driver and minor numbers, and if mount gives the same edits again;
+//   else it is made anew from (P1), or refused with the words of what fails. refresh() does the same for containers that start again
 //
 //   UNPREPARE, under the claim's lock, if no pod of this node runs with it
 //   (U1) ready renamed to part: no container gets the device any more           part, staged: (U2) on; or a pod wants it again: (P1) on
@@ -89,6 +91,14 @@ struct PreparerOptions {
   /// True if every installed plugin has described itself, and none has this name. Without the function no plugin counts
   /// as uninstalled.
   std::function<bool(const std::string& provisioner)> uninstalled{};
+  /// A card as its plugin finds it now; nullopt, or no function: unknown.
+  struct Found {
+    int64_t index = 0;   ///< minor number
+    std::string driver;  ///< version; empty = unknown
+  };
+  std::function<std::optional<Found>(const std::string& card)> found{};
+  /// The machine's boot id. Empty: a simulated node, and files stay right.
+  std::string boot{};
   /// How long what containers left is removed in one go: the kubelet waits 45 s for an unprepare.
   std::chrono::milliseconds removing{10'000};
 };
@@ -108,6 +118,10 @@ class ClaimPreparer {
   base::Result<std::vector<std::string>> prepare(const ClaimRef& claim, std::stop_token stop);
   /// Ok also for what is not prepared. Code::conflict: a pod of this node runs with it.
   base::Status unprepare(const ClaimRef& claim, std::stop_token stop);
+  /// Replaces the files that were made for another boot, driver or minor numbers: containers are started again without a
+  /// prepare. A file that can't be replaced because its claim may not have the cards is withdrawn. Call it periodically;
+  /// the first error is returned.
+  base::Status refresh(std::stop_token stop);
   /// Removes what nobody uses any more: call it at the start, and again if it fails. Goes on after an error; the first
   /// one is returned.
   base::Status leftovers(std::stop_token stop);
@@ -118,6 +132,12 @@ class ClaimPreparer {
   base::Result<std::vector<std::string>> tryAgain(const ClaimRef& claim, const base::Status& first,
                                                   std::stop_token stop);
   base::Status takeAsFound(Entitled& grant) const;
+  void numberAsFound(Entitled& grant) const;
+  void nameStart(cdi::Spec& spec, const Entitled& grant) const;
+  bool isStale(const cdi::Spec& spec) const;
+  base::Status refreshFile(const cdi::Folder::Entry& entry, const std::stop_token& stop);
+  /// The edits that the plugins give now, those of `company` merged into them.
+  base::Result<core::ContainerEdits> madeNow(const Entitled& entitled, const std::vector<Entitled>& company);
   void makeNodes();
   void linkNodes(const cdi::Spec& spec);
   base::Status stage(plugin::Provisioner& plugin, const plugin::DeviceRequest& request, const cdi::Spec& spec);

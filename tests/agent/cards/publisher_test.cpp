@@ -367,6 +367,140 @@ TEST_F(PublisherTest, OnlyTheIllCardIsQuarantined) {
   EXPECT_EQ(healthy("gpu-b").status, "True");
 }
 
+/// Its XIDs end with the plugin's process; the card is not well by that.
+class RepairTest : public PublisherTest {
+ protected:
+  static Answers ill(uint64_t process = 1, const std::string& message = "Xid46: it stopped processing; reset it") {
+    auto said = answer({gpu("GPU-A")}, {{"GPU-A", false, message}});
+    said.process = process;
+    return {{"physical", said}};
+  }
+  static Answers well(uint64_t process = 1, const std::string& driver = "535.104.05") {
+    auto card = gpu("GPU-A");
+    card.attributes["driverVersion"] = driver;
+    auto said = answer({card});
+    said.process = process;
+    return {{"physical", said}};
+  }
+  const core::Condition* needs() {
+    last = card("gpu-a");
+    for (const auto& condition : last->status.conditions)
+      if (condition.type == "NeedsRepair") return &condition;
+    return nullptr;
+  }
+  void say(const std::string& word) {
+    change("gpu-a", R"({"metadata":{"annotations":{"elasticgpu.io/repaired":")" + word + "\"}}}");
+  }
+  /// An agent that starts, on this boot of the machine.
+  void another(const std::string& boot = "boot-1") {
+    options.boot = boot;
+    agent = std::make_unique<Publisher>(*client, store, events, clock, options);
+  }
+  uint64_t writes(const Answers& answers) {
+    watch();
+    const auto before = server->resourceVersion();
+    EXPECT_TRUE(agent->publish(answers, {}).ok());
+    watch();
+    return server->resourceVersion() - before;
+  }
+  RepairTest() { another(); }
+
+  std::unique_ptr<Publisher> agent;
+  std::optional<Gpu> last;
+};
+
+TEST_F(RepairTest, AnXidOutlivesTheProcessThatSawIt) {
+  writes(ill());
+  ASSERT_NE(needs(), nullptr);
+  EXPECT_EQ(needs()->reason, "Xid46");
+  EXPECT_EQ(needs()->message, "it stopped processing; reset it (of boot boot-1, driver 535.104.05)");
+  clock.advance(minutes(60));
+  EXPECT_EQ(writes(well(2)), 0u) << "another process of the plugin knows nothing";
+  another();
+  clock.advance(minutes(60));
+  EXPECT_EQ(writes(well(3)), 0u) << "nor does another agent";
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+  EXPECT_EQ(healthy("gpu-a").message, "it stopped processing; reset it");
+}
+
+TEST_F(RepairTest, ARebootOrAnotherDriverEndsIt) {
+  writes(ill());
+  another("boot-2");
+  EXPECT_EQ(writes(well()), 1u);
+  EXPECT_EQ(needs(), nullptr);
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+  clock.advance(minutes(5));
+  writes(well());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  writes(ill());
+  another("boot-2");
+  writes(well(1, "550.54.14"));
+  EXPECT_EQ(needs(), nullptr);
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
+TEST_F(RepairTest, TheProcessThatSawItMaySayThatItIsOver) {
+  writes(ill());
+  writes(well());
+  EXPECT_EQ(needs(), nullptr);
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+}
+
+TEST_F(RepairTest, AnOperatorsWordIsTakenOnceAndTheCardIsProbed) {
+  writes(ill());
+  another();
+  writes(well(2));
+  say("Xid79");
+  EXPECT_EQ(writes(well(2)), 1u) << "it is only taken off";
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46") << "of another illness";
+  EXPECT_THAT(events.taken(), Contains(HasSubstr("NotRepaired: annotation elasticgpu.io/repaired=Xid79")));
+  say("Xid46");
+  EXPECT_EQ(writes(well(2)), 2u);
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+  EXPECT_EQ(card("gpu-a")->metadata.annotation("elasticgpu.io/repaired"), "");
+  clock.advance(minutes(5));
+  writes(well(2));
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(needs(), nullptr);
+}
+
+TEST_F(RepairTest, TheWordEndsWhatThePluginStillTellsAndNotTheNextError) {
+  writes(ill());
+  say("Xid46");
+  writes(ill());
+  EXPECT_EQ(healthy("gpu-a").reason, "Probation");
+  EXPECT_EQ(writes(ill()), 0u);
+  clock.advance(minutes(5));
+  writes(ill());
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  writes(ill(1, "Xid46: it stopped processing; reset it; errors so far: 2"));
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+  EXPECT_NE(needs(), nullptr);
+}
+
+TEST_F(RepairTest, AnotherIllnessInBetweenDoesNotHideIt) {
+  writes(ill());
+  another();
+  writes(ill(2, "NvlinkDown: 2 of its NVLinks are down"));
+  EXPECT_EQ(healthy("gpu-a").reason, "NvlinkDown");
+  writes(well(2));
+  EXPECT_EQ(healthy("gpu-a").reason, "Xid46");
+}
+
+/// A row that waits to be remapped, or errors that a program met, take no card from its users.
+TEST_F(PublisherTest, ACardThatWorksSaysWhatIsToBeDoneAtItsNextReset) {
+  must({{"physical", answer({gpu("GPU-A")}, {{"GPU-A", true, "MemoryRepairPending: reset it when nothing runs"}})}});
+  EXPECT_EQ(healthy("gpu-a").status, "True");
+  EXPECT_EQ(healthy("gpu-a").reason, "MemoryRepairPending");
+  EXPECT_EQ(healthy("gpu-a").message, "reset it when nothing runs");
+  const auto since = healthy("gpu-a").lastTransitionTime;
+  clock.advance(minutes(1));
+  must(one());
+  EXPECT_EQ(healthy("gpu-a").reason, "Working");
+  EXPECT_EQ(healthy("gpu-a").message, "");
+  EXPECT_EQ(healthy("gpu-a").lastTransitionTime, since);
+}
+
 /// A card off the bus is no longer discovered, but its plugin knows why.
 TEST_F(PublisherTest, ACardThatIsOnlySpokenOfIsNotGone) {
   must(one());

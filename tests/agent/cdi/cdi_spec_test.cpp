@@ -25,6 +25,9 @@ TEST(CdiSpec, SaysAllAgainThatItWasToldToSay) {
   all.edits.deviceNodes = {{"/dev/nvidia0", "/other/nvidia0", "rw"}, {"/dev/nvidiactl", "", "rwm"}};
   all.edits.mounts = {{"/a", "/b", {"ro", "bind"}}, {"/c", "/d", {}}};
   all.edits.cdiDevices = {"nvidia.com/gpu=GPU-1"};
+  all.boot = "6f1c";
+  all.driver = "535.104.05";
+  all.minors = {3};
   const auto again = decodeCdiSpec(encodeCdiSpec(all));
   ASSERT_TRUE(again.ok()) << again.status().str();
   EXPECT_EQ(*again, all);

@@ -41,7 +41,7 @@ class NodePlugin final : public plugin::Provisioner {
                            const std::string& container) override {
     plugin::ContainerEdits given = editsOf ? editsOf(request) : edits;
     given.env.emplace_back("DEVICE", request.device);
-    const auto reply = pass("mount" + (pod.empty() ? "" : " " + pod) + container, [] { return plugin::Reply{}; });
+    const auto reply = pass("mount" + (pod.empty() ? "" : " " + pod) + container, [&] { return mountAnswers; });
     return {reply, given};
   }
   plugin::Reply unmount(const std::string&, const std::string&, const std::string&) override {
@@ -66,7 +66,7 @@ class NodePlugin final : public plugin::Provisioner {
 
   plugin::ContainerEdits edits{{}, {{"/dev/nvidia0", "", "rw"}}, {}, {}};
   std::function<plugin::ContainerEdits(const plugin::DeviceRequest&)> editsOf;  ///< instead of edits
-  plugin::Reply stageAnswers, unmountAnswers;
+  plugin::Reply stageAnswers, mountAnswers, unmountAnswers;
   plugin::DeviceRequest last;
   std::function<void(const std::string& key)> onUnstage;
   /// Around each call: crash points.

@@ -283,6 +283,43 @@ TEST_F(PrepareTest, ACardThatItsPluginFindsNoMoreIsRefusedBeforeTheApiKnows) {
   EXPECT_TRUE(watchful.prepare(claim, {}).ok());
 }
 
+/// 64 MiB more are reserved by the driver: each prepare of each whole-card claim failed.
+TEST_F(PrepareTest, AWholeCardIsGivenWithTheMemoryThatItHas) {
+  world.plugin.makes("physicalGPU");
+  world.addClass("whole");
+  world.addClaim("a", "whole", {{"gpu", "1"}});
+  world.addPod("a", {"a"});
+  driver->settle();
+  world.schedule("a");
+  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const int64_t less = 16 * support::kGi - (64 << 20);
+  options.memoryFound = [&](const std::string&) { return std::optional(less); };
+  ClaimPreparer agent(client, registry, events, folder, options);
+  ASSERT_TRUE(agent.prepare(claim, {}).ok()) << "before the API knows";
+  EXPECT_EQ(plugin.last.cards.at(0).memory, less);
+  EXPECT_EQ(plugin.last.cards.at(0).cardMemory, less);
+  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":)" + std::to_string(less) + "}}}");
+  ASSERT_TRUE(agent.prepare(claim, {}).ok()) << "before the entry is charged again";
+  driver->settle();
+  (void)plugin.calls();
+  ASSERT_TRUE(agent.prepare(claim, {}).ok());
+  EXPECT_EQ(plugin.calls(), Calls{}) << "the file is right already";
+}
+
+TEST_F(PrepareTest, AnotherWholeCardClaimIsPreparedOnceItsEntryFollowsItsCard) {
+  world.addClaim("a", "share", {{"gpu", "1"}});
+  world.addPod("a", {"a"});
+  driver->settle();
+  world.schedule("a");
+  const ClaimRef claim{"default", "a", world.carrier("a")->metadata.uid};
+  const int64_t less = 16 * support::kGi - (64 << 20);
+  world.json<cache::Gpu>({"", "gpu-n1-0"}, R"({"spec":{"card":{"memory":)" + std::to_string(less) + "}}}");
+  EXPECT_EQ(preparer.prepare(claim, {}).status().code(), Code::unavailable) << "soon";
+  driver->settle();
+  ASSERT_TRUE(preparer.prepare(claim, {}).ok());
+  EXPECT_EQ(plugin.last.cards.at(0).memory, less);
+}
+
 TEST_F(PrepareTest, ACardThatIsIllOtherwiseIsForItsClaimToKnow) {
   const auto claim = claimed("a");
   for (const char* reason : {"Xid79", "Probation", "ForeignUse"}) {
