@@ -45,6 +45,13 @@ bool gaveBack(const cache::Gpu& before, const cache::Gpu& after) {
   });
 }
 
+/// Bytes that the entries have above the card's memory.
+int64_t overdrawn(const cache::Gpu& card) {
+  int64_t sum = -card.spec.card->memory;
+  for (const auto& [uid, entry] : card.spec.allocations) sum += entry.memory;
+  return std::max<int64_t>(0, sum);
+}
+
 /// What a device uses of the card; nullopt = nothing is known of the card.
 std::optional<v1alpha::DeviceUsage> useOf(const cache::Gpu* card, const std::string& deviceUid) {
   if (card == nullptr || !card->status.usage) return std::nullopt;
@@ -264,7 +271,7 @@ void Routing::onCard(const cache::Gpu* before, const cache::Gpu* after) {
       if (std::any_of(device->spec.cards.begin(), device->spec.cards.end(),
                       [&name](const auto& share) { return share.name == name; }))
         enqueue_(deviceKey(device->metadata.name));
-  if (before && after && sameHealth(*before, *after)) return;
+  if (before && after && sameHealth(*before, *after) && overdrawn(*before) == overdrawn(*after)) return;
   // What keeps a card from those who wait is part of what they are told; that it is free again, ClusterView tells.
   if (before && after && cache::troubleOf(*after))
     for (const auto& key : waiting_.room.all()) enqueue_(key);

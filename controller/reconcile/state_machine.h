@@ -7,7 +7,7 @@
 //   claim/leaving.cpp (C11) lost, (C12) release   claim/first_consumer.cpp moveAway, and what waits for a reservation
 //   pod/pod_binder.cpp W10, what a scheduler with an extender does
 //   device/device.cpp (D1) to (D6), held, undo    claim/binder.cpp W1, W2, W4, W5, rollBack    device/provisioning.cpp W3    claim/conditions.cpp W6
-//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6: the writes in claim/binder.cpp
+//   gang/in_gang.cpp (C14)     gang/leaves_gang.cpp (C14) once Bound     resize/resizing.cpp (C15), R1 to R6, resize/whole_cards.cpp follow: the writes in claim/binder.cpp
 //   claim/preempted.cpp (C13), V1 to V6, who goes: priority/preemption.cpp     priority/room_for_all.cpp V1 of several claims
 //   claim/preferred.cpp (C6) with a plugin that chooses among places
 //   claim/carrier.cpp W7, W8, (S4)  claim/stock.cpp W0   pod/let_go.cpp W9   pod/gather.cpp, startOver   card/sweeper.cpp (S1) to (S3)   card/surplus_cards.cpp (S5)
@@ -152,6 +152,12 @@
 //                            status.requests is not there, the API server refuses to change those of the spec
 //                            (tests/model/bind.py resize: early, unpaid, unordered, lowered, late show what each of these is for)
 //             released, failed, lost meanwhile: the target stays as it is, the entries at the larger of both; undo takes all
+//   follow:   a claim of whole cards (resize/whole_cards.h) whose card has more or less usable memory than it was charged: R1 with the memory
+//             of each card now, its requests as they are, then R2 to R6, whatever its class says of resizing. R2 with less keeps the entry as it
+//             is, which the API server allows on a card that shrank. R3 only if its plugin can resize: the memory of a whole card limits
+//             nothing. R5 does not wait for pods that run: the card has no more. Refused (422, INVALID): R1 back, with back-off. Crash: as
+//             above; a card that changes meanwhile gets a target of the next number. Until R5 the agent gives of a physicalGPU the
+//             smaller of charge and card. Shares (with an amount of memory) stay; claim, device (Healthy) and card (SharesFit) report them
 //   undo:     deprovision, entries null, finalizer off: each again = no-op; a late entry or provision is garbage of a dead uid
 //
 //   binding:  for the time of it (pod/chosen_nodes.h, in memory) the pod's step decides for that node alone, and the claim's goes from

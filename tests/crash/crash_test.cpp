@@ -143,6 +143,7 @@ TEST(CrashTest, W0_EveryWriteOfClaimsForResourceClaimsOfOthers) { everyWrite(ask
 TEST(CrashTest, EveryWriteWhereATenantTearsOutWhatHisPodCameBy) { everyWrite(tornOut(), 30); }
 
 TEST(CrashTest, C15_EveryWriteWhereClaimsAreResized) { everyWrite(resizes(), 50); }
+TEST(CrashTest, R1_EveryWriteWhereCardsChange) { everyWrite(cardsChange(), 20); }
 
 TEST(CrashTest, EveryWriteWhereClaimsMakeRoomForOthers) { everyWrite(preemption(), 60); }
 

@@ -1,7 +1,9 @@
 // What users do in the crash tests, and the check of everything that ever was on a card.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -412,6 +414,45 @@ inline std::vector<Act> podPreemption() {
   };
 }
 
+/// Cards have less and more memory while claims of whole cards are bound, used, and go.
+inline std::vector<Act> cardsChange() {
+  const auto memory = [](World& w, const char* card, int64_t bytes) {
+    w.shrunk.insert(card);
+    w.json<cache::Gpu>({"", card}, R"({"spec":{"card":{"memory":)" + std::to_string(bytes) + "}}}");
+  };
+  using support::kGi;
+  return {
+      {"bind two shares",
+       [](World& w) {
+         w.addClaim("a", "share", {{"gpu-core", "40"}, {"gpu-memory", "8Gi"}}, "gpu-n2-0");
+         w.addClaim("b", "share", {{"gpu-core", "40"}, {"gpu-memory", "8Gi"}}, "gpu-n2-0");
+       }},
+      {"bind two whole cards",
+       [](World& w) {
+         w.addClaim("two", "share", {{"gpu", "2"}});
+         w.addPod("p1", {"two"});
+       }},
+      {"it is scheduled", [](World& w) { w.schedule("p1"); }},
+      {"all cards have less",
+       [memory](World& w) {
+         for (const char* card : {"gpu-n1-0", "gpu-n1-1", "gpu-n2-0", "gpu-n2-1"}) memory(w, card, 15 * kGi);
+       }},
+      {"and more again",
+       [memory](World& w) {
+         for (const char* card : {"gpu-n1-0", "gpu-n1-1", "gpu-n2-0", "gpu-n2-1"}) memory(w, card, 17 * kGi);
+       }},
+      {"the claims leave",
+       [](World& w) {
+         w.removePod("p1");
+         for (const char* name : {"two", "a", "b"}) w.removeClaim(name);
+       }},
+      {"whole cards again",
+       [](World& w) {
+         w.addClaim("two", "share", {{"gpu", "2"}});
+       }},
+  };
+}
+
 /// Claims grow, shrink, want too much, change their mind, and go while they are resized.
 inline std::vector<Act> resizes() {
   const auto edit = [](const std::string& name, const std::string& core) {
@@ -633,6 +674,7 @@ inline std::vector<Act> alternatives() {
 
 /// The first version after `from` at which a card was over-committed, or empty.
 inline std::string overCommitSince(World& world, const std::string& from) {
+  std::map<std::string, cache::Gpu> before;  // by card
   http::Request request;
   request.method = "GET";
   request.path = kube::Client::path(core::kindOf<cache::Gpu>, {});
@@ -658,8 +700,17 @@ inline std::string overCommitSince(World& world, const std::string& from) {
         core += entry.core;
         memory += entry.memory;
       }
-      if (core > event->object.spec.card->core || memory > event->object.spec.card->memory)
+      // A card that shrank may stay over-full, but nothing may be added to it.
+      const auto& was = before[event->object.metadata.name].spec.allocations;
+      const bool grew = std::any_of(
+          event->object.spec.allocations.begin(), event->object.spec.allocations.end(), [&](const auto& entry) {
+            const auto known = was.find(entry.first);
+            return known == was.end() || known->second.core < entry.second.core ||
+                   known->second.memory < entry.second.memory;
+          });
+      if (grew && (core > event->object.spec.card->core || memory > event->object.spec.card->memory))
         return event->object.metadata.name + " at " + event->object.metadata.resourceVersion;
+      before[event->object.metadata.name] = event->object;
     }
   }
   return {};

@@ -6,8 +6,10 @@
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
 #include "controller/base/log.h"
+#include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resize/whole_cards.h"
 
 namespace egpu::reconcile {
 
@@ -145,7 +147,7 @@ void Auditor::books(const cache::Gpu& card) {
   std::set<Drift> found;
   // Σ entries + free = capacity, with free as the scheduler has it; decisions under way may only make it believe less
   // is free.
-  if (audit.ledgerCore > audit.core || audit.ledgerMemory > audit.memory)
+  if (audit.ledgerCore > audit.core || overdrawnMemory(stores_, card) > 0)
     found.insert({"overCommitted", v1alpha::formatMilliCards(audit.ledgerCore) + " and " +
                                        v1alpha::formatBytes(audit.ledgerMemory) + " charged of " +
                                        v1alpha::formatMilliCards(audit.core) + " and " +
@@ -208,7 +210,8 @@ void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum
   }
   const auto& was = after.phase;
   if (!was.empty() && was != kUnhealthy && was != kTainted && was != kFull && was != kAvailable) return;
-  const bool ours = was == kUnhealthy || was == kTainted || after.reason == kNotOffered;
+  const bool ours = was == kUnhealthy || was == kTainted || after.reason == kNotOffered ||
+                    after.reason == keys::reason::kCardTooSmall;
   if (const auto trouble = stores_.troubleOf(card)) {
     after.phase = cache::troubleOf(card) ? kUnhealthy : kTainted;
     after.reason = trouble.reason;
@@ -220,10 +223,29 @@ void Auditor::judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum
   if (const auto why = cluster_.quarantineReason(card.metadata.name); !why.empty()) {
     after.reason = kNotOffered;
     after.message = why;
+  } else if (const int64_t missing = overdrawnMemory(stores_, card); missing > 0) {
+    after.reason = keys::reason::kCardTooSmall;
+    after.message = overdrawnText(card, missing);
   } else if (ours) {
     after.reason.clear();
     after.message.clear();
   }
+}
+
+void Auditor::judgeShares(const cache::Gpu& card, v1alpha::ElasticGPUStatus& after) const {
+  constexpr std::string_view kSharesFit = "SharesFit";
+  const int64_t missing = overdrawnMemory(stores_, card);
+  if (missing == 0) {
+    std::erase_if(after.conditions, [&](const auto& condition) { return condition.type == kSharesFit; });
+    return;
+  }
+  core::Condition condition;
+  condition.type = kSharesFit;
+  condition.status = "False";
+  condition.reason = keys::reason::kCardTooSmall;
+  condition.message = overdrawnText(card, missing);
+  condition.observedGeneration = card.metadata.generation;
+  setCondition(after.conditions, std::move(condition), base::rfc3339(clock_.wall()));
 }
 
 Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
@@ -241,6 +263,7 @@ Outcome Auditor::summary(const std::string& name, std::stop_token stop) {
   sum.memoryText = v1alpha::formatBytes(sum.memory) + "/" + v1alpha::formatBytes(card->spec.card->memory);
   after.allocated = sum;
   judge(*card, sum, after);
+  judgeShares(*card, after);
   {
     std::lock_guard lock(mutex_);
     if (after == card->status) {

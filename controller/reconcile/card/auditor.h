@@ -61,6 +61,8 @@ class Auditor {
   Outcome summary(const std::string& name, std::stop_token stop);
   std::string leaving(const cache::Gpu& card) const;
   void judge(const cache::Gpu& card, const v1alpha::AllocatedSummary& sum, v1alpha::ElasticGPUStatus& after) const;
+  /// Condition SharesFit, while the card has less memory than its shares hold.
+  void judgeShares(const cache::Gpu& card, v1alpha::ElasticGPUStatus& after) const;
   struct Drift {
     std::string cause, detail;
     auto operator<=>(const Drift&) const = default;

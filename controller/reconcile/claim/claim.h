@@ -300,6 +300,8 @@ class ClaimSync {
   std::optional<Outcome> resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// It asks for something else than its device has or is on its way to have: R1, or what is said.
   Outcome retarget(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
+  /// R1 of a claim of whole cards whose memory changed.
+  std::optional<Outcome> followCards(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   /// R5, but for what pods that run began with.
   base::Status lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
   Outcome writeTarget(const cache::Claim& claim, const cache::Gpu& device, const scheduler::Resizing& resizing,

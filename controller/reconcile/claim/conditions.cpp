@@ -11,6 +11,7 @@
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/class/class.h"
 #include "controller/reconcile/priority/priority.h"
+#include "controller/reconcile/resize/whole_cards.h"
 
 namespace egpu::reconcile {
 
@@ -56,9 +57,9 @@ core::Condition condition(std::string_view type, bool good, std::string_view why
   return c;
 }
 
-/// Which of the device's cards works no more or is tainted, and why; one that works no more comes first.
+/// Which of the device's cards works no more, is tainted or can't hold its shares, and why; in that order.
 cache::Trouble unhealthy(const cache::Stores& stores, const cache::Gpu& device) {
-  cache::Trouble tainted;
+  cache::Trouble tainted, tooSmall;
   if (const auto taint = stores.taintOn(device.spec.nodeName, device.metadata.name))
     tainted = {taint.reason, "device " + device.metadata.name + ": " + taint.text()};
   for (const auto& share : device.spec.cards) {
@@ -67,8 +68,10 @@ cache::Trouble unhealthy(const cache::Stores& stores, const cache::Gpu& device) 
     const auto where = "card " + share.name + " on node " + card->spec.card->nodeName + ": ";
     if (const auto ill = cache::troubleOf(*card)) return {std::string(reason::kUnhealthy), where + ill.text()};
     if (const auto taint = stores.troubleOf(*card); taint && !tainted) tainted = {taint.reason, where + taint.text()};
+    const int64_t missing = share.memory > 0 && !tooSmall ? overdrawnMemory(stores, *card) : 0;
+    if (missing > 0) tooSmall = {std::string(reason::kCardTooSmall), overdrawnText(*card, missing)};
   }
-  return tainted;
+  return tainted ? tainted : tooSmall;
 }
 
 /// As long as it is asked to leave its device, that may still be taken back.
@@ -244,6 +247,13 @@ void ClaimStatus::putInForce(const cache::Claim& claim, const cache::Gpu& device
   if (resized)
     tell(claim, "Normal", kResized,
          "has core " + v1alpha::formatMilliCards(core) + ", memory " + v1alpha::formatBytes(memory));
+  const bool had = claim.status.phase == phase::kBound && claim.status.elasticGPUName == device.metadata.name &&
+                   !claim.status.capacity.empty();
+  const bool followed = had && !resized && claim.status.capacity != after.capacity;
+  if (followed)
+    tell(claim, "Normal", reason::kCardMemoryChanged,
+         "the usable memory of its cards changed: it has core " + v1alpha::formatMilliCards(core) + ", memory " +
+             v1alpha::formatBytes(memory) + "; containers that run keep what they began with");
   const auto* old = findCondition(claim.status.conditions, kResized);
   if (resized || (quiet && old != nullptr && old->status != "True"))  // else it needs no word
     setCondition(after.conditions, condition(kResized, true, kResized, "", claim.metadata.generation),

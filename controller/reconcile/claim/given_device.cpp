@@ -50,6 +50,7 @@ std::optional<Outcome> ClaimSync::givenDevice(const ClaimPtr& claim, std::stop_t
 
 bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) const {
   int64_t core = 0, memory = 0, enough = 0;
+  const bool follows = device.spec.source && device.spec.source->kind == v1alpha::SourceKind::physicalGPU;
   for (const auto& share : v1alpha::cardsInForce(device)) {
     core += share.core;
     memory += share.memory;
@@ -59,10 +60,10 @@ bool ClaimSync::holds(const cache::Gpu& device, const scheduler::Request& want) 
     }
     constexpr int64_t kWholeCore = 1000;
     const auto card = stores_.cards.get({"", share.name});
-    enough += share.core >= (card ? card->spec.card->core : kWholeCore) &&
-                      share.memory >= (card ? card->spec.card->memory : 0)
-                  ? 1
-                  : 0;
+    const bool all = share.core >= (card ? card->spec.card->core : kWholeCore);
+    // The memory of a device of whole cards follows its cards, once it is bound.
+    const bool memory = follows || share.memory >= (card ? card->spec.card->memory : 0);
+    enough += all && memory ? 1 : 0;
   }
   // Without a number of cards the amounts are totals over the device.
   if (want.cards == 1 && !want.wholeCards) return core >= want.perCard.core && memory >= want.perCard.memory;

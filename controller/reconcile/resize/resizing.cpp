@@ -9,6 +9,7 @@
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/reconcile/resize/whole_cards.h"
 
 namespace egpu::reconcile {
 
@@ -65,6 +66,7 @@ cache::Class classOfDevice(const cache::Gpu& device) {
 }
 
 std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  if (auto outcome = followCards(claim, device, stop)) return outcome;
   std::optional<Outcome> told;
   const auto& taken = requestsTaken(claim, device);
   const bool asksOther = !claim.status.requests.empty() && claim.spec.requests != taken;
@@ -89,7 +91,20 @@ std::optional<Outcome> ClaimSync::resizing(const cache::Claim& claim, const cach
   return lowered.code() == base::Code::conflict ? Outcome::again() : Outcome::retry(lowered);
 }
 
+std::optional<Outcome> ClaimSync::followCards(const cache::Claim& claim, const cache::Gpu& device,
+                                              std::stop_token stop) {
+  if (v1alpha::isResizing(device) || device.metadata.deleting()) return std::nullopt;
+  const auto size = sizeOfItsCards(stores_, claim, device);
+  if (!size) return std::nullopt;
+  // Its ledger or its plugin refused the same before.
+  if (const auto refusal = waiting_.resizes.refusal(claim.metadata.uid, size->requests); !refusal.reason.empty())
+    return Outcome::after(refusal.endsIn);
+  return Outcome::nextState(binder_.writeTarget(device, *size, stop).status());  // R1
+}
+
 base::Status ClaimSync::lowerEntries(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop) {
+  // The entry is above the memory of the card: the excess is neither used nor free for other claims.
+  if (takesWholeCards(claim, device)) return binder_.writeEntries(device, stop);
   // Containers that run keep the limits that they began with: so does the room that they may fill.
   if (countsMore(stores_, device)) {
     const auto used = inUse(claim, device, stop);
@@ -196,7 +211,9 @@ Outcome ClaimSync::bringInForce(const cache::Claim& claim, const cache::Gpu& dev
                              "the ledger refuses: " + entries.message(), kLedgerRefuses, kLongestOfLedger);
     return goBack(claim, device, entries, stop);
   }
-  const auto reply = provisioning_.resize(device);  // R3
+  // R3. A plugin that can't resize need not know how much memory a whole card has.
+  const bool asked = !changesMemoryOnly(device) || provisioning_.cannotResize(device).empty();
+  const auto reply = asked ? provisioning_.resize(device) : plugin::Reply{};
   if (!reply) return Outcome::after(provisioning_.delay(device));
   if (reply->ok()) return Outcome::nextState(binder_.commitTarget(device, stop).status());  // R4
   const auto text = textOf(*reply, device);
