@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Two teams on a real cluster, with the files that they would write (manifests/samples/two-teams): replicas that serve with parts of
-cards, trainings of 8 pods with 8 cards each as gangs, notebooks, sweeps that make room; quotas and priorities; 50 simulated nodes. All
-of it is scaled, updated, deleted, drained, finished and limited at random while controllers are killed, and judged all the while from
-the API's objects alone. At the end everything runs, and when all is deleted nothing is left.
+cards, trainings of 8 pods with 8 cards each as gangs, notebooks, sweeps that make room; quotas and priorities; 50 simulated nodes. In
+front of them a queue holds pods behind a gate of its own. All of it is scaled, updated, deleted, drained, finished, admitted and limited
+at random while controllers are killed, and judged all the while from the API's objects alone; etcd's every version shows whether a
+status alternates. What waits must say why, and that must be so. At the end everything runs, and when all is deleted nothing is left.
 
-    workload_test.py BIN_DIR [SEED]        EGPU_WORKLOAD: seconds of that (default: 75, and seed 1)
+    workload_test.py BIN_DIR [SEED] [--minutes N]        N: how long (default: 75 s, and seed 1; or EGPU_WORKLOAD, in seconds)
 """
 
+import argparse
 import os
 import pathlib
 import queue
@@ -15,21 +17,24 @@ import tempfile
 import time
 
 # flake8: noqa: E402  (what is judged and done lies in a folder of its own)
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "teams"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent / each) for each in ("teams", "soak")]
 
 import installation
 import nodes
+import reasons
 import rules
 import verify
 import yaml
+from alternations import Alternations
 from apiserver import Cluster, guarded
 from auditor import Auditor
 from client import Report, carriers, claims, pods, until
 from operations import SCALES, Operations
 from parts import WHOLE, stages
+from witness import Witness
 
-SECONDS = float(os.environ.get("EGPU_WORKLOAD") or 75)
-PAUSE = (0.2, 1.5) if SECONDS < 300 else (0.5, 3.5)  # seconds between operations
+LONG = 300  # seconds from which operations come more slowly
+ALTERNATES = "a status alternates"  # what the controller logs then
 BETWEEN_KILLS = 30  # seconds
 PATIENCE = 900  # seconds until all is at rest; half a minute on an idle machine
 NODE_NAMES = [f"n-{index:02}" for index in range(50)]
@@ -87,16 +92,18 @@ class Replicas:
 
 
 class Ground:
-    def __init__(self, cluster, report, bin_dir, seed):
-        self.cluster, self.report, self.check = cluster, report, report.check
+    def __init__(self, cluster, report, options, seed):
+        self.cluster, self.report, self.check, self.seconds = cluster, report, report.check, options.seconds
+        self.witness = Witness(cluster.etcd_url, Alternations())
         self.client = installation.client_of(cluster)
         installation.apply_manifests(cluster)
         nodes.publish(self.client, NODE_NAMES, CARDS)
         until("the nodes are ready", lambda: nodes.all_ready(self.client, NODE_NAMES))
-        self.replicas = Replicas(cluster, bin_dir)
+        self.replicas = Replicas(cluster, options.bin_dir)
         self.sample = list(yaml.safe_load_all((SAMPLES / "workload.yaml").read_text()))
         self.auditor = Auditor(installation.client_of(cluster), TEAMS, lease=LEASE)
-        self.operations = Operations(installation.client_of(cluster), seed, self.sample, self.replicas, PAUSE, BETWEEN_KILLS)
+        pause = (0.2, 1.5) if self.seconds < LONG else (0.5, 3.5)  # seconds between operations
+        self.operations = Operations(installation.client_of(cluster), seed, self.sample, self.replicas, pause, BETWEEN_KILLS)
 
     def apply(self):
         for name in ("cluster.yaml", "workload.yaml"):
@@ -149,7 +156,7 @@ class Ground:
     def work(self):
         self.auditor.start()
         self.operations.start()
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + self.seconds
         while time.monotonic() < end and not self.operations.failure:
             self.tend()
             time.sleep(0.2)
@@ -158,10 +165,36 @@ class Ground:
         until("both controllers are there", lambda: [self.tend()] and self.replicas.all_back())
         self.check("the operations went on", not self.operations.failure, repr(self.operations.failure))
 
+    def reasons_are_true(self):
+        """Claims that wait for each reason are added. Once nothing more happens each waiting claim, of the load's, too, says what is so."""
+        planted = reasons.Planted(self.client, self.operations.queue)
+        wrong = ["nothing was looked at"]
+
+        def as_expected():
+            self.tend()
+            wrong[:] = planted.wrong(self.auditor.look())
+            return not wrong
+
+        try:
+            until("what waits says what is so", as_expected)
+        except AssertionError:
+            self.check("what waits says what is so", False, wrong[:10])
+        planted.away()
+
+    def nothing_alternates(self):
+        until("every version is judged", self.witness.up_to_date)
+        self.witness.end()
+        found = self.witness.found()
+        self.check("no status alternates", not found, found[:5])
+        for name in ("first", "second"):
+            lines = [line for line in (self.cluster.processes.folder / f"{name}.log").read_text(errors="replace").splitlines() if ALTERNATES in line]
+            self.check(f"controller {name} saw no status alternate", not lines, lines[:5])
+
     def away(self):
         """What is applied is deleted, and nothing is left."""
         for job in list(self.operations.jobs):
             self.operations._away(job)
+        self.operations.queue.away()
         for name in ("workload.yaml", "cluster.yaml"):
             installation.kubectl(self.cluster, "delete", "--ignore-not-found", "--wait=false", "-f", SAMPLES / name)
 
@@ -186,19 +219,21 @@ class Ground:
               f"what waited said {dict(auditor.reasons)}; what lasted longest, in looks and seconds:", *auditor.lasted.items(), sep="\n  ", flush=True)
 
 
-def run(cluster, report, bin_dir, seed):
-    ground = Ground(cluster, report, bin_dir, seed)
+def run(cluster, report, options, seed):
+    ground = Ground(cluster, report, options, seed)
     started = time.monotonic()
     try:
         ground.apply()
         ground.whole("as applied")
         print(f"{time.monotonic() - started:.0f} s until everything ran as applied", flush=True)
         ground.work()
+        ground.reasons_are_true()
         ground.operations.restore()
         ground.whole("at rest")
         ground.auditor.over.set()
         ground.auditor.join()
         ground.away()
+        ground.nothing_alternates()
     except BaseException:
         for name in ("first", "second"):
             print(f"{name}:\n{cluster.processes.tail(name, 30)}", file=sys.stderr)
@@ -224,13 +259,19 @@ def waiting(client):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bin_dir")
+    parser.add_argument("seed", type=int, nargs="?")
+    parser.add_argument("--minutes", type=float, help="how long the load lasts (default: EGPU_WORKLOAD seconds, or 75)")
+    options = parser.parse_args()
+    options.seconds = options.minutes * 60 if options.minutes else float(os.environ.get("EGPU_WORKLOAD") or 75)
     report = Report()
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1 if SECONDS < 300 else int(time.time())
-    print(f"seed {seed}, {SECONDS:.0f} s", flush=True)
+    seed = options.seed or (1 if options.seconds < LONG else int(time.time()))
+    print(f"seed {seed}, {options.seconds:.0f} s", flush=True)
     with tempfile.TemporaryDirectory(prefix="egpu-workload-") as folder:
         # Pods of Jobs run until their training is said to end.
         with Cluster(folder, wanted=WHOLE, kwok_stages=stages(pathlib.Path(folder), without=("pod-complete",))) as cluster:
-            run(cluster, report, sys.argv[1], seed)
+            run(cluster, report, options, seed)
     return report.close()
 
 

@@ -12,6 +12,7 @@ from standalone import ROOT, Report, Standalone, until
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "cluster"), os.path.join(ROOT, "tests", "cluster", "teams")]
 # flake8: noqa: E402  (they lie in another folder)
+import reasons
 import rules
 from auditor import Auditor
 from client import Refused, carriers, pods
@@ -107,6 +108,10 @@ def work(ground, report):
     ground.operations.join()
     ground.tend()
     report.check("the operations went on", not ground.operations.failure, ground.operations.failure)
+    planted = reasons.Planted(ground.client, ground.operations.queue)
+    report.check("what waits says what is so", until(lambda: [ground.tend()] and not list(planted.wrong(ground.auditor.look()))),
+                 list(planted.wrong(ground.auditor.look()))[:10])
+    planted.away()
     ground.operations.restore()
     report.check("everything runs at rest", until(ground.running), ground.waiting())
     ground.auditor.over.set()

@@ -8,6 +8,8 @@ import threading
 import time
 import urllib.parse
 
+from alternations import Alternations
+
 PREFIX = "/registry/elasticgpu.io/"
 
 
@@ -20,10 +22,14 @@ class Judge:
         self.bound_ever, self.gone_after_bound = set(), 0
         self.changes = 0
         self.violations = []
+        self.alternations = Alternations()
 
     def take(self, kind, key, now):
         """kind: a resource's name; key: of the object; now: its new version, None if it is gone."""
         self.changes += 1
+        self.alternations.take(kind, key, now)
+        self.violations += self.alternations.violations
+        self.alternations.violations.clear()
         if kind == "elasticgpuclaims":
             self._claim(key, now)
         elif kind == "elasticgpus":
@@ -131,11 +137,12 @@ class Judge:
 
 
 class Witness:
-    """Watches etcd from its first version on, on a thread of its own; waits where etcd is down. Thread-safe."""
+    """Watches etcd from its first version on, on a thread of its own; waits where etcd is down. judge: an object with take(),
+    `changes` and `violations`. Thread-safe."""
 
-    def __init__(self, etcd_url):
+    def __init__(self, etcd_url, judge=None):
         self.address = urllib.parse.urlsplit(etcd_url).netloc
-        self.judge = Judge()
+        self.judge = judge or Judge()
         self.revision = 0  # of the last change judged
         self.lost = ""  # why some versions can no longer be seen
         self.mutex = threading.Lock()

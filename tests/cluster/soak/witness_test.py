@@ -53,7 +53,24 @@ def shrunk(core, **entries):
     return GPU, CARD, made
 
 
+def alternating(times, between=lambda index: []):
+    """A claim whose status goes to and fro; between: further versions after each."""
+    history = [SOUND[0]]
+    for index in range(times):
+        each = bound(phase="Pending")
+        each["status"]["reason"] = ("NoFit", "Preempting")[index % 2]
+        history += [(CLAIM, "default/c", each), *between(index)]
+    return history
+
+
+def others(count):
+    """So many versions of other objects."""
+    return [(CLAIM, f"default/other-{index}", bound(uid=f"o-{index}", phase="Pending")) for index in range(count)]
+
+
 PLANTED = {
+    "was written to the same contents 6 times": alternating(12),
+    "though its spec did not change": alternating(12, lambda index: others(3)),
     "1100 of 1000 core given out": [*SOUND, (GPU, CARD, card(du=entry("egpu-c"), dv=entry("egpu-d", 1000)))],
     "101 of 50 core given out": [*SOUND, shrunk(50, du=entry("egpu-c")), shrunk(50, du=entry("egpu-c"), dv=entry("egpu-d", 1))],
     "moved from": [*SOUND, (GPU, "egpu-c", device(core=50))],
@@ -88,6 +105,12 @@ def main():
     report.check("a card may shrink below what it has given out", not fine.violations, fine.violations)
     lost = judged([*SOUND, (CLAIM, "default/c", bound(phase="Lost")), (GPU, "egpu-c", device(phase="Failed")), (GPU, "egpu-c", None)])
     report.check("a lost claim's device may go", not lost.violations, lost.violations)
+    for what, history in {
+            "contents may return a few times": alternating(10), "and often if other things happen meanwhile": alternating(60, lambda index: others(60)),
+            "and if the object's labels change": [(kind, key, {**now, "metadata": {**now["metadata"], "labels": {"turn": str(index // 4)}}})
+                                                  for index, (kind, key, now) in enumerate(alternating(60)[1:])]}.items():
+        found = judged(history).violations
+        report.check(what, not found, found)
     for words, history in PLANTED.items():
         found = judged(history).violations
         report.check(f"planted: {words}", any(words in line for line in found), found)

@@ -10,6 +10,8 @@ from client import CLASSES, Refused, carriers, claims, pods
 from pods_test import SHARE, claim, gpu_class, pod
 
 CLASS_NOW, CLASS_LATE = "now", "late"
+QUEUE_GATE = "kueue.x-k8s.io/admission"  # of a queue in front of the scheduler, which this workload plays, too
+ADMITS = 0.3  # part of the steps in which the queue admits a pod
 UNREACHABLE = (OSError, http.client.HTTPException)
 
 
@@ -29,6 +31,7 @@ class Workload:
         self.size, self.rate = size, rate
         self.namespaces = ["default"]
         self.alive = []  # (namespace, [claims], pod or None)
+        self.queued = []  # (namespace, pod) that waits behind QUEUE_GATE
         self.numbers = itertools.count()
         self.refused = {}  # HTTP status → how often
         self.running = threading.Event()
@@ -53,6 +56,7 @@ class Workload:
         """It is being deleted, with all that is in it."""
         self.namespaces.remove(namespace)
         self.alive = [each for each in self.alive if each[0] != namespace]
+        self.queued = [each for each in self.queued if each[0] != namespace]
 
     def keep(self, count):
         """At rest: takes all but that many items. What is left had room before and has more now."""
@@ -68,6 +72,8 @@ class Workload:
                 self._make()
             else:
                 self._take()
+            if self.queued and self.random.random() < ADMITS:
+                self._attempt(lambda: self._admit(self.random.choice(self.queued)))
             time.sleep(1 / self.rate)
 
     def _attempt(self, act):
@@ -84,20 +90,36 @@ class Workload:
 
     def _make(self):
         name, namespace = f"w-{next(self.numbers)}", self.random.choice(self.namespaces)
-        kind = self.random.choice(("alone", "alone", "pod", "late", "pair", "cards"))
+        kind = self.random.choice(("alone", "alone", "pod", "late", "pair", "cards", "queued"))
         made = [name] if kind != "pair" else [f"{name}-0", f"{name}-1"]
-        cls = CLASS_LATE if kind in ("late", "pair") else CLASS_NOW
+        cls = CLASS_LATE if kind in ("late", "pair", "queued") else CLASS_NOW
         objects = [(claims(namespace), on_cards(each, 2, self.random.choice((5, 10, 20))) if kind == "cards" else
                     claim(each, cls, self.random.choice((5, 10, 30, 60)), f"{self.random.randint(1, 20)}Gi")) for each in made]
         user = None
-        if kind in ("pod", "late", "pair"):
+        if kind in ("pod", "late", "pair", "queued"):
             user = name
             objects.append((pods(namespace), pod(name, {f"x{number}": each for number, each in enumerate(made)})))
+        if kind == "queued":
+            objects[-1][1]["spec"]["schedulingGates"] = [{"name": QUEUE_GATE}]
+            self.queued.append((namespace, name))
         if self.random.random() < 0.5:
             objects.reverse()
         self.alive.append((namespace, made, user))
         for path, body in objects:
             self._attempt(lambda path=path, body=body: self.client.create(path, body))
+
+    def _admit(self, who):
+        """Lifts the queue's gate; others stay. A pod that is gone is admitted, too."""
+        namespace, name = who
+        path = f"{pods(namespace)}/{name}"
+        try:
+            there = self.client.get(path)
+            gates = [each for each in there["spec"].get("schedulingGates", []) if each["name"] != QUEUE_GATE]
+            self.client.patch(path, {"metadata": {"resourceVersion": there["metadata"]["resourceVersion"]}, "spec": {"schedulingGates": gates}})
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+        self.queued.remove(who)
 
     def _take(self):
         namespace, made, user = self.alive.pop(self.random.randrange(len(self.alive)))
@@ -118,7 +140,9 @@ class Workload:
         return found
 
     def complete(self):
-        """At rest: items of which a part was never made, or was taken by somebody else, are taken whole."""
+        """At rest: the queue admits all of its pods. Items of which a part was never made, or was taken by others, are taken whole."""
+        for each in list(self.queued):
+            self._admit(each)
         for namespace in self.namespaces:
             has = {each["metadata"]["name"] for each in self.client.items(claims(namespace)) if "deletionTimestamp" not in each["metadata"]}
             users = {each["metadata"]["name"] for each in self.client.items(pods(namespace)) if "deletionTimestamp" not in each["metadata"]}

@@ -8,8 +8,10 @@ import http.client
 import threading
 import time
 
+import admission_queue
+import reasons
 import rules
-from client import GPUS, GROUP, NODES, Refused
+from client import CLASSES, GPUS, GROUP, NODES, Refused
 
 UNREACHABLE = (OSError, http.client.HTTPException)
 CLAIMS = f"{GROUP}/elasticgpuclaims"
@@ -30,6 +32,7 @@ class Picture:
         self.devices = {each["metadata"]["name"]: each for each in gpus if "card" not in each["spec"]}
         self.pods = of("/api/v1/pods")
         self.quotas = of(QUOTAS)
+        self.classes = {each["metadata"]["name"]: each for each in client.items(CLASSES)}
         self.nodes = {each["metadata"]["name"]: each for each in client.items(NODES)}
         self.claims = of(CLAIMS)
         self.by_name = {(each["metadata"]["namespace"], each["metadata"]["name"]): each for each in self.claims}
@@ -82,11 +85,11 @@ class Auditor(threading.Thread):
     def look(self):
         """One pass; the picture that it judged."""
         picture = Picture(self.client, self.namespaces)
-        for rule in (rules.over_committed, rules.bound_to, self.allowed.exceeded, self.early):
+        for rule in (rules.over_committed, rules.bound_to, self.allowed.exceeded, self.early, admission_queue.held):
             for what in rule(picture):
                 self.say(what)
         self._remember(picture)
-        self._lasting(dict(line for rule in (rules.leaks, self.in_part, self.silent, rules.though_there_is_room) for line in rule(picture)))
+        self._lasting(dict(line for rule in (rules.leaks, self.in_part, self.silent, rules.though_there_is_room, reasons.untrue) for line in rule(picture)))
         self.looks += 1
         return picture
 

@@ -7,6 +7,7 @@ import threading
 import time
 
 import yaml
+from admission_queue import AdmissionQueue
 from client import GROUP, NODES, Refused, pods, quotas
 
 UNREACHABLE = (OSError, http.client.HTTPException)
@@ -21,7 +22,7 @@ TRAININGS, CORDONED = 4, 4  # at once
 LIMITS = {("vision", "team", "gpu"): (60, 280), ("vision", "team", "claims"): (40, 180), ("language", "team", "gpu"): (100, 400),
           ("language", "spare", "gpu"): (60, 360)}
 OFTEN = {"scale": 5, "roll": 2, "delete_pods": 3, "drain": 3, "uncordon": 3, "kill": 3, "limit": 3, "train": 4, "finish": 4, "fail": 1,
-         "cancel": 1, "delete_claims": 1}
+         "cancel": 1, "delete_claims": 1, "submit": 4, "admit": 3, "withdraw": 1}
 
 
 class Operations(threading.Thread):
@@ -32,6 +33,7 @@ class Operations(threading.Thread):
         super().__init__(name="operations", daemon=True)
         self.client, self.random, self.sample, self.replicas, self.pause = client, random.Random(seed), sample, replicas, pause
         self.over = threading.Event()
+        self.queue = AdmissionQueue(client, self.random)
         self.done = collections.Counter()
         self.refused = collections.Counter()
         self.cordoned = []
@@ -155,7 +157,19 @@ class Operations(threading.Thread):
                 if refused.status != 404:  # the API server was killed before it was made
                     raise
 
+    def submit(self):
+        name = self.queue.submit()
+        if name:
+            self.log(f"submit {name}")
+        return bool(name)
+
     # What administrators do.
+
+    def admit(self):
+        return self.queue.admit()
+
+    def withdraw(self):
+        return self.queue.withdraw()
 
     def drain(self):
         nodes = [each["metadata"]["name"] for each in self.client.items(NODES) if not each.get("spec", {}).get("unschedulable")]
@@ -208,6 +222,7 @@ class Operations(threading.Thread):
 
     def restore(self):
         """Nothing more happens: every node is there, every limit and size as it was written, and of trainings none is left."""
+        self.queue.away()
         for job in list(self.jobs):  # several at once may be more than the quota
             self._away(job)
         while self.cordoned:

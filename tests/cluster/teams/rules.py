@@ -153,7 +153,10 @@ def words(claim):
 
 
 def says_why(pod, told):
-    """Whether the pod's conditions or events name what it waits for. That it has a gate is no answer."""
+    """Whether the pod's conditions or events name what it waits for. That it has our gate is no answer; another controller's gate is
+    that controller's to explain."""
+    if any(each["name"] != GATE for each in pod["spec"].get("schedulingGates", [])):
+        return True
     if any(each["name"] == GATE for each in pod["spec"].get("schedulingGates", [])):
         return "WaitingForClaim" in told or "FailedResourceClaimCreation" in told
     if pod["spec"].get("nodeName"):

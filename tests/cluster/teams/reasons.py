@@ -1,0 +1,139 @@
+"""Is what a waiting claim says true? Computed anew from the ledgers, quotas, pods and gates that the API shows."""
+
+import rules
+from client import claims
+
+QUEUED = 3  # pods of the queue that wait while the reasons are looked at
+
+
+def bound_condition(claim):
+    return next((each for each in claim.get("status", {}).get("conditions", []) if each["type"] == "Bound"), {})
+
+
+def users(picture, claim):
+    """Pods that name the claim, or for which it is stamped."""
+    return [pod for pod in picture.pods if "deletionTimestamp" not in pod["metadata"] and any(
+        each["metadata"]["uid"] == claim["metadata"]["uid"] for each in picture.claims_of(pod))]
+
+
+def times(claim):
+    return rules.size_of(claim) if rules.GANG in claim["metadata"].get("annotations", {}) else 1
+
+
+def gates(picture, claim):
+    names = {each["name"] for pod in users(picture, claim) for each in pod["spec"].get("schedulingGates", [])} - {rules.GATE}
+    if not names:
+        return "no pod of it has a gate of another controller"
+    return None if any(name in bound_condition(claim)["message"] for name in names) else f"none of the gates {sorted(names)} is named"
+
+
+def provisioning(picture, claim):
+    uid = claim["metadata"]["uid"]
+    there = any(each["spec"].get("claimRef", {}).get("uid") == uid for each in picture.devices.values())
+    return None if there else "it has no device"
+
+
+def consumer(picture, claim):
+    """No pod is one, or the scheduler has yet to place it where cards are set aside for it."""
+    if provisioning(picture, claim) is None:
+        return None
+    ready = [pod["metadata"]["name"] for pod in users(picture, claim)
+             if {each["name"] for each in pod["spec"].get("schedulingGates", [])} <= {rules.GATE} and pod["status"].get("phase") == "Pending"]
+    if picture.classes.get(claim["spec"].get("egpuClassName"), {}).get("egpuBindingMode") != "WaitForFirstConsumer":
+        return "its class does not wait for a consumer"
+    return f"its pods {ready} are consumers" if ready else None
+
+
+def gang(picture, claim):
+    if rules.GANG not in claim["metadata"].get("annotations", {}):
+        return "it is of no gang"
+    members = rules.gangs(picture)[claim["metadata"]["namespace"], claim["metadata"]["annotations"][rules.GANG]]
+    return f"all {len(members)} members are here" if len(members) >= rules.size_of(claim) else None
+
+
+def no_fit(picture, claim):
+    """No node has room: but for some that are kept for others, and what pods select."""
+    cards, core, memory = rules.asked(claim)
+    selectors = [pod["spec"].get("nodeSelector", {}) for pod in users(picture, claim)] or [{}]
+    suit = [name for name, left in rules.free(picture).items() if sum(c >= core and m >= memory for c, m in left) >= cards and any(
+        selector.items() <= picture.nodes[name]["metadata"].get("labels", {}).items() for selector in selectors)]
+    return f"nodes {suit} have room" if len(suit) >= times(claim) + rules.MARGIN else None
+
+
+def priority(claim):
+    return claim.get("status", {}).get("priority", 0)
+
+
+def quota(picture, claim):
+    """It and the claims that come before it are more than some quota leaves, or it alone is more than a claim may have."""
+    cards, _, _ = rules.asked(claim)
+    for each in picture.quotas:
+        if each["metadata"]["namespace"] == claim["metadata"]["namespace"] and cards > each["spec"].get("perClaim", {}).get("gpu", cards):
+            return None
+    meta = claim["metadata"]
+    before = [other for other in picture.claims if other["metadata"]["namespace"] == meta["namespace"] and other["metadata"]["uid"] != meta["uid"]
+              and bound_condition(other).get("reason") in ("QuotaExceeded", "Preempting", "NoFit") and priority(other) >= priority(claim)]
+    if all(rules.within_quotas(picture, claim, times(claim) + ahead) for ahead in (0, len(before))):
+        return f"its quotas leave room for it and {len(before)} claims before it"
+    return None
+
+
+def preempting(picture, claim):
+    del picture
+    return None if claim["status"].get("nominated") else "it has no nomination"
+
+
+TRUE_IF = {"WaitingForGates": gates, "WaitingForConsumer": consumer, "WaitingForGang": gang, "NoFit": no_fit, "QuotaExceeded": quota,
+           "Preempting": preempting, "Provisioning": provisioning}
+
+
+def untrue(picture):
+    """Claims that wait with a reason that is not so, or with none: each may be so for a moment."""
+    for claim in picture.still:
+        meta, says = claim["metadata"], bound_condition(claim)
+        if "deletionTimestamp" in meta or says.get("status") == "True":
+            continue
+        reason = says.get("reason", "")
+        if reason not in TRUE_IF:
+            yield ("untrue", meta["uid"], reason), f"claim {meta['namespace']}/{meta['name']} waits and says {rules.words(claim) or 'nothing'}"
+            continue
+        why_not = TRUE_IF[reason](picture, claim)
+        if why_not:
+            yield ("untrue", meta["uid"], reason), f"claim {meta['namespace']}/{meta['name']} says {rules.words(claim)}, but {why_not}"
+
+
+def waiting_claim(name, cls, requests, annotations=None):
+    return {"apiVersion": "elasticgpu.io/v1alpha", "kind": "ElasticGPUClaim", "metadata": {"name": name, "annotations": annotations or {}}, "spec": {
+        "egpuClassName": cls, "resources": {"requests": {f"elasticgpu.io/{key}": value for key, value in requests.items()}}}}
+
+
+class Planted:
+    """Claims that wait for a reason each, beside those of the load; and pods of the queue, which is emptied first."""
+
+    CLAIMS = {("vision", "over-quota"): ("QuotaExceeded", "training", {"gpu": 9}),
+              ("language", "nine-cards"): ("NoFit", "training", {"gpu": 9}),
+              ("vision", "alone"): ("WaitingForConsumer", "shared", {"gpu-core": 10, "gpu-memory": "1Gi"}),
+              ("vision", "one-of-two"): ("WaitingForGang", "training", {"gpu": 1}, {rules.GANG: "two", rules.SIZE: "2"})}
+
+    def __init__(self, client, queue):
+        self.client = client
+        queue.away()
+        for _ in range(QUEUED):
+            queue.submit()
+        for (namespace, name), (_, *what) in self.CLAIMS.items():
+            client.create(claims(namespace), waiting_claim(name, *what))
+
+    def wrong(self, picture):
+        """What is not as it must be once nothing more happens."""
+        for key, (reason, *_) in self.CLAIMS.items():
+            said = bound_condition(picture.by_name.get(key, {})).get("reason")
+            if said != reason:
+                yield f"claim {'/'.join(key)} says {said} instead of {reason}"
+        waits = [each for each in picture.claims if bound_condition(each).get("reason") == "WaitingForGates"]
+        if len(waits) < QUEUED:
+            yield f"{len(waits)} claims of {QUEUED} queued pods say WaitingForGates"
+        yield from (what for _, what in untrue(picture))
+
+    def away(self):
+        for namespace, name in self.CLAIMS:
+            self.client.delete(f"{claims(namespace)}/{name}")
