@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/timestamp.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/scheduler/state/holdings.h"
@@ -25,8 +26,8 @@ int64_t ClusterView::sinceOf(const Claim& claim) const {
   if (!group.empty())
     for (const auto& member : stores_.claimsOfPodGroup(claim.metadata.namespace_, group)) beside(*member);
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata)))
-    for (const auto& entry : pod->resourceClaims)
-      if (const auto other = stores_.claims.get({claim.metadata.namespace_, entry.resourceClaimName})) beside(*other);
+    for (const auto& name : v1alpha::claimNames(*pod))
+      if (const auto other = stores_.claims.get({claim.metadata.namespace_, name})) beside(*other);
   return since;
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/cache/store.h"
 
 namespace egpu::cache {
@@ -65,7 +66,7 @@ void NodeUsage::see(const core::Pod& pod, bool listed, std::vector<std::string>&
     if (known != pods_.end() && !(same && known->second.planned)) drop(key, freed);
     return;
   }
-  put(key, {pod.metadata.uid, pod.nodeName, version, pod.priority, requestsOf(pod), false, !pod.resourceClaims.empty()},
+  put(key, {pod.metadata.uid, pod.nodeName, version, pod.priority, requestsOf(pod), false, v1alpha::hasPodClaims(pod)},
       freed);
 }
 
@@ -128,7 +129,7 @@ bool NodeUsage::plan(const core::Pod& pod, const std::string& node, const std::f
     if (known != pods_.end() && known->second.uid == pod.metadata.uid && !known->second.planned)
       return true;  // it is there
     if (fits && !fits(sumOf(node, key, kAllPriorities))) return false;
-    put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, !pod.resourceClaims.empty()}, freed);
+    put(key, {pod.metadata.uid, node, 0, pod.priority, requestsOf(pod), true, v1alpha::hasPodClaims(pod)}, freed);
   }
   tell(freed);
   return true;

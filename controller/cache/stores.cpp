@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 
 namespace egpu::cache {
 
@@ -45,15 +46,6 @@ std::string textOf(const core::DeviceTaintRule& rule) {
          ":" + taint.effect;
 }
 
-/// Calls each(claim) for what the pod's annotations name.
-template <class F>
-void eachAnnotated(const core::Pod& pod, F&& each) {
-  const auto& all = pod.metadata.annotations;
-  for (auto it = all.lower_bound(keys::kClaimAnnotationPrefix);
-       it != all.end() && it->first.rfind(keys::kClaimAnnotationPrefix, 0) == 0; ++it)
-    each(it->second);
-}
-
 /// Whether a device of this name was made for the claim of this uid.
 bool isNamedAfter(std::string_view device, std::string_view claimUid) {
   return device.starts_with(keys::kDevicePrefix) && device.substr(keys::kDevicePrefix.size()) == claimUid;
@@ -67,9 +59,7 @@ bool onlyUsageDiffers(const Gpu& before, const Gpu& after) { return differInUsag
 bool onlyUsageDiffers(const Claim& before, const Claim& after) { return differInUsage(before, after); }
 
 bool isKept(const core::Pod& pod) {
-  bool any = !pod.resourceClaims.empty() || !pod.podGroupName.empty();
-  eachAnnotated(pod, [&](const std::string&) { any = true; });
-  return any;
+  return v1alpha::hasPodClaims(pod) || !pod.podGroupName.empty() || !v1alpha::annotatedClaims(pod).empty();
 }
 
 Stores::Stores() {
@@ -168,8 +158,7 @@ void Stores::indexClaims() {
 
 void Stores::indexPods() {
   byPodClaim_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
-    for (const auto& claim : p.resourceClaims)
-      if (!claim.resourceClaimName.empty()) emit(p.metadata.namespace_ + "/" + claim.resourceClaimName);
+    for (const auto& claim : v1alpha::claimNames(p)) emit(p.metadata.namespace_ + "/" + claim);
   });
   byGate_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
     if (std::find(p.schedulingGates.begin(), p.schedulingGates.end(), keys::kSchedulingGate) != p.schedulingGates.end())
@@ -182,11 +171,7 @@ void Stores::indexPods() {
     if (p.phase == "Succeeded") emit(p.metadata.namespace_);
   });
   byPodAnnotation_ = pods.addIndex([](const core::Pod& p, const Emit& emit) {
-    eachAnnotated(p, [&](const std::string& claim) {
-      if (std::none_of(p.resourceClaims.begin(), p.resourceClaims.end(),
-                       [&](const auto& used) { return used.resourceClaimName == claim; }))
-        emit(p.metadata.namespace_ + "/" + claim);
-    });
+    for (const auto& claim : v1alpha::onlyAnnotatedClaims(p)) emit(p.metadata.namespace_ + "/" + claim);
   });
 }
 

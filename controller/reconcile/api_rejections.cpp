@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
 
 namespace egpu::reconcile {
@@ -36,8 +37,9 @@ cache::Store<cache::Claim>::Ptr claimOf(const cache::Stores& stores, const cache
 std::vector<cache::Store<core::Pod>::Ptr> podsWaitingFor(const cache::Stores& stores, const core::ObjectKey& source) {
   auto pods = stores.gatedPods();
   std::erase_if(pods, [&](const auto& pod) {
-    const auto* waits = pod->metadata.namespace_ == source.namespace_ ? pod->unstamped() : nullptr;
-    return waits == nullptr || waits->templateName != source.name;
+    if (pod->metadata.namespace_ != source.namespace_) return true;
+    const auto pending = v1alpha::pendingClaim(*pod);
+    return !pending || pending->templateName != source.name;
   });
   return pods;
 }
@@ -94,8 +96,8 @@ void ApiRejections::sayOnPod(const core::ObjectKey& key, const std::string& mess
   const auto pod = stores_.pods.get(key);
   if (!pod) return;
   event<core::Pod>(pod, message);
-  for (const auto& used : pod->resourceClaims) {  // those that the pod's step chooses for
-    const core::ObjectKey claim{key.namespace_, used.resourceClaimName};
+  for (const auto& name : v1alpha::claimNames(*pod)) {  // those that the pod's step chooses for
+    const core::ObjectKey claim{key.namespace_, name};
     const auto known = stores_.claims.get(claim);
     if (known && known->status.phase != phase::kBound) sayOnClaim(claim, message, stop);
   }

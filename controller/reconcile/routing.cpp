@@ -8,6 +8,7 @@
 
 #include "api/v1alpha/gang.h"
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/carrier.h"
 #include "controller/reconcile/claim/conditions.h"
 #include "controller/reconcile/claim/stock.h"
@@ -150,8 +151,8 @@ void Routing::allOfGang(const cache::Claim& claim) {
 
 void Routing::plannedWith(const core::ObjectKey& claim) {
   for (const auto& pod : stores_.podsOfClaim(claim))
-    for (const auto& entry : pod->resourceClaims) {
-      const core::ObjectKey key{claim.namespace_, entry.resourceClaimName};
+    for (const auto& name : v1alpha::claimNames(*pod)) {
+      const core::ObjectKey key{claim.namespace_, name};
       // Without it the pod plans for nothing: another one of those may.
       if (const auto other = stores_.claims.get(key); other && other->status.phase != phase::kBound)
         enqueue_(claimKey(key));
@@ -326,11 +327,8 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
   std::set<std::string> named;
   for (const auto* side : {before, after}) {
     if (side == nullptr) continue;
-    for (const auto& claim : side->resourceClaims) named.insert(claim.resourceClaimName);
-    const auto& notes = side->metadata.annotations;
-    for (auto it = notes.lower_bound(v1alpha::keys::kClaimAnnotationPrefix);
-         it != notes.end() && it->first.rfind(v1alpha::keys::kClaimAnnotationPrefix, 0) == 0; ++it)
-      named.insert(it->second);
+    for (auto& claim : v1alpha::claimNames(*side)) named.insert(std::move(claim));
+    named.merge(v1alpha::annotatedClaims(*side));
   }
   for (const auto& claim : named) {
     if (claim.empty()) continue;
@@ -342,8 +340,7 @@ void Routing::onPod(const core::Pod* before, const core::Pod* after) {
     groupChanged(pod.metadata.namespace_, pod.podGroupName);
   // What was held for it where it is of no use to others may move now.
   if (before && alive(*before) && (!after || !alive(*after) || after->metadata.uid != before->metadata.uid))
-    for (const auto& claim : before->resourceClaims)
-      if (!claim.resourceClaimName.empty()) podsOf({pod.metadata.namespace_, claim.resourceClaimName});
+    for (const auto& claim : v1alpha::claimNames(*before)) podsOf({pod.metadata.namespace_, claim});
 }
 
 void Routing::onNode(const core::Node* before, const core::Node* after) {
@@ -402,8 +399,9 @@ void Routing::onTemplate(const cache::ClaimTemplate* before, const cache::ClaimT
   enqueue_(templateKey(key));
   if (before && after && before->conditions == after->conditions) return;
   for (const auto& pod : stores_.gatedPods()) {  // what they wait for is another thing now
-    const auto* waits = pod->metadata.namespace_ == key.namespace_ ? pod->unstamped() : nullptr;
-    if (waits != nullptr && waits->templateName == key.name) enqueue_(podKey(core::keyOf(pod->metadata)));
+    if (pod->metadata.namespace_ != key.namespace_) continue;
+    const auto pending = v1alpha::pendingClaim(*pod);
+    if (pending && pending->templateName == key.name) enqueue_(podKey(core::keyOf(pod->metadata)));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_amounts.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/stock.h"
 
 namespace egpu::server {
@@ -18,18 +19,11 @@ using base::Result;
 using base::Status;
 using v1alpha::ElasticGPUClaim;
 
-/// Name in the pod → template. Annotations that no policy has read yet count as well.
+/// Name in the pod → template from which no claim is stamped yet. Annotations that await admission count as well.
 std::map<std::string, std::string> templatesOf(const core::Pod& pod) {
   std::map<std::string, std::string> templates;
-  for (const auto& [key, value] : pod.metadata.annotations)
-    if (key.starts_with(keys::kTemplateAnnotationPrefix))
-      templates[key.substr(keys::kTemplateAnnotationPrefix.size())] = value;
-  if (auto name = v1alpha::amountsTemplate(pod.metadata.annotations); !name.empty())
-    templates[std::string(keys::kAmountsEntry)] = std::move(name);
-  for (const auto& entry : pod.resourceClaims)
-    if (!entry.templateName.empty()) templates[entry.name] = entry.templateName;
-  for (const auto& entry : pod.resourceClaims)
-    if (!entry.resourceClaimName.empty()) templates.erase(entry.name);
+  for (auto& entry : v1alpha::podClaimsOnceAdmitted(pod))
+    if (entry.state == v1alpha::PodClaimState::pending) templates[entry.name] = std::move(entry.templateName);
   return templates;
 }
 

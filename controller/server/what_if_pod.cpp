@@ -4,6 +4,7 @@
 #include <set>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/cache/pod_requests.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
@@ -18,14 +19,6 @@ using base::Code;
 using base::Result;
 using base::Status;
 using Claims = std::vector<v1alpha::ElasticGPUClaim>;
-
-/// The claims that the pod's annotations name.
-std::set<std::string> annotated(const core::Pod& pod) {
-  std::set<std::string> names;
-  for (const auto& [key, claim] : pod.metadata.annotations)
-    if (key.starts_with(keys::kClaimAnnotationPrefix)) names.insert(claim);
-  return names;
-}
 
 std::string spaceOf(const core::Pod& pod, const std::string& space) {
   return pod.metadata.namespace_.empty() ? space : pod.metadata.namespace_;
@@ -45,7 +38,8 @@ Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, con
     return each.metadata.name == key.name && (space.empty() || space == key.namespace_);
   });
   const bool exists = stores.claims.get(key) != nullptr;
-  if (own == beside.end() && !exists && annotated(pod).count(key.name) == 0) return std::optional<WhatIfSubject>();
+  if (own == beside.end() && !exists && !v1alpha::annotatedClaims(pod).contains(key.name))
+    return std::optional<WhatIfSubject>();
   auto subject = exists ? existingSubject(stores, key)
                  : own != beside.end()
                      ? wouldBeSubject(stores, *own, key.namespace_)
@@ -59,9 +53,8 @@ Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, con
 }  // namespace
 
 std::vector<core::ObjectKey> claimsOfPod(const core::Pod& pod, const std::string& space) {
-  auto names = annotated(pod);
-  for (const auto& entry : pod.resourceClaims)
-    if (!entry.resourceClaimName.empty()) names.insert(entry.resourceClaimName);
+  auto names = v1alpha::annotatedClaims(pod);
+  for (auto& name : v1alpha::claimNames(pod)) names.insert(std::move(name));
   std::vector<core::ObjectKey> keys;
   keys.reserve(names.size());
   for (const auto& name : names) keys.push_back({spaceOf(pod, space), name});

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/standalone/sim/pod_scheduler.h"
 #include "tests/support/world.h"
 
@@ -57,8 +58,9 @@ class StockScheduler {
     const auto& name = pod.metadata.name;
     std::vector<core::ResourceClaim> claims;
     std::vector<std::string> claimNodes;
-    for (const auto& used : pod.resourceClaims) {
-      const auto claim = world_.carrier(used.resourceClaimName);
+    if (v1alpha::pendingClaim(pod)) return say(pod, "cannot allocate all claims", {});
+    for (const auto& used : v1alpha::claimNames(pod)) {
+      const auto claim = world_.carrier(used);
       if (!claim || claim->metadata.deleting() || !claim->allocation) return say(pod, "cannot allocate all claims", {});
       claimNodes.push_back(claim->allocation->nodeName);
       claims.push_back(*claim);

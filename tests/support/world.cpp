@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
 #include "api/v1alpha/size.h"
 #include "api/v1alpha/validation.h"
 #include "controller/codec/simulated.h"
@@ -151,22 +152,21 @@ void World::occupy(const std::string& name, const std::string& node, const std::
 
 void World::removePod(const std::string& name) {
   if (auto pod = client.get<core::Pod>({"default", name}); pod.ok())
-    for (const auto& claim : pod->resourceClaims) unreserve(claim.resourceClaimName, name);
+    for (const auto& claim : v1alpha::claimNames(*pod)) unreserve(claim, name);
   (void)client.remove<core::Pod>({"default", name}, R"({"gracePeriodSeconds":0})");
 }
 
 void World::finishPod(const std::string& name) {
   json<core::Pod>({"default", name}, R"({"status":{"phase":"Succeeded"}})", "status");
-  for (const auto& claim : pod(name).resourceClaims) unreserve(claim.resourceClaimName, name);
+  for (const auto& claim : v1alpha::claimNames(pod(name))) unreserve(claim, name);
 }
 
 void World::schedule(const std::string& name) {
   const auto p = pod(name);
   std::string node;
-  for (const auto& claim : p.resourceClaims) {
-    if (claim.resourceClaimName.empty()) continue;  // a template: its status entry names what was stamped
-    auto rc = must(client.get<core::ResourceClaim>({"default", claim.resourceClaimName}));
-    if (!rc.allocation) throw std::runtime_error("not allocated: " + claim.resourceClaimName);
+  for (const auto& claim : v1alpha::claimNames(p)) {
+    auto rc = must(client.get<core::ResourceClaim>({"default", claim}));
+    if (!rc.allocation) throw std::runtime_error("not allocated: " + claim);
     node = rc.allocation->nodeName;
     rc.reservedFor.push_back({"pods", name, p.metadata.uid});
     reserve(rc);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 
 namespace egpu::agent {
 
@@ -18,20 +19,11 @@ using Names = std::vector<std::string>;
 
 bool has(const Names& all, const std::string& name) { return std::find(all.begin(), all.end(), name) != all.end(); }
 
-/// The ResourceClaim that stands behind the pod's name for it: of a template's the status says it, at the list's end.
-std::string claimBehind(const core::Pod& pod, const std::string& name) {
-  for (const auto& each : pod.resourceClaims)
-    if (each.name == name && !each.resourceClaimName.empty()) return each.resourceClaimName;
-  return {};
-}
-
 Use useOf(const core::Pod& pod, const core::Container& container) {
   Use use{"container " + container.name + " of pod " + pod.metadata.name, {}};
-  for (const auto& each : pod.resourceClaims) {
-    if (!has(container.resourceClaims, each.name)) continue;
-    if (auto claim = claimBehind(pod, each.name); !claim.empty() && !has(use.claims, claim))
-      use.claims.push_back(std::move(claim));
-  }
+  for (auto& entry : v1alpha::podClaims(pod))
+    if (has(container.resourceClaims, entry.name) && !entry.claim.empty() && !has(use.claims, entry.claim))
+      use.claims.push_back(std::move(entry.claim));
   return use;
 }
 

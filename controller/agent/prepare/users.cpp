@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/codec/cdi_spec.h"
 
 namespace egpu::agent {
@@ -19,9 +20,7 @@ SharedReads<std::vector<core::Pod>>::Answer Users::podsIn(const std::string& nam
 }
 
 bool Users::uses(const core::Pod& pod, const ClaimRef& claim) const {
-  return !pod.finished() && pod.nodeName == node_ &&
-         std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
-                     [&](const auto& each) { return each.resourceClaimName == claim.name; });
+  return !pod.finished() && pod.nodeName == node_ && v1alpha::usesClaim(pod, claim.name);
 }
 
 base::Result<std::vector<core::Pod>> Users::podsOf(const ClaimRef& claim, const std::stop_token& stop) {

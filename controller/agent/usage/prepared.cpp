@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
+
 namespace egpu::agent::usage {
 
 namespace {
@@ -57,8 +59,7 @@ base::Status Prepared::learn(const std::set<std::string>& strangers, std::stop_t
     auto& of = known[spec.deviceUid];
     for (const auto& pod : *pods)
       if (pod.metadata.namespace_ == spec.claimNamespace && pod.nodeName == node_ && !pod.finished() &&
-          std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
-                      [&](const auto& each) { return each.resourceClaimName == spec.claimName; }))
+          v1alpha::usesClaim(pod, spec.claimName))
         of.emplace(pod.metadata.uid, pod.metadata.name);
   }
   const std::lock_guard lock(mutex_);

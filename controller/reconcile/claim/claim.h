@@ -134,6 +134,9 @@ class ClaimSync {
   std::string preemptsInVain(const cache::Claim& claim, const core::Pod& pod) const {
     return preemption_.inVain(claim.metadata.uid, "pod " + pod.metadata.name, "claims");
   }
+  /// Claims of the pod that have no device, each once, in the order of its entries, without those of other drivers.
+  /// nullopt while a claim is pending, missing or being deleted: no node is chosen for the pod before all are there.
+  std::optional<std::vector<cache::Store<cache::Claim>::Ptr>> openClaimsOf(const core::Pod& pod) const;
   /// The claims of which all are helped by its plan, or none: the open members of its gang; where it waits for its pod, and that is its
   /// only one, what that pod chooses for; else it alone. Empty: not all of them are here.
   std::vector<cache::Store<cache::Claim>::Ptr> preemptsWith(const cache::Store<cache::Claim>::Ptr& preemptor) const;
@@ -324,7 +327,7 @@ class ClaimSync {
   std::optional<Outcome> makesRoom(const ClaimPtr& claim, const GpuPtr& device, std::stop_token stop);
   /// For whom the device has to go, or null: after a quorum read of that claim and of those that preempt with it.
   base::Result<ClaimPtr> preemptorNow(const cache::Claim& claim, const cache::Gpu& device, std::stop_token stop);
-  /// What its only pod chooses for, it among them; empty: something of that is not there yet.
+  /// openClaimsOf() the claim's only pod, the claim among them, or none for nullopt. Of several pods: the claim alone.
   std::vector<ClaimPtr> chosenWith(const ClaimPtr& claim) const;
   /// Whether their plan still helps all of them, and not without the holder's device.
   bool stillNeeds(const ClaimPtr& preemptor, const cache::Claim& holder, const cache::Gpu& device);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
 #include "controller/base/text.h"
 #include "controller/reconcile/claim/claim.h"
@@ -106,8 +107,8 @@ Outcome ClaimSync::moveAway(const cache::Claim& claim, const cache::Gpu& device,
   // The idle claims of the same pods move too: they must end on one node.
   for (const auto& pod : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
     if (!alive(*pod)) continue;
-    for (const auto& other : pod->resourceClaims) {
-      const core::ObjectKey otherKey{pod->metadata.namespace_, other.resourceClaimName};
+    for (const auto& other : v1alpha::claimNames(*pod)) {
+      const core::ObjectKey otherKey{pod->metadata.namespace_, other};
       auto otherClaim = stores_.claims.get(otherKey);
       if (!otherClaim || otherClaim->metadata.uid == claim.metadata.uid || !waitsForConsumer(*otherClaim)) continue;
       auto otherDevice = deviceOf(*otherClaim);

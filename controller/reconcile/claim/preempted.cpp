@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
 #include "controller/kube/make_way.h"
 #include "controller/reconcile/api_rejections.h"
@@ -76,17 +77,19 @@ std::vector<ClaimSync::ClaimPtr> ClaimSync::chosenWith(const ClaimPtr& claim) co
   auto pods = stores_.podsOfClaim(core::keyOf(claim->metadata));
   std::erase_if(pods, [](const auto& pod) { return !alive(*pod); });
   if (pods.size() != 1) return {claim};
-  const auto& pod = *pods.front();
-  if (pod.unstamped() != nullptr) return {};
+  return openClaimsOf(*pods.front()).value_or(std::vector<ClaimPtr>());
+}
+
+std::optional<std::vector<ClaimSync::ClaimPtr>> ClaimSync::openClaimsOf(const core::Pod& pod) const {
+  if (v1alpha::pendingClaim(pod)) return std::nullopt;
   std::vector<ClaimPtr> open;
-  for (const auto& entry : pod.resourceClaims) {
-    const core::ObjectKey key{pod.metadata.namespace_, entry.resourceClaimName};
-    auto other = stores_.claims.get(key);
-    const auto carrier = other ? nullptr : stores_.carriers.get(key);
+  for (const auto& name : v1alpha::claimNames(pod)) {
+    const core::ObjectKey key{pod.metadata.namespace_, name};
+    auto claim = stores_.claims.get(key);
+    const auto carrier = claim ? nullptr : stores_.carriers.get(key);
     if (carrier && Carrier::isOthers(*carrier)) continue;
-    if (!other || other->metadata.deleting()) return {};
-    const bool twice = std::any_of(open.begin(), open.end(), [&](const auto& each) { return each == other; });
-    if (!twice && !deviceOf(*other)) open.push_back(std::move(other));
+    if (!claim || claim->metadata.deleting()) return std::nullopt;
+    if (!deviceOf(*claim)) open.push_back(std::move(claim));
   }
   return open;
 }

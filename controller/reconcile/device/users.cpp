@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
 #include "controller/base/timestamp.h"
 #include "controller/reconcile/claim/conditions.h"
@@ -15,13 +16,7 @@ namespace {
 
 /// In its own namespace, by either way of naming.
 bool names(const core::Pod& pod, const std::string& claim) {
-  if (std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
-                  [&](const auto& used) { return used.resourceClaimName == claim; }))
-    return true;
-  for (auto it = pod.metadata.annotations.lower_bound(keys::kClaimAnnotationPrefix);
-       it != pod.metadata.annotations.end() && it->first.rfind(keys::kClaimAnnotationPrefix, 0) == 0; ++it)
-    if (it->second == claim) return true;
-  return false;
+  return v1alpha::usesClaim(pod, claim) || v1alpha::annotatedClaims(pod).contains(claim);
 }
 
 bool saysHeld(const cache::Gpu* device) {

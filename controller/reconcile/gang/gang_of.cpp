@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_amounts.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/claim/waiting_for_room.h"
 #include "controller/reconcile/device/users.h"
@@ -60,9 +61,9 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
   for (const auto& pod : stores.podsOfPodGroup(namespace_, group)) {
     const bool succeeded = pod->phase == "Succeeded";
     if (!succeeded && !alive(*pod)) continue;
-    GroupPod one{pod, {}, succeeded || !gated(*pod), succeeded || pod->unstamped() == nullptr};
+    GroupPod one{pod, {}, succeeded || !gated(*pod), succeeded || !v1alpha::pendingClaim(*pod)};
     bool held = false;
-    for (const auto& name : succeeded ? std::vector<std::string>() : claimNames(*pod)) {
+    for (const auto& name : succeeded ? std::vector<std::string>() : usedOrAnnotated(*pod)) {
       const core::ObjectKey key{namespace_, name};
       const auto claim = stores.claims.get(key);
       if (!one.letGo && !isMade(stores, key)) one.whole = false;
@@ -82,19 +83,14 @@ std::vector<GroupPod> podsOfGroup(const cache::Stores& stores, const std::string
 std::size_t succeededMembers(const cache::Stores& stores, const std::string& namespace_, const v1alpha::Gang& gang) {
   std::size_t count = 0;
   for (const auto& pod : stores.succeededPods(namespace_))
-    for (const auto& entry : pod->resourceClaims) {
-      if (entry.templateName.empty()) continue;  // a claim that was not made for the pod has not gone with it
+    for (const auto& entry : v1alpha::podClaims(*pod)) {
+      if (entry.state == v1alpha::PodClaimState::named) continue;  // it was not made for the pod, nor goes with it
       const auto of = stores.carrierTemplates.get({namespace_, entry.templateName});
       if (of ? !asks(of->claim) : !v1alpha::namesAmounts(entry.templateName)) continue;
       const bool itself = of && saysItself(of->annotations);
       if (v1alpha::gangOf(itself ? of->annotations : pod->metadata.annotations) != gang) continue;
-      const bool stands = std::any_of(pod->resourceClaims.begin(), pod->resourceClaims.end(), [&](const auto& made) {
-        const auto claim = made.name == entry.name && made.templateName.empty()
-                               ? stores.claims.get({namespace_, made.resourceClaimName})
-                               : nullptr;
-        return claim && !claim->metadata.deleting();
-      });
-      count += stands ? 0 : 1;
+      const auto claim = entry.claim.empty() ? nullptr : stores.claims.get({namespace_, entry.claim});
+      count += claim && !claim->metadata.deleting() ? 0 : 1;
     }
   return count;
 }

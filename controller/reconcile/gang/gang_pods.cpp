@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 
@@ -35,8 +36,8 @@ GangPods::PodPtr GangPods::podOf(const cache::Claim& claim) const {
 
 std::optional<std::string> GangPods::nodeOf(const core::Pod& pod) const {
   std::string node = pod.nodeName;
-  for (const auto& entry : pod.resourceClaims) {
-    const auto claim = stores_.claims.get({pod.metadata.namespace_, entry.resourceClaimName});
+  for (const auto& name : v1alpha::claimNames(pod)) {
+    const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
     if (!claim) continue;
     for (const auto& device : stores_.devicesOfClaim(claim->metadata.uid)) {
       if (device->metadata.deleting() || (!node.empty() && device->spec.nodeName != node)) return std::nullopt;
@@ -50,7 +51,7 @@ base::Result<std::string> GangPods::add(const ClaimPtr& claim, const std::option
                                         std::stop_token stop) {
   Member member{claim, podOf(*claim), {}, nullptr, tolerated.value_or(nullptr), {}};
   if (!member.pod && !tolerated) return "claim " + claim->metadata.name + " has no pod yet";
-  if (member.pod && member.pod->unstamped() != nullptr)
+  if (member.pod && v1alpha::pendingClaim(*member.pod))
     return "claims of pod " + member.pod->metadata.name + " are not made yet";
   if (member.pod) {
     const auto [known, first] = firstOfPod_.try_emplace(member.pod->metadata.uid, members_.size());

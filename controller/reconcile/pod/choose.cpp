@@ -1,7 +1,6 @@
 // A node for all of a pod's claims that have no device, and why there is none.
 #include <algorithm>
 #include <limits>
-#include <set>
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/api_rejections.h"
@@ -170,6 +169,8 @@ std::optional<Outcome> PodSync::makeRoom(const core::Pod& pod, const Choice& cho
     // Two plans for one claim would undo each other for ever. One that has more to choose for makes none.
     if (anotherWaits(pod, claim, Others::older, 1))
       return claim.status.nominated ? std::optional(Outcome::done()) : std::nullopt;
+    // The claim's step takes back what it does not find to be of use (leaveToConsumer): both go by the same claims.
+    if (claims_.preemptsWith(open.front()->claim).size() != 1) return std::nullopt;
     return claims_.makeRoom(claim, choice.asked.front(), suits, stop);
   }
   AskedTogether all;
@@ -247,25 +248,9 @@ bool PodSync::anotherWaits(const core::Pod& pod, const cache::Claim& claim, Othe
   for (const auto& other : stores_.podsOfClaim(core::keyOf(claim.metadata))) {
     const bool counts = which == Others::older ? rank(*other) < rank(pod) : other->metadata.uid != pod.metadata.uid;
     if (!counts || !alive(*other) || !gated(*other)) continue;
-    if (const auto open = openOf(*other); open && *open <= mostOpen) return true;
+    if (const auto open = claims_.openClaimsOf(*other); open && open->size() <= mostOpen) return true;
   }
   return false;
-}
-
-std::optional<std::size_t> PodSync::openOf(const core::Pod& pod) const {
-  if (pod.unstamped() != nullptr) return std::nullopt;
-  std::set<std::string> open;
-  for (const auto& entry : pod.resourceClaims) {
-    const auto& name = entry.resourceClaimName;
-    if (name.empty()) continue;
-    const core::ObjectKey key{pod.metadata.namespace_, name};
-    const auto claim = stores_.claims.get(key);
-    const auto carrier = claim ? nullptr : stores_.carriers.get(key);
-    if (carrier && Carrier::isOthers(*carrier)) continue;
-    if (!claim || claim->metadata.deleting()) return std::nullopt;
-    if (!claims_.deviceOf(*claim)) open.insert(name);
-  }
-  return open.size();
 }
 
 Outcome PodSync::writeIntents(const core::Pod& pod, const Choice& choice,

@@ -1,10 +1,10 @@
 #include "controller/reconcile/pod/demand.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/pod.h"
 #include "controller/scheduler/first_available.h"
@@ -16,20 +16,6 @@ namespace phase = v1alpha::keys::phase;
 namespace reason = v1alpha::keys::reason;
 
 namespace {
-
-std::set<std::string> annotated(const core::Pod& pod) {
-  std::set<std::string> names;
-  const auto& all = pod.metadata.annotations;
-  for (auto it = all.lower_bound(keys::kClaimAnnotationPrefix);
-       it != all.end() && it->first.starts_with(keys::kClaimAnnotationPrefix); ++it)
-    names.insert(it->second);
-  return names;
-}
-
-bool namesResource(const core::Pod& pod, const std::string& claim) {
-  return std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
-                     [&](const auto& entry) { return entry.resourceClaimName == claim; });
-}
 
 /// What the claim's condition Bound says, if it says why not.
 std::string saidOf(const cache::Claim& claim) {
@@ -59,27 +45,15 @@ std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& dem
   return all;
 }
 
-std::vector<std::string> claimNames(const core::Pod& pod) {
-  std::vector<std::string> names;
-  const auto add = [&names](const std::string& name) {
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  };
-  for (const auto& entry : pod.resourceClaims) add(entry.resourceClaimName);
-  for (const auto& name : annotated(pod)) add(name);
-  return names;
-}
-
-std::vector<std::string> onlyAnnotated(const core::Pod& pod) {
-  std::vector<std::string> names;
-  for (const auto& name : annotated(pod))
-    if (!namesResource(pod, name)) names.push_back(name);
+std::vector<std::string> usedOrAnnotated(const core::Pod& pod) {
+  auto names = v1alpha::claimNames(pod);
+  for (const auto& name : v1alpha::onlyAnnotatedClaims(pod)) names.push_back(name);
   return names;
 }
 
 std::string PodSync::unstamped(const core::Pod& pod) const {
-  for (const auto& one : pod.resourceClaims) {
-    const auto stamped = [&one](const auto& other) { return other.name == one.name && other.templateName.empty(); };
-    if (std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), stamped)) continue;
+  for (const auto& one : v1alpha::podClaims(pod)) {
+    if (one.state != v1alpha::PodClaimState::pending) continue;
     // One that isn't there yet may be made because the pod names it, or come by a later watch.
     const auto of = stores_.carrierTemplates.get({pod.metadata.namespace_, one.templateName});
     if (!of || asks(of->claim)) return "no ResourceClaim is made yet from its template " + one.templateName;
@@ -91,7 +65,7 @@ PodDemand PodSync::demandOf(const core::Pod& pod) {
   PodDemand demand;
   demand.later = unstamped(pod);
   if (!demand.later.empty()) return demand;
-  for (const auto& name : claimNames(pod)) {
+  for (const auto& name : usedOrAnnotated(pod)) {
     addDemand(pod, {pod.metadata.namespace_, name}, demand);
     if (!demand.later.empty() || !demand.never.empty()) break;
   }
@@ -103,7 +77,7 @@ void PodSync::addDemand(const core::Pod& pod, const core::ObjectKey& key, PodDem
   auto claim = stores_.claims.get(key);
   const auto carrier = stores_.carriers.get(key);
   const bool ofOthers = carrier && !asks(*carrier) && carrier->deviceClassName != keys::kDeviceClass;
-  if (!claim && ofOthers && annotated(pod).count(key.name) == 0) return;  // another driver's
+  if (!claim && ofOthers && !v1alpha::annotatedClaims(pod).contains(key.name)) return;  // another driver's
   if (!claim) {                                                           // pods and claims come by different watches
     if (writer_.read<cache::Claim>(key, {}, {}).ok()) claim = stores_.claims.get(key);
     if (!claim) {

@@ -32,9 +32,7 @@ bool isLeft(const cache::Gpu& device);
 /// What else would do than `asks`, as scheduler::Combinations has it.
 std::vector<std::vector<cache::ClusterView::Ask>> otherAsks(const PodDemand& demand);
 
-/// The names of the claims that the pod uses, by resourceClaims or annotation; each once. Of other drivers' too.
-std::vector<std::string> claimNames(const core::Pod& pod);
-/// Those that its annotations name and its resourceClaims don't: on the node nothing would prepare them.
-std::vector<std::string> onlyAnnotated(const core::Pod& pod);
+/// v1alpha::claimNames(), then those that only annotations name.
+std::vector<std::string> usedOrAnnotated(const core::Pod& pod);
 
 }  // namespace egpu::reconcile

@@ -1,6 +1,7 @@
 // Claims of one pod that came to be on several nodes, or where there is no room for the rest: intents that may be given up are.
 #include <algorithm>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/pod/pod.h"
 
 namespace egpu::reconcile {
@@ -15,12 +16,13 @@ bool PodSync::movable(const core::Pod& pod, const Used& one) const {
   for (const auto& other : stores_.podsOfClaim(core::keyOf(one.claim->metadata))) {
     if (other->metadata.uid == pod.metadata.uid || !alive(*other)) continue;
     if (!other->nodeName.empty() && other->nodeName != node->metadata.name) continue;
-    const auto there = [&](const auto& entry) {
-      const auto claim = stores_.claims.get({other->metadata.namespace_, entry.resourceClaimName});
+    const auto there = [&](const auto& name) {
+      const auto claim = stores_.claims.get({other->metadata.namespace_, name});
       const auto device = claim ? claims_.deviceOf(*claim) : nullptr;
       return !claim || (device && device->spec.nodeName == node->metadata.name);
     };
-    if (std::all_of(other->resourceClaims.begin(), other->resourceClaims.end(), there) &&
+    const auto names = v1alpha::claimNames(*other);
+    if (std::all_of(names.begin(), names.end(), there) &&
         nodeUnsuitable(*other, {}, *node).empty())
       return false;
   }

@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_amounts.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/reconcile/queue_key.h"
@@ -101,19 +102,16 @@ std::size_t PodSync::remembered() const {
 
 std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod, std::stop_token stop) {
   const auto key = core::keyOf(pod.metadata);
-  std::set<std::string> annotated;
-  for (auto it = pod.metadata.annotations.lower_bound(keys::kClaimAnnotationPrefix);
-       it != pod.metadata.annotations.end() && it->first.rfind(keys::kClaimAnnotationPrefix, 0) == 0; ++it)
-    annotated.insert(it->second);
   std::vector<Used> used;
-  if (const auto* waits = pod.unstamped()) {
-    tellUnstamped(pod, waits->templateName, stop);
+  if (const auto pending = v1alpha::pendingClaim(pod)) {
+    tellUnstamped(pod, pending->templateName, stop);
     return std::nullopt;  // that it has its ResourceClaim is an event of the pod
   }
+  const auto annotated = v1alpha::annotatedClaims(pod);
   std::set<std::string> names;
-  for (const auto& entry : pod.resourceClaims) {
-    if (entry.resourceClaimName.empty() || !names.insert(entry.resourceClaimName).second) continue;
-    const core::ObjectKey claimKeyOf{key.namespace_, entry.resourceClaimName};
+  for (const auto& entry : v1alpha::podClaims(pod)) {
+    if (!names.insert(entry.claim).second) continue;
+    const core::ObjectKey claimKeyOf{key.namespace_, entry.claim};
     auto claim = stores_.claims.get(claimKeyOf);
     if (!claim && gated(pod)) {  // pods and claims come by different watches
       const auto now = writer_.read<cache::Claim>(claimKeyOf, {}, stop);
@@ -121,20 +119,20 @@ std::optional<std::vector<PodSync::Used>> PodSync::claimsOf(const core::Pod& pod
     }
     const auto carrier = stores_.carriers.get(claimKeyOf);
     if (!claim) {
-      if (carrier && Carrier::isOthers(*carrier) && annotated.count(entry.resourceClaimName) == 0)
+      if (carrier && Carrier::isOthers(*carrier) && annotated.count(entry.claim) == 0)
         continue;  // another driver's: not ours to wait for
       tellMissing(pod, entry, carrier.get());
       return std::nullopt;  // the claim's creation is an event
     }
     if (carrier && asks(*carrier) && madeFor(*claim) != carrier->metadata.uid) {
       if (madeFor(*claim).empty())
-        tell(pod, entry.resourceClaimName, reason::kCarrierTaken,
+        tell(pod, entry.claim, reason::kCarrierTaken,
              "an ElasticGPUClaim of that name exists and was not made for the pod's ResourceClaim: give one of them "
              "another name");
       return std::nullopt;  // its end is an event
     }
     if (claim->metadata.deleting()) {
-      tell(pod, entry.resourceClaimName, "Deleting", "it is being deleted");
+      tell(pod, entry.claim, "Deleting", "it is being deleted");
       return std::nullopt;
     }
     used.push_back({claim, claims_.deviceOf(*claim)});
@@ -161,13 +159,9 @@ void PodSync::tellUnstamped(const core::Pod& pod, const std::string& name, std::
          "there is no ElasticGPUClaimTemplate or ResourceClaimTemplate of that name");
 }
 
-void PodSync::tellMissing(const core::Pod& pod, const core::PodResourceClaim& entry,
-                          const core::ResourceClaim* carrier) {
-  const auto& claim = entry.resourceClaimName;
-  const bool stamped = std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), [&](const auto& other) {
-    return other.name == entry.name && !other.templateName.empty();
-  });
-  if (carrier == nullptr && stamped) return;  // it comes by another watch
+void PodSync::tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier) {
+  const auto& claim = entry.claim;
+  if (carrier == nullptr && entry.state == v1alpha::PodClaimState::stamped) return;  // it comes by another watch
   if (carrier == nullptr || (carrier->deviceClassName != keys::kDeviceClass && !asks(*carrier)))
     return tell(pod, claim, "NotFound", "there is no such ElasticGPUClaim");
   const auto wanted = asks(*carrier) ? claimFor(*carrier)

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/cache/cluster_view.h"
 #include "controller/reconcile/claim/binder.h"
 #include "controller/reconcile/claim/carrier.h"
@@ -145,8 +146,6 @@ class PodSync {
   enum class Others { all, older };
   /// Another pod waits behind its gate for the same claim, its claims are there, and no more than so many of them have no device.
   bool anotherWaits(const core::Pod& pod, const cache::Claim& claim, Others which, std::size_t mostOpen) const;
-  /// How many of its claims have no device. Nothing: one of them isn't there to be used, and nothing is chosen for it.
-  std::optional<std::size_t> openOf(const core::Pod& pod) const;
   /// The pod's claims are on several nodes: those that may move leave theirs. Nothing if none can or need be moved.
   std::optional<Outcome> gather(const core::Pod& pod, const std::vector<Used>& used, std::stop_token stop);
   /// There is no room beside the pod's own intents, but there would be for all of its claims anew: the intents are
@@ -177,7 +176,7 @@ class PodSync {
   /// Why Kubernetes has not stamped a ResourceClaim for it from that template.
   void tellUnstamped(const core::Pod& pod, const std::string& name, std::stop_token stop);
   /// Why there is no ElasticGPUClaim. carrier: the ResourceClaim of that name, or null.
-  void tellMissing(const core::Pod& pod, const core::PodResourceClaim& entry, const core::ResourceClaim* carrier);
+  void tellMissing(const core::Pod& pod, const v1alpha::PodClaim& entry, const core::ResourceClaim* carrier);
   /// news: what this step says on its claims.
   void tellConditions(const core::Pod& pod, const std::vector<Used>& used, const std::vector<Said>& news);
 

@@ -1,9 +1,11 @@
 #include "controller/reconcile/pod/pod_binder.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/codec/scheduling/binding.h"
 #include "controller/reconcile/queue_key.h"
 
@@ -21,7 +23,7 @@ constexpr milliseconds kLook{2};  ///< between two looks at what the watches tol
 constexpr milliseconds kRollBack{1'000};
 constexpr int kRollBackLooks = 500;
 
-std::string listed(const std::vector<std::string>& names) {
+std::string listed(const std::set<std::string>& names) {
   std::string text;
   for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
@@ -34,7 +36,7 @@ Status unfit(const core::Pod& pod, const std::string& node) {
   if (!pod.nodeName.empty() && pod.nodeName != node) return {Code::conflict, "the pod is on node " + pod.nodeName};
   if (gated(pod))
     return {Code::conflict, "the pod is behind the scheduling gate " + std::string(keys::kSchedulingGate)};
-  if (const auto names = onlyAnnotated(pod); !names.empty())
+  if (const auto names = v1alpha::onlyAnnotatedClaims(pod); !names.empty())
     return {Code::invalid,
             "claims named by annotation alone: " + listed(names) +
                 "; nothing would prepare them on the node. Install the admission policies, or name them in "
@@ -65,7 +67,7 @@ std::optional<Status> PodBinder::place(const core::Pod& pod, const std::string& 
     return Status(Code::conflict, "a binding of the pod is under way already");
   const auto wake = [&] {
     enqueue_(podKey(key));
-    for (const auto& name : claimNames(pod)) enqueue_(claimKey({key.namespace_, name}));
+    for (const auto& name : usedOrAnnotated(pod)) enqueue_(claimKey({key.namespace_, name}));
   };
   wake();
   std::optional<Status> failed;
@@ -90,7 +92,7 @@ bool PodBinder::placed(const core::Pod& pod, const std::string& node) const { re
 
 std::string PodBinder::unfinished(const core::Pod& pod, const std::string& node) const {
   if (auto why = pods_.unstamped(pod); !why.empty()) return why;
-  for (const auto& name : claimNames(pod)) {
+  for (const auto& name : usedOrAnnotated(pod)) {
     const core::ObjectKey key{pod.metadata.namespace_, name};
     const auto claim = stores_.claims.get(key);
     const auto carrier = stores_.carriers.get(key);
@@ -120,7 +122,7 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
   if (!demand.never.empty()) return demand.never;
   if (!demand.node.empty() && demand.node != node)
     return "claim " + demand.fixedBy + " is on node " + demand.node + ", not on " + node;
-  for (const auto& name : claimNames(pod)) {
+  for (const auto& name : usedOrAnnotated(pod)) {
     const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
     if (!claim && !demand.later.empty()) return demand.later;
     if (!claim) continue;  // another driver's
@@ -137,7 +139,7 @@ std::string PodBinder::obstacle(const core::Pod& pod, const std::string& node) {
 void PodBinder::awaitRollBack(const core::Pod& pod, std::stop_token stop) const {
   if (!waiting_.chosen.leavesToScheduler(pod)) return;  // its intents are the first consumer's, and stay
   for (int looks = 0; looks < kRollBackLooks && !stop.stop_requested(); ++looks) {
-    const auto names = claimNames(pod);
+    const auto names = usedOrAnnotated(pod);
     const bool idle = std::any_of(names.begin(), names.end(), [&](const auto& name) {
       const auto claim = stores_.claims.get({pod.metadata.namespace_, name});
       const auto device = claim ? pods_.deviceOf(*claim) : nullptr;

@@ -5,6 +5,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_amounts.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/codec/claim_spec.h"
 
 namespace egpu::reconcile {
@@ -45,7 +46,7 @@ bool says(const core::ResourceClaimTemplate& made, const core::ObjectKey& key,
 std::set<core::ObjectKey> namedBy(const core::Pod* pod) {
   std::set<core::ObjectKey> names;
   if (pod == nullptr || pod->finished()) return names;
-  for (const auto& entry : pod->resourceClaims)
+  for (const auto& entry : v1alpha::podClaims(*pod))
     if (v1alpha::namesAmounts(entry.templateName)) names.insert({pod->metadata.namespace_, entry.templateName});
   return names;
 }
@@ -154,12 +155,10 @@ std::optional<std::string> amountsRefusal(const cache::Stores& stores, const cor
 
 std::string askedByAnnotations(const core::Pod& pod, std::string_view claim) {
   const auto named = v1alpha::amountsTemplate(pod.metadata.annotations);
-  const auto is = [&](const core::PodResourceClaim& entry) {
-    return entry.resourceClaimName == claim &&
-           std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(),
-                       [&](const auto& other) { return other.name == entry.name && other.templateName == named; });
-  };
-  if (named.empty() || std::none_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), is)) return {};
+  if (named.empty()) return {};
+  const auto entries = v1alpha::podClaims(pod);
+  const auto isAsked = [&](const auto& entry) { return entry.claim == claim && entry.templateName == named; };
+  if (std::none_of(entries.begin(), entries.end(), isAsked)) return {};
   std::string list;
   for (auto it = pod.metadata.annotations.lower_bound(keys::kAmountAnnotationPrefix);
        it != pod.metadata.annotations.end() && it->first.starts_with(keys::kAmountAnnotationPrefix); ++it)

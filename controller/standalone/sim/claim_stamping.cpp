@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/ids.h"
 #include "controller/codec/patch.h"
 #include "controller/codec/simulated.h"
@@ -27,12 +28,8 @@ bool ownedBy(const core::ObjectMeta& object, const core::Pod& pod) {
 /// What the pod's status names already, by the pod's own names.
 std::map<std::string, std::string> recorded(const core::Pod& pod) {
   std::map<std::string, std::string> names;
-  for (const auto& each : pod.resourceClaims) {
-    const bool ofTemplate = std::any_of(pod.resourceClaims.begin(), pod.resourceClaims.end(), [&](const auto& other) {
-      return other.name == each.name && !other.templateName.empty();
-    });
-    if (ofTemplate && !each.resourceClaimName.empty()) names[each.name] = each.resourceClaimName;
-  }
+  for (const auto& entry : v1alpha::podClaims(pod))
+    if (entry.state == v1alpha::PodClaimState::stamped) names[entry.name] = entry.claim;
   return names;
 }
 
@@ -48,7 +45,7 @@ std::string stampedName(const core::Pod& pod, const std::string& name) {
   return first + "-" + second + "-" + base::hexDigest(pod.metadata.uid + "/" + name).substr(0, kSuffix);
 }
 
-Result<std::string> ClaimStamping::claimOf(const core::Pod& pod, const core::PodResourceClaim& entry,
+Result<std::string> ClaimStamping::claimOf(const core::Pod& pod, const v1alpha::PodClaim& entry,
                                            std::stop_token stop) {
   const core::ObjectKey key{pod.metadata.namespace_, stampedName(pod, entry.name)};
   auto there = client_.get<core::ResourceClaim>(key, stop);
@@ -83,8 +80,8 @@ bool ClaimStamping::stamp(const core::Pod& pod, std::stop_token stop) {
   const auto before = recorded(pod);
   auto names = before;
   bool all = true;
-  for (const auto& entry : pod.resourceClaims) {
-    if (entry.templateName.empty()) continue;
+  for (const auto& entry : v1alpha::podClaims(pod)) {
+    if (entry.state == v1alpha::PodClaimState::named) continue;
     const auto claim = claimOf(pod, entry, stop);
     if (claim) {
       names[entry.name] = *claim;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "api/core/objects.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/kube/client.h"
 #include "controller/kube/event_sink.h"
 
@@ -27,7 +28,7 @@ class ClaimStamping {
 
  private:
   /// The name of the ResourceClaim, made if it isn't there.
-  base::Result<std::string> claimOf(const core::Pod& pod, const core::PodResourceClaim& entry, std::stop_token stop);
+  base::Result<std::string> claimOf(const core::Pod& pod, const v1alpha::PodClaim& entry, std::stop_token stop);
 
   kube::Client& client_;
   kube::EventSink& events_;

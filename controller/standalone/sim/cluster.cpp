@@ -5,6 +5,7 @@
 #include <set>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/base/log.h"
 #include "controller/codec/patch.h"
 #include "controller/codec/simulated.h"
@@ -79,8 +80,7 @@ Cluster::Cluster(std::vector<SimNode> nodes, kube::Client& client, plugin::Regis
       claims_(client, claimSink_) {
   using cache::Emit;
   byClaim_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
-    for (const auto& c : p.resourceClaims)
-      if (!c.resourceClaimName.empty()) emit(p.metadata.namespace_ + "/" + c.resourceClaimName);
+    for (const auto& claim : v1alpha::claimNames(p)) emit(p.metadata.namespace_ + "/" + claim);
   });
   byNode_ = podStore_.addIndex([](const core::Pod& p, const Emit& emit) {
     if (!p.nodeName.empty() && !p.finished()) emit(p.nodeName);
@@ -196,8 +196,8 @@ void Cluster::listen() {
     enqueue(podKey(core::keyOf(pod.metadata)));
     const bool over = !after || after->finished() || (before && before->metadata.uid != after->metadata.uid);
     if (!over) return;
-    for (const auto& c : (before ? *before : pod).resourceClaims)
-      if (!c.resourceClaimName.empty()) enqueue(claimKey({pod.metadata.namespace_, c.resourceClaimName}));
+    for (const auto& claim : v1alpha::claimNames(before ? *before : pod))
+      enqueue(claimKey({pod.metadata.namespace_, claim}));
     enqueueUnscheduled();
   });
   claimStore_.listen([this](const auto& before, const auto& after) {
@@ -294,7 +294,7 @@ bool Cluster::syncPod(const core::ObjectKey& key, std::stop_token stop) {
   if (lostItsNode(*pod, stop)) return collect(*pod, stop);
   if (pod->finished() || pod->metadata.deleting()) return true;
   const bool stamped = stamping_.stamp(*pod, stop);
-  if (!stamped && pod->unstamped() != nullptr) return false;
+  if (!stamped && v1alpha::pendingClaim(*pod)) return false;
   if (waitsForNode(*pod)) return schedule(*pod, stop);
   if (pod->nodeName.empty()) return true;  // gated
   const Status s = kubelet_.run(*pod, stop);
@@ -330,14 +330,13 @@ bool Cluster::schedule(const core::Pod& pod, std::stop_token stop) {
 }
 
 std::string Cluster::claimsOf(const core::Pod& pod, Claims& claims) const {
-  if (const auto* waits = pod.unstamped())
-    return "waiting for the ResourceClaim of template " + waits->templateName + " to be created";
-  for (const auto& c : pod.resourceClaims) {
-    if (c.resourceClaimName.empty()) continue;
-    const auto rc = claimStore_.get({pod.metadata.namespace_, c.resourceClaimName});
-    if (!rc) return "waiting for the ResourceClaim " + c.resourceClaimName + " to be created";
-    if (rc->metadata.deleting()) return "ResourceClaim " + c.resourceClaimName + " is being deleted";
-    if (!rc->allocation) return "cannot allocate all claims: " + c.resourceClaimName + " is not allocated";
+  if (const auto pending = v1alpha::pendingClaim(pod))
+    return "waiting for the ResourceClaim of template " + pending->templateName + " to be created";
+  for (const auto& name : v1alpha::claimNames(pod)) {
+    const auto rc = claimStore_.get({pod.metadata.namespace_, name});
+    if (!rc) return "waiting for the ResourceClaim " + name + " to be created";
+    if (rc->metadata.deleting()) return "ResourceClaim " + name + " is being deleted";
+    if (!rc->allocation) return "cannot allocate all claims: " + name + " is not allocated";
     claims.push_back(rc);
   }
   return {};

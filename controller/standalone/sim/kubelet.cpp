@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "api/v1alpha/keys.h"
+#include "api/v1alpha/pod_claims.h"
 #include "api/v1alpha/validation.h"
 #include "controller/base/ids.h"
 #include "controller/base/log.h"
@@ -80,17 +81,16 @@ void Kubelet::clean(std::stop_token stop) {
 }
 
 /// As a kubelet: a pod's claim must be reserved for it before anybody is asked to prepare it.
-Result<agent::ClaimRef> Kubelet::check(const core::Pod& pod, const core::PodResourceClaim& claim,
-                                       std::stop_token stop) {
-  const auto rc = client_.get<core::ResourceClaim>({pod.metadata.namespace_, claim.resourceClaimName}, stop);
+Result<agent::ClaimRef> Kubelet::check(const core::Pod& pod, const v1alpha::PodClaim& claim, std::stop_token stop) {
+  const auto rc = client_.get<core::ResourceClaim>({pod.metadata.namespace_, claim.claim}, stop);
   if (!rc) return rc.status();
   if (std::any_of(rc->reservedFor.begin(), rc->reservedFor.end(),
                   [&](const auto& c) { return c.uid == pod.metadata.uid; }))
     return agent::ClaimRef{rc->metadata.namespace_, rc->metadata.name, rc->metadata.uid};
-  return Status(Code::unavailable, "ResourceClaim " + claim.resourceClaimName + " is not reserved for this pod");
+  return Status(Code::unavailable, "ResourceClaim " + claim.claim + " is not reserved for this pod");
 }
 
-Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod, const core::PodResourceClaim& claim,
+Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod, const v1alpha::PodClaim& claim,
                                                std::stop_token stop) {
   const auto ref = check(pod, claim, stop);
   if (!ref) {
@@ -112,14 +112,14 @@ Result<agent::cdi::Spec> Kubelet::prepareClaim(Node& node, const core::Pod& pod,
 }
 
 Status Kubelet::prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop) {
-  if (pod.resourceClaims.empty()) return Status::okay();
+  if (!v1alpha::hasPodClaims(pod)) return Status::okay();
   const auto node = nodeOf(pod.nodeName);
   if (!node) return node.status();
   std::vector<const core::Container*> containers;
   for (const auto& c : pod.initContainers) containers.push_back(&c);
   for (const auto& c : pod.containers) containers.push_back(&c);
-  for (const auto& claim : pod.resourceClaims) {
-    if (claim.resourceClaimName.empty()) continue;  // a template: what was stamped from it has an entry of its own
+  for (const auto& claim : v1alpha::podClaims(pod)) {
+    if (claim.state == v1alpha::PodClaimState::pending) continue;
     const auto spec = prepareClaim(**node, pod, claim, stop);
     if (!spec) return spec.status();
     for (const core::Container* c : containers) {
@@ -165,7 +165,7 @@ Status Kubelet::annotate(const core::Pod& pod, const std::map<std::string, Given
 
 Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
   const bool runs = pod.phase == "Running";
-  if (runs && pod.resourceClaims.empty()) return Status::okay();
+  if (runs && !v1alpha::hasPodClaims(pod)) return Status::okay();
   auto& mine = prepared_[pod.metadata.uid];
   mine.node = pod.nodeName;
   // The watch may still show what was before our own last write.
@@ -182,7 +182,8 @@ Status Kubelet::run(const core::Pod& pod, std::stop_token stop) {
   mine.running = true;
   if (!given.empty())
     events_.event(kube::referenceTo(pod), "Normal", "PreparedDevices",
-                  "devices of " + std::to_string(pod.resourceClaims.size()) + " claim(s) are in the pod's containers");
+                  "devices of " + std::to_string(v1alpha::claimNames(pod).size()) +
+                      " claim(s) are in the pod's containers");
   return Status::okay();
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "api/core/objects.h"
+#include "api/v1alpha/pod_claims.h"
 #include "controller/agent/cdi/folder.h"
 #include "controller/agent/prepare/preparer.h"
 #include "controller/base/clock.h"
@@ -67,8 +68,8 @@ class Kubelet {
     bool running = false;  ///< the API server has heard of it
   };
   base::Result<Node*> nodeOf(const std::string& name);
-  base::Result<agent::ClaimRef> check(const core::Pod& pod, const core::PodResourceClaim& claim, std::stop_token stop);
-  base::Result<agent::cdi::Spec> prepareClaim(Node& node, const core::Pod& pod, const core::PodResourceClaim& claim,
+  base::Result<agent::ClaimRef> check(const core::Pod& pod, const v1alpha::PodClaim& claim, std::stop_token stop);
+  base::Result<agent::cdi::Spec> prepareClaim(Node& node, const core::Pod& pod, const v1alpha::PodClaim& claim,
                                               std::stop_token stop);
   base::Status prepare(const core::Pod& pod, std::map<std::string, Given>& given, std::stop_token stop);
   base::Status annotate(const core::Pod& pod, const std::map<std::string, Given>& given, std::stop_token stop);
