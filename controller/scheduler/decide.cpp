@@ -47,7 +47,7 @@ class Deciding {
   NodeId pinnedNode() {
     NodeId id = kNone;
     if (!request_.pinnedCards.empty()) {
-      if (static_cast<int64_t>(request_.pinnedCards.size()) != request_.cards) return kNone;
+      if (static_cast<int64_t>(request_.pinnedCards.size()) > request_.cards) return kNone;
       for (const std::string& name : request_.pinnedCards) {
         CardId card = state_.findCard(name);
         if (card == kNone || state_.cards[card].node == kNone) return kNone;

@@ -134,6 +134,8 @@ class Explaining {
   void enough(const NodeRecord& node, int64_t fitting) {
     if (fitting < request_.cards) {
       lacks(few_, request_.cards, fitting);
+    } else if (isMissingPinned(node)) {
+      fault(enough_, "whose pinned card does not fit");
     } else if (policy_ && !CardChoice(state_, request_, *policy_, needs_).fits(node)) {
       if (!divides(request_)) return void(fault(enough_, "without a fixed set of fitting cards"));
       const SplitTotal total(request_);
@@ -147,6 +149,14 @@ class Explaining {
       if (room >= total.steps()) return void(fault(enough_, "without a set of cards that it can be divided over"));
       lacks(short_, total.inUnits(total.steps()), total.inUnits(room));
     }
+  }
+
+  bool isMissingPinned(const NodeRecord& node) {
+    return !isLimitedToPinned(request_) && std::any_of(node.cards.begin(), node.cards.end(), [&](CardId id) {
+      const CardRecord& card = state_.cards[id];
+      const Need& need = needs_.of(card.type);
+      return isPinned(state_, request_, id) && !(need.possible() && cardFits(card, need, request_));
+    });
   }
 
   std::string nodeFault(const NodeRecord& node) const {
@@ -180,9 +190,9 @@ class Explaining {
     at_.card = state_.cardName(id);
     if (!request_.pinnedCards.empty()) {
       ++pinned_.before;
-      const auto& names = request_.pinnedCards;
-      if (std::find(names.begin(), names.end(), state_.cardName(id)) == names.end())
-        return fault(pinned_, "not the pinned card");
+      if (!isAllowedByPin(state_, request_, id))
+        return fault(pinned_,
+                     isLimitedToPinned(request_) ? "not the pinned card" : "on another node than the pinned card");
     }
     ++health_.before;
     if (!card.healthy) return fault(health_, "quarantined");

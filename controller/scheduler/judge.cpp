@@ -56,7 +56,7 @@ class Judging {
   bool serves() const {
     const auto& cards = request_.pinnedCards;
     return nodePolicy_ != nullptr && cardPolicy_ != nullptr && request_.cards >= 0 &&
-           (cards.empty() || static_cast<int64_t>(cards.size()) == request_.cards);
+           static_cast<int64_t>(cards.size()) <= request_.cards;
   }
 
   const Cluster::State& state_;

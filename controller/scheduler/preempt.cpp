@@ -95,11 +95,6 @@ class Preempting {
   /// The least that can be lost where so much is held. Whose priority and age it is, is not known beforehand.
   Loss leastLoss(int64_t amount) const { return given_.standing ? Loss{kLeast, kLeast, amount} : Loss{0, 0, amount}; }
 
-  bool pinned(CardId id) const {
-    const auto& names = request_.pinnedCards;
-    return names.empty() || std::find(names.begin(), names.end(), state_.cardName(id)) != names.end();
-  }
-
   /// The fewest of these, each worth so much, that add up to what is lacking: the largest first.
   static int64_t fewest(std::vector<int64_t> each, int64_t lacking) {
     std::sort(each.begin(), each.end(), std::greater<>());
@@ -150,7 +145,7 @@ class Preempting {
     for (CardId c : node.cards) {
       const CardRecord& card = state_.cards[c];
       const Need& need = needs_.of(card.type);
-      if (card.healthy && need.possible() && pinned(c)) here.push_back({boundOf(c, need), id, c});
+      if (card.healthy && need.possible() && isAllowedByPin(state_, request_, c)) here.push_back({boundOf(c, need), id, c});
     }
     const bool split = divides(request_);
     if (here.empty() || (!split && here.size() < wanted)) return;

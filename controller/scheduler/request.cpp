@@ -164,6 +164,34 @@ void observing(Request& request) {
   request.maxClaimsPerCard = request.maxClaimsPerNode = 0;
 }
 
+/// Leaves only the models that are named in `to`, too; an empty list means any model. False: none is left.
+bool narrow(std::vector<std::string>& models, const std::vector<std::string>& to) {
+  if (to.empty()) return true;
+  if (models.empty()) {
+    models = to;
+    return true;
+  }
+  std::erase_if(models, [&to](const auto& model) { return std::find(to.begin(), to.end(), model) == to.end(); });
+  return !models.empty();
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// Applies spec.models and spec.isolation. A whole card is shared with no other claim, so it needs no isolation.
+std::optional<Refusal> require(const v1alpha::ElasticGPUClaimSpec& spec, const v1alpha::ElasticGPUClass& cls,
+                               Request& request) {
+  if (const auto given = request.models; !narrow(request.models, spec.models))
+    return invalid("spec.models", "class " + cls.metadata.name + " gives out none of these; it gives out " + listed(given));
+  const std::string provided = isolationOf(cls);
+  if (spec.isolation.empty() || request.wholeCards || request.observes || spec.isolation == provided) return std::nullopt;
+  return invalid("spec.isolation",
+                 "class " + cls.metadata.name + " provides " + provided + ", and the claim requires " + spec.isolation);
+}
+
 /// Of a claim without alternatives.
 std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls) {
   std::vector<Refusal> refusals;
@@ -190,6 +218,7 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
     request.wholeCards = true;
     request.split = Split::none;
     if (claim.spec.adminAccess) observing(request);
+    if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
     return request;
   }
   Entries entries;
@@ -197,21 +226,16 @@ std::variant<Request, Refusal> makeOne(const v1alpha::ElasticGPUClaim& claim, co
     return std::move(*refusal);
   if (std::optional<Refusal> refusal = Reading(entries, p.memoryUnit, request).run()) return std::move(*refusal);
   if (claim.spec.adminAccess) observing(request);
+  if (std::optional<Refusal> refusal = require(claim.spec, cls, request)) return std::move(*refusal);
   return request;
 }
 
-/// Leaves the request the models that the alternative names, too.
-bool narrow(std::vector<std::string>& models, const std::vector<std::string>& to) {
-  if (to.empty()) return true;
-  if (models.empty()) {
-    models = to;
-    return true;
-  }
-  std::erase_if(models, [&to](const auto& model) { return std::find(to.begin(), to.end(), model) == to.end(); });
-  return !models.empty();
-}
-
 }  // namespace
+
+std::string isolationOf(const v1alpha::ElasticGPUClass& cls) {
+  const auto it = cls.parameters.find("isolation");
+  return it == cls.parameters.end() || it->second.empty() ? "none" : it->second;
+}
 
 std::variant<std::vector<Request>, Refusal> makeRequests(const v1alpha::ElasticGPUClaim& claim,
                                                          const v1alpha::ElasticGPUClass& cls) {

@@ -57,11 +57,17 @@ struct Request {
   int64_t memoryWeight = kUsualMemoryWeight;  ///< of policies by load score; 0 … kAllWeight, the rest is compute's
   Split split = Split::none;
   std::string pinnedNode;                ///< empty = any
-  std::vector<std::string> pinnedCards;  ///< card object names; if set, exactly these
+  /// Card object names, all on one node. The claim gets each of them, and, if `cards` is more, other cards of that node.
+  std::vector<std::string> pinnedCards;
   bool observes = false;         ///< amounts are zero: cards fit however full they are, and nothing is taken or counted
   std::vector<QuotaRoom> quota;  ///< what quotas leave to it: cards that would take more are not given
   bool operator==(const Request&) const = default;
 };
+
+/// Whether no other cards than the pinned ones may be given.
+inline bool isLimitedToPinned(const Request& request) {
+  return !request.pinnedCards.empty() && static_cast<int64_t>(request.pinnedCards.size()) >= request.cards;
+}
 
 /// Why a claim can't become a request: reason is one of keys::reason (InvalidParameter, NotRepresentable), message
 /// names the field and the nearest values that would do.
@@ -79,10 +85,13 @@ struct Refusal {
 ///   gpu-memory  bytes, of each card of `gpu`, else the claim's total; without a suffix units of the class's
 ///               memoryUnit (GiB, unless it says MiB)
 ///
-/// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; the caller, who alone
-/// can tell a card from a device, sets pinnedCards. Without a name, no requests are refused.
+/// A claim that names a card (spec.elasticGPUName) and requests nothing asks for that whole card; with `gpu: N` it asks
+/// for that card and N − 1 more of its node. The caller, who alone can tell a card from a device, sets pinnedCards.
+/// Without a name, no requests are refused.
 /// Its annotations elasticgpu.io/node-policy and card-policy choose other policies than the class's, if that allows it.
 /// `gpu: N` asks for that much of each of N cards and is not divided, whatever the class says of splitting.
+/// spec.models narrows the class's models. spec.isolation must be what the class provides, unless the claim gets whole
+/// cards.
 /// Of alternatives (spec.firstAvailable) the one that it got, else the first; see makeRequests().
 /// Who observes (spec.adminAccess) asks for cards and for nothing of them, whatever the class limits.
 std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim, const v1alpha::ElasticGPUClass& cls);
@@ -91,6 +100,9 @@ std::variant<Request, Refusal> makeRequest(const v1alpha::ElasticGPUClaim& claim
 /// models alone. Without alternatives: that one request. The first refusal stands for all.
 std::variant<std::vector<Request>, Refusal> makeRequests(const v1alpha::ElasticGPUClaim& claim,
                                                          const v1alpha::ElasticGPUClass& cls);
+
+/// Value of the class parameter `isolation`, "none" without one. The values are the provisioner's.
+std::string isolationOf(const v1alpha::ElasticGPUClass& cls);
 
 /// Checks the class's parameters that the core knows; parameters it doesn't know belong to the provisioner.
 /// Nothing, or the first refusal (unknown policy: message lists the known ones).

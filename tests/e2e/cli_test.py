@@ -379,7 +379,7 @@ def backend_ai(r, binary, kubectl, ops):
         kubectl.ok("--context", "elastic-gpu-standalone", "wait", "--for=condition=Bound", "--timeout=60s", f"egpuc/{name}")
     with open(ops, encoding="utf-8") as f:
         got = subprocess.run([binary, "map", "-o", "backendai", "--server", f.read()], capture_output=True, timeout=60, check=False)
-    r.check("backend.ai's case gives its map, in the devices' order", got.stdout.decode().strip() == '{"GPU-b":"0.80","GPU-a":"0.60"}', got)
+    r.check("backend.ai's case gives its map, in the devices' order", got.stdout.decode().strip() == '{"GPU-b":"0.60","GPU-a":"0.80"}', got)
 
 
 def helped(r, binary):

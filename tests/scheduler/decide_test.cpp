@@ -306,14 +306,37 @@ TEST(Decide, PinnedCards) {
   EXPECT_FALSE(decide(cluster, r).fits) << "the card is not there";
   r.pinnedNode.clear();
   r.cards = 2;
-  EXPECT_FALSE(decide(cluster, r).fits) << "exactly these: one card is named, two are asked for";
+  EXPECT_EQ(cardsIn(decide(cluster, r)), (Names{"node-1-1", "node-1-0"})) << "that card and one more of its node";
   r.pinnedCards = {"node-1-1", "node-1-0"};
   EXPECT_EQ(cardsIn(decide(cluster, r)), (Names{"node-1-0", "node-1-1"}));
   r.pinnedCards = {"node-1-1", "node-0-0"};
   EXPECT_FALSE(decide(cluster, r).fits) << "two nodes";
+  r.pinnedCards = {"node-1-1"};
+  r.cards = 3;
+  EXPECT_FALSE(decide(cluster, r).fits) << "its node has two cards";
+  r.cards = 2;
+  cluster.take("node-1-1", "x", {1000, kGi});
+  EXPECT_FALSE(decide(cluster, r).fits) << "the named card is full";
+  const Explanation why = explain(cluster, r);
+  EXPECT_NE(why.text().find("on another node than the pinned card"), std::string::npos) << why.text();
   r.cards = 1;
   r.pinnedCards = {"gone"};
   EXPECT_FALSE(decide(cluster, r).fits);
+}
+
+TEST(Decide, EveryCardPolicyGivesThePinnedCardAndMore) {
+  for (const std::string policy : {"binpack", "spread", "simple", "topology", "compact-first", "low-load-first"}) {
+    Cluster cluster = grid(2, 4);
+    cluster.take("node-1-0", "x", {500, kGi});
+    Request r = share(100, kGi, "binpack", policy.c_str());
+    r.cards = 2;
+    r.pinnedCards = {"node-1-3"};
+    const Names got = cardsIn(decide(cluster, r));
+    ASSERT_EQ(got.size(), 2u) << policy;
+    EXPECT_EQ(got[0], "node-1-3") << policy;
+    const bool avoidsUsed = policy == "spread" || policy == "low-load-first";
+    EXPECT_EQ(got[1], avoidsUsed ? "node-1-1" : "node-1-0") << policy;
+  }
 }
 
 TEST(Decide, ThePredicateNarrowsTheNodes) {

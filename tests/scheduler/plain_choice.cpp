@@ -188,18 +188,29 @@ class Choosing {
     });
   }
 
+  /// Pinned cards, where more cards are wanted than are pinned.
+  Indexes required() const {
+    Indexes set;
+    if (static_cast<int64_t>(r_.pinnedCards.size()) < r_.cards)
+      for (std::size_t i = 0; i < candidates_.size(); ++i)
+        if (std::count(r_.pinnedCards.begin(), r_.pinnedCards.end(), candidates_[i].name) > 0) set.push_back(i);
+    return set;
+  }
+
   Indexes setOfWanted() const {
     const auto wanted = static_cast<std::size_t>(r_.cards);
     Indexes set = allCandidates();
     if (set.size() < wanted) return {};
+    const Indexes first = required();
     if (r_.cardPolicy.starts_with("static")) {
       for (const Indexes& fixed : fixedSets())
-        if (fixed.size() == wanted) return fixed;
+        if (fixed.size() == wanted && std::includes(fixed.begin(), fixed.end(), first.begin(), first.end())) return fixed;
       return {};
     }
-    if (r_.cardPolicy == "topology" && linked())
+    if (r_.cardPolicy == "topology" && linked() && wanted > 1)
       return fromBits(
-          topology::testing::everyDivision(topology::testing::scoresOf(node_), {bits(set), wanted, 0, 0}).cards);
+          topology::testing::everyDivision(topology::testing::scoresOf(node_), {bits(set), wanted, bits(first), 0})
+              .cards);
     auto score = [&](std::size_t i) {
       if (r_.cardPolicy == "binpack") return -candidates_[i].fill;
       if (r_.cardPolicy == "compact-first")
@@ -208,7 +219,11 @@ class Choosing {
         return -plainLoad(candidates_[i].card, candidates_[i].used, r_.memoryWeight, true);
       return r_.cardPolicy == "spread" ? candidates_[i].fill : 0;
     };
-    std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return score(a) < score(b); });
+    const auto rank = [&](std::size_t i) {
+      const bool isFirst = std::count(first.begin(), first.end(), i) > 0;
+      return std::pair(isFirst ? 0 : 1, isFirst ? 0 : score(i));
+    };
+    std::stable_sort(set.begin(), set.end(), [&](std::size_t a, std::size_t b) { return rank(a) < rank(b); });
     set.resize(wanted);
     return set;
   }
@@ -288,8 +303,10 @@ class Choosing {
         return r_.split == Split::fill ? -room(set) : room(set);
       return 0;
     };
+    // Policies that take the tightest cards take the last of equal ones, the others the first.
+    const bool last = r_.split == Split::evenly && (r_.cardPolicy == "binpack" || r_.cardPolicy == "compact-first");
     return *std::min_element(equal.begin(), equal.end(), [&](const Indexes& a, const Indexes& b) {
-      return std::pair(cost(a), a) < std::pair(cost(b), b);
+      return cost(a) != cost(b) ? cost(a) < cost(b) : last ? b < a : a < b;
     });
   }
 

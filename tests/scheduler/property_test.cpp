@@ -94,7 +94,8 @@ class Twin {
     if (pick(random_, 0, 9) == 0) {
       const int64_t n = pick(random_, 0, nodes_ - 1);
       std::set<std::string> names;
-      while (static_cast<int64_t>(names.size()) < r.cards)
+      const int64_t pins = r.split == Split::none ? pick(random_, std::min<int64_t>(1, r.cards), r.cards) : r.cards;
+      while (static_cast<int64_t>(names.size()) < pins)
         names.insert(cardName(n, pick(random_, 0, cardsPerNode_ - 1)));
       r.pinnedCards.assign(names.begin(), names.end());
     }

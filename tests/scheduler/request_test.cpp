@@ -267,6 +267,37 @@ TEST(Parameters, AreRead) {
   EXPECT_EQ(r.minMemory, 16 * kGi);
 }
 
+TEST(Requests, AClaimNarrowsTheModelsOfItsClass) {
+  v1alpha::ElasticGPUClaim claim;
+  claim.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
+  claim.spec.models = {"T4", "V100"};
+  EXPECT_EQ(std::get<Request>(makeRequest(claim, classWith({}))).models, (std::vector<std::string>{"T4", "V100"}));
+  EXPECT_EQ(std::get<Request>(makeRequest(claim, classWith({{"model", "V100|A100"}}))).models,
+            std::vector<std::string>{"V100"});
+  const auto refusal = std::get<Refusal>(makeRequest(claim, classWith({{"model", "A100|H100"}})));
+  EXPECT_EQ(refusal.field, "spec.models");
+  EXPECT_NE(refusal.message.find("it gives out A100, H100"), std::string::npos) << refusal.message;
+}
+
+TEST(Requests, AClaimMayRequireTheIsolationOfItsClass) {
+  v1alpha::ElasticGPUClaim claim;
+  claim.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
+  claim.spec.isolation = "mps";
+  EXPECT_TRUE(std::holds_alternative<Request>(makeRequest(claim, classWith({{"isolation", "mps"}}))));
+  for (const Params& parameters : {Params{}, Params{{"isolation", "hami-core"}}}) {
+    const auto refusal = std::get<Refusal>(makeRequest(claim, classWith(parameters)));
+    EXPECT_EQ(refusal.field, "spec.isolation");
+    EXPECT_NE(refusal.message.find("provides " + (parameters.empty() ? "none" : parameters.at("isolation"))),
+              std::string::npos)
+        << refusal.message;
+  }
+  claim.spec.requests = {{"elasticgpu.io/gpu", "1"}};
+  EXPECT_TRUE(std::holds_alternative<Request>(makeRequest(claim, classWith({})))) << "a whole card is shared with nobody";
+  claim.spec.isolation = "none";
+  claim.spec.requests = {{"elasticgpu.io/gpu-core", "10"}};
+  EXPECT_TRUE(std::holds_alternative<Request>(makeRequest(claim, classWith({}))));
+}
+
 TEST(Parameters, APresetIsAPairOfPoliciesAndExcludesThem) {
   const std::map<std::string, std::pair<std::string, std::string>> pairs{
       {"compact-first", {"compact-first", "compact-first"}},

@@ -52,6 +52,7 @@ TEST(Evenly, ThePublishedCases) {
   EXPECT_EQ(byCard(Split::evenly, 231, {80, 75, 70, 30}), (ByCard{{0, 67}, {1, 67}, {2, 67}, {3, 30}}));
   EXPECT_EQ(byCard(Split::evenly, 200, {80, 75, 70, 30}), (ByCard{{0, 67}, {1, 67}, {2, 66}}));
   EXPECT_EQ(byCard(Split::evenly, 600, {200, 300, 300, 500}), (ByCard{{1, 300}, {2, 300}}));
+  EXPECT_EQ(byCard(Split::evenly, 20, {50, 50, 50}), (ByCard{{2, 20}})) << "of equal cards the last";
   EXPECT_EQ(byCard(Split::evenly, 600, {100, 150, 200, 300, 300, 400, 450, 500, 500}), (ByCard{{3, 300}, {4, 300}}));
   EXPECT_EQ(byCard(Split::evenly, 1100, {100, 150, 200, 300, 300, 400, 450, 500, 500}),
             (ByCard{{3, 275}, {4, 275}, {5, 275}, {6, 275}}));
@@ -119,7 +120,8 @@ std::map<std::string, Amount> grantedIn(const Decision& decision) {
   return granted;
 }
 
-// 0.2 of a device, then 1.2: the devices hold 0.80 and 0.60.
+// backend.ai's published map: 0.2 of a device, then 1.2. The 0.2 goes to the last of two equal devices, so the devices
+// hold 0.60 and 0.80.
 TEST(Split, TwoClaimsOnTwoDevices) {
   Cluster cluster = oneNode(2);
   const Decision first = decide(cluster, total(200, Split::evenly));
@@ -128,9 +130,9 @@ TEST(Split, TwoClaimsOnTwoDevices) {
   const Decision second = decide(cluster, total(1200, Split::evenly));
   ASSERT_TRUE(second.fits);
   commit(cluster, second, "b");
-  EXPECT_EQ(cluster.findCard("c0").used.core, 800);
-  EXPECT_EQ(cluster.findCard("c1").used.core, 600);
-  EXPECT_EQ(cluster.findCard("c0").used.memory, (6553 + 19660) * kMi)
+  EXPECT_EQ(cluster.findCard("c0").used.core, 600);
+  EXPECT_EQ(cluster.findCard("c1").used.core, 800);
+  EXPECT_EQ(cluster.findCard("c1").used.memory, (6553 + 19660) * kMi)
       << "each part has its card's memory in proportion";
 
   Cluster filled = oneNode(2);

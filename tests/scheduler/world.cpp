@@ -109,7 +109,11 @@ std::map<std::string, NodeAmount> World::nodesUsed() const {
 Decision World::decide(const Request& r, const NodePredicate& suits) const {
   Decision best;
   std::pair<int64_t, int64_t> bestScore;
-  if (!r.pinnedCards.empty() && static_cast<int64_t>(r.pinnedCards.size()) != r.cards) return best;
+  const auto isPinned = [&](const std::string& card) {
+    return std::count(r.pinnedCards.begin(), r.pinnedCards.end(), card) > 0;
+  };
+  const auto pins = static_cast<int64_t>(r.pinnedCards.size());
+  if (pins > r.cards) return best;
   std::map<std::string, std::vector<std::map<std::string, PlainCard>::const_iterator>> cardsOf;
   for (auto it = cards.begin(); it != cards.end(); ++it) cardsOf[it->second.info.card.nodeName].push_back(it);
   std::map<std::string, NodeAmount> used;
@@ -140,7 +144,7 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       Amount granted, charged;
       const bool divided = r.split != Split::none && !r.wholeCards;
       if (!(divided ? suitable(card, r) : amounts(card, r, granted, charged))) continue;
-      if (!r.pinnedCards.empty() && std::count(r.pinnedCards.begin(), r.pinnedCards.end(), cardName) == 0) continue;
+      if (pins == r.cards && !isPinned(cardName)) continue;
       if (r.maxClaimsPerCard > 0 && static_cast<int64_t>(plain.allocations.size()) >= r.maxClaimsPerCard) continue;
       if (r.wholeCards && !plain.allocations.empty()) continue;
       if (!r.wholeCards && !divided &&
@@ -150,6 +154,8 @@ Decision World::decide(const Request& r, const NodePredicate& suits) const {
       candidates.push_back({cardName, card, used, fill, granted, charged});
     }
     if (r.maxClaimsPerNode > 0 && static_cast<int64_t>(claims.size()) >= r.maxClaimsPerNode) continue;
+    if (std::count_if(candidates.begin(), candidates.end(), [&](const auto& each) { return isPinned(each.name); }) != pins)
+      continue;
     const auto inOrder = [](const v1alpha::Card& a, const v1alpha::Card& b) {
       return std::tie(a.index, a.uuid) < std::tie(b.index, b.uuid);
     };

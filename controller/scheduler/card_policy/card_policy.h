@@ -1,6 +1,7 @@
 // The card tier: which of the fitting cards of the chosen node are given. Equally good: lower index first, then uuid.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -24,7 +25,13 @@ struct Offer {
   std::span<const Candidate> cards;           ///< in the node's order; at least `wanted`
   std::size_t wanted = 1;                     ///< how many are to be given; of a divided total it is not used
   int64_t memoryWeight = kUsualMemoryWeight;  ///< Request::memoryWeight
+  /// Positions in `cards`, fewer than `wanted`: these are given first, whatever the policy prefers. Empty for divide().
+  std::span<const uint32_t> required{};
 };
+
+inline bool isRequired(const Offer& offer, uint32_t position) {
+  return std::find(offer.required.begin(), offer.required.end(), position) != offer.required.end();
+}
 
 /// What it chooses.
 struct Chosen {

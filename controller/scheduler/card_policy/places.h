@@ -17,6 +17,14 @@ inline topology::Set placesOf(const Offer& offer) {
   return set;
 }
 
+/// Places of the required cards. A card without a place is left out: then no set of places has all required cards.
+inline topology::Set requiredPlacesOf(const Offer& offer) {
+  topology::Set set = 0;
+  for (const uint32_t position : offer.required)
+    if (offer.cards[position].place < topology::kMaxCards) set |= topology::only(offer.cards[position].place);
+  return set;
+}
+
 inline void choosePlaces(const Offer& offer, topology::Set set, Chosen& chosen) {
   for (uint32_t i = 0; i < offer.cards.size(); ++i)
     if (isIn(set, offer.cards[i])) chosen.cards.push_back(i);

@@ -7,10 +7,10 @@
 
 namespace egpu::scheduler::card_policy {
 
-/// Chooses the cards with the highest scores; equal ones in the node's order.
+/// Chooses the required cards, then those with the highest scores; equal ones in the node's order.
 template <class Score>
 bool chooseRanked(const Offer& offer, Chosen& chosen, Score score) {
-  if (offer.wanted == 1) {  // most requests: no need to sort
+  if (offer.wanted == 1) {  // most requests, and none of them requires a card: no need to sort
     uint32_t best = 0;
     int64_t highest = score(offer.cards[0]);
     for (uint32_t i = 1; i < offer.cards.size(); ++i)
@@ -22,7 +22,9 @@ bool chooseRanked(const Offer& offer, Chosen& chosen, Score score) {
   ranked.reserve(offer.cards.size());
   for (uint32_t i = 0; i < offer.cards.size(); ++i) ranked.emplace_back(-score(offer.cards[i]), i);
   std::sort(ranked.begin(), ranked.end());
-  for (std::size_t i = 0; i < offer.wanted; ++i) chosen.cards.push_back(ranked[i].second);
+  chosen.cards.assign(offer.required.begin(), offer.required.end());
+  for (std::size_t i = 0; chosen.cards.size() < offer.wanted; ++i)
+    if (!isRequired(offer, ranked[i].second)) chosen.cards.push_back(ranked[i].second);
   return true;
 }
 

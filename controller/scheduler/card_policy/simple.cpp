@@ -3,7 +3,9 @@
 namespace egpu::scheduler::card_policy {
 
 bool chooseLowest(const Offer& offer, Chosen& chosen) {
-  for (uint32_t i = 0; i < offer.wanted; ++i) chosen.cards.push_back(i);
+  chosen.cards.assign(offer.required.begin(), offer.required.end());
+  for (uint32_t i = 0; chosen.cards.size() < offer.wanted; ++i)
+    if (!isRequired(offer, i)) chosen.cards.push_back(i);
   return true;
 }
 

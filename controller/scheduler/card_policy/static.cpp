@@ -8,7 +8,9 @@ namespace {
 using topology::Machine;
 
 bool chooseSet(Machine machine, const Offer& offer, Chosen& chosen) {
-  const topology::Set set = topology::firstFixedSet(machine, {placesOf(offer), offer.wanted, 0, 0});
+  const topology::Set required = requiredPlacesOf(offer);
+  if (topology::count(required) != offer.required.size()) return false;
+  const topology::Set set = topology::firstFixedSet(machine, {placesOf(offer), offer.wanted, required, 0});
   if (set == 0) return false;
   choosePlaces(offer, set, chosen);
   return true;

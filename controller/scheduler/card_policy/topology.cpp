@@ -8,9 +8,10 @@
 namespace egpu::scheduler::card_policy {
 namespace {
 
-topology::Set bestSet(const topology::Wiring& wiring, topology::Set available, std::size_t size, Chosen& chosen) {
-  if (wiring.scores().cards() <= topology::Wiring::kTabled) return wiring.best(available, size);
-  const topology::Choice choice = wiring.choose({available, size, 0, 0});
+topology::Set bestSet(const topology::Wiring& wiring, topology::Set available, std::size_t size, topology::Set required,
+                      Chosen& chosen) {
+  if (required == 0 && wiring.scores().cards() <= topology::Wiring::kTabled) return wiring.best(available, size);
+  const topology::Choice choice = wiring.choose({available, size, required, 0});
   chosen.linkGap = choice.gap();
   return choice.cards;
 }
@@ -19,8 +20,11 @@ topology::Set bestSet(const topology::Wiring& wiring, topology::Set available, s
 
 bool chooseWellLinked(const Offer& offer, Chosen& chosen) {
   if (!offer.node.topology || offer.wanted == 1) return chooseLowest(offer, chosen);
-  const topology::Set set = bestSet(*offer.node.topology, placesOf(offer), offer.wanted, chosen);
-  if (set == 0) return chooseLowest(offer, chosen);  // more are wanted than have a place
+  const topology::Set required = requiredPlacesOf(offer);
+  // More cards are wanted, or a card is required, than have a place.
+  if (topology::count(required) != offer.required.size()) return chooseLowest(offer, chosen);
+  const topology::Set set = bestSet(*offer.node.topology, placesOf(offer), offer.wanted, required, chosen);
+  if (set == 0) return chooseLowest(offer, chosen);
   choosePlaces(offer, set, chosen);
   return true;
 }
@@ -32,7 +36,7 @@ bool divideOverWellLinked(const Offer& offer, const Division& division, Chosen& 
   const std::span<const uint32_t> byRoom = division.byRoom();
   topology::Set set = 0;
   if (division.qualityOf(byRoom.last(cards)) == division.best()) {  // if the least room will do, any does
-    set = bestSet(wiring, placesOf(offer), cards, chosen);
+    set = bestSet(wiring, placesOf(offer), cards, 0, chosen);
   } else {
     Chosen tried;
     const topology::Choice choice = wiring.choose({placesOf(offer), cards, 0, 0}, [&](topology::Set candidate) {

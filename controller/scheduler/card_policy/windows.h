@@ -15,9 +15,10 @@ inline bool divideOverRoomiest(const Offer&, const Division& division, Chosen& c
   return true;
 }
 
-/// Of the sets of that quality the one with the least room, so that roomier cards stay as they are. Sets are runs of
-/// neighbours in the order of their room: no others are as even with less. Under fill it is the order itself that says
-/// which cards are taken.
+/// Chooses, among the sets of that quality, the one with the least room, so that roomier cards stay as they are. Sets
+/// are runs of neighbours in the order of their room: no other set is as even with less room. Among cards of equal room
+/// the ones with the highest indexes are taken, as backend.ai does: its published allocation map depends on it. Under
+/// fill the order itself decides which cards are taken.
 inline bool divideOverTightest(const Offer& offer, const Division& division, Chosen& chosen) {
   if (division.split() == Split::fill) return divideOverRoomiest(offer, division, chosen);
   const std::span<const uint32_t> byRoom = division.byRoom();
@@ -29,15 +30,16 @@ inline bool divideOverTightest(const Offer& offer, const Division& division, Cho
   };
   for (std::size_t at = 1; at + cards <= byRoom.size(); ++at) {
     const std::span<const uint32_t> set = byRoom.subspan(at, cards);
-    if (division.qualityOf(set) != division.best()) break;  // less room is never more even
+    if (division.qualityOf(set) != division.best()) break;  // a set with less room is never more even
     if (room(set) < room(tightest)) tightest = set;
   }
-  chosen.cards.assign(tightest.begin(), tightest.end());
-  // Where the run begins amid equal rooms, the lower ones of them do as well.
-  const int64_t roomiest = division.room(tightest.front());
-  auto equal =
-      std::find_if(byRoom.begin(), byRoom.end(), [&](uint32_t card) { return division.room(card) == roomiest; });
-  for (std::size_t i = 0; i < cards && division.room(tightest[i]) == roomiest; ++i) chosen.cards[i] = *equal++;
+  // From the least room up, each group of equal rooms gives its last cards.
+  for (std::size_t taken = 0; taken < cards;) {
+    const int64_t least = division.room(tightest[cards - taken - 1]);
+    auto equal = std::find_if(byRoom.rbegin(), byRoom.rend(), [&](uint32_t card) { return division.room(card) == least; });
+    for (; taken < cards && division.room(tightest[cards - taken - 1]) == least; ++taken) chosen.cards.push_back(*equal++);
+  }
+  std::reverse(chosen.cards.begin(), chosen.cards.end());
   return true;
 }
 

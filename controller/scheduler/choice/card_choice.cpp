@@ -10,15 +10,10 @@ CardChoice::CardChoice(const Cluster::State& state, const Request& request, cons
   if (divides(request)) total_.emplace(request);
 }
 
-bool CardChoice::pinned(CardId id) const {
-  const auto& names = request_.pinnedCards;
-  return names.empty() || std::find(names.begin(), names.end(), state_.cardName(id)) != names.end();
-}
-
 bool CardChoice::cardFits(CardId id) {
   const CardRecord& card = state_.cards[id];
   const Need& need = needs_.of(card.type);
-  return need.possible() && scheduler::cardFits(card, need, request_) && pinned(id);
+  return need.possible() && scheduler::cardFits(card, need, request_) && isAllowedByPin(state_, request_, id);
 }
 
 void CardChoice::collect(const NodeRecord& node) {
@@ -27,6 +22,18 @@ void CardChoice::collect(const NodeRecord& node) {
   for (uint32_t place = 0; place < node.cards.size(); ++place)
     if (const CardId id = node.cards[place]; cardFits(id))
       candidates_.push_back({id, place, state_.usedOf(id), state_.capacityOf(id)});
+}
+
+bool CardChoice::choosePolicy(const NodeRecord& node, Chosen& chosen) {
+  const auto wanted = static_cast<std::size_t>(request_.cards);
+  if (candidates_.size() < wanted) return false;
+  required_.clear();
+  if (!request_.pinnedCards.empty() && !isLimitedToPinned(request_)) {
+    for (uint32_t i = 0; i < candidates_.size(); ++i)
+      if (isPinned(state_, request_, candidates_[i].card)) required_.push_back(i);
+    if (required_.size() != request_.pinnedCards.size()) return false;
+  }
+  return policy_.choose({node, candidates_, wanted, request_.memoryWeight, required_}, chosen);
 }
 
 std::vector<int64_t> CardChoice::rooms() {
@@ -45,14 +52,14 @@ bool CardChoice::divided(const NodeRecord& node, const Division& division, Chose
     chosen.cards = division.byRoom();
     Chosen all;
     return chosen.cards.size() == request_.pinnedCards.size() && division.qualityOf(chosen.cards).cards > 0 &&
-           policy_.choose({node, candidates_, chosen.cards.size(), request_.memoryWeight}, all);
+           policy_.choose({node, candidates_, chosen.cards.size(), request_.memoryWeight, {}}, all);
   }
-  return division.possible() && policy_.divide({node, candidates_, 0, request_.memoryWeight}, division, chosen);
+  return division.possible() && policy_.divide({node, candidates_, 0, request_.memoryWeight, {}}, division, chosen);
 }
 
 bool CardChoice::fits(const NodeRecord& node) {
   if (request_.cards == 0) return true;
-  if (!total_ && policy_.takesAny) {
+  if (!total_ && policy_.takesAny && request_.pinnedCards.empty()) {
     int64_t count = 0;
     for (CardId id : node.cards)
       if (cardFits(id) && ++count >= request_.cards) return true;
@@ -60,9 +67,7 @@ bool CardChoice::fits(const NodeRecord& node) {
   }
   collect(node);
   Chosen chosen;
-  if (!total_)
-    return static_cast<int64_t>(candidates_.size()) >= request_.cards &&
-           policy_.choose({node, candidates_, static_cast<std::size_t>(request_.cards), request_.memoryWeight}, chosen);
+  if (!total_) return choosePolicy(node, chosen);
   std::vector<int64_t> room = rooms();
   const bool enough = std::accumulate(room.begin(), room.end(), int64_t{0}) >= total_->steps() && !room.empty();
   const bool allCount = room.size() <= SplitTotal::kMostCards && policy_.takesAny && request_.pinnedCards.empty();
@@ -88,10 +93,8 @@ bool CardChoice::pickInto(const NodeRecord& node, std::vector<Pick>& picks, int6
     std::vector<const CardType*> types;
     for (uint32_t at : chosen_.cards) types.push_back(&state_.types[state_.cards[candidates_[at].card].type]);
     granted = total_->amounts(types, division.parts(chosen_.cards));
-  } else {
-    const auto wanted = static_cast<std::size_t>(request_.cards);
-    if (candidates_.size() < wanted || !policy_.choose({node, candidates_, wanted, request_.memoryWeight}, chosen_))
-      return false;
+  } else if (!choosePolicy(node, chosen_)) {
+    return false;
   }
   linkGap = chosen_.linkGap;
   for (std::size_t i = 0; i < chosen_.cards.size(); ++i) {

@@ -31,8 +31,9 @@ class CardChoice {
 
  private:
   bool cardFits(CardId id);
-  bool pinned(CardId id) const;
   void collect(const NodeRecord& node);
+  /// Lets the policy choose among the collected cards; false if too few fit, or a pinned one does not.
+  bool choosePolicy(const NodeRecord& node, Chosen& chosen);
   /// Of a total to be divided: the rooms of the collected cards; cards without room are dropped.
   std::vector<int64_t> rooms();
   /// The same, without asking first whether it fits; linkGap as in Chosen.
@@ -45,6 +46,7 @@ class CardChoice {
   Needs& needs_;
   std::optional<SplitTotal> total_;  ///< if the request is to be divided
   std::vector<Candidate> candidates_;
+  std::vector<uint32_t> required_;  ///< positions in candidates_ of pinned cards, where more cards are wanted than these
   Chosen chosen_;
 };
 

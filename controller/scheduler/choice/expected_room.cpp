@@ -25,6 +25,8 @@ std::optional<int64_t> ExpectedRoom::on(NodeId id) {
     if (mayServe(card)) cards.push_back(cardFree(card));
   if (cards.size() < wanted) return std::nullopt;
   int64_t in = 0;
+  for (const CardId card : node.cards)
+    if (isPinned(state_, request_, card)) in = std::max(in, mayServe(card) ? cardFree(card) : 0);
   if (wanted > 0) {
     std::sort(cards.begin(), cards.end());
     // Which cards a divided total or a fixed set gets is not known beforehand: all of them are waited for.
@@ -36,9 +38,7 @@ std::optional<int64_t> ExpectedRoom::on(NodeId id) {
 
 bool ExpectedRoom::mayServe(CardId id) {
   const CardRecord& card = state_.cards[id];
-  const auto& names = request_.pinnedCards;
-  return card.healthy && needs_.of(card.type).possible() &&
-         (names.empty() || std::find(names.begin(), names.end(), state_.cardName(id)) != names.end());
+  return card.healthy && needs_.of(card.type).possible() && isAllowedByPin(state_, request_, id);
 }
 
 int64_t ExpectedRoom::ageOf(std::string_view device) const { return std::max<int64_t>(0, now_ - heldSince_(device)); }

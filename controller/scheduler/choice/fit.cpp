@@ -49,6 +49,18 @@ int64_t memoryInProportion(int64_t core, const CardType& type) {
   return core == type.core ? type.memory : memory / kMiB * kMiB;
 }
 
+bool isPinned(const Cluster::State& state, const Request& request, CardId id) {
+  const auto& names = request.pinnedCards;
+  return std::find(names.begin(), names.end(), state.cardName(id)) != names.end();
+}
+
+bool isAllowedByPin(const Cluster::State& state, const Request& request, CardId id) {
+  if (request.pinnedCards.empty() || isPinned(state, request, id)) return true;
+  if (isLimitedToPinned(request)) return false;
+  const CardId first = state.findCard(request.pinnedCards.front());
+  return first != kNone && state.cards[first].node == state.cards[id].node;
+}
+
 Need needOn(const CardType& type, const Request& request) {
   Need need;
   if (!request.models.empty() &&

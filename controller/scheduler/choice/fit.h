@@ -45,6 +45,12 @@ inline bool cardFits(const CardRecord& card, const Need& need, const Request& re
   return card.healthy && cardHasRoom(card, need.charged, request);
 }
 
+/// Whether the request's pinned cards allow this card: one of them, or, where more cards are wanted than are pinned, any
+/// card of their node.
+bool isAllowedByPin(const Cluster::State& state, const Request& request, CardId id);
+/// Whether the request names this card.
+bool isPinned(const Cluster::State& state, const Request& request, CardId id);
+
 inline bool nodeBelowLimit(const NodeRecord& node, const Request& request) {
   return request.maxClaimsPerNode <= 0 || node.claims < request.maxClaimsPerNode;
 }

@@ -14,9 +14,7 @@ Freeing::Freeing(const Cluster::State& state, const Request& request, Needs& nee
 
 bool Freeing::couldServe(CardId id) {
   const CardRecord& card = state_.cards[id];
-  const auto& names = request_.pinnedCards;
-  return card.healthy && needs_.of(card.type).possible() &&
-         (names.empty() || std::find(names.begin(), names.end(), state_.cardName(id)) != names.end());
+  return card.healthy && needs_.of(card.type).possible() && isAllowedByPin(state_, request_, id);
 }
 
 std::pair<int64_t, Remedy::CardRoom> Freeing::missing(CardId id, const Amount& charged) const {
@@ -45,7 +43,16 @@ std::optional<Freeing::Freed> Freeing::each(const Cards& cards) {
   for (const CardId id : cards) costs.push_back(missing(id, needs_.of(state_.cards[id].type).charged));
   const auto wanted = static_cast<std::size_t>(request_.cards);
   if (costs.size() < wanted) return std::nullopt;
-  std::stable_sort(costs.begin(), costs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  const auto pinned = [&](const auto& cost) {
+    const auto& names = request_.pinnedCards;
+    return std::find(names.begin(), names.end(), cost.second.card) != names.end();
+  };
+  // The pinned cards are given in any case, then the cheapest.
+  std::stable_sort(costs.begin(), costs.end(), [&](const auto& a, const auto& b) {
+    return std::pair(!pinned(a), a.first) < std::pair(!pinned(b), b.first);
+  });
+  if (!isLimitedToPinned(request_) && !request_.pinnedCards.empty() && !pinned(costs[request_.pinnedCards.size() - 1]))
+    return std::nullopt;
   Freed freed;
   for (std::size_t i = 0; i < wanted; ++i) add(freed, costs[i]);
   return freed;
@@ -134,7 +141,7 @@ std::optional<Freeing::Freed> Freeing::on(const NodeRecord& node) {
   std::optional<Freed> best;
   for (std::size_t size = 1; size <= SplitTotal::kMostCards; ++size) {
     if (!total_ && static_cast<int64_t>(size) != request_.cards) continue;
-    if (pinned && size != request_.pinnedCards.size()) continue;
+    if (pinned && size < request_.pinnedCards.size()) continue;
     for (topology::Set set : topology::fixedSets(policy_->machineOf(node), size)) {
       Cards cards;
       for (; set != 0; set &= set - 1) {

@@ -246,7 +246,7 @@ class Searching {
     std::optional<Remedy> best;
     int64_t bestCost = 0;
     const std::size_t wanted = static_cast<std::size_t>(request_.cards);
-    if (!request_.pinnedCards.empty() && request_.pinnedCards.size() != wanted) return best;
+    if (request_.pinnedCards.size() > wanted) return best;
     eachNode(state_, pause_, [&](std::string_view name, const NodeRecord& node) {
       if (node.cards.size() < wanted || !eligible(node)) return;
       std::optional<Freeing::Freed> freed = freeing_.on(node);
