@@ -11,26 +11,68 @@ namespace {
 
 constexpr std::string_view kStem = "egpu-amounts";
 constexpr std::string_view kClassPart = "class-";
-constexpr std::size_t kLongestValue = 24;
-constexpr std::size_t kLongestName = 253;
+constexpr std::size_t kMaxName = 253;
+
+/// Characters that may stand in an amount; a part that is no amount may have every character that can be spelled.
+constexpr std::string_view kAmountCharacters = "0123456789abcdefghijklmnopqrstuvwxyzEPTGMK.+-";
+/// Characters that do not stand for themselves in a name, and the character that stands for each after a hyphen.
+constexpr std::string_view kEscaped = "ABCDEFGHIJKLMNOPQRSTUVWXYZ.+- _/|()";
+constexpr std::string_view kEscapes = "abcdefghijklmnopqrstuvwxyz012345678";
+static_assert(kEscaped.size() == kEscapes.size());
 
 /// An annotation, and how its part of the name begins.
 struct Part {
   std::string_view annotation, begin;
+  bool isAmount;
+  std::size_t maxValue() const { return isAmount ? 24 : 100; }
 };
-constexpr std::array kParts = {Part{keys::kGpu, "gpu-"}, Part{keys::kGpuCore, "core-"},
-                               Part{keys::kGpuMemory, "memory-"}};
-
-/// What does not stand for itself in a name, and the letter for it after a hyphen.
-constexpr std::string_view kEscaped = "EPTGMK.+-";
-constexpr std::string_view kEscapes = "eptgmk012";
+constexpr std::array kParts = {
+    Part{keys::kGpu, "gpu-", true},           Part{keys::kGpuCore, "core-", true},
+    Part{keys::kGpuMemory, "memory-", true},  Part{keys::kTflops, "tflops-", true},
+    Part{"model", "model-", false},           Part{"isolation", "isolation-", false},
+    Part{"priority", "priority-", false},
+};
 
 bool standsForItself(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z'); }
 
 std::string annotation(std::string_view what) { return std::string(keys::kAmountAnnotationPrefix).append(what); }
 
-std::optional<std::string> spell(std::string_view value) {
-  if (value.empty() || value.size() > kLongestValue) return std::nullopt;
+std::string requestKey(std::string_view what) { return std::string(keys::kGroup).append("/").append(what); }
+
+std::string joined(const std::vector<std::string>& models) {
+  std::string text;
+  for (std::size_t i = 0; i < models.size(); ++i) text.append(i == 0 ? "" : "|").append(models[i]);
+  return text;
+}
+
+/// Value of a part in the spec; nothing if the spec does not have it.
+std::optional<std::string> valueOf(const Part& part, const ElasticGPUClaimSpec& spec) {
+  if (part.isAmount) {
+    const auto amount = spec.requests.find(requestKey(part.annotation));
+    return amount == spec.requests.end() ? std::nullopt : std::optional(amount->second);
+  }
+  auto value = part.annotation == "model"       ? joined(spec.models)
+               : part.annotation == "isolation" ? spec.isolation
+                                                : spec.priorityClassName;
+  return value.empty() ? std::nullopt : std::optional(std::move(value));
+}
+
+void setValue(const Part& part, const std::string& value, ElasticGPUClaimSpec& spec) {
+  if (part.isAmount) spec.requests[requestKey(part.annotation)] = value;
+  if (part.annotation == "isolation") spec.isolation = value;
+  if (part.annotation == "priority") spec.priorityClassName = value;
+  if (part.annotation != "model") return;
+  spec.models.clear();
+  for (std::size_t at = 0; at <= value.size();) {
+    const auto end = std::min(value.find('|', at), value.size());
+    spec.models.push_back(value.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+std::optional<std::string> spell(const Part& part, std::string_view value) {
+  if (value.empty() || value.size() > part.maxValue()) return std::nullopt;
+  if (part.isAmount && value.find_first_not_of(kAmountCharacters) != std::string_view::npos) return std::nullopt;
   std::string name;
   for (const char c : value) {
     const auto escape = kEscaped.find(c);
@@ -62,15 +104,15 @@ std::optional<std::string> read(std::string_view part) {
 std::string nameOf(const ElasticGPUClaimSpec& spec) {
   std::string name(kStem);
   for (const auto& part : kParts) {
-    const auto amount = spec.requests.find(std::string(keys::kGroup).append("/").append(part.annotation));
-    if (amount == spec.requests.end()) continue;
-    const auto value = spell(amount->second);
-    if (!value) return {};
-    name.append(".").append(part.begin).append(*value);
+    const auto value = valueOf(part, spec);
+    if (!value) continue;
+    const auto spelled = spell(part, *value);
+    if (!spelled) return {};
+    name.append(".").append(part.begin).append(*spelled);
   }
   if (!spec.className.empty()) name.append(".").append(kClassPart).append(spec.className);
   const bool good = !spec.requests.empty() && (spec.className.empty() || isDnsSubdomain(spec.className));
-  return good && name.size() <= kLongestName ? name : std::string();
+  return good && name.size() <= kMaxName ? name : std::string();
 }
 
 /// As the annotations say it; mistakes and all.
@@ -78,9 +120,21 @@ ElasticGPUClaimSpec specOf(const StringMap& annotations) {
   ElasticGPUClaimSpec spec;
   for (const auto& part : kParts)
     if (const auto it = annotations.find(annotation(part.annotation)); it != annotations.end())
-      spec.requests[std::string(keys::kGroup).append("/").append(part.annotation)] = it->second;
+      setValue(part, it->second, spec);
   if (const auto it = annotations.find(annotation("class")); it != annotations.end()) spec.className = it->second;
   return spec;
+}
+
+/// The first annotation that is given without a value: "" is a mistake and not the default. Amounts are judged as
+/// quantities instead.
+std::string emptyOne(const StringMap& annotations) {
+  const auto isEmpty = [&](std::string_view what) {
+    const auto it = annotations.find(annotation(what));
+    return it != annotations.end() && it->second.empty();
+  };
+  for (const auto& part : kParts)
+    if (!part.isAmount && isEmpty(part.annotation)) return annotation(part.annotation);
+  return isEmpty("class") ? annotation("class") : std::string();
 }
 
 /// The first annotation of ours that is none of those that are known, or empty; any: there is one of ours.
@@ -108,9 +162,7 @@ std::string amountsTemplate(const StringMap& annotations) {
   const bool known = unknown(annotations, &any).empty();
   if (!any) return {};
   const auto spec = specOf(annotations);
-  // An empty class is not the default class: it is a mistake.
-  const bool noClass = annotations.contains(annotation("class")) && spec.className.empty();
-  auto name = known && !noClass ? nameOf(spec) : std::string();
+  auto name = known && emptyOne(annotations).empty() ? nameOf(spec) : std::string();
   return name.empty() ? std::string(kUnreadableAmounts) : name;
 }
 
@@ -128,7 +180,7 @@ std::optional<ElasticGPUClaimSpec> amountsOf(std::string_view templateName) {
     const auto end = std::min(rest.find('.'), rest.size());
     auto value = read(rest.substr(0, end));
     if (!value) return std::nullopt;
-    spec.requests[std::string(keys::kGroup).append("/").append(part.annotation)] = *std::move(value);
+    setValue(part, *value, spec);
     rest.remove_prefix(end);
   }
   if (rest.starts_with('.') && rest.substr(1).starts_with(kClassPart))
@@ -140,23 +192,28 @@ std::optional<FieldError> amountsMistake(const StringMap& annotations) {
   bool any = false;
   const auto field = [](std::string_view key) { return "metadata.annotations[" + std::string(key) + "]"; };
   if (const auto other = unknown(annotations, &any); !other.empty())
-    return FieldError{field(other), "unknown; known are class, gpu, gpu-core and gpu-memory"};
+    return FieldError{field(other), "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"};
   if (!any) return std::nullopt;
+  if (const auto none = emptyOne(annotations); none != annotation("class") && !none.empty())
+    return FieldError{field(none), "is empty: give a value, or leave the annotation out"};
   const auto classKey = annotation("class");
   if (const auto it = annotations.find(classKey); it != annotations.end() && !isDnsSubdomain(it->second))
     return FieldError{field(classKey), "\"" + it->second + "\" is not the name of an ElasticGPUClass"};
   ElasticGPUClaim claim;
   claim.spec = specOf(annotations);
   if (claim.spec.requests.empty())
-    return FieldError{field(annotation("gpu-core")), "missing: say how much, by gpu, gpu-core or gpu-memory"};
+    return FieldError{field(annotation("gpu-core")), "missing: say how much, by gpu, gpu-core, gpu-memory or tflops"};
   if (const auto errors = validate(claim); !errors.empty())
     return FieldError{inAnnotations(errors.front().field), inAnnotations(errors.front().message)};
   for (const auto& part : kParts)
-    if (const auto it = annotations.find(annotation(part.annotation)); it != annotations.end() && !spell(it->second))
-      return FieldError{field(it->first), "at most " + std::to_string(kLongestValue) + " characters"};
+    if (const auto it = annotations.find(annotation(part.annotation));
+        it != annotations.end() && !spell(part, it->second))
+      return FieldError{field(it->first), it->second.size() > part.maxValue()
+                                              ? "at most " + std::to_string(part.maxValue()) + " characters"
+                                              : "letters, digits and \" ._/|()+-\" only"};
   if (nameOf(claim.spec).empty())
     return FieldError{field(classKey), "too long: with the amounts it makes a name of more than " +
-                                           std::to_string(kLongestName) + " characters"};
+                                           std::to_string(kMaxName) + " characters"};
   return std::nullopt;
 }
 
@@ -165,8 +222,9 @@ std::optional<FieldError> amountsMistake(std::string_view templateName) {
   if (!spec)
     return FieldError{"spec.resourceClaims",
                       "\"" + std::string(templateName) +
-                          "\" spells no amounts; write egpu-amounts with .gpu-<n>, .core-<percent>, .memory-<n>-gi and "
-                          ".class-<class>, in this order"};
+                          "\" spells no amounts; write egpu-amounts with .gpu-<n>, .core-<percent>, .memory-<n>-gi, "
+                          ".tflops-<n>, .model-<model>, .isolation-<isolation>, .priority-<class> and .class-<class>, "
+                          "in this order"};
   ElasticGPUClaim claim;
   claim.spec = *std::move(spec);
   const auto errors = validate(claim);
@@ -176,6 +234,9 @@ std::optional<FieldError> amountsMistake(std::string_view templateName) {
 std::string inAnnotations(std::string words) {
   replace(words, "spec.resources.requests[elasticgpu.io/", "metadata.annotations[egpu.elasticgpu.io/");
   replace(words, "spec.egpuClassName", "metadata.annotations[egpu.elasticgpu.io/class]");
+  replace(words, "spec.models", "metadata.annotations[egpu.elasticgpu.io/model]");
+  replace(words, "spec.isolation", "metadata.annotations[egpu.elasticgpu.io/isolation]");
+  replace(words, "spec.priorityClassName", "metadata.annotations[egpu.elasticgpu.io/priority]");
   return words;
 }
 

@@ -1,10 +1,12 @@
-// Amounts that a pod asks for by its annotations egpu.elasticgpu.io/{class,gpu,gpu-core,gpu-memory}. They stand for a
-// ResourceClaimTemplate whose name spells them, so that an admission policy can name it and everybody knows from the
-// name alone what it must say:
-//   egpu-amounts[.gpu-<value>][.core-<value>][.memory-<value>][.class-<name of a class>]
-// In a value, digits and small letters stand for themselves, "-e" for E (likewise P T G M K), "-0" for '.', "-1" for '+'
-// and "-2" for '-': different amounts never have the same name. manifests/admission/mutating/amounts.yaml spells the
-// same.
+// Amounts that a pod asks for by its annotations egpu.elasticgpu.io/{class,gpu,gpu-core,gpu-memory,tflops,model,isolation,
+// priority}. They stand for a ResourceClaimTemplate whose name spells them, so that an admission policy can name it and
+// every reader knows from the name alone what it must contain:
+//   egpu-amounts[.gpu-<value>][.core-<value>][.memory-<value>][.tflops-<value>][.model-<value>][.isolation-<value>]
+//               [.priority-<name of a PriorityClass>][.class-<name of a class>]
+// In a value, digits and small letters stand for themselves, "-a" … "-z" for capital letters, "-0" for '.', "-1" for
+// '+', "-2" for '-', "-3" for ' ', "-4" for '_', "-5" for '/', "-6" for '|', "-7" for '(' and "-8" for ')': different
+// amounts never have the same name. The name of the class stands as it is. `model` may name several models, separated by
+// '|'. manifests/admission/mutating/amounts.yaml spells the same.
 #pragma once
 
 #include <optional>

@@ -172,6 +172,8 @@ struct ElasticGPUClaimSpec {
   /// Instead of requests: what would do, in the order in which it is tried; at most kMostAlternatives.
   std::vector<ClaimAlternative> firstAvailable{};
   bool adminAccess = false;  ///< it observes: it is given cards without any charge
+  std::vector<std::string> models{};  ///< on cards of these alone; empty = of any that the class gives out
+  std::string isolation{};            ///< required value of the class parameter `isolation`; empty = any
   bool operator==(const ElasticGPUClaimSpec&) const = default;
   /// The class under either spelling; empty = the default class.
   const std::string& effectiveClass() const { return className.empty() ? classNameAlias : className; }

@@ -81,6 +81,15 @@ void checkRequests(const StringMap& requests, const std::string& field, FieldErr
   if (twice) errors.push_back({field, "the same resource is requested twice, under both prefixes"});
 }
 
+void checkModels(const std::vector<std::string>& models, const std::string& field, FieldErrors& errors) {
+  constexpr std::size_t kMaxModel = 253;
+  if (models.size() > kMostModels)
+    errors.push_back({field, "at most " + std::to_string(kMostModels) + " models"});
+  for (std::size_t i = 0; i < models.size(); ++i)
+    if (models[i].empty() || models[i].size() > kMaxModel)
+      errors.push_back({field + "[" + std::to_string(i) + "]", "a model has 1 to 253 characters"});
+}
+
 void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& errors) {
   const std::string list = "spec.firstAvailable";
   if (all.size() > kMostAlternatives)
@@ -93,8 +102,7 @@ void checkAlternatives(const std::vector<ClaimAlternative>& all, FieldErrors& er
     if (std::any_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(i),
                     [&](const auto& before) { return before.name == each.name; }))
       errors.push_back({list, "each alternative has a name of its own"});
-    if (each.models.size() > kMostModels)
-      errors.push_back({field + ".models", "at most " + std::to_string(kMostModels) + " models"});
+    checkModels(each.models, field + ".models", errors);
     if (each.requests.empty()) errors.push_back({field + ".resources.requests", "say what is wanted (requests)"});
     checkRequests(each.requests, field + ".resources.requests", errors);
   }
@@ -134,6 +142,9 @@ FieldErrors validate(const ElasticGPUClaim& object) {
   if (!spec.className.empty() && !spec.classNameAlias.empty() && spec.className != spec.classNameAlias)
     errors.push_back({"spec.elasticGPUClassName",
                       "elasticGPUClassName and egpuClassName are two spellings of one field and must agree"});
+  if (!spec.isolation.empty() && !isDnsLabel(spec.isolation))
+    errors.push_back({"spec.isolation", "must be a DNS label: lower-case letters, digits and '-'"});
+  checkModels(spec.models, "spec.models", errors);
   checkForms(spec, errors);
   checkRequests(spec.requests, std::string(kRequests), errors);
   checkAlternatives(spec.firstAvailable, errors);
@@ -169,6 +180,10 @@ FieldErrors validateUpdate(const ElasticGPUClaim& before, const ElasticGPUClaim&
          "requests are immutable, unless the claim is bound and its class says resizable; make another claim"});
   if (before.spec.firstAvailable != after.spec.firstAvailable)
     errors.push_back({"spec.firstAvailable", "alternatives are immutable; make another claim"});
+  if (before.spec.models != after.spec.models)
+    errors.push_back({"spec.models", "models are immutable; make another claim"});
+  if (before.spec.isolation != after.spec.isolation)
+    errors.push_back({"spec.isolation", "isolation is immutable; make another claim"});
   if (before.spec.adminAccess != after.spec.adminAccess)
     errors.push_back({"spec.adminAccess", "adminAccess is immutable; make another claim"});
   if (!before.spec.elasticGPUName.empty() && before.spec.elasticGPUName != after.spec.elasticGPUName &&

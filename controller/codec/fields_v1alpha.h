@@ -153,6 +153,8 @@ void fields(auto& v, Is<v1alpha::ElasticGPUClaimSpec> auto& o) {
   v("priorityClassName", o.priorityClassName);
   v("firstAvailable", o.firstAvailable);
   v("adminAccess", o.adminAccess);
+  v("models", o.models);
+  v("isolation", o.isolation);
 }
 
 void fields(auto& v, Is<v1alpha::NominatedCard> auto& o) {

@@ -97,7 +97,7 @@ base::Result<v1alpha::ElasticGPUClaim> claimOf(const Json& value, const std::str
   const auto specPath = under(path, "spec");
   if (auto wrong = unknownField(*spec, specPath,
                                 {"egpuClassName", "elasticGPUClassName", "elasticGPUName", "resources",
-                                 "priorityClassName", "firstAvailable", "adminAccess"}))
+                                 "priorityClassName", "firstAvailable", "adminAccess", "models", "isolation"}))
     return *wrong;
   if (const auto resources = spec->find("resources"); resources != spec->end() && resources->is_object())
     if (auto wrong = unknownField(*resources, under(specPath, "resources"), {"requests"})) return *wrong;

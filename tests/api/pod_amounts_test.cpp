@@ -28,6 +28,7 @@ TEST(PodAmounts, ANameSpellsThemAndIsReadBack) {
       {{{"gpu-memory", "1E9"}, {"class", "core-10"}}, "egpu-amounts.memory-1-e9.class-core-10"},
       {{{"gpu-core", "-5"}}, "egpu-amounts.core--25"},
       {{{"gpu-core", "ten"}}, "egpu-amounts.core-ten"},
+      {{{"tflops", "12.5"}, {"gpu-memory", "4Gi"}}, "egpu-amounts.memory-4-gi.tflops-12-05"},
   };
   for (const auto& [amounts, name] : cases) {
     EXPECT_EQ(nameOf(amounts), name);
@@ -42,6 +43,25 @@ TEST(PodAmounts, ANameSpellsThemAndIsReadBack) {
       }
   }
   EXPECT_EQ(amountsTemplate({{"egpuc.elasticgpu.io/x", "c"}, {"egpuct.elasticgpu.io/y", "t"}}), "");
+}
+
+TEST(PodAmounts, AModelAnIsolationAndAPriorityAreSpelledToo) {
+  const StringMap all = {{"gpu-core", "10"},      {"model", "NVIDIA A100-SXM4-80GB|Tesla_T4"},
+                         {"isolation", "hami-core"}, {"priority", "high.prio-1"},
+                         {"class", "share"}};
+  const std::string name =
+      "egpu-amounts.core-10.model--n-v-i-d-i-a-3-a100-2-s-x-m4-280-g-b-6-tesla-4-t4.isolation-hami-2core"
+      ".priority-high-0prio-21.class-share";
+  EXPECT_EQ(nameOf(all), name);
+  EXPECT_TRUE(isDnsSubdomain(name));
+  const auto spec = amountsOf(name);
+  ASSERT_TRUE(spec);
+  EXPECT_EQ(spec->models, (std::vector<std::string>{"NVIDIA A100-SXM4-80GB", "Tesla_T4"}));
+  EXPECT_EQ(spec->isolation, "hami-core");
+  EXPECT_EQ(spec->priorityClassName, "high.prio-1");
+  EXPECT_EQ(spec->className, "share");
+  EXPECT_EQ(spec->requests.size(), 1u);
+  EXPECT_FALSE(amountsMistake(annotations(all)));
 }
 
 TEST(PodAmounts, DifferentOnesNeverHaveTheSameName) {
@@ -77,7 +97,8 @@ TEST(PodAmounts, WhatIsNotExactlySoSpellsNothing) {
   for (const auto* name :
        {"egpu-amounts", "egpu-amounts.", "egpu-amounts.unreadable", "egpu-amounts.class-a", "egpu-amounts.gpu-",
         "egpu-amounts.core-10.gpu-1", "egpu-amounts.gpu-1.gpu-1", "egpu-amounts.gpu-1.", "egpu-amounts.gpu-1.class-",
-        "egpu-amounts.gpu-1-", "egpu-amounts.gpu-1-3", "egpu-amounts.gpu-1-x", "egpu-amounts.gpu-1.tflops-1",
+        "egpu-amounts.gpu-1-", "egpu-amounts.gpu-1-3", "egpu-amounts.gpu-1-x", "egpu-amounts.tflops-1.gpu-1",
+        "egpu-amounts.class-a.model-x", "egpu-amounts.model-x", "egpu-amounts.gpu-1.model-",
         "egpu-amounts.gpu-1.class-A", "egpu-amountsgpu-1", "tenth", ""})
     EXPECT_FALSE(amountsOf(name)) << name;
   EXPECT_FALSE(amountsOf("egpu-amounts.gpu-" + std::string(25, '1')));
@@ -105,14 +126,22 @@ TEST(PodAmounts, EveryMistakeNamesItsAnnotation) {
       {{{"gpu-core", "10"}, {"class", "No Class"}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", ""}}, "class", "is not the name of an ElasticGPUClass"},
       {{{"gpu-core", "10"}, {"class", std::string(240, 'c')}}, "class", "too long"},
-      {{{"class", "share"}}, "gpu-core", "missing: say how much, by gpu, gpu-core or gpu-memory"},
-      {{{"gpu", "1"}, {"memory", "4Gi"}}, "memory", "unknown; known are class, gpu, gpu-core and gpu-memory"},
+      {{{"class", "share"}}, "gpu-core", "missing: say how much, by gpu, gpu-core, gpu-memory or tflops"},
+      {{{"gpu", "1"}, {"memory", "4Gi"}}, "memory", "unknown; known are class, gpu, gpu-core, gpu-memory, tflops, model, isolation and priority"},
       {{{"gpu", "1"}, {"", "4Gi"}}, "", "unknown; known are"},
+      {{{"gpu", "1"}, {"model", ""}}, "model", "is empty"},
+      {{{"gpu", "1"}, {"model", "A100||T4"}}, "model", "a model has 1 to 253 characters"},
+      {{{"gpu", "1"}, {"model", "A100;T4"}}, "model", "letters, digits and"},
+      {{{"gpu", "1"}, {"model", std::string(101, 'm')}}, "model", "at most 100 characters"},
+      {{{"gpu", "1"}, {"isolation", "MPS"}}, "isolation", "must be a DNS label"},
+      {{{"gpu", "1"}, {"priority", "High"}}, "priority", "must be a DNS subdomain"},
+      {{{"tflops", "2e6"}}, "tflops", "tflops is at most 1000000"},
   };
   for (const auto& one : cases) {
     const auto mistake = amountsMistake(annotations(one.amounts));
     ASSERT_TRUE(mistake) << one.says;
-    EXPECT_EQ(mistake->field, "metadata.annotations[egpu.elasticgpu.io/" + std::string(one.field) + "]");
+    EXPECT_TRUE(mistake->field.starts_with("metadata.annotations[egpu.elasticgpu.io/" + std::string(one.field) + "]"))
+        << mistake->field;
     EXPECT_NE(mistake->message.find(one.says), std::string::npos) << mistake->message;
     const auto name = nameOf(one.amounts);
     EXPECT_TRUE(namesAmounts(name)) << name;

@@ -264,6 +264,8 @@ class Fill {
     out.status.alternative = text();
     for (std::size_t n = count(); n > 0; --n) out.spec.firstAvailable.push_back({text(), texts(), quantities()});
     out.spec.adminAccess = chance();
+    out.spec.models = texts();
+    out.spec.isolation = text();
     if (chance()) {
       auto& usage = out.status.usage.emplace();
       usage.core = text();

@@ -107,7 +107,9 @@ std::variant<scheduler::Request, scheduler::Refusal> ClaimSync::requestOf(const 
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
   if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequest(claim, cls);
-  if (auto* request = std::get_if<scheduler::Request>(&made)) limit(claim, *request);
+  if (auto* refusal = std::get_if<scheduler::Refusal>(&made))
+    return withOtherClasses(std::move(*refusal), stores, claim);
+  limit(claim, std::get<scheduler::Request>(made));
   return made;
 }
 
@@ -117,8 +119,9 @@ std::variant<std::vector<scheduler::Request>, scheduler::Refusal> ClaimSync::req
   if (auto refusal = accessRefusal(stores, cls, claim.metadata.namespace_)) return *std::move(refusal);
   if (auto refusal = observingRefusal(stores, claim)) return *std::move(refusal);
   auto made = scheduler::makeRequests(claim, cls);
-  if (auto* requests = std::get_if<std::vector<scheduler::Request>>(&made))
-    for (auto& request : *requests) limit(claim, request);
+  if (auto* refusal = std::get_if<scheduler::Refusal>(&made))
+    return withOtherClasses(std::move(*refusal), stores, claim);
+  for (auto& request : std::get<std::vector<scheduler::Request>>(made)) limit(claim, request);
   return made;
 }
 

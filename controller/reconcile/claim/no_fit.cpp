@@ -5,6 +5,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/quantity.h"
 #include "api/v1alpha/size.h"
+#include "controller/reconcile/claim/bare_memory.h"
 #include "controller/reconcile/claim/claim.h"
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/queue_key.h"
@@ -100,6 +101,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;
+  if (auto hint = bareMemoryHint(stores_, claim.spec.requests, asked.request); !hint.empty()) why += "; " + hint;
   if (auto rest = more ? more() : std::string(); !rest.empty()) why += "; " + rest;
   const auto turn = asked.preempts ? preemption_.putOff(claim.metadata.uid, true) : milliseconds(0);
   return (turn.count() > 0 ? Outcome::after(turn) : Outcome::done()).says(notBound(claim, reason::kNoFit, why));

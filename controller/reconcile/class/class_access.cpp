@@ -1,6 +1,7 @@
 #include "controller/reconcile/class/class_access.h"
 
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "api/v1alpha/keys.h"
@@ -43,15 +44,21 @@ const core::Taint* untolerated(const cache::Class& cls, const cache::NodeTaints:
   return nullptr;
 }
 
-/// "open to it: gold, share".
-std::string othersFor(const cache::Stores& stores, const core::StringMap& labels) {
+/// Names of classes that are open to these labels and that `suits`: "gold, share"; empty if there are none.
+std::string openClasses(const cache::Stores& stores, const core::StringMap& labels,
+                        const std::function<bool(const cache::Class&)>& suits) {
   std::vector<std::string> names;
   stores.classes.forEach([&](const auto& cls) {
-    if (!cls->allowedNamespaces || selects(*cls->allowedNamespaces, labels)) names.push_back(cls->metadata.name);
+    const bool open = !cls->allowedNamespaces || selects(*cls->allowedNamespaces, labels);
+    if (open && suits(*cls)) names.push_back(cls->metadata.name);
   });
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), kMostTold); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kMostTold) text += ", …";
+  return names.size() > kMostTold ? text + ", …" : text;
+}
+
+std::string othersFor(const cache::Stores& stores, const core::StringMap& labels) {
+  const auto text = openClasses(stores, labels, [](const auto&) { return true; });
   return text.empty() ? "no class is open to it" : "open to it: " + text;
 }
 
@@ -86,6 +93,17 @@ std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, con
                             "class " + cls.metadata.name + " is for namespaces with labels " +
                                 textOf(*cls.allowedNamespaces) + " (its allowedNamespaces), and namespace " +
                                 namespace_ + " has not these; " + othersFor(stores, labels)};
+}
+
+scheduler::Refusal withOtherClasses(scheduler::Refusal refusal, const cache::Stores& stores,
+                                    const cache::Claim& claim) {
+  if (refusal.field != "spec.isolation") return refusal;
+  const auto space = stores.namespaces.get({"", claim.metadata.namespace_});
+  const auto text =
+      openClasses(stores, space ? space->metadata.labels : core::StringMap{},
+                  [&](const auto& cls) { return scheduler::isolationOf(cls) == claim.spec.isolation; });
+  refusal.message += text.empty() ? "; no class provides it" : "; classes that provide it: " + text;
+  return refusal;
 }
 
 bool mayObserve(const core::ObjectMeta& namespace_) {

@@ -23,6 +23,9 @@ std::optional<scheduler::Refusal> accessRefusal(const cache::Stores& stores, con
 /// Nothing if the claim does not observe (spec.adminAccess), or its namespace is labelled for it, as accessRefusal() else. What has its
 /// device keeps it when the label goes.
 std::optional<scheduler::Refusal> observingRefusal(const cache::Stores& stores, const cache::Claim& claim);
+/// Completes a refusal for spec.isolation by the names of classes that provide it to this namespace; leaves others as they
+/// are.
+scheduler::Refusal withOtherClasses(scheduler::Refusal refusal, const cache::Stores& stores, const cache::Claim& claim);
 /// The namespace has that label.
 bool mayObserve(const core::ObjectMeta& namespace_);
 
