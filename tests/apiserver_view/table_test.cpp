@@ -159,6 +159,9 @@ TEST(JsonPath, SelectsWhatPrinterColumnsName) {
   EXPECT_THAT(evaluateJsonPath(o, ".l[?(@.v==2)].t"), ElementsAre("B"));
   EXPECT_THAT(evaluateJsonPath(o, ".n[1]"), ElementsAre(4));
   EXPECT_THAT(evaluateJsonPath(o, ".n[-1]"), ElementsAre(5));
+  EXPECT_THAT(evaluateJsonPath(o, "..b"), ElementsAre(1));
+  EXPECT_THAT(evaluateJsonPath(o, ".l..v"), ElementsAre(1, 2));
+  EXPECT_THAT(evaluateJsonPath(o, ".a..absent"), ElementsAre());
   EXPECT_THAT(evaluateJsonPath(o, ".n[*]"), ElementsAre(3, 4, 5));
   EXPECT_THAT(evaluateJsonPath(o, ".l[*].t"), ElementsAre("A", "B"));
   for (const char* none : {".x", ".a.b.c", ".n[9]", ".n[", ".l[?(@.t==)]", ".l[?(@.t==\"B\"", "a", ".", "..", ".n[x]"})

@@ -224,8 +224,10 @@ class Validator {
   void typeError(const SchemaNode& node, const Json& value) {
     const std::string have = typeName(value);
     const char* want = node.intOrString ? "integer,string" : typeName(node.type);
-    errors.push_back(
-        typeInvalidField(path_, have, inBody("must be of type " + std::string(want) + ": \"" + have + "\"")));
+    std::string what = "must be of type " + std::string(want) + ": \"" + have + "\"";
+    // Kubernetes stops before this hint.
+    if (node.intOrString && value.is_number()) what += "; a decimal is written in quotes: \"" + value.dump() + "\"";
+    errors.push_back(typeInvalidField(path_, have, inBody(what)));
   }
 
   void checkString(const SchemaNode& node, const Json& value) {

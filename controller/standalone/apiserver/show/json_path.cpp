@@ -1,4 +1,4 @@
-// The JSONPath of printer columns: fields, quoted fields, indexes, [*] and equality filters.
+// The JSONPath of printer columns: fields, quoted fields, indexes, [*], equality filters and recursive descent (..field).
 #include <charconv>
 #include <optional>
 #include <string>
@@ -22,6 +22,7 @@ class Path {
     while (!rest_.empty() && !at.empty()) {
       if (take('.')) {
         if (!rest_.empty() && rest_.front() == '[') continue;
+        if (take('.')) at = withDescendants(at);
         if (take('*')) {
           at = children(at);
           continue;
@@ -82,6 +83,17 @@ class Path {
     for (const Json* v : at)
       if (v->is_structured())
         for (const auto& child : *v) out.push_back(&child);
+    return out;
+  }
+
+  /// Each value before the values in it.
+  static std::vector<const Json*> withDescendants(const std::vector<const Json*>& at) {
+    std::vector<const Json*> out;
+    for (const Json* v : at) {
+      out.push_back(v);
+      const auto below = withDescendants(children({v}));
+      out.insert(out.end(), below.begin(), below.end());
+    }
     return out;
   }
 
