@@ -150,6 +150,11 @@ bool hasClaims(const MapCard& c) {
   return std::any_of(c.allocations.begin(), c.allocations.end(), [](const auto& m) { return !m.observes(); });
 }
 bool empty(const MapCard& c) { return c.allocations.empty() && c.offered && idle(c); }
+/// Whether one line may stand for both cards: neighbours by index and alike in everything that the line says.
+bool continuesRun(const MapCard& last, const MapCard& next) {
+  return empty(next) && next.index == last.index + 1 && next.model == last.model && next.core == last.core &&
+         next.memory == last.memory;
+}
 
 /// "35%, 3.1Gi", or nothing if nothing is known.
 std::string inUse(const auto& usage) {
@@ -306,7 +311,8 @@ std::string toText(const AllocationMap& asIs, const TextOptions& options, const 
     const Bar bar(cells, options.color, looks);
     for (std::size_t i = 0; i < n.cards.size(); ++i) {
       std::size_t end = i;
-      while (end < n.cards.size() && empty(n.cards[end]) && n.cards[end].model == n.cards[i].model) ++end;
+      if (empty(n.cards[i])) ++end;
+      while (end > i && end < n.cards.size() && continuesRun(n.cards[end - 1], n.cards[end])) ++end;
       if (end > i + 1) {
         const auto range = std::to_string(n.cards[i].index) + "-" + std::to_string(n.cards[end - 1].index);
         out += "  " + padded(range, 5) + padded(n.cards[i].model, modelWidth) + "  free: " + std::to_string(end - i) +

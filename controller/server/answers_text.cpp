@@ -38,9 +38,16 @@ std::string subjectLine(const WhatIfSubject& subject, const TextStyle& style) {
   return line;
 }
 
-std::string cardsText(const Decision& decision) {
+/// "gpu-0a1b [3]": a card by its name and its index on the node.
+std::string cardText(const std::string& card, const TextStyle& style) {
+  const auto index = style.indexOf ? style.indexOf(card) : std::nullopt;
+  return index ? card + " [" + std::to_string(*index) + "]" : card;
+}
+
+std::string cardsText(const Decision& decision, const TextStyle& style) {
   std::string text;
-  for (const auto& placement : decision.placements) text += (text.empty() ? "" : ", ") + placement.card;
+  for (const auto& placement : decision.placements)
+    text += (text.empty() ? "" : ", ") + cardText(placement.card, style);
   return text;
 }
 
@@ -49,7 +56,7 @@ std::string decisionText(const Decision& decision, const char* lead, const TextS
   std::string out = tinted(std::string(lead) + " node " + decision.node, Tint::good, style) + "\n";
   TextTable table({head("CARD"), head("GRANTED"), head("CHARGED")});
   for (const auto& placement : decision.placements)
-    table.add({{placement.card}, {amountText(placement.granted)}, {amountText(placement.charged)}});
+    table.add({{cardText(placement.card, style)}, {amountText(placement.granted)}, {amountText(placement.charged)}});
   return out + table.render(2, style);
 }
 
@@ -67,7 +74,10 @@ std::string stagesText(const Explanation& explanation, const TextStyle& style) {
                 {std::to_string(stage.after), last ? Tint::bad : Tint::none, true},
                 {reasons}});
     for (const auto& dropped : stage.dropped)
-      names.add({{stage.stage}, {dropped.node}, {dropped.card.empty() ? "-" : dropped.card}, {dropped.reason}});
+      names.add({{stage.stage},
+                 {dropped.node},
+                 {dropped.card.empty() ? "-" : cardText(dropped.card, style)},
+                 {dropped.reason}});
     unnamed += stage.before - stage.after - static_cast<int64_t>(stage.dropped.size());
   }
   std::string out = stages.render(2, style);
@@ -90,12 +100,12 @@ std::string verdict(const Explanation& explanation) {
   return line.substr(0, std::min(line.find(':'), line.find(';')));
 }
 
-void addPlaced(TextTable& table, const Placed& placed, const char* what) {
+void addPlaced(TextTable& table, const Placed& placed, const char* what, const TextStyle& style) {
   table.add({{what},
              {placed.claim},
              {placed.from.empty() ? "-" : placed.from},
              {placed.to.fits ? placed.to.node : "nowhere", placed.to.fits ? Tint::good : Tint::bad},
-             {placed.to.fits ? cardsText(placed.to) : placed.why}});
+             {placed.to.fits ? cardsText(placed.to, style) : placed.why}});
 }
 
 TextTable placedTable() { return TextTable({head(""), head("CLAIM"), head("FROM"), head("TO"), head("CARDS")}); }
@@ -114,7 +124,7 @@ std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& s
                     "\n";
   TextTable table({head("CARD"), head("AVAILABLE"), head("HAS"), head("WANTS"), head("LEFT")});
   for (const auto& card : resizing.cards)
-    table.add({{card.card},
+    table.add({{cardText(card.card, style)},
                {amountText(card.available)},
                {amountText(card.old)},
                {card.wanted ? amountText(*card.wanted) : "other cards"},
@@ -131,9 +141,9 @@ std::string resizingText(const scheduler::Resizing& resizing, const TextStyle& s
 std::string stepText(const scheduler::StepReport& report, const TextStyle& style) {
   std::string out;
   auto table = placedTable();
-  for (const auto& placed : report.moved) addPlaced(table, placed, "moves");
-  if (report.created) addPlaced(table, *report.created, "created");
-  for (const auto& placed : report.bound) addPlaced(table, placed, "now fits");
+  for (const auto& placed : report.moved) addPlaced(table, placed, "moves", style);
+  if (report.created) addPlaced(table, *report.created, "created", style);
+  for (const auto& placed : report.bound) addPlaced(table, placed, "now fits", style);
   if (report.released)
     out += "  " + report.released->claim +
            (report.released->from.empty() ? " had no device\n" : " leaves node " + report.released->from + "\n");
@@ -176,7 +186,7 @@ std::string rankingText(const scheduler::Request& request, const std::vector<sch
     nodes.add(std::move(row));
     for (const auto& card : node.cards) {
       std::vector<Cell> of = {{node.decision.node},
-                              {card.card},
+                              {cardText(card.card, style)},
                               {card.given     ? "yes"
                                : card.healthy ? "-"
                                               : "unhealthy"},
@@ -213,7 +223,7 @@ std::string simulationText(const SimulateAnswer& answer, const TextStyle& style)
   TextTable victims({head("CLAIM"), head("CARD"), head("HOLDS")});
   for (std::size_t i = 0; i < preemption.victims.size(); ++i)
     for (const auto& holding : preemption.victims[i].holdings)
-      victims.add({{answer.victims[i]}, {holding.card}, {amountText(holding.charged)}});
+      victims.add({{answer.victims[i]}, {cardText(holding.card, style)}, {amountText(holding.charged)}});
   out += "fewest that would have to go, on node " + preemption.node +
          (preemption.exact ? "" : " (the search was cut short: fewer may do elsewhere)") + ":\n";
   return out + victims.render(2, style);
@@ -244,14 +254,15 @@ std::string movesText(const DefragAnswer& answer, const TextStyle& style) {
   for (std::size_t i = 0; i < answer.moved.size(); ++i) {
     const auto& who = answer.moved[i];
     std::string cards, pods;
-    for (const auto& holding : answer.plan.moves[i].from) cards += (cards.empty() ? "" : ", ") + holding.card;
+    for (const auto& holding : answer.plan.moves[i].from)
+      cards += (cards.empty() ? "" : ", ") + cardText(holding.card, style);
     for (const auto& pod : who.pods) pods += (pods.empty() ? "" : ", ") + pod;
     table.add({number(static_cast<int64_t>(i) + 1),
                {who.claim},
                {who.node},
                {cards},
                {answer.plan.moves[i].to.node, Tint::good},
-               {cardsText(answer.plan.moves[i].to)},
+               {cardsText(answer.plan.moves[i].to, style)},
                {pods.empty() ? "-" : pods}});
   }
   return table.render(2, style);
@@ -303,7 +314,7 @@ std::string toText(const SimulateAnswer& answer, const TextStyle& style) {
   std::string out;
   if (!answer.before.empty()) {
     auto table = placedTable();
-    for (const auto& placed : answer.before) addPlaced(table, placed, "fits");
+    for (const auto& placed : answer.before) addPlaced(table, placed, "fits", style);
     out += "before any step:\n" + table.render(2, style);
   }
   for (std::size_t i = 0; i < answer.steps.size(); ++i)

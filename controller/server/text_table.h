@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +16,8 @@ struct TextStyle {
   bool color = false;
   std::size_t columns = 100;  ///< no line is longer if it can be helped; 0 = lines are as long as need be
   bool wide = false;          ///< columns that are of use to few are shown, too
+  /// Index of a card on its node, by the card object's name; none for a card that is only imagined. May be null.
+  std::function<std::optional<int64_t>(const std::string& card)> indexOf{};
 };
 
 enum class Tint { none, bold, faint, good, bad };

@@ -228,6 +228,12 @@ struct WhatIfQuestions::Asking {
     return subject;
   }
 
+  bool onlyPods() const {
+    return !documents.empty() && std::all_of(documents.begin(), documents.end(), [](const auto& each) {
+      return each.pod.has_value();
+    });
+  }
+
   /// Whose quotas count for it.
   std::string spaceOf(const WhatIfSubject& subject) const {
     if (!subject.claim.empty()) return subject.claim.substr(0, subject.claim.find('/'));
@@ -299,10 +305,24 @@ http::Response WhatIfQuestions::answer(const http::Request& request, std::stop_t
     if (patience.lost()) return patience.answer();
     std::this_thread::sleep_for(kLook);
   }
-  auto asking = Asking::read(request);  // with the lock: reading a body is work, too
+  const bool podsOnly = request.path == kSimulateSchedule;
+  http::Request simulated;
+  if (podsOnly) {
+    simulated = request;
+    simulated.path = "/simulate";
+  }
+  const http::Request& question = podsOnly ? simulated : request;
+  auto asking = Asking::read(question);  // with the lock: reading a body is work, too
   if (!asking) return http::plain(400, asking.status().message() + "\n");
+  if (podsOnly && !asking->onlyPods())
+    return http::plain(400, std::string(kSimulateSchedule) +
+                                " takes a Pod as its body, in YAML or JSON; /simulate takes other questions\n");
+  asking->style.indexOf = [this](const std::string& name) -> std::optional<int64_t> {
+    const auto card = stores_.cards.get({"", name});
+    return card && card->spec.card ? std::optional(card->spec.card->index) : std::nullopt;
+  };
   try {
-    return answerAlone(request, *asking, patience);
+    return answerAlone(question, *asking, patience);
   } catch (const Patience::Lost&) {
     return patience.answer();
   }

@@ -38,8 +38,11 @@ class WhatIfQuestions {
   /// Header of a 200 in which something is said to be wrong with what was asked.
   static constexpr const char* kErrorHeader = "Elastic-GPU-Error";
   static bool serves(std::string_view path) {
-    return path == "/explain" || path == "/simulate" || path == "/forecast" || path == "/defrag";
+    return path == "/explain" || path == "/simulate" || path == "/forecast" || path == "/defrag" ||
+           path == kSimulateSchedule;
   }
+  /// Path of tensor-fusion's scheduler for the same question: POST of Pods only, answered as /simulate answers.
+  static constexpr std::string_view kSimulateSchedule = "/api/simulate-schedule";
   /// GET with parameters, or POST of claims (/explain, /forecast, /defrag) or of claims, Pods and codec::WhatIfQuestion (/simulate),
   /// YAML or JSON, with or without them; README.md lists them. 400 names the field and what is valid, 404 a claim or
   /// node that isn't there; what is wrong with the body begins with "body: ".

@@ -150,6 +150,20 @@ TEST(AllocationMap, TextDrawsBarsAndFoldsEmptyCards) {
   EXPECT_NE(toText(sample(), {true, 10}).find("\033[38;5;"), std::string::npos);
 }
 
+TEST(AllocationMap, OnlyNeighboursThatAreAlikeShareALine) {
+  auto map = sample();
+  auto& cards = map.nodes[0].cards;
+  cards.erase(cards.begin(), cards.begin() + 2);
+  ASSERT_EQ(cards[0].index, 2);
+  cards.resize(2);
+  EXPECT_NE(toText(map, {false, 10}).find("free: 2 cards of 80Gi"), std::string::npos);
+  cards[1].index = 7;
+  EXPECT_EQ(toText(map, {false, 10}).find("free: 2"), std::string::npos) << "cards between them are missing";
+  cards[1].index = 3;
+  cards[1].memory /= 2;
+  EXPECT_EQ(toText(map, {false, 10}).find("free: 2"), std::string::npos) << "unlike memory";
+}
+
 TEST(AllocationMap, TextShowsControlCharactersInsteadOfObeyingThem) {
   auto map = sample();
   map.nodes[0].cards[0].model = "A100\033[2J";

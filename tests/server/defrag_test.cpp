@@ -39,7 +39,7 @@ TEST_F(QuestionsTest, FewestMovesThatLetAClaimIn) {
   has(json, R"("pods":["default/p"]}],"decision":{"fits":true,"node":"n2","cards":[{"name":"n2-c0")");
   const auto text = answer("/defrag", "claim=waits&format=text");
   has(text, "1 move would let it in\n");
-  has(text, "  #  CLAIM      FROM  CARDS  TO  CARDS  PODS\n  1  default/c  n2    n2-c0  n2  n2-c1  default/p\n");
+  has(text, "  #  CLAIM      FROM  CARDS      TO  CARDS      PODS\n  1  default/c  n2    n2-c0 [0]  n2  n2-c1 [1]  default/p\n");
   has(text, "\nafter that it would go to node n2\n");
   EXPECT_EQ(answer("/defrag", "class=share&gpu-core=90&node=n2"), answer("/defrag", "class=share&gpu-core=90"));
   has(answer("/defrag", "class=share&gpu-core=90&node=n1"), R"("text":"no move would let it in; 2 claims that may)");

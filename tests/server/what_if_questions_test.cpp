@@ -117,7 +117,7 @@ TEST_F(QuestionsTest, SimulatesFilterScoreAndWhoWouldHaveToGo) {
   has(not_,
       R"("preemption":{"possible":true,"node":"n2","exact":true,"victims":[{"device":"device-c","holder":"default/c")");
   const auto text = answer("/simulate", "claim=waits&format=text");
-  has(text, "fewest that would have to go, on node n2:\n  CLAIM      CARD   HOLDS\n  default/c  n2-c0  30% 4.8Gi\n");
+  has(text, "fewest that would have to go, on node n2:\n  CLAIM      CARD       HOLDS\n  default/c  n2-c0 [0]  30% 4.8Gi\n");
 }
 
 TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
@@ -130,7 +130,7 @@ TEST_F(QuestionsTest, EachPolicysScoreIsShownPerNodeAndCard) {
   const auto text = answer("/simulate", "class=share&gpu-core=30&format=text");
   has(text, "score of nodes by binpack, best first:\n  #  NODE  SCORE  FILL  AFTER\n  1  n1       60   60%    75%\n");
   has(text,
-      "score of their cards by binpack:\n  NODE  CARD   GIVEN  SCORE  FILL  AFTER\n  n1    n1-c0  yes       60   60%   "
+      "score of their cards by binpack:\n  NODE  CARD       GIVEN  SCORE  FILL  AFTER\n  n1    n1-c0 [0]  yes       60   60%   "
       " 90%\n");
   has(answer("/simulate", "class=share&gpu-core=30&format=text&wide=1"),
       "AFTER  binpack  compact-first  low-load-first  spread\n");
@@ -174,6 +174,10 @@ TEST_F(QuestionsTest, APodIsSimulatedWithItsClaims) {
   has(answer("/simulate", "class=share&gpu-core=70&format=text", plain),
       "pod default/p: 1 claim\nwould go to node n2\n\na claim of class share: gpu-core 70\n");
   has(answer("/simulate", "release=c", kPod), R"("pod":"default/p","fits":true,"node":"n2")");
+  // tensor-fusion's path for the same question.
+  EXPECT_EQ(answer("/api/simulate-schedule", "", kPod), answer("/simulate", "", kPod));
+  refuses(400, "takes a Pod as its body", "/api/simulate-schedule", "", kSmall);
+  refuses(400, "takes a Pod as its body", "/api/simulate-schedule", "class=share&gpu-core=10");
   EXPECT_EQ(toJson(view.map()), before);
 }
 
@@ -370,7 +374,7 @@ TEST_F(QuestionsTest, WhatIfADrainAReleaseAnAdditionAResize) {
   has(drained, R"("waiting":2})");
   const auto released = answer("/simulate", "release=c&format=text");
   has(released, "default/c leaves node n2\n");
-  has(released, "now fits  default/waits  -     n2  n2-c0\n");
+  has(released, "now fits  default/waits  -     n2  n2-c0 [0]\n");
   has(answer("/simulate", "add=new,like=n1,count=2"),
       R"("bound":[{"claim":"default/waits","to":{"fits":true,"node":"new-0")");
   has(answer("/simulate", "add=big,model=T4,cards=2,memory=8Gi&format=text"), "step 1: add node big with 2 cards\n");
