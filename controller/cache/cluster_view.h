@@ -180,7 +180,11 @@ class ClusterView {
   /// took long may be told again for a while (explanations.h), under `suits` to who asks for the same `nodes` (as in
   /// Ask).
   scheduler::Explanation explain(const scheduler::Request& request, const scheduler::NodePredicate& suits = {},
-                                 std::string_view nodes = {}) const;
+                                 std::string_view nodes = {}, const scheduler::WhyUnsuited& whyUnsuited = {}) const;
+  /// scheduler::explainGang() on a copy, as of preempt(): why decideGang() finds no room for one of the asks.
+  scheduler::Explanation explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+                                     const std::vector<scheduler::TopologyGroup>* within,
+                                     const scheduler::WhyUnsuitedForMember& whyUnsuited);
   /// Who would have to go so that it fits: preempt() on a copy, in which what is nominated to others who come before has
   /// happened already. Others decide meanwhile, but for the time that the copy takes: it is made once for all who ask while
   /// nothing changes. Assumes nothing. enough: of the search; true ends it with what was found.

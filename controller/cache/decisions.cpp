@@ -297,7 +297,7 @@ void ClusterView::setAside(const std::vector<std::string>& devices, bool aside) 
 }
 
 scheduler::Explanation ClusterView::explain(const scheduler::Request& request, const scheduler::NodePredicate& suits,
-                                            std::string_view nodes) const {
+                                            std::string_view nodes, const scheduler::WhyUnsuited& whyUnsuited) const {
   const bool shared = !suits || !nodes.empty();
   using Clock = Explanations::Clock;
   // One at a time: of those who wait for the same, the others find it told.
@@ -307,7 +307,7 @@ scheduler::Explanation ClusterView::explain(const scheduler::Request& request, c
     if (const auto* known = explanations_.find(request, nodes, began)) return *known;
   // A look at 100,000 nodes takes long, and nobody's GPU waits for it: those who decide come in between.
   std::unique_lock lock(mutex_);
-  auto explanation = scheduler::explain(cluster_, request, suits, 0, [&lock] { giveWay(lock); });
+  auto explanation = scheduler::explain(cluster_, request, suits, 0, [&lock] { giveWay(lock); }, whyUnsuited);
   lock.unlock();
   if (shared) explanations_.told(request, nodes, explanation, began, Clock::now());
   return explanation;

@@ -1,4 +1,4 @@
-// Who would have to go, asked of a copy of the cluster while others decide.
+// Preemption and explanations on a copy of the cluster, while others decide.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -95,6 +95,23 @@ scheduler::PreemptionTogether ClusterView::preemptTogether(const std::vector<Ask
   for (auto& member : members) member.suits = now.open(member.suits);
   return scheduler::preemptTogether(*now.cluster, members, within, book, mayGo, standing, scheduler::kMostPreemptions,
                                     enough);
+}
+
+scheduler::Explanation ClusterView::explainGang(const std::vector<Ask>& asks, const std::vector<GangPlace>& places,
+                                                const std::vector<scheduler::TopologyGroup>* within,
+                                                const scheduler::WhyUnsuitedForMember& whyUnsuited) {
+  std::unique_lock lock(mutex_);
+  auto members = membersOf(asks, places);
+  const bool any = std::any_of(members.begin(), members.end(), [](const auto& each) { return each.claim.has_value(); });
+  const auto book = any ? book_ : scheduler::QuotaBook();
+  const auto now = then(asks, lock);
+  for (auto& member : members) member.suits = now.open(member.suits);
+  scheduler::Cluster trial = *now.cluster;
+  return scheduler::explainGang(trial, members, within, book, [&](std::size_t member, std::string_view node) {
+    if (std::find(now.closed.begin(), now.closed.end(), node) != now.closed.end())
+      return std::string("reserved for a claim that has waited longer");
+    return whyUnsuited ? whyUnsuited(member, node) : std::string();
+  });
 }
 
 bool ClusterView::needs(const std::vector<Ask>& asks, const std::vector<v1alpha::Nomination>& rooms,

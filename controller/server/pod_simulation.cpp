@@ -1,7 +1,6 @@
 #include "controller/server/pod_simulation.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -16,7 +15,6 @@ namespace {
 using scheduler::Decision;
 using scheduler::Request;
 
-constexpr std::string_view kNotForThePod = "not suitable for the pod";  // explain()'s word for a node that is no good
 constexpr const char* kAtOnce = "; Immediate classes bind their claims without a look at the pod";
 
 std::string nameOf(const WhatIfSubject& claim) { return claim.claim.empty() ? "its claim" : "claim " + claim.claim; }
@@ -74,7 +72,9 @@ class PlacingPod {
     auto request = *claim.subject.request;
     if (!asked_.empty()) request.pinnedNode = asked_;
     request = within(claim, std::move(request), claim.subject.suits);
-    claim.simulation = scheduler::simulate(cluster_, request, claim.subject.suits, limits_);
+    auto limits = limits_;
+    limits.whyUnsuited = claim.subject.whyUnsuited;
+    claim.simulation = scheduler::simulate(cluster_, request, claim.subject.suits, limits);
     const auto& decision = claim.simulation.decision;
     if (!decision.fits) return fails(whyNot(claim));
     hold(claim, decision);
@@ -137,39 +137,17 @@ class PlacingPod {
     const auto& own = claim.subject.suits;  // which taints its class tolerates
     const auto suits = [&](std::string_view node) { return (!own || own(node)) && faultOf(node, first).empty(); };
     request = within(claim, std::move(request), suits);
-    claim.simulation = scheduler::simulate(cluster_, request, suits, limits_);
-    nameFaults(claim.simulation.filter, request, first);
+    auto limits = limits_;
+    limits.whyUnsuited = [&](std::string_view node) {
+      return own && !own(node) && claim.subject.whyUnsuited ? claim.subject.whyUnsuited(node) : faultOf(node, first);
+    };
+    claim.simulation = scheduler::simulate(cluster_, request, suits, limits);
     if (!claim.simulation.decision.fits) {
       fails(whyNot(claim));
       return;
     }
     hold(claim, claim.simulation.decision);
     node_ = claim.simulation.decision.node;
-  }
-
-  /// Says of nodes what the pod has against them. How many of each is told only if all are accounted for: a node may
-  /// have fallen out before the pod was asked.
-  void nameFaults(scheduler::Explanation& filter, const Request& request, bool first) {
-    for (auto& stage : filter.stages) {
-      for (auto& dropped : stage.dropped)
-        if (auto why = dropped.reason == kNotForThePod ? faultOf(dropped.node, first) : ""; !why.empty())
-          dropped.reason = std::move(why);
-      auto at = std::find_if(stage.reasons.begin(), stage.reasons.end(),
-                             [](const auto& reason) { return reason.first == kNotForThePod; });
-      if (at == stage.reasons.end()) continue;
-      std::map<std::string, int64_t> counts;
-      int64_t all = 0;
-      for (const auto& node : cluster_.nodes()) {
-        if (!cluster_.nodeSchedulable(node) || (request.cards > 0 && cluster_.cardsOf(node).empty())) continue;
-        if (!request.pinnedNode.empty() && node != request.pinnedNode) continue;
-        if (const auto why = faultOf(node, first); !why.empty()) ++counts[why], ++all;
-      }
-      if (all != at->second) continue;
-      stage.reasons.erase(at);
-      stage.reasons.insert(stage.reasons.end(), counts.begin(), counts.end());
-      std::stable_sort(stage.reasons.begin(), stage.reasons.end(),
-                       [](const auto& a, const auto& b) { return a.second > b.second; });
-    }
   }
 
   const cache::Stores& stores_;

@@ -150,6 +150,7 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     if (!consumers.empty()) record.suits = suitsAll(stores, std::move(consumers));
   } else {
     record.suits = reconcile::toleratedNodes(stores, *cls);
+    record.whyUnsuited = untolerated;
   }
   if (auto others = record.device.empty() ? decidedWith(stores, claim) : std::string(); !others.empty()) {
     record.why = std::move(others);
@@ -160,6 +161,8 @@ scheduler::ClaimRecord recordOf(const Stores& stores, const Claim& claim, bool e
     record.alternatives = std::get<std::vector<scheduler::Request>>(ClaimSync::requestsOf(stores, claim, *cls));
   return record;
 }
+
+std::string untolerated(std::string_view) { return std::string(reconcile::kUntolerated); }
 
 scheduler::NodePredicate suitsPodsOf(const Stores& stores, const Claim& claim) {
   auto consumers = consumersOf(stores, claim);

@@ -33,6 +33,8 @@ scheduler::ClaimRecord recordOf(const cache::Stores& stores, const cache::Claim&
 /// For people: that it is decided with the others of its gang. Empty: it is of none.
 std::string decidedWith(const cache::Stores& stores, const cache::Claim& claim);
 
+/// scheduler::WhyUnsuited of reconcile::toleratedNodes().
+std::string untolerated(std::string_view node);
 /// Whether all live pods of the claim could run on a node, made anew; null if it has none. Their volumes don't count.
 scheduler::NodePredicate suitsPodsOf(const cache::Stores& stores, const cache::Claim& claim);
 

@@ -380,7 +380,8 @@ base::Result<WhatIfQuestions::Said> WhatIfQuestions::explain(const Asking& askin
                      requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
     answer.decision = scheduler::decide(situation.cluster, request, subject.suits);
     answer.explanation =
-        scheduler::explain(situation.cluster, request, subject.suits, asking.namesShown(), patience.pause());
+        scheduler::explain(situation.cluster, request, subject.suits, asking.namesShown(), patience.pause(),
+                           subject.whyUnsuited);
     if (!subject.quota.empty()) answer.explanation.remedies.clear();  // more cards would not help
   }
   return Said{asking.text ? forTerminal(toText(answer, asking.style), asking.style.color) : toJson(answer)};
@@ -474,7 +475,7 @@ void WhatIfQuestions::place(const Asking& asking, const Patience& patience, Snap
   const auto request = withinQuotas(cluster, snapshot.situation.quotas, quotaClaimOf(subject, asking.spaceOf(subject)),
                                     requestOn(subject, asking.node), subject.suits, patience.pause(), subject);
   answer.simulation = scheduler::simulate(
-      cluster, request, subject.suits, {asking.namesShown(), asking.top, patience.pause()},
+      cluster, request, subject.suits, {asking.namesShown(), asking.top, patience.pause(), subject.whyUnsuited},
       [&](std::string_view device) { return own == snapshot.situation.claims.end() || device != own->device; });
   if (!subject.quota.empty()) answer.simulation.filter.remedies.clear();  // more cards would not help
   for (const auto& victim : answer.simulation.preemption.victims)

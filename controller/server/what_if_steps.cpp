@@ -243,7 +243,8 @@ class StepReader {
                                        {},
                                        std::move(subject->suits),
                                        std::move(subject->className),
-                                       std::move(subject->alternatives)}},
+                                       std::move(subject->alternatives),
+                                       std::move(subject->whyUnsuited)}},
                std::move(text));
   }
 

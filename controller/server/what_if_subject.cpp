@@ -135,6 +135,7 @@ base::Result<WhatIfSubject> existingSubject(const Stores& stores, const core::Ob
   subject.request = std::move(record.request);
   subject.why = std::move(record.why);
   subject.suits = std::move(record.suits);
+  subject.whyUnsuited = std::move(record.whyUnsuited);
   const auto cls = stores.classes.get({"", subject.className});
   if (cls) ofClass(subject, *cls);
   if (cls && cls->bindingMode == "WaitForFirstConsumer") {
@@ -180,6 +181,7 @@ base::Result<WhatIfSubject> wouldBeSubject(const Stores& stores, const v1alpha::
   }
   if (subject.immediate) {
     subject.suits = reconcile::toleratedNodes(stores, *cls);
+    subject.whyUnsuited = untolerated;
     subject.note = taintNote(stores, *cls);
   }
   subject.inGang = reconcile::inGang(stores, named);

@@ -41,6 +41,7 @@ struct WhatIfSubject {
   std::string why;      ///< with a request: what it waits for beside room, its first pod or its gang; may be empty
   bool inGang = false;  ///< it waits, and is decided with others
   scheduler::NodePredicate suits;
+  scheduler::WhyUnsuited whyUnsuited{};  ///< why `suits` rejects a node
   std::string note;   ///< what the answer leaves out of account; may be empty
   std::string quota;  ///< what a quota of its namespace says against it; may be empty
 };

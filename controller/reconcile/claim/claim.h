@@ -120,9 +120,10 @@ class ClaimSync {
   /// It is of no gang, or all members of its gang are Bound.
   bool gangIsBound(const cache::Claim& claim) const;
   /// (C6), for a claim or for the pod that chooses for it; who waits is noted before deciding.
-  /// more: what else there is to say, asked for only when it is said.
+  /// more: what else there is to say, asked for only when it is said. whyUnsuited: why `suits` rejects a node.
   Outcome noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                const std::string& nodes, const std::function<std::string()>& more = {});
+                const std::string& nodes, const std::function<std::string()>& more = {},
+                const scheduler::WhyUnsuited& whyUnsuited = {});
   /// (C6), for either of them too, before noFit(): names who has to make room, and keeps the room (V1). Nothing: nobody can
   /// or may. Who waits is noted before deciding.
   std::optional<Outcome> makeRoom(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
@@ -219,8 +220,18 @@ class ClaimSync {
   static void askAsOne(std::vector<cache::ClusterView::Ask>& asks);
   Outcome decideGang(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
                      std::stop_token stop);
-  Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                    const GangPods& pods, const scheduler::GangShort& lacking, bool preempts);
+  /// What was asked for a gang in vain.
+  struct GangTry {
+    const GangMembers& members;
+    const std::vector<cache::ClusterView::Ask>& asks;
+    GangPods& pods;
+    const std::vector<scheduler::TopologyGroup>* within;
+    bool preempts = false;
+  };
+  Outcome gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangTry& tried,
+                    const scheduler::GangShort& lacking);
+  /// Per stage why the lacking member fits nowhere beside the others, and what would help; empty if the search found another reason.
+  std::string whyGangLacks(const GangTry& tried);
   /// Without which of them are open.
   GangMembers membersOf(const cache::Claim& claim, const v1alpha::Gang& gang) const;
   GangMembers membersOfGroup(const cache::Claim& claim, const v1alpha::Gang& gang) const;
@@ -239,7 +250,7 @@ class ClaimSync {
                    const scheduler::NodePredicate& suits, const std::string& nodes, std::stop_token stop);
   /// Why a claim, or each of its alternatives, fits nowhere.
   std::string whyNot(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                     const std::string& nodes) const;
+                     const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const;
   /// decide(), where the class's plugin prefers it among the best candidates; it may veto nodes. An outcome: nothing could be
   /// decided now.
   std::variant<scheduler::Decision, Outcome> decideAsPreferred(const cache::Claim& claim, const Asked& asked,

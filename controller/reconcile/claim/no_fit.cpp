@@ -65,18 +65,22 @@ Outcome ClaimSync::noneFits(const cache::Claim& claim, const Asked& asked,
     const auto waits = std::find_if(tried.begin(), tried.end(), [](const auto& each) { return !each.excess->refuse; });
     return overQuota(claim, waits == tried.end() ? *tried.front().excess : *waits->excess);
   }
-  return noFit(claim, asked, suits, nodes, [&] {
+  const auto more = [&] {
     const auto taints = untoleratedText(stores_, *asked.cls);
     return taints.empty() ? taints : "nodes that class " + asked.cls->metadata.name + " does not tolerate: " + taints;
-  });
+  };
+  const auto whyUnsuited = [&](std::string_view node) {
+    return std::string(waiting_.nodes.rejected(claim.metadata.uid, node) ? kLeftAlone : kUntolerated);
+  };
+  return noFit(claim, asked, suits, nodes, more, whyUnsuited);
 }
 
 std::string ClaimSync::whyNot(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                              const std::string& nodes) const {
+                              const std::string& nodes, const scheduler::WhyUnsuited& whyUnsuited) const {
   std::string text;
   for (std::size_t i = 0; i < asked.alternatives(); ++i) {
     auto ask = i == 0 ? asked.of(claim) : asked.alternative(i).of(claim);
-    const auto why = cluster_.explain(cluster_.withinQuota(ask), suits, nodes).text();
+    const auto why = cluster_.explain(cluster_.withinQuota(ask), suits, nodes, whyUnsuited).text();
     if (i < claim.spec.firstAvailable.size()) text += (i == 0 ? "" : "; ") + claim.spec.firstAvailable[i].name + ": ";
     text += why;
   }
@@ -84,7 +88,8 @@ std::string ClaimSync::whyNot(const cache::Claim& claim, const Asked& asked, con
 }
 
 Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const scheduler::NodePredicate& suits,
-                         const std::string& nodes, const std::function<std::string()>& more) {
+                         const std::string& nodes, const std::function<std::string()>& more,
+                         const scheduler::WhyUnsuited& whyUnsuited) {
   const auto* old = findCondition(claim.status.conditions, kBound);
   const bool told = old != nullptr && old->reason == reason::kNoFit && claim.status.phase == phase::kPending;
   // What would fit changes with every release; it is worth a write now and then, not each time.
@@ -97,7 +102,7 @@ Outcome ClaimSync::noFit(const cache::Claim& claim, const Asked& asked, const sc
       return Outcome::done().says(
           notBound(claim, reason::kNoFit, "card " + claim.spec.elasticGPUName + " is not offered: " + why));
   }
-  auto why = whyNot(claim, asked, suits, nodes);
+  auto why = whyNot(claim, asked, suits, nodes, whyUnsuited);
   if (auto rejections = waiting_.nodes.text(claim.metadata.uid); !rejections.empty()) why += "; " + rejections;
   if (auto rest = cluster_.keptFrom(asked.of(claim)); !rest.empty()) why += "; " + rest;
   if (auto rest = outOfReach(asked.request); !rest.empty()) why += "; " + rest;

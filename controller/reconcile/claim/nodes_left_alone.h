@@ -15,6 +15,9 @@
 
 namespace egpu::reconcile {
 
+/// Reason of a node that is rejected for a claim, for people; NodesLeftAlone::text() has the details.
+inline constexpr std::string_view kLeftAlone = "left alone after a refusal";
+
 /// Thread-safe.
 class NodesLeftAlone {
  public:

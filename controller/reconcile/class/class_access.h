@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "controller/cache/stores.h"
 #include "controller/scheduler/decide.h"
@@ -34,6 +35,8 @@ bool mayObserve(const core::ObjectMeta& namespace_);
 scheduler::NodePredicate toleratedNodes(const cache::Stores& stores, const cache::Class& cls);
 /// Those nodes as a text: the same for the same ones. Empty if toleratedNodes() is null.
 std::string toleratedNodesText(const cache::Stores& stores, const cache::Class& cls);
+/// Reason of nodes that toleratedNodes() leaves out.
+inline constexpr std::string_view kUntolerated = "with a taint that the claim's class does not tolerate";
 /// The taint of that node that the class doesn't tolerate, "key=value:effect"; empty if there is none.
 std::string untoleratedTaint(const cache::Stores& stores, const cache::Class& cls, std::string_view node);
 /// For people: "3 with taint a=b:NoSchedule (n1, …)"; empty if the class tolerates all.

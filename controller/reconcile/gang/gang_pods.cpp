@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/v1alpha/pod_claims.h"
+#include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/device/users.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 
@@ -157,6 +158,13 @@ bool GangPods::promise(const std::vector<scheduler::Decision>& decisions) {
     return false;
   }
   return true;
+}
+
+std::string GangPods::whyUnsuited(std::size_t member, std::string_view node) const {
+  const auto& one = members_[member];
+  if (!one.onlyNode.empty() && node != one.onlyNode) return "not node " + one.onlyNode + ", where its pod has to be";
+  if (leftAlone_.rejected(one.claim->metadata.uid, node)) return std::string(kLeftAlone);
+  return one.tolerated && !one.tolerated(node) ? std::string(kUntolerated) : std::string();
 }
 
 std::string GangPods::text(std::size_t member) const {

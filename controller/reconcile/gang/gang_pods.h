@@ -38,6 +38,8 @@ class GangPods {
   std::vector<cache::ClusterView::GangPlace> places();
   /// The pods count on these nodes from now on. False, and none does: there is no room for one of them any more.
   bool promise(const std::vector<scheduler::Decision>& decisions);
+  /// Why a node is none for the member, as scheduler::WhyUnsuited; empty: it does not suit its pod.
+  std::string whyUnsuited(std::size_t member, std::string_view node) const;
   /// For people: which nodes don't suit the member's pod; empty if all do.
   std::string text(std::size_t member) const;
   /// Some node is only short of what other pods may give back.

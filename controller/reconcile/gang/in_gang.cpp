@@ -256,7 +256,7 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
     if (preempts)
       if (auto making = makeRoomForAll(gang.text(), {members.open, asks, std::move(places), within}, stop))
         return *std::move(making);
-    return gangLacks(claim, gang, members, pods, *decided->lacking, preempts);
+    return gangLacks(claim, gang, {members, asks, pods, within, preempts}, *decided->lacking);
   }
   if (!pods.promise(decided->decisions)) {  // another pod was promised it meanwhile
     for (const auto& ask : asks) cluster_.forget(ask.claimUid);
@@ -267,8 +267,20 @@ Outcome ClaimSync::decideGang(const cache::Claim& claim, const v1alpha::Gang& ga
   return Outcome::again();
 }
 
-Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangMembers& members,
-                             const GangPods& pods, const scheduler::GangShort& lacking, bool preempts) {
+std::string ClaimSync::whyGangLacks(const GangTry& tried) {
+  auto places = tried.pods.places();
+  const auto explanation =
+      cluster_.explainGang(tried.asks, places, tried.within, [&tried](std::size_t member, std::string_view node) {
+        return tried.pods.whyUnsuited(member, node);
+      });
+  if (explanation.stages.empty()) return {};
+  // The pod's other claims take the room: by itself it fits.
+  return explanation.stages.back().after > 0 ? "no node has room for all claims of its pod" : explanation.text();
+}
+
+Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gang, const GangTry& tried,
+                             const scheduler::GangShort& lacking) {
+  const auto& [members, asks, pods, within, preempts] = tried;
   const auto standing = members.here.size() - members.open.size();
   const auto& name = members.open[lacking.member]->metadata.name;
   auto why = std::to_string(standing + lacking.fit) + " of " +
@@ -283,13 +295,22 @@ Outcome ClaimSync::gangLacks(const cache::Claim& claim, const v1alpha::Gang& gan
     return pods.anyShort() ? Outcome::after(kGangSays).says(std::move(over.said)) : over;
   }
   if (!gang.topology.empty() && lacking.group.empty()) why += ": no node has label " + gang.topology;
-  if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) why += "; " + unsuited;
+  std::string rest;
+  if (const auto unsuited = pods.text(lacking.member); !unsuited.empty()) rest += "; " + unsuited;
   const auto vain = preempts ? preemption_.inVain(claim.metadata.uid, "it", "members") : std::string();
-  if (!vain.empty()) why += "; " + vain;
+  if (!vain.empty()) rest += "; " + vain;
+  // The explanation changes with every release; it is worth a write now and then, not each time.
+  const auto* told = findCondition(claim.status.conditions, kBound);
+  const bool same = told != nullptr && told->reason == reason::kNoFit && told->message.starts_with(why) &&
+                    told->message.ends_with(rest);
+  const bool stands = !waiting_.room.mayExplain(claim.metadata.uid) && same;
+  if (const auto text = stands ? std::string() : whyGangLacks(tried); !text.empty()) why += ": " + text;
+  why += rest;
   const auto turn = preempts ? preemption_.putOff(claim.metadata.uid, true) : std::chrono::milliseconds(0);
   auto said = notBound(claim, reason::kNoFit, std::move(why));
   // That CPU or memory is given back is no event of a claim's.
   const auto next = pods.anyShort() && (turn.count() == 0 || turn > kGangSays) ? kGangSays : turn;
+  if (stands) return Outcome::after(next.count() > 0 ? next : WaitingForRoom::kExplainEvery);
   return (next.count() > 0 ? Outcome::after(next) : Outcome::done()).says(std::move(said));
 }
 

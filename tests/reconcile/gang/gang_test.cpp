@@ -79,8 +79,11 @@ TEST_F(GangTest, HoldsNothingWhileOneDoesNotFit) {
   for (const auto* name : {"a", "b", "c"}) member(name);
   EXPECT_EQ(used(), 2000);
   EXPECT_EQ(world.reason("a"), "NoFit");
-  EXPECT_NE(world.message("a").find("2 of 3 members of gang train fit; claim c does not"), std::string::npos)
+  EXPECT_NE(world.message("a").find("2 of 3 members of gang train fit; claim c does not: 0/2 nodes fit: "),
+            std::string::npos)
       << world.message("a");
+  EXPECT_NE(world.message("a").find("in use"), std::string::npos) << "the stage: " << world.message("a");
+  EXPECT_NE(world.message("a").find("; free "), std::string::npos) << "the remedy: " << world.message("a");
   world.removeClaim("full");
   settle();
   for (const auto* name : {"a", "b", "c"}) EXPECT_EQ(phase(name), "Bound") << name << world.message(name);
@@ -375,15 +378,22 @@ TEST_F(GangTest, OfALateClassIsBoundOnceAllItsPodsAreThere) {
   }
 }
 
+TEST_F(GangTest, ATaintIsNotBlamedOnAPodThatAnImmediateClassDoesNotWaitFor) {
+  world.taint("n1", R"([{"key":"k","effect":"NoSchedule"}])");
+  for (const auto* name : {"a", "b", "c"}) member(name);
+  EXPECT_NE(world.message("a").find("1 with a taint that the claim's class does not tolerate"), std::string::npos)
+      << world.message("a");
+  EXPECT_EQ(world.message("a").find("for the pod"), std::string::npos) << world.message("a");
+}
+
 TEST_F(GangTest, OfALateClassGoesWhereItsPodsCan) {
   late("a", "2", [](core::Pod& pod) { pod.nodeSelector = {{"rack", "y"}}; });
   world.taint("n1", R"([{"key":"k","effect":"NoSchedule"}])");
   late("b", "2", [](core::Pod& pod) { pod.nodeSelector = {{"rack", "z"}}; });
   EXPECT_EQ(used(), 0);
-  EXPECT_NE(
-      world.message("a").find("1 of 2 members of gang train fit; claim b does not; nodes that don't suit pod p-b: "),
-      std::string::npos)
-      << world.message("a");
+  for (const auto* part : {"1 of 2 members of gang train fit; claim b does not: 0/2 nodes fit: ", "not suitable for the pod",
+                           "; nodes that don't suit pod p-b: "})
+    EXPECT_NE(world.message("a").find(part), std::string::npos) << part << ": " << world.message("a");
   world.removePod("p-b");
   auto pod = support::World::podOf("p-b", {"b"});
   pod.tolerations.push_back({"k", "Exists", "", "NoSchedule"});
