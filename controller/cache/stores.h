@@ -10,6 +10,7 @@
 
 #include "api/core/objects.h"
 #include "api/v1alpha/types.h"
+#include "controller/cache/card_models.h"
 #include "controller/cache/node_taints.h"
 #include "controller/cache/node_usage.h"
 #include "controller/cache/store.h"
@@ -65,6 +66,7 @@ class Stores {
   Store<core::PodGroup> podGroups;                      ///< empty where the API server has no such kind
   std::atomic<bool> podGroupsServed{false};             ///< it has the kind, and lets us read it
   NodeTaints taints{nodes};
+  CardModels models{cards};
   NodeUsage usage;  ///< of all pods, those without claims too
 
   /// Devices whose claimRef has this uid; the one that is named after it comes last.

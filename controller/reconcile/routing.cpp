@@ -15,6 +15,8 @@
 #include "controller/reconcile/class/class_access.h"
 #include "controller/reconcile/gang/gang_of.h"
 #include "controller/reconcile/queue_key.h"
+#include "controller/scheduler/choice/class_models.h"
+#include "controller/scheduler/quota/quota.h"
 
 namespace egpu::reconcile {
 
@@ -98,6 +100,14 @@ Routing::Routing(cache::Stores& stores, cache::ClusterView& cluster, plugin::Reg
   });
   stores_.quotas.listen(
       [this](const auto& b, const auto& a) { enqueue_(quotaKey(core::keyOf((a ? a : b)->metadata))); });
+  stores_.models.listen([this] {
+    stores_.classes.forEach([this](const auto& cls) {
+      if (!scheduler::modelsOf(*cls).empty()) enqueue_(classKey(cls->metadata.name));
+    });
+    stores_.quotas.forEach([this](const auto& quota) {
+      if (!scheduler::readQuota(*quota).models.empty()) enqueue_(quotaKey(core::keyOf(quota->metadata)));
+    });
+  });
   registry.onChange([link = link_](const std::string& name) {
     std::lock_guard lock(link->mutex);
     if (link->routing != nullptr) link->routing->onPlugin(name);

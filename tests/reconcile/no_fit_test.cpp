@@ -1,10 +1,12 @@
 // (C6): no room, what brings it back, and what is said meanwhile.
+#include "controller/reconcile/claim/conditions.h"
 #include "tests/reconcile/fixture.h"
 
 namespace egpu::reconcile {
 namespace {
 
 using NoFitTest = ReconcileTest;
+using support::kGi;
 
 TEST_F(NoFitTest, C6_NoFitIsTriedAgainWhenACardComes) {
   world.addClaim("a", "share", {{"gpu", "3"}});
@@ -63,6 +65,48 @@ TEST_F(NoFitTest, C6_ACordonedNodeIsTriedAgainWhenItIsBack) {
   world.json<core::Node>({"", "n1"}, R"({"spec":{"unschedulable":null}})");
   settle();
   EXPECT_EQ(world.claim("a").status.phase, "Bound");
+}
+
+TEST_F(NoFitTest, C6_ATaintIsNotBlamedOnAPodThatAnImmediateClassDoesNotWaitFor) {
+  world.taint("n1", R"([{"key":"gpu","value":"yes","effect":"NoSchedule"}])");
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("with a taint that the claim's class does not tolerate"), std::string::npos)
+      << world.message("a");
+  EXPECT_EQ(world.message("a").find("for the pod"), std::string::npos) << world.message("a");
+}
+
+TEST_F(NoFitTest, C6_ANodeThatIsGoneIsNotCalledCordoned) {
+  world.addClaim("fills", "share", {{"gpu", "2"}});
+  settle();
+  world.removeNode("n1");
+  world.addClaim("a", "share", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("1 without a Node object"), std::string::npos) << world.message("a");
+  EXPECT_EQ(world.message("a").find("cordoned"), std::string::npos) << world.message("a");
+}
+
+TEST_F(NoFitTest, C6_AModelThatNoCardHasNamesThoseThatExist) {
+  world.addClass("large", "Delete", "Immediate", {{"model", "H1OO|H200"}});
+  world.addClaim("a", "large", {{"gpu-core", "10"}});
+  settle();
+  EXPECT_EQ(world.reason("a"), "NoFit");
+  EXPECT_NE(world.message("a").find("of another model (the cluster has T4)"), std::string::npos) << world.message("a");
+  const auto condition = [&] {
+    const auto cls = world.must(world.client.get<cache::Class>({"", "large"}));
+    const auto* found = findCondition(cls.conditions, kModelsExist);
+    return found == nullptr ? std::string() : found->status + " " + found->reason + " " + found->message;
+  };
+  EXPECT_EQ(condition(),
+            "False NoSuchModel parameters[model]: no card is of model H1OO or H200; the cluster has T4");
+  world.addCard("n1", 2, 16 * kGi, "H200");
+  settle();
+  EXPECT_EQ(condition(), "True Found ");
+  EXPECT_EQ(world.claim("a").status.phase, "Bound") << world.message("a");
+  const auto share = world.must(world.client.get<cache::Class>({"", "share"}));
+  EXPECT_EQ(findCondition(share.conditions, kModelsExist), nullptr) << "it names no model";
 }
 
 TEST_F(NoFitTest, C6_ARetainedDeviceThatIsDeletedMakesRoom) {

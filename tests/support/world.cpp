@@ -63,13 +63,13 @@ void World::addNode(const std::string& name, core::StringMap labels) {
 
 void World::removeNode(const std::string& name) { mustOk(client.remove<core::Node>({"", name})); }
 
-std::string World::addCard(const std::string& node, int index, int64_t memory) {
+std::string World::addCard(const std::string& node, int index, int64_t memory, const std::string& model) {
   cache::Gpu gpu;
   v1alpha::Card card;
   card.uuid = "GPU-" + node + "-" + std::to_string(index);
   card.nodeName = node;
   card.index = index;
-  card.model = "T4";
+  card.model = model;
   card.memory = memory;
   gpu.spec.card = card;
   gpu.metadata.name = "gpu-" + node + "-" + std::to_string(index);

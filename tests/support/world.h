@@ -43,7 +43,8 @@ class World {
   void addNode(const std::string& name, core::StringMap labels = {});
   void removeNode(const std::string& name);
   /// "gpu-<node>-<index>" in lower case.
-  std::string addCard(const std::string& node, int index, int64_t memory = 16 * kGi);
+  std::string addCard(const std::string& node, int index, int64_t memory = 16 * kGi,
+                      const std::string& model = "T4");
   void addClass(const std::string& name, const std::string& reclaim = "Delete", const std::string& mode = "Immediate",
                 core::StringMap parameters = {}, const std::string& provisioner = kPlugin);
   cache::Claim addClaim(const std::string& name, const std::string& cls, core::StringMap requests,

@@ -32,6 +32,21 @@ bool setCondition(std::vector<core::Condition>& conditions, core::Condition valu
   return true;
 }
 
+bool setModelsExist(std::vector<core::Condition>& conditions, const cache::CardModels& cards,
+                    const std::vector<std::string>& models, std::string_view field, int64_t generation,
+                    const std::string& now) {
+  if (models.empty())
+    return std::erase_if(conditions, [](const auto& condition) { return condition.type == kModelsExist; }) > 0;
+  const auto missing = cards.missingText(models);
+  core::Condition condition;
+  condition.type = std::string(kModelsExist);
+  condition.status = missing.empty() ? "True" : "False";
+  condition.reason = missing.empty() ? "Found" : "NoSuchModel";
+  if (!missing.empty()) condition.message = std::string(field) + ": " + missing;
+  condition.observedGeneration = generation;
+  return setCondition(conditions, std::move(condition), now);
+}
+
 const core::Condition* findCondition(const std::vector<core::Condition>& conditions, std::string_view type) {
   for (const auto& condition : conditions)
     if (condition.type == type) return &condition;

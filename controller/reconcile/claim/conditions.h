@@ -25,6 +25,7 @@ inline constexpr std::string_view kHealthy = "Healthy";
 inline constexpr std::string_view kPreempted = "Preempted";  ///< it had to make room, and has no device since
 inline constexpr std::string_view kResized = "Resized";      ///< what it asks for since it was bound is what it has
 inline constexpr std::string_view kReady = "Ready";
+inline constexpr std::string_view kModelsExist = "ModelsExist";  ///< of a class or quota that names models of cards
 inline constexpr std::string_view kHeld = "Held";  ///< of a device: kept for pods that run, though its claim is gone
 
 inline constexpr std::string_view kDeleting = "Deleting";  ///< reason on a card and on a template that go
@@ -35,6 +36,11 @@ inline constexpr std::size_t kLongestMessage = 4096;
 /// True if anything changed.
 bool setCondition(std::vector<core::Condition>& conditions, core::Condition value, const std::string& now);
 const core::Condition* findCondition(const std::vector<core::Condition>& conditions, std::string_view type);
+/// Sets kModelsExist of an object that names `models` in `field`, or removes it where none are named. Without a card of one of
+/// them, it lists the models that exist. True if anything changed.
+bool setModelsExist(std::vector<core::Condition>& conditions, const cache::CardModels& cards,
+                    const std::vector<std::string>& models, std::string_view field, int64_t generation,
+                    const std::string& now);
 
 /// The claim has no device, and why.
 inline Said notBound(const cache::Claim& claim, std::string_view reason, std::string message) {

@@ -4,6 +4,7 @@
 
 #include "api/v1alpha/keys.h"
 #include "controller/reconcile/claim/conditions.h"
+#include "controller/scheduler/choice/class_models.h"
 #include "controller/scheduler/request.h"
 
 namespace egpu::reconcile {
@@ -170,7 +171,11 @@ Outcome ClassSync::step(const std::string& name, std::stop_token stop) {
   // A plugin that isn't there tells by the registry when it is; one that is there and could not answer does not. Its
   // words may be others each time, and written: our own write must not have it asked again at once.
   auto again = answer.passing ? Outcome::after(untilAsked(cls->metadata.uid)) : Outcome::done();
-  if (!setCondition(conditions, ready, base::rfc3339(clock_.wall()))) return again;
+  const auto now = base::rfc3339(clock_.wall());
+  const bool told = setCondition(conditions, ready, now);
+  const bool counted = setModelsExist(conditions, stores_.models, scheduler::modelsOf(*cls), "parameters[model]",
+                                      cls->metadata.generation, now);
+  if (!told && !counted) return again;
   const auto body = codec::patch::classStatus(cls->metadata.uid, cls->metadata.resourceVersion, conditions);
   auto written = writer_.patch(*cls, body, "status", stop);
   if (!written.ok() && written.status().code() != base::Code::notFound) return Outcome::retry(written.status());

@@ -46,7 +46,9 @@ QuotaSync::Status QuotaSync::statusOf(const cache::Quota& quota, const scheduler
   near.reason = keys.empty() ? "Enough" : "AlmostUsed";
   if (!keys.empty()) near.message = std::to_string(quota.spec.alertPercent) + "% or more is used of " + keys;
   near.observedGeneration = quota.metadata.generation;
-  setCondition(after.conditions, std::move(near), base::rfc3339(clock_.wall()));
+  const auto now = base::rfc3339(clock_.wall());
+  setCondition(after.conditions, std::move(near), now);
+  setModelsExist(after.conditions, stores_.models, limits.models, "spec.selector.models", quota.metadata.generation, now);
   return after;
 }
 

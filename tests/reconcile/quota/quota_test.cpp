@@ -333,6 +333,21 @@ TEST_F(QuotaTest, SaysOnceThatLittleIsLeft) {
   EXPECT_EQ(quota().status.summary, (core::StringMap{{"claims", "2/4"}, {"gpu-core", "20/400"}}));
 }
 
+TEST_F(QuotaTest, AModelThatNoCardHasNamesThoseThatExist) {
+  auto quota = quotaOf("team", {{"gpu", "4"}});
+  quota.spec.models = {"H1OO"};
+  add(quota);
+  driver->run();
+  const auto* condition = findCondition(this->quota().status.conditions, kModelsExist);
+  ASSERT_NE(condition, nullptr);
+  EXPECT_EQ(condition->status, "False");
+  EXPECT_EQ(condition->message, "spec.selector.models: no card is of model H1OO; the cluster has T4");
+  change(R"({"selector":{"models":["T4","H1OO"]}})");
+  world.clock.advance(QuotaSync::kEvery);
+  driver->run();
+  EXPECT_EQ(findCondition(this->quota().status.conditions, kModelsExist)->status, "True");
+}
+
 TEST_F(QuotaTest, ItsStatusIsWrittenOnceASecondAtMost) {
   add(quotaOf("team", {{"claims", "100"}}));
   driver->run();
