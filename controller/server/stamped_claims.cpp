@@ -42,13 +42,9 @@ Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, cons
     if (!reconcile::asks(made->claim)) return std::optional<ElasticGPUClaim>();
     auto stamped = made->claim;
     stamped.metadata.annotations = made->annotations;
-    auto wanted = reconcile::claimFor(stamped);
-    if (auto* why = std::get_if<std::string>(&wanted))
-      return Status(Code::invalid, "ResourceClaimTemplate " + source.name + " can't be served: " + *why);
-    auto& asked = std::get<cache::Claim>(wanted);
-    claim.spec = std::move(asked.spec);
-    claim.metadata.annotations = std::move(asked.metadata.annotations);
-    return std::optional(std::move(claim));
+    auto wanted = claimMadeFor(stamped, "ResourceClaimTemplate " + source.name);
+    if (!wanted) return wanted.status();
+    return std::optional(std::move(*wanted));
   }
   if (!v1alpha::namesAmounts(source.name))
     return Status(Code::notFound,
@@ -62,6 +58,19 @@ Result<std::optional<ElasticGPUClaim>> claimOf(const cache::Stores& stores, cons
 }
 
 }  // namespace
+
+Result<ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& carrier, const std::string& source) {
+  auto wanted = reconcile::claimFor(carrier);
+  if (auto* why = std::get_if<std::string>(&wanted))
+    return Status(Code::invalid, source + " can't be served: " + *why);
+  auto& asked = std::get<cache::Claim>(wanted);
+  ElasticGPUClaim claim;
+  claim.metadata.name = std::move(asked.metadata.name);
+  claim.metadata.namespace_ = std::move(asked.metadata.namespace_);
+  claim.metadata.annotations = std::move(asked.metadata.annotations);
+  claim.spec = std::move(asked.spec);
+  return claim;
+}
 
 Result<std::vector<ElasticGPUClaim>> claimsStampedFor(const cache::Stores& stores, const core::Pod& pod,
                                                       const std::string& space, std::string& note) {

@@ -12,6 +12,10 @@
 
 namespace egpu::server {
 
+/// The claim that is made for a ResourceClaim that asks for one (reconcile::asks()). `source` names the ResourceClaim in
+/// the error. Code::invalid: no claim can serve it.
+base::Result<v1alpha::ElasticGPUClaim> claimMadeFor(const core::ResourceClaim& carrier, const std::string& source);
+
 /// As they would be made now, called "<pod>-<name>" (Kubernetes appends five characters), in the order of the names in the
 /// pod; what its status says is stamped already is not among them. A template that asks for no GPU of ours is left out,
 /// and note says so. Code::notFound, or Code::invalid by the annotation that is wrong.

@@ -6,6 +6,7 @@
 #include "api/v1alpha/keys.h"
 #include "api/v1alpha/pod_claims.h"
 #include "controller/cache/pod_requests.h"
+#include "controller/reconcile/claim/stock.h"
 #include "controller/reconcile/pod/node_fit/node_fit.h"
 #include "controller/reconcile/pod/node_fit/resources.h"
 #include "controller/server/stamped_claims.h"
@@ -30,6 +31,16 @@ void asConsumed(WhatIfSubject& subject) {
   if (subject.request && subject.device.empty() && !subject.why.empty()) subject.why = subject.note = {};
 }
 
+/// A claim that is not made yet, as its first consumer gets it.
+Result<std::optional<WhatIfSubject>> wouldBeOfPod(const cache::Stores& stores, const v1alpha::ElasticGPUClaim& claim,
+                                                  const std::string& space) {
+  auto subject = wouldBeSubject(stores, claim, space);
+  if (!subject)
+    return Status(subject.status().code(), "claim " + claim.metadata.name + ": " + subject.status().message());
+  asConsumed(*subject);
+  return std::optional<WhatIfSubject>(std::move(*subject));
+}
+
 /// One of its claims; nothing if it is a ResourceClaim of another driver, as far as is known.
 Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, const core::Pod& pod, const Claims& beside,
                                                 const core::ObjectKey& key) {
@@ -38,6 +49,12 @@ Result<std::optional<WhatIfSubject>> claimOfPod(const cache::Stores& stores, con
     return each.metadata.name == key.name && (space.empty() || space == key.namespace_);
   });
   const bool exists = stores.claims.get(key) != nullptr;
+  if (own == beside.end() && !exists)
+    if (const auto carrier = stores.carriers.get(key); carrier && reconcile::asks(*carrier)) {
+      const auto made = claimMadeFor(*carrier, "ResourceClaim " + key.name);  // its ElasticGPUClaim is not made yet
+      if (!made) return made.status();
+      return wouldBeOfPod(stores, *made, key.namespace_);
+    }
   if (own == beside.end() && !exists && !v1alpha::annotatedClaims(pod).contains(key.name))
     return std::optional<WhatIfSubject>();
   auto subject = exists ? existingSubject(stores, key)
@@ -80,10 +97,9 @@ Result<PodSubject> podSubject(const cache::Stores& stores, const core::Pod& pod,
   auto stamped = claimsStampedFor(stores, pod, subject.pod.metadata.namespace_, subject.note);
   if (!stamped) return stamped.status();
   for (const auto& claim : *stamped) {
-    auto made = wouldBeSubject(stores, claim, subject.pod.metadata.namespace_);
-    if (!made) return Status(made.status().code(), "claim " + claim.metadata.name + ": " + made.status().message());
-    asConsumed(*made);
-    subject.claims.push_back(std::move(*made));
+    auto made = wouldBeOfPod(stores, claim, subject.pod.metadata.namespace_);
+    if (!made) return made.status();
+    subject.claims.push_back(std::move(**made));
   }
   if (!pod.volumes.empty())
     subject.note += (subject.note.empty() ? "" : "; ") + std::string("of its volumes nothing is known here");

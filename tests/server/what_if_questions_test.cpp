@@ -219,6 +219,24 @@ TEST_F(QuestionsTest, APodIsSimulatedWithTheClaimsThatWouldBeStampedForIt) {
   const auto there = answer("/simulate", "", stamped);
   has(there, R"("claim":"default/c")");
   EXPECT_EQ(there.find("p-egpu"), std::string::npos) << there;
+  // Stamped, and the ElasticGPUClaim not made yet.
+  core::ResourceClaim fresh;
+  fresh.metadata.name = fresh.metadata.uid = "p-egpu-x7x7x";
+  fresh.metadata.namespace_ = "default";
+  fresh.metadata.resourceVersion = next();
+  fresh.deviceClassName = "elasticgpu.io";
+  fresh.config.push_back(
+      {{}, "elasticgpu.io", R"({"egpuClassName":"share","resources":{"requests":{"elasticgpu.io/gpu-core":40}}})"});
+  stores.carriers.informed(fresh);
+  const auto unmade = answer("/simulate", "",
+                             of("", ", resourceClaims: [" + entry +
+                                        "]}\nstatus: {resourceClaimStatuses: [{name: egpu, resourceClaimName: "
+                                        "p-egpu-x7x7x}]"));
+  has(unmade, R"("fits":true)");
+  has(unmade, R"("claim":"default/p-egpu-x7x7x","class":"share")");
+  // Kubernetes says that the entry needs no claim.
+  refuses(400, "the pod names no claim", "/simulate", "",
+          of("", ", resourceClaims: [" + entry + "]}\nstatus: {resourceClaimStatuses: [{name: egpu}]"));
   core::ResourceClaimTemplate other;
   other.metadata.name = other.metadata.uid = "nic";
   other.metadata.namespace_ = "default";
